@@ -1,0 +1,115 @@
+"""Conversations as people mean them: turns of one query, its tool calls and its answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NewType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ConversationId = NewType("ConversationId", str)
+CallKind = Literal["tool", "transfer", "agent"]
+CallSource = Literal["span", "message", "both"]
+ClosedBy = Literal["end_mark", "end_of_input", "idle"]
+Captured = Literal["full", "partial", "none"]
+LinkMethod = Literal["explicit", "span_link", "history", "trace"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """One call that the agent made.
+
+    `step` (1-based) is which model response of the turn asked for it: calls of one response share a step.
+    `position` (0-based) is its place in the turn. `arguments` is None when not captured; a call without parameters has
+    `{}`. `result_captured` tells a result of null from one that was not captured. `error` is None when the call worked.
+    `parent_span_id` is the span of the call of kind `agent` that holds it, None at the top.
+    """
+
+    name: str
+    kind: CallKind
+    step: int
+    position: int
+    arguments: Mapping[str, Any] | None
+    result: Any
+    result_captured: bool
+    error: str | None
+    call_id: str | None
+    trace_id: str
+    span_id: str | None
+    parent_span_id: str | None
+    agent_name: str | None
+    source: CallSource
+    used_flag: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One user query, the calls made for it, and the answer.
+
+    `index` is 0-based. `query` and `answer` are None when there was none, or when it was not captured:
+    `query_captured` and `answer_captured` tell which.
+    """
+
+    index: int
+    query: str | None
+    query_captured: bool
+    answer: str | None
+    answer_captured: bool
+    error: str | None
+    calls: tuple[ToolCall, ...]
+    trace_id: str
+    span_id: str
+    started_ns: int
+    ended_ns: int
+    response_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """One revision of one conversation. Identity is `(environment, conversation_id)`.
+
+    `case_id` is the case named on a span or resource; `verdict` a verdict found in the spans (True = pass), both None
+    when absent. `closed_by` is None while the conversation is open. `revision` is 1-based.
+    """
+
+    environment: str
+    conversation_id: ConversationId
+    revision: int
+    agent_name: str | None
+    agent_version: str | None
+    service: str | None
+    started_ns: int
+    ended_ns: int
+    closed_by: ClosedBy | None
+    link_method: LinkMethod
+    case_id: str | None
+    verdict: bool | None
+    turns: tuple[Turn, ...]
+
+    @property
+    def key(self) -> tuple[str, ConversationId]:
+        """The identity: environment and conversation id."""
+        return (self.environment, self.conversation_id)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the conversation is known to have ended, rather than gone quiet."""
+        return self.closed_by in {"end_mark", "end_of_input"}
+
+    @property
+    def content_captured(self) -> Captured:
+        """How much of queries, answers, arguments and results the instrumentation recorded."""
+        seen = [flag for turn in self.turns for flag in _captured_flags(turn)]
+        if not seen or all(seen):
+            return "full" if seen else "none"
+        return "partial" if any(seen) else "none"
+
+
+def _captured_flags(turn: Turn) -> list[bool]:
+    flags = [turn.query_captured, turn.answer_captured]
+    for call in turn.calls:
+        flags.append(call.arguments is not None)
+        if call.error is None:
+            flags.append(call.result_captured)
+    return flags

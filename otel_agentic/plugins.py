@@ -1,0 +1,85 @@
+"""Finds plug-ins by entry point; the built-in ones use the same groups as strangers' ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Literal, get_args
+
+from otel_agentic.errors import PluginError
+
+Group = Literal["collectors", "dialects", "judges", "evaluators", "estimators"]
+GROUPS: tuple[Group, ...] = get_args(Group)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plugin:
+    """One plug-in that an installed distribution offers."""
+
+    group: Group
+    name: str
+    value: str
+    distribution: str
+    version: str
+    _entry_point: EntryPoint
+
+    def load(self) -> Any:
+        """Return the object that the entry point names.
+
+        Raises:
+            PluginError: its import failed; names plug-in, distribution and reason.
+        """
+        try:
+            return self._entry_point.load()
+        except Exception as error:
+            raise PluginError(
+                f"{self.group} plug-in {self.name!r} of {self.distribution} {self.version} does not load "
+                f"({self.value}): {type(error).__name__}: {error}"
+            ) from error
+
+
+@cache
+def find(group: Group) -> dict[str, Plugin]:
+    """Return the plug-ins of a group by name, sorted.
+
+    Raises:
+        PluginError: two distributions offer the same name; names both.
+    """
+    found: dict[str, Plugin] = {}
+    for point in entry_points(group=f"otel_agentic.{group}"):
+        plugin = _describe(group, point)
+        other = found.get(plugin.name)
+        if other is not None and other.value == plugin.value and other.distribution == plugin.distribution:
+            continue  # the same distribution seen twice on sys.path (an editable install beside a wheel)
+        if other is not None:
+            raise PluginError(
+                f"{group} plug-in {plugin.name!r} is offered by {other.distribution} and by {plugin.distribution}; "
+                "uninstall one of them"
+            )
+        found[plugin.name] = plugin
+    return dict(sorted(found.items()))
+
+
+def get(group: Group, name: str) -> Plugin:
+    """Return one plug-in.
+
+    Raises:
+        PluginError: there is none of that name; names those that are there.
+    """
+    found = find(group)
+    if name not in found:
+        raise PluginError(f"no {group} plug-in {name!r}; installed: {', '.join(found) or 'none'}")
+    return found[name]
+
+
+def _describe(group: Group, point: EntryPoint) -> Plugin:
+    distribution = point.dist
+    return Plugin(
+        group=group,
+        name=point.name,
+        value=point.value,
+        distribution=distribution.name if distribution else "unknown",
+        version=distribution.version if distribution else "unknown",
+        _entry_point=point,
+    )

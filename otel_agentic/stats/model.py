@@ -1,0 +1,91 @@
+"""What estimators take and give."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from otel_agentic.config import StatsSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseCount:
+    """Attempts of one case: `n` evaluated, `c` of them correct."""
+
+    case_id: str
+    n: int
+    c: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempts:
+    """The evaluated attempts of a group, by case, sorted by case id.
+
+    A conversation scored without a case (by a given label alone) is a case of its own.
+    """
+
+    cases: tuple[CaseCount, ...] = ()
+
+    @classmethod
+    def of(cls, outcomes: Iterable[tuple[str, bool]]) -> Attempts:
+        """Return the counts of `(case_id, correct)` pairs."""
+        n: Counter[str] = Counter()
+        c: Counter[str] = Counter()
+        for case_id, correct in outcomes:
+            n[case_id] += 1
+            c[case_id] += correct
+        return cls(cases=tuple(CaseCount(case_id=case, n=n[case], c=c[case]) for case in sorted(n)))
+
+    @property
+    def n(self) -> int:
+        """Evaluated attempts."""
+        return sum(case.n for case in self.cases)
+
+    @property
+    def c(self) -> int:
+        """Correct attempts."""
+        return sum(case.c for case in self.cases)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A point and its interval; all None where the estimator is undefined."""
+
+    value: float | None
+    lower: float | None = None
+    upper: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimates:
+    """pass@k and pass^k by k, with how they were made.
+
+    `cases_left_out`: k -> cases that had fewer than k attempts (per-case estimators only).
+    """
+
+    estimator: str
+    interval_method: str
+    level: float
+    pass_at_k: Mapping[int, Estimate]
+    pass_pow_k: Mapping[int, Estimate]
+    cases_left_out: Mapping[int, int] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Estimator(Protocol):
+    """A way to estimate pass@k and pass^k (entry-point group `otel_agentic.estimators`)."""
+
+    name: str
+
+    @classmethod
+    def from_settings(cls, settings: StatsSettings) -> Estimator:
+        """Return the estimator with level and prior of the settings."""
+        ...
+
+    def estimate(self, attempts: Attempts, k: Sequence[int]) -> Estimates:
+        """Return the estimates for each k; an undefined one has value None, never 0."""
+        ...

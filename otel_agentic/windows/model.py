@@ -1,0 +1,95 @@
+"""Groups, scored conversations and window points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from otel_agentic.scoring.model import Dimension, FailReason, NotEvaluatedReason, Outcome
+    from otel_agentic.stats.model import Estimates
+
+Tier = Literal["ready", "needs_improvement", "inconsistent", "not_ready", "insufficient_evidence"]
+TIERS: tuple[Tier, ...] = ("ready", "needs_improvement", "inconsistent", "not_ready", "insufficient_evidence")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class GroupKey:
+    """What a rate is about; a key that does not apply to the grouping is None.
+
+    The same key stands in the `windows` table, in JSON and in metric attributes.
+    """
+
+    agent: str | None = None
+    agent_version: str | None = None
+    environment: str | None = None
+    service: str | None = None
+    tag: str | None = None
+    case: str | None = None
+    tool: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredConversation:
+    """One closed conversation with its newest score: the row that groups and windows are made of.
+
+    `ended_ns` is its last span's end. `dimensions` are the tool dimension scores of its expectations (one mean each),
+    without those that do not apply. `tools` are the names of tools that its expectations or faults name.
+    """
+
+    environment: str
+    conversation_id: str
+    revision: int
+    agent: str | None
+    agent_version: str | None
+    service: str | None
+    ended_ns: int
+    case_id: str | None
+    tags: tuple[str, ...]
+    outcome: Outcome
+    reason: FailReason | NotEvaluatedReason | None
+    dimensions: Mapping[Dimension, float] = field(default_factory=dict)
+    tools: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DimensionMean:
+    """Mean of one tool dimension over the `n` conversations where it applies."""
+
+    mean: float
+    n: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSummary:
+    """Everything that is said of one group, over all time or one window.
+
+    `n` evaluated, `c` correct, `coverage` = evaluated / all (None when there is nothing), `bounds` on the pass rate
+    given the not evaluated (None when there is nothing). `needed`: more conversations at the observed rate that would
+    settle the tier, None where unknown or above 100,000. `default_estimator` is the one to show first.
+    """
+
+    key: GroupKey
+    n: int
+    c: int
+    not_evaluated: Mapping[str, int]
+    coverage: float | None
+    bounds: tuple[float, float] | None
+    estimates: Mapping[str, Estimates]
+    default_estimator: str
+    tool_dimensions: Mapping[Dimension, DimensionMean]
+    tier: Tier
+    leaning: Tier | None
+    needed: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowPoint:
+    """A group's summary over the event-time window `(end_ns - width_ns, end_ns]`."""
+
+    window: str
+    width_ns: int
+    end_ns: int
+    summary: GroupSummary
