@@ -1,0 +1,23 @@
+"""Events -> Conversation: which conversation, which turns, which calls, in which order."""
+
+from otel_agentic.conversations.assemble import assemble, has_end_mark
+from otel_agentic.conversations.build import link_segments, read_segments
+from otel_agentic.conversations.closing import idle_limit_ns, turn_limit_ns
+from otel_agentic.conversations.link import Linked, Segment, link
+from otel_agentic.conversations.model import Conversation, ConversationId, ToolCall, Turn
+
+__all__ = [
+    "Conversation",
+    "ConversationId",
+    "Linked",
+    "Segment",
+    "ToolCall",
+    "Turn",
+    "assemble",
+    "has_end_mark",
+    "idle_limit_ns",
+    "link",
+    "link_segments",
+    "read_segments",
+    "turn_limit_ns",
+]

@@ -1,0 +1,38 @@
+"""Span -> AgentEvent: what a span means, whichever framework wrote it."""
+
+from otel_agentic.dialects.base import Dialect, Table, TableDialect
+from otel_agentic.dialects.detect import Reader, Reading
+from otel_agentic.dialects.events import (
+    AgentEvent,
+    AgentRun,
+    CallRequest,
+    CallResult,
+    Header,
+    Ignored,
+    Message,
+    ModelCall,
+    Plan,
+    Redacted,
+    Text,
+    ToolCall,
+)
+
+__all__ = [
+    "AgentEvent",
+    "AgentRun",
+    "CallRequest",
+    "CallResult",
+    "Dialect",
+    "Header",
+    "Ignored",
+    "Message",
+    "ModelCall",
+    "Plan",
+    "Reader",
+    "Reading",
+    "Redacted",
+    "Table",
+    "TableDialect",
+    "Text",
+    "ToolCall",
+]

@@ -113,9 +113,16 @@ class SpanBatch:
 
     `rejected` counts the spans or log records that cannot be stored, by reason; `ignored` those that are
     well-formed but not ours to keep (a log line outside any span, our own telemetry), by reason.
+    `altered` counts what was cut or mended inside the spans and log records that are kept, by reason.
     """
 
     spans: tuple[Span, ...] = ()
     logs: tuple[LogRecord, ...] = ()
     rejected: Mapping[str, int] = field(default_factory=dict)
     ignored: Mapping[str, int] = field(default_factory=dict)
+    altered: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to store and nothing to count."""
+        return not (self.spans or self.logs or self.rejected or self.ignored)

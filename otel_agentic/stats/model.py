@@ -1,15 +1,18 @@
-"""What estimators take and give."""
+"""What estimators take and give, and the tiers that rest on them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from otel_agentic.config import StatsSettings
+
+Tier = Literal["ready", "needs_improvement", "inconsistent", "not_ready", "insufficient_evidence"]
+TIERS: Final[tuple[Tier, ...]] = ("ready", "needs_improvement", "inconsistent", "not_ready", "insufficient_evidence")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +35,11 @@ class Attempts:
 
     @classmethod
     def of(cls, outcomes: Iterable[tuple[str, bool]]) -> Attempts:
-        """Return the counts of `(case_id, correct)` pairs."""
+        """Return the counts of `(case_id, correct)` pairs.
+
+        >>> Attempts.of([("b", True), ("a", False), ("b", False)]).cases
+        (CaseCount(case_id='a', n=1, c=0), CaseCount(case_id='b', n=2, c=1))
+        """
         n: Counter[str] = Counter()
         c: Counter[str] = Counter()
         for case_id, correct in outcomes:
@@ -59,6 +66,11 @@ class Estimate:
     lower: float | None = None
     upper: float | None = None
 
+    @classmethod
+    def of(cls, known: tuple[float, float, float] | None) -> Estimate:
+        """Return the estimate of (value, lower, upper), or the undefined one, which is never 0."""
+        return cls(value=None) if known is None else cls(value=known[0], lower=known[1], upper=known[2])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimates:
@@ -79,7 +91,10 @@ class Estimates:
 class Estimator(Protocol):
     """A way to estimate pass@k and pass^k (entry-point group `otel_agentic.estimators`)."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """The plug-in name, as in the entry point and in reports; a plain class attribute will do."""
+        ...
 
     @classmethod
     def from_settings(cls, settings: StatsSettings) -> Estimator:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
+
+from otel_agentic.stats.model import TIERS, Tier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -11,15 +13,23 @@ if TYPE_CHECKING:
     from otel_agentic.scoring.model import Dimension, FailReason, NotEvaluatedReason, Outcome
     from otel_agentic.stats.model import Estimates
 
-Tier = Literal["ready", "needs_improvement", "inconsistent", "not_ready", "insufficient_evidence"]
-TIERS: tuple[Tier, ...] = ("ready", "needs_improvement", "inconsistent", "not_ready", "insufficient_evidence")
+__all__ = [
+    "TIERS",
+    "DimensionMean",
+    "GroupKey",
+    "GroupSummary",
+    "ScoredConversation",
+    "Tier",
+    "WindowPoint",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class GroupKey:
     """What a rate is about; a key that does not apply to the grouping is None.
 
-    The same key stands in the `windows` table, in JSON and in metric attributes.
+    The same key stands in the `windows` table, in JSON and in metric attributes. Sort keys by `sort_key`: plain
+    comparison fails where one has None and the other a text.
     """
 
     agent: str | None = None
@@ -29,6 +39,15 @@ class GroupKey:
     tag: str | None = None
     case: str | None = None
     tool: str | None = None
+
+    def sort_key(self) -> tuple[tuple[bool, str], ...]:
+        """Return what keys are sorted by: field by field, None before any text.
+
+        >>> sorted([GroupKey(agent="b"), GroupKey(), GroupKey(agent="a")], key=GroupKey.sort_key)[0].agent is None
+        True
+        """
+        parts = (self.agent, self.agent_version, self.environment, self.service, self.tag, self.case, self.tool)
+        return tuple((part is not None, part or "") for part in parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +87,8 @@ class GroupSummary:
 
     `n` evaluated, `c` correct, `coverage` = evaluated / all (None when there is nothing), `bounds` on the pass rate
     given the not evaluated (None when there is nothing). `needed`: more conversations at the observed rate that would
-    settle the tier, None where unknown or above 100,000. `default_estimator` is the one to show first.
+    settle the tier (0 when it is settled), None where unknown or above 100,000; `leaning` is given with
+    `insufficient_evidence` only. `default_estimator` is the one to show first.
     """
 
     key: GroupKey

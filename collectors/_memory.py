@@ -1,0 +1,69 @@
+"""How many bytes of requests are held at once, over all connections."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final, Self
+
+from otel_agentic.errors import OverloadedError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+#: Requests of the largest allowed size that fit in memory at once.
+LARGEST_AT_ONCE: Final = 4
+
+
+class MemoryBudget:
+    """A bound on the bytes that all requests under way hold together; thread-safe."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._lock = threading.Lock()
+        self._max_bytes = max_bytes
+        self._held = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes held now."""
+        return self._held
+
+    def take(self, count: int) -> None:
+        """Hold `count` bytes more.
+
+        Raises:
+            OverloadedError: the bound is reached; nothing more is held.
+        """
+        with self._lock:
+            if self._held + count > self._max_bytes:
+                raise OverloadedError(f"requests under way already hold {self._held} bytes: try again")
+            self._held += count
+
+    def give(self, count: int) -> None:
+        """Let go of `count` bytes."""
+        with self._lock:
+            self._held -= count
+
+
+class Holding:
+    """What one request holds of the budget; the `with` block's end lets go of all."""
+
+    def __init__(self, budget: MemoryBudget) -> None:
+        self._budget = budget
+        self._count = 0
+
+    def add(self, count: int) -> None:
+        """Hold `count` bytes more.
+
+        Raises:
+            OverloadedError: the bound over all requests is reached.
+        """
+        self._budget.take(count)
+        self._count += count
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._budget.give(self._count)

@@ -1,0 +1,164 @@
+"""Spans of the same process, without a network: a span processor for the OpenTelemetry SDK."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from opentelemetry import context as otel_context
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
+
+from collectors._readable_span import SpanReader
+from otel_agentic.config import ReceiveSettings
+from otel_agentic.errors import OverloadedError, StoreError
+from otel_agentic.spans import Limits
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.trace import Span as SdkSpan
+
+    from otel_agentic.spans import Receipt, Sink
+
+#: Instrumentations look for this key and stay silent: the sink's own work must not become spans.
+_SUPPRESS: Final = otel_context._SUPPRESS_INSTRUMENTATION_KEY  # noqa: SLF001 — the key has no public name
+
+_BATCH_SPANS: Final = 512
+_BATCH_WAIT_S: Final = 0.2
+_QUEUE_SPANS: Final = 8_192
+#: How long the end of a span may wait for room in the queue before the span is dropped and counted.
+_ROOM_WAIT_S: Final = 0.1
+_RETRY_WAITS_S: Final = (0.1, 0.2, 0.4, 0.8, 1.6)
+_SHUTDOWN_S: Final = 30.0
+
+_logger = logging.getLogger(__name__)
+
+
+class AgenticSpanProcessor(SpanProcessor):
+    """Hands the finished spans of this process to a sink, in batches from a thread of its own.
+
+    Nothing is dropped silently: when the queue is full, the end of a span waits for 100 ms; then the span is
+    counted in `dropped` and the first one is logged. So are the spans of a batch that the sink refuses to the end.
+
+    Args:
+        sink: where batches go, for example the pipeline.
+        limits: what is kept of a span; the default settings if not given.
+        queue_spans: finished spans that may wait.
+
+    Example:
+        ```
+        provider = TracerProvider()
+        provider.add_span_processor(AgenticSpanProcessor(sink))
+        trace.set_tracer_provider(provider)
+        ...                       # run the agent
+        provider.force_flush()    # True: the sink holds every span that ended before
+        provider.shutdown()
+        ```
+    """
+
+    def __init__(self, sink: Sink, *, limits: Limits | None = None, queue_spans: int = _QUEUE_SPANS) -> None:
+        self._sink = sink
+        self._reader = SpanReader(limits or Limits.from_settings(ReceiveSettings()))
+        self._queue_spans = queue_spans
+        self._queue: deque[ReadableSpan] = deque()
+        self._changed = threading.Condition()
+        self._queued = 0  # spans ever put in the queue; `_done` of these are delivered or dropped
+        self._done = 0
+        self._dropped = 0
+        self._flushing = 0
+        self._stopping = False
+        self._worker = threading.Thread(target=self._work, name="otel-agentic-spans", daemon=True)
+        self._worker.start()
+
+    @property
+    def dropped(self) -> int:
+        """Spans that found no room in the queue or that the sink refused to the end."""
+        return self._dropped
+
+    def on_start(self, span: SdkSpan, parent_context: Context | None = None) -> None:
+        """Do nothing: only finished spans count."""
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Queue a finished span; waits at most 100 ms for room."""
+        if span.context is None or not span.context.trace_flags.sampled:
+            return
+        with self._changed:
+            room = self._changed.wait_for(self._has_room, _ROOM_WAIT_S)
+            if not room or self._stopping:
+                self._drop(1, "the processor is shut down" if self._stopping else "the queue is full")
+                return
+            self._queue.append(span)
+            self._queued += 1
+            if len(self._queue) in (1, _BATCH_SPANS):  # the worker sleeps for want of a span, or of a full batch
+                self._changed.notify_all()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Return True once the sink acknowledged every span that ended before; False if not in time, or one was dropped."""
+        with self._changed:
+            goal, dropped = self._queued, self._dropped
+            self._flushing += 1
+            self._changed.notify_all()
+            try:
+                done = self._changed.wait_for(lambda: self._done >= goal, timeout_millis / 1000)
+            finally:
+                self._flushing -= 1
+            return done and self._dropped == dropped
+
+    def shutdown(self) -> None:
+        """Deliver what waits, for at most 30 s, and end the thread. Spans that end later are dropped and counted."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        self._worker.join(_SHUTDOWN_S)
+
+    def _has_room(self) -> bool:
+        return self._stopping or len(self._queue) < self._queue_spans
+
+    def _drop(self, count: int, reason: str) -> None:
+        if not self._dropped:
+            _logger.warning("dropping finished spans, %s; later ones are only counted (`dropped`)", reason)
+        self._dropped += count
+
+    def _work(self) -> None:
+        otel_context.attach(otel_context.set_value(_SUPPRESS, value=True))
+        while batch := self._next_batch():
+            reason = self._deliver(batch)
+            with self._changed:
+                self._done += len(batch)
+                if reason:
+                    self._drop(len(batch), reason)
+                self._changed.notify_all()
+
+    def _next_batch(self) -> list[ReadableSpan]:
+        """Return up to 512 spans, as soon as there are so many, 200 ms went by or someone waits; none at the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._queue or self._stopping)
+            self._changed.wait_for(self._is_due, _BATCH_WAIT_S)
+            batch = [self._queue.popleft() for _ in range(min(len(self._queue), _BATCH_SPANS))]
+            self._changed.notify_all()
+            return batch
+
+    def _is_due(self) -> bool:
+        return len(self._queue) >= _BATCH_SPANS or self._stopping or self._flushing > 0
+
+    def _deliver(self, spans: list[ReadableSpan]) -> str:
+        """Return why the batch was dropped; empty if the sink took it."""
+        refusal = ""
+        for wait_s in (0.0, *_RETRY_WAITS_S):
+            time.sleep(wait_s)
+            try:
+                self._accept(spans)
+            except (OverloadedError, StoreError) as error:
+                refusal = f"the sink refused them: {error}"
+            except Exception as error:
+                # The traced program must not suffer from its observer, whatever a sink raises.
+                _logger.exception("unforeseen error of the sink")
+                return f"the sink failed: {type(error).__name__}"
+            else:
+                return ""
+        return refusal
+
+    def _accept(self, spans: list[ReadableSpan]) -> Receipt:
+        return self._sink.accept(self._reader.read(spans))

@@ -1,0 +1,145 @@
+"""Linked segments -> one Conversation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from otel_agentic.conversations.calls import calls_of
+from otel_agentic.conversations.model import ClosedBy, Conversation, ToolCall, Turn
+from otel_agentic.conversations.turns import TurnSpans, cut
+from otel_agentic.dialects.events import AgentRun, Ignored, Message, ModelCall
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from otel_agentic.config import ConversationSettings
+    from otel_agentic.conversations.link import Linked
+    from otel_agentic.conversations.tree import Node
+    from otel_agentic.dialects.events import Header
+
+
+def assemble(
+    linked: Linked, settings: ConversationSettings, *, revision: int = 1, closed_by: ClosedBy | None = None
+) -> Conversation:
+    """Return the conversation that a set of segments tells.
+
+    Args:
+        linked: the segments, from `link`.
+        settings: attribute names and error patterns.
+        revision: the number to give it, 1-based.
+        closed_by: what closed it, None while it is open. An end mark in the spans wins over `idle`.
+    """
+    turns = cut(linked.segments)
+    nodes = [node for segment in linked.segments for node in segment.nodes]
+    headers = [node.event.header for node in nodes]
+    events = [node for node in nodes if not isinstance(node.event, Ignored)]
+    agents = {name for node in nodes if node.is_run and (name := node.agent_name)}
+    patterns = [re.compile(pattern, re.IGNORECASE) for pattern in settings.error_patterns]
+    first = linked.segments[0]
+    agent = _agent_name(turns) or first.agent_name or first.service
+    return Conversation(
+        environment=linked.environment,
+        conversation_id=linked.conversation_id,
+        revision=revision,
+        agent_name=agent,
+        agent_version=_first(header.agent_version for header in headers),
+        service=first.service,
+        started_ns=min(node.span.start_ns for node in events),
+        ended_ns=max(node.span.end_ns for node in events),
+        closed_by="end_mark" if closed_by and _has_end_mark(headers) else closed_by,
+        link_method=linked.method,
+        case_id=_first(header.case_id for header in headers),
+        verdict=_last([header.verdict for header in headers]),
+        turns=tuple(
+            _turn(index, turn, calls=calls_of(turn, agent=agent, agents=agents, error_patterns=patterns))
+            for index, turn in enumerate(turns)
+        ),
+    )
+
+
+def has_end_mark(linked: Linked) -> bool:
+    """Return whether the spans say that the conversation is over."""
+    return _has_end_mark([node.event.header for segment in linked.segments for node in segment.nodes])
+
+
+def _has_end_mark(headers: Sequence[Header]) -> bool:
+    return any(header.ends_conversation for header in headers)
+
+
+def _agent_name(turns: Sequence[TurnSpans]) -> str | None:
+    return _first(run.agent_name for turn in turns for run in turn.runs)
+
+
+def _first(values: Iterable[str | None]) -> str | None:
+    return next((value for value in values if value), None)
+
+
+def _last(values: Sequence[bool | None]) -> bool | None:
+    return next((value for value in reversed(values) if value is not None), None)
+
+
+def _turn(index: int, turn: TurnSpans, *, calls: tuple[ToolCall, ...]) -> Turn:
+    answer, answer_captured = _answer(turn)
+    spans = [node.span for node in turn.nodes]
+    return Turn(
+        index=index,
+        query=turn.query,
+        query_captured=turn.query is not None or turn.query_captured,
+        answer=answer,
+        answer_captured=answer_captured,
+        error=_first(run.event.header.error for run in reversed(turn.runs)),
+        calls=calls,
+        trace_id=turn.lead.span.trace_id,
+        span_id=turn.lead.span.span_id,
+        started_ns=min(span.start_ns for span in spans),
+        ended_ns=max(span.end_ns for span in spans),
+        response_id=_response_id(turn),
+    )
+
+
+def _answer(turn: TurnSpans) -> tuple[str | None, bool]:
+    """Return the final answer, and whether its absence would be known.
+
+    The run's own words come first; text beside a tool call never reached the user, so only a response without calls
+    is an answer.
+    """
+    runs = sorted(turn.runs, key=lambda node: node.at)
+    for run in reversed(runs):
+        event = run.event
+        if isinstance(event, AgentRun) and event.answer is not None:
+            return event.answer, True
+        found = _last_words(event.messages_out) if isinstance(event, AgentRun) else None
+        if found is not None:
+            return found
+    calls = [node.event for node in _answering_calls(turn) if isinstance(node.event, ModelCall)]
+    spoken = [call.messages_out for call in calls if call.messages_out]
+    if not spoken:
+        return None, False
+    return _last_words(spoken[-1]) or (None, True)
+
+
+def _answering_calls(turn: TurnSpans) -> list[Node]:
+    """Return the model calls whose last one may answer: the turn's own agent's, else (after a handoff) any not in a call."""
+    own = turn.top_calls
+    if own and isinstance(own[-1].event, ModelCall) and _last_words(own[-1].event.messages_out):
+        return own
+    free = [node for node in turn.nodes if isinstance(node.event, ModelCall) and not node.holding_call]
+    return sorted(free, key=lambda node: node.at)
+
+
+def _last_words(messages: Sequence[Message] | None) -> tuple[str | None, bool] | None:
+    """Return (text, captured) of the last assistant message when it is an answer, None when it is not."""
+    for message in reversed(messages or ()):
+        if message.role != "assistant":
+            continue
+        if message.redacted:
+            return None, False
+        return (message.text, True) if message.text and not message.requests else None
+    return None
+
+
+def _response_id(turn: TurnSpans) -> str | None:
+    ids = [node.event.response_id for node in turn.top_calls if isinstance(node.event, ModelCall)]
+    return next((found for found in reversed(ids) if found), None)

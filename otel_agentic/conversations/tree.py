@@ -1,0 +1,150 @@
+"""The spans of one trace as a forest, with the event each of them became."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from otel_agentic.dialects.events import AgentRun, ModelCall, ToolCall
+
+if TYPE_CHECKING:
+    from otel_agentic.dialects.detect import Reading
+    from otel_agentic.dialects.events import AgentEvent
+    from otel_agentic.spans.model import Span
+
+#: What frameworks put around an agent's name to make a span name.
+_NAME_DRESS: Final = re.compile(r"^(?:invoke_agent|invoke_workflow|agent run|Agent run:)\s*|\.(?:agent|workflow|run)$")
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Node:
+    """One span in its trace. Built in place: the tree needs to be linked both ways.
+
+    `order` numbers the nodes of a trace depth first, siblings by start time. `is_run` says whether an `AgentRun` event
+    counts as one (see `mark_runs`).
+    """
+
+    reading: Reading
+    parent: Node | None = None
+    children: list[Node] = field(default_factory=list)
+    order: int = 0
+    is_run: bool = False
+
+    @property
+    def event(self) -> AgentEvent:
+        """The event that the span became."""
+        return self.reading.event
+
+    @property
+    def span(self) -> Span:
+        """The span itself."""
+        return self.reading.event.header.span
+
+    @property
+    def at(self) -> tuple[int, str, int]:
+        """The sort key in time; the trace and depth-first order settle equal clocks."""
+        return (self.span.start_ns, self.span.trace_id, self.order)
+
+    def ancestors(self) -> Iterator[Node]:
+        """Yield the nodes above, nearest first."""
+        node = self.parent
+        while node is not None:
+            yield node
+            node = node.parent
+
+    def subtree(self) -> Iterator[Node]:
+        """Yield the node and all below it, depth first."""
+        stack = [self]
+        while stack:
+            node = stack.pop()
+            yield node
+            stack.extend(reversed(node.children))
+
+    @property
+    def run(self) -> Node | None:
+        """The nearest agent run above."""
+        return next((node for node in self.ancestors() if node.is_run), None)
+
+    @property
+    def holding_call(self) -> Node | None:
+        """The nearest tool call above."""
+        return next((node for node in self.ancestors() if isinstance(node.event, ToolCall)), None)
+
+    @property
+    def agent_name(self) -> str | None:
+        """The name of the agent that this node is a run of, or is part of."""
+        run = self if self.is_run else self.run
+        if run is None:
+            return self.event.header.agent_name
+        return run.event.header.agent_name or _NAME_DRESS.sub("", run.span.name).strip() or None
+
+
+def build(readings: Sequence[Reading]) -> list[Node]:
+    """Return all nodes of one trace in depth-first order.
+
+    Orphans are adopted as roots; a parent cycle is cut at its earliest span. The result does not depend on the order
+    of the readings.
+    """
+    nodes = [Node(reading=reading) for reading in readings]
+    nodes.sort(key=lambda node: (node.span.start_ns, -node.span.end_ns, node.span.span_id))
+    by_id = {node.span.span_id: node for node in nodes}
+    for node in nodes:
+        parent = by_id.get(node.span.parent_span_id or "")
+        node.parent = parent if parent is not node else None
+    _cut_cycles(nodes)
+    for node in nodes:
+        if node.parent is not None:
+            node.parent.children.append(node)
+    ordered = [below for node in nodes if node.parent is None for below in node.subtree()]
+    for order, node in enumerate(ordered):
+        node.order = order
+    mark_runs(ordered)
+    return ordered
+
+
+def mark_runs(ordered: Sequence[Node]) -> None:
+    """Decide which `AgentRun` events count as runs.
+
+    A certain one does. One that merely may be a run does when it is the topmost, or is what a tool call started, and
+    it either holds content of its own or has nothing below it that is a run for certain.
+    """
+    for node in ordered:  # depth first: what is above is decided already
+        event = node.event
+        if not isinstance(event, AgentRun):
+            continue
+        above = next((up for up in node.ancestors() if up.is_run or isinstance(up.event, ToolCall)), None)
+        free = above is None or isinstance(above.event, ToolCall)
+        node.is_run = event.certain or (free and _may_be_run(node, event))
+
+
+def _may_be_run(node: Node, event: AgentRun) -> bool:
+    below = [inner.event for inner in node.subtree() if inner is not node]
+    works = any(isinstance(inner, (ModelCall, ToolCall)) for inner in below)
+    has_content = bool(event.query or event.messages_in)
+    runs_below = any(isinstance(inner, AgentRun) and inner.certain for inner in below)
+    return (has_content and (works or runs_below or not below)) or (works and not runs_below)
+
+
+def _cut_cycles(nodes: Sequence[Node]) -> None:
+    safe: set[int] = set()
+    for node in nodes:  # in time order, so that a cycle is cut at its earliest span
+        path: dict[int, Node] = {}
+        at: Node | None = node
+        while at is not None and id(at) not in safe and id(at) not in path:
+            path[id(at)] = at
+            at = at.parent
+        if at is not None and id(at) in path:
+            first = min(_cycle(at), key=lambda member: (member.span.start_ns, member.span.span_id))
+            first.parent = None
+        safe.update(path)
+
+
+def _cycle(node: Node) -> list[Node]:
+    members = [node]
+    at = node.parent
+    while at is not None and at is not node:
+        members.append(at)
+        at = at.parent
+    return members

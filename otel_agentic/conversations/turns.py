@@ -1,0 +1,163 @@
+"""Cutting a conversation's spans into turns: one user query each, over however many traces it took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from otel_agentic.dialects.events import AgentRun, Message, ModelCall, Text, ToolCall
+
+if TYPE_CHECKING:
+    from otel_agentic.conversations.link import Segment
+    from otel_agentic.conversations.tree import Node
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class TurnSpans:
+    """The spans of one turn while it is being put together.
+
+    `runs` are its topmost agent runs (several when an interrupted run was resumed), `nodes` every node of the turn,
+    `lead` the node that stands for the turn: its run, else the root of its trace.
+    """
+
+    lead: Node
+    runs: list[Node] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    query: str | None = None
+    query_captured: bool = False
+
+    @property
+    def top_calls(self) -> list[Node]:
+        """The model calls of the turn's own agent, in time order; those of agents below it left out."""
+        tops = {id(run) for run in self.runs}
+        found = [
+            node
+            for node in self.nodes
+            if isinstance(node.event, ModelCall) and (node.run is None or id(node.run) in tops) and not node.holding_call
+        ]
+        return sorted(found, key=lambda node: node.at)
+
+
+def cut(segments: Sequence[Segment]) -> list[TurnSpans]:
+    """Return the turns of a conversation in time order.
+
+    A topmost agent run is a turn; one that brings no new query goes on with the turn before it. Model and tool calls
+    outside any run are cut where a model call brings a new user message.
+    """
+    turns: list[TurnSpans] = []
+    for unit in sorted((unit for segment in segments for unit in _units(segment)), key=lambda unit: unit[0].at):
+        lead = unit[0]
+        if lead.is_run:
+            _add_run(turns, lead)
+        else:
+            _add_loose(turns, unit)
+    return turns
+
+
+def last_query(messages: Sequence[Message]) -> tuple[str | None, bool]:
+    """Return the user's newest text in a list of messages, and whether it was captured.
+
+    Only what follows the last answer is new; a user message that holds nothing but tool results is no query.
+    """
+    fresh = after_last_assistant(messages)
+    for message in reversed(fresh):
+        if message.role == "user" and any(isinstance(part, Text) for part in message.parts):
+            return message.text, True
+        if message.role == "user" and message.redacted:
+            return None, False
+    return None, True
+
+
+def after_last_assistant(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return the messages that follow the last one of the assistant."""
+    for index in range(len(messages) - 1, -1, -1):
+        if messages[index].role == "assistant":
+            return messages[index + 1 :]
+    return messages
+
+
+def _units(segment: Segment) -> list[list[Node]]:
+    """Return the topmost runs (each alone), and the loose model and tool calls of the trace as one more unit.
+
+    Where the trace has a run, what is loose belongs to the run before it (else the first): it is no turn of its own.
+    """
+    tops = [node for node in segment.nodes if node.is_run and not any(up.is_run for up in node.ancestors())]
+    loose = [
+        node
+        for node in segment.nodes
+        if isinstance(node.event, (ModelCall, ToolCall)) and not any(up.is_run for up in node.ancestors())
+    ]
+    if tops or not loose:
+        return [[top] for top in tops]
+    return [sorted(loose, key=lambda node: node.at)]
+
+
+def _add_run(turns: list[TurnSpans], run: Node) -> None:
+    event = run.event
+    assert isinstance(event, AgentRun)  # noqa: S101 — `is_run` is only ever set on agent runs
+    turn = TurnSpans(lead=run, runs=[run], nodes=list(run.subtree()))
+    turn.query, turn.query_captured = _run_query(event, turn)
+    if turns and turn.query is None and turn.query_captured:
+        _extend(turns[-1], turn)  # resumed: the run was given something, and it was no query
+    else:
+        turns.append(turn)
+
+
+def _run_query(event: AgentRun, turn: TurnSpans) -> tuple[str | None, bool]:
+    if event.query is not None:
+        return event.query, True
+    calls = [node.event.messages_in for node in turn.top_calls if isinstance(node.event, ModelCall)]
+    captured = [messages for messages in (event.messages_in, calls[0] if calls else None) if messages]
+    for messages in captured:
+        query, known = last_query(messages)
+        if query is not None or not known:
+            return query, known
+    return None, bool(captured)
+
+
+def _extend(turn: TurnSpans, more: TurnSpans) -> None:
+    turn.runs += more.runs
+    turn.nodes += more.nodes
+
+
+def _add_loose(turns: list[TurnSpans], unit: Sequence[Node]) -> None:
+    for node in unit:
+        current = turns[-1] if turns and not turns[-1].runs else None
+        same_trace = current is not None and current.nodes[-1].span.trace_id == node.span.trace_id
+        if isinstance(node.event, ModelCall):
+            query, known, fresh = _loose_query(node.event)
+            goes_on = current is not None and (
+                (known and not fresh) or (query is None and same_trace) or (same_trace and _asked_again(current, query))
+            )
+        else:
+            query, known, goes_on = None, False, same_trace
+        if current is not None and goes_on:
+            current.nodes += node.subtree()
+        else:
+            root = next(iter([*node.ancestors()][::-1]), node)
+            turns.append(TurnSpans(lead=root, nodes=list(node.subtree()), query=query, query_captured=known))
+
+
+def _loose_query(event: ModelCall) -> tuple[str | None, bool, bool]:
+    """Return the query, whether the input was captured, and whether the query is new with this call."""
+    if not event.messages_in:
+        return None, False, False
+    query, known = last_query(event.messages_in)
+    if not known:
+        return None, False, True
+    return query, True, query is not None and not _has_results(after_last_assistant(event.messages_in))
+
+
+def _has_results(messages: Sequence[Message]) -> bool:
+    return any(message.results for message in messages)
+
+
+def _asked_again(turn: TurnSpans, query: str | None) -> bool:
+    """Return whether the turn is still waiting for the answer to the same query: a retry, not a new turn."""
+    answered = any(
+        isinstance(node.event, ModelCall)
+        and any(message.text and not message.requests for message in node.event.messages_out or ())
+        for node in turn.nodes
+    )
+    return query == turn.query and not answered

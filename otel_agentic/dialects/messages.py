@@ -1,0 +1,179 @@
+"""One tolerant reader for the message shapes of all conventions.
+
+GenAI `parts`, OpenAI chat and Responses items, Anthropic and Bedrock content blocks, Vercel content parts, LangChain dumps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from otel_agentic.dialects.events import CallRequest, CallResult, Message, Part, Redacted, Role, Text
+from otel_agentic.dialects.values import arguments_of, is_redacted, parsed, result_of, unwrap_dump
+
+_ROLES: Final[Mapping[str, Role]] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "human": "user",
+    "assistant": "assistant",
+    "ai": "assistant",
+    "aimessagechunk": "assistant",
+    "model": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
+#: Kinds of parts that carry text, by the names of the several conventions.
+_TEXT_KINDS: Final = frozenset({"text", "input_text", "output_text", ""})
+_REQUEST_KINDS: Final = frozenset({"tool_call", "tool-call", "tool_use", "function_call", "toolUse"})
+_RESULT_KINDS: Final = frozenset(
+    {"tool_call_response", "tool-result", "tool_result", "function_call_output", "toolResult"}
+)
+_CALL_ID_KEYS: Final = ("call_id", "id", "tool_call_id", "toolCallId", "toolUseId", "tool_use_id")
+_ARGUMENT_KEYS: Final = ("arguments", "args", "input", "parameters")
+_RESULT_KEYS: Final = ("result", "response", "output", "content")
+
+
+def read_messages(value: Any) -> tuple[Message, ...] | None:
+    """Return the messages of an attribute, event or log body; None when nothing was captured.
+
+    Args:
+        value: JSON text or a structured value: a list of messages, one message, `{"messages": […]}`, or plain text.
+    """
+    found = parsed(value)
+    if found is None:
+        return None
+    if isinstance(found, Mapping) and isinstance(found.get("messages"), list):
+        found = found["messages"]
+    if isinstance(found, list) and len(found) == 1 and isinstance(found[0], list):
+        found = found[0]  # LangChain batches its prompts
+    if isinstance(found, str):
+        return (Message(role="user", parts=_texts(found)),)
+    items = found if isinstance(found, list) else [found]
+    messages = [message for item in items if (message := read_message(item)) is not None]
+    return tuple(messages)
+
+
+def read_message(value: Any, default_role: Role = "user") -> Message | None:
+    """Return one message; None when the value is not one.
+
+    A message of role `tool` holds results only, whatever shape its content has.
+    """
+    fields = unwrap_dump(value)
+    if isinstance(fields, str):
+        return Message(role=default_role, parts=_texts(fields))
+    if not isinstance(fields, Mapping):
+        return None
+    if fields.get("type") in _REQUEST_KINDS | _RESULT_KINDS and "role" not in fields:
+        part = _part(fields)  # a Responses item stands alone
+        role: Role = "assistant" if isinstance(part, CallRequest) else "tool"
+        return Message(role=role, parts=(part,)) if part else None
+    role = _role(fields, default_role)
+    if role == "tool" and "parts" not in fields:
+        return _tool_message(fields)
+    parts = [*_parts(fields.get("parts", fields.get("content"))), *_tool_calls(fields.get("tool_calls"))]
+    return Message(role=role, parts=tuple(parts))
+
+
+def _role(fields: Mapping[str, Any], default: Role) -> Role:
+    name = fields.get("role") or fields.get("type")
+    return _ROLES.get(name.lower(), default) if isinstance(name, str) else default
+
+
+def _tool_message(fields: Mapping[str, Any]) -> Message:
+    content = parsed(fields.get("content"))
+    if isinstance(content, list) and content and all(_is_result(block) for block in content):
+        return Message(role="tool", parts=tuple(part for block in content if (part := _part(block))))
+    result = CallResult(
+        call_id=_first_text(fields, ("tool_call_id", "toolCallId", "id")),
+        name=_first_text(fields, ("name",)),
+        result=result_of(fields.get("content")),
+        captured="content" in fields,
+        is_error=fields.get("status") == "error" or fields.get("is_error") is True,
+    )
+    return Message(role="tool", parts=(result,))
+
+
+def _is_result(block: Any) -> bool:
+    return isinstance(block, Mapping) and (block.get("type") in _RESULT_KINDS or "toolResult" in block)
+
+
+def _parts(content: Any) -> Iterable[Part]:
+    found = parsed(content) if isinstance(content, str) and content.lstrip().startswith("[") else content
+    if isinstance(found, str):
+        yield from _texts(found)
+    elif isinstance(found, list):
+        if not all(isinstance(block, (Mapping, str)) for block in found):
+            yield from _texts(str(content))  # a user who wrote a JSON list
+            return
+        for block in found:
+            part = _part(block)
+            if part is not None:
+                yield part
+    elif isinstance(found, Mapping):
+        part = _part(found)
+        if part is not None:
+            yield part
+
+
+def _part(block: Any) -> Part | None:
+    if isinstance(block, str):
+        return next(iter(_texts(block)), None)
+    if not isinstance(block, Mapping):
+        return None
+    kind = block.get("type") or ""
+    if isinstance(block.get("toolUse"), Mapping):
+        kind, block = "toolUse", block["toolUse"]
+    elif isinstance(block.get("toolResult"), Mapping):
+        kind, block = "toolResult", block["toolResult"]
+    if kind in _REQUEST_KINDS:
+        return _request(block)
+    if kind in _RESULT_KINDS:
+        return CallResult(
+            call_id=_first_text(block, _CALL_ID_KEYS),
+            name=_first_text(block, ("name", "toolName")),
+            result=result_of(_first(block, _RESULT_KEYS)),
+            captured=any(key in block for key in _RESULT_KEYS),
+            is_error=block.get("is_error") is True or block.get("status") == "error",
+        )
+    if kind in _TEXT_KINDS:
+        text = block.get("content", block.get("text"))
+        # A text part without its text is what SDKs write when content capture is off.
+        return next(iter(_texts(text)), None) if isinstance(text, str) else Redacted()
+    return None
+
+
+def _request(block: Mapping[str, Any]) -> CallRequest | None:
+    name = _first_text(block, ("name", "toolName", "tool_name"))
+    if name is None:
+        return None
+    return CallRequest(
+        call_id=_first_text(block, _CALL_ID_KEYS), name=name, arguments=arguments_of(_first(block, _ARGUMENT_KEYS))
+    )
+
+
+def _tool_calls(value: Any) -> Iterable[CallRequest]:
+    found = parsed(value)
+    for item in found if isinstance(found, list) else ():
+        if not isinstance(item, Mapping):
+            continue
+        inner = item.get("tool_call", item)  # OpenInference nests one level more
+        inner = inner if isinstance(inner, Mapping) else item
+        function = inner.get("function")
+        fields = {**inner, **function, "id": inner.get("id")} if isinstance(function, Mapping) else inner
+        request = _request(fields)
+        if request is not None:
+            yield request
+
+
+def _texts(text: str) -> tuple[Part, ...]:
+    return (Redacted(),) if is_redacted(text) else (Text(content=text),)
+
+
+def _first(fields: Mapping[str, Any], keys: Iterable[str]) -> Any:
+    return next((fields[key] for key in keys if key in fields), None)
+
+
+def _first_text(fields: Mapping[str, Any], keys: Iterable[str]) -> str | None:
+    found = _first(fields, keys)
+    return found if isinstance(found, str) and found else None

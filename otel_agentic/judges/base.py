@@ -1,0 +1,118 @@
+"""The plug-in point: is this answer right?
+
+A judge gets questions and gives, in their order, one verdict each. That it could not judge is data
+(`JudgeFailure`), never an exception and never a score: a judge's failure is not the agent's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from otel_agentic.config import ScoringSettings
+
+FailureReason = Literal["judge_error", "sampled_out"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One answer to be judged; all texts come from strangers.
+
+    `expected` is the annotated answer, `answer` what the agent said, `not_answer` what it must not say (None: nothing).
+    `threshold` is the score, in [0, 1], at which this answer passes.
+    """
+
+    query: str
+    expected: str
+    answer: str
+    threshold: float
+    not_answer: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """A judge's answer: `score` in [0, 1] and why.
+
+    `model` is None for a judge without one. `tries` counts calls of the model, `latency_s` is seconds over all of them,
+    `cost_usd` is None where the price is unknown. `cached`: taken from an earlier evaluation.
+    """
+
+    score: float
+    reasoning: str
+    model: str | None = None
+    tries: int = 1
+    latency_s: float = 0.0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
+    cached: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeFailure:
+    """Why there is no verdict: the judge failed after its retries, or was not asked (sampling, budget)."""
+
+    reason: FailureReason
+    message: str
+    model: str | None = None
+    tries: int = 0
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """A judge of answers (entry-point group `otel_agentic.judges`).
+
+    `name` and `version` go into the evaluator version: a new version judges everything anew.
+    """
+
+    name: str
+    version: str
+
+    @classmethod
+    def from_settings(cls, settings: ScoringSettings) -> Judge:
+        """Return the judge as the settings want it."""
+        ...
+
+    def judge(self, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:
+        """Return one verdict or failure a question, in their order."""
+        ...
+
+
+class JudgeCache(Protocol):
+    """Verdicts of earlier evaluations, by `question_key`."""
+
+    def get(self, key: str) -> Verdict | None:
+        """Return the stored verdict, None when there is none."""
+        ...
+
+    def put(self, key: str, verdict: Verdict) -> None:
+        """Store a verdict; an equal key already there keeps the newer one."""
+        ...
+
+
+class Budget(Protocol):
+    """What a judge may spend in the current window."""
+
+    def allows(self, *, calls: int, tokens: int) -> bool:
+        """Return whether that many more model calls and tokens (an estimate) may be spent."""
+        ...
+
+    def spend(self, verdict: Verdict) -> None:
+        """Count what a verdict has cost."""
+        ...
+
+
+def question_key(version: str, question: Question) -> str:
+    """Return the cache key of a question: a hash of evaluator version and content.
+
+    >>> question = Question(query="2+2?", expected="4", answer="four", threshold=0.7)
+    >>> question_key("exact-1", question) == question_key("exact-2", question)
+    False
+    """
+    content = json.dumps([version, asdict(question)], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()

@@ -1,0 +1,64 @@
+"""Whether a place in a text is denied: "it is not Paris", "Paris is wrong", "it isn't London but Paris".
+
+English only; a text in another language is read as affirming.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+#: How many words before a fact a denial may stand.
+_REACH_WORDS: Final = 5
+
+_NEGATORS: Final = (
+    r"not|no|never|neither|nor|none|nobody|nothing|without|cannot|can't|won't|unable|unsure|doubt|"
+    r"(?:is|are|was|were|do|does|did|has|have|had|would|could|should|must|need)n['\u2019]?t|incorrect|wrong|false"
+)
+#: Words that look like a denial and are none.
+_IDIOMS: Final = re.compile(
+    r"\b(?:no (?:problem|worries|doubt)|not only|why not|without (?:a )?doubt)\b", re.IGNORECASE
+)
+_NEGATOR: Final = re.compile(rf"(?<!\w)(?:{_NEGATORS})(?!\w)", re.IGNORECASE)
+_DENIED_AFTER: Final = re.compile(
+    r"\s*(?:is|was|are|were|would be|'s)?\s*(?:n['\u2019]t|not|never|wrong|incorrect|false)\b(?!\s+only)", re.IGNORECASE
+)
+#: Where one statement ends and the next begins. A point inside a number has no space behind it.
+_CLAUSE_END: Final = re.compile(r"[;!?\n,]|\.(?:\s|$)|\b(?:but|however|instead|rather|it's|it is)\b", re.IGNORECASE)
+_SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+|\n+")
+
+
+def denied_at(text: str, start: int, end: int) -> bool:
+    """Return whether what stands at `text[start:end]` is denied in its own clause.
+
+    >>> text = "It is not Paris but London."
+    >>> denied_at(text, 10, 15), denied_at(text, 20, 26)
+    (True, False)
+    """
+    before = _without_idioms(text[:start])
+    ends = [found.end() for found in _CLAUSE_END.finditer(before)]
+    clause = before[ends[-1] :] if ends else before
+    near = " ".join(clause.split()[-_REACH_WORDS:])
+    return bool(_NEGATOR.search(near)) or bool(_DENIED_AFTER.match(text[end : end + 40]))
+
+
+def has_denial(text: str) -> bool:
+    """Return whether a text denies anything.
+
+    >>> has_denial("You cannot cancel."), has_denial("No problem, you can cancel.")
+    (True, False)
+    """
+    return bool(_NEGATOR.search(_without_idioms(text)))
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a text, without the empty ones.
+
+    >>> sentences("It costs $1.50. Really!")
+    ['It costs $1.50.', 'Really!']
+    """
+    return [part for part in _SENTENCE_END.split(text) if part.strip()]
+
+
+def _without_idioms(text: str) -> str:
+    return _IDIOMS.sub(lambda found: " " * len(found.group()), text)

@@ -1,0 +1,186 @@
+"""Numbers in text, by value: thousands separators, signs, currencies, units, scale words, small number words."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_RELATIVE_TOLERANCE: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantity:
+    """A number in a text: `value` as written (scale words applied), `factor` times that in the base unit of `dimension`.
+
+    `dimension` is None for a bare number. `decimals` counts the digits after the point. `start` and `end` are its place.
+    `worded`: written as a word ("three").
+    """
+
+    value: float
+    dimension: str | None
+    factor: float
+    decimals: int
+    start: int
+    end: int
+    worded: bool = False
+
+    def same_as(self, other: Quantity) -> bool:
+        """Return whether both say the same; a bare number fits any unit, 5 % fits 5 and 0.05."""
+        if self.dimension is None or other.dimension is None:
+            # Only a percentage changes its bare value: nobody writes 1000 for 1 km without a unit.
+            percent = 0.01 if "percent" in {self.dimension, other.dimension} else 1.0
+            own, others = self.value, other.value
+            scaled = (own * percent, others) if self.dimension else (own, others * percent)
+            return _close(own, others) or _close(*scaled)
+        return self.dimension == other.dimension and _close(self.value * self.factor, other.value * other.factor)
+
+    def same_kind(self, other: Quantity) -> bool:
+        """Return whether the two could contradict each other: equal dimensions."""
+        return self.dimension == other.dimension
+
+
+def _close(one: float, other: float) -> bool:
+    return one == other or math.isclose(one, other, rel_tol=_RELATIVE_TOLERANCE, abs_tol=1e-12)
+
+
+def rounds_to(exact: float, stated: Quantity) -> bool:
+    """Return whether a stated number is an exact one, perhaps rounded to the decimals that it shows.
+
+    >>> rounds_to(11.4567, next(quantities("about 11.46")))
+    True
+    """
+    return _close(exact, stated.value) or abs(exact - stated.value) <= 0.5 * 10.0**-stated.decimals * (1 + 1e-9)
+
+
+def _units() -> dict[str, tuple[str, float]]:
+    table = {
+        ("length", 0.001): "mm millimeter millimeters millimetre millimetres",
+        ("length", 0.01): "cm centimeter centimeters centimetre centimetres",
+        ("length", 1.0): "m meter meters metre metres",
+        ("length", 1000.0): "km kilometer kilometers kilometre kilometres",
+        ("length", 0.0254): "inch inches",
+        ("length", 0.3048): "ft foot feet",
+        ("length", 1609.344): "mi mile miles",
+        ("mass", 0.001): "mg milligram milligrams",
+        ("mass", 1.0): "g gram grams",
+        ("mass", 1000.0): "kg kilo kilos kilogram kilograms",
+        ("mass", 453.59237): "lb lbs",
+        ("time", 0.001): "ms millisecond milliseconds",
+        ("time", 1.0): "s sec secs second seconds",
+        ("time", 60.0): "min mins minute minutes",
+        ("time", 3600.0): "h hr hrs hour hours",
+        ("time", 86400.0): "day days",
+        ("time", 604800.0): "week weeks",
+        ("months", 1.0): "month months",
+        ("months", 12.0): "year years",
+        ("percent", 1.0): "% percent pct",
+        ("celsius", 1.0): "°c celsius",
+        ("fahrenheit", 1.0): "°f fahrenheit",
+        ("usd", 1.0): "$ usd dollar dollars",
+        ("eur", 1.0): "€ eur euro euros",
+        ("gbp", 1.0): "£ gbp",
+        ("jpy", 1.0): "¥ jpy yen",
+        ("inr", 1.0): "₹ inr rupee rupees",
+        ("bytes", 1e3): "kb kilobyte kilobytes",
+        ("bytes", 1e6): "mb megabyte megabytes",
+        ("bytes", 1e9): "gb gigabyte gigabytes",
+        ("bytes", 1e12): "tb terabyte terabytes",
+    }
+    return {name: unit for unit, names in table.items() for name in names.split()}
+
+
+_UNITS: Final[Mapping[str, tuple[str, float]]] = _units()
+_SCALES: Final[Mapping[str, float]] = {
+    "k": 1e3,
+    "thousand": 1e3,
+    "mn": 1e6,
+    "million": 1e6,
+    "bn": 1e9,
+    "billion": 1e9,
+    "trillion": 1e12,
+}
+_WORDED_NAMES: Final = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen twenty"
+)
+_WORDED: Final[Mapping[str, int]] = {word: value for value, word in enumerate(_WORDED_NAMES.split())}
+_CURRENCIES: Final = "$€£¥₹"
+
+_NUMBER: Final = re.compile(
+    rf"""
+    (?:(?<![\w)])(?P<sign>[-\u2212]))?\ ?
+    (?P<currency>[{_CURRENCIES}])?\ ?
+    (?<!\w)(?<!\d\.)
+    (?P<digits>
+        \d{{1,3}}(?:\.\d{{3}})+,\d+ |                    # 1.234,56
+        \d{{1,3}}(?:[,'\u2019\u00a0\u202f\u2009]\d{{3}})+(?!\d)(?:\.\d+)? |   # 1,234.56  1'234  1 234
+        (?<!\d,)\d+,\d{{1,2}}(?![\d,]) |                 # 3,50, but not in 1,2,3
+        \d+(?:\.\d+)?(?:[eE][+-]?\d{{1,3}}(?!\w))? |     # 1234.56  1e6
+        \.\d+
+    )
+    (?:(?:st|nd|rd|th)(?!\w))?
+    (?:\ ?(?P<scale>[kK]|thousand|mn|million|bn|billion|trillion)(?!\w))?
+    (?:[\ \u00a0\u202f-]?(?P<unit>%|°\ ?[cCfF]|[{_CURRENCIES}]|[a-zA-Z]+)(?!\w))?
+    """,
+    re.VERBOSE,
+)
+_WORD: Final = re.compile(
+    rf"(?<![\w-])(?P<word>{'|'.join(_WORDED)})(?:[ -](?P<unit>[a-zA-Z]+))?(?![\w])", re.IGNORECASE
+)
+
+
+def quantities(text: str) -> Iterator[Quantity]:
+    """Yield the numbers of a text, first those in digits, then those in words, each group in order.
+
+    >>> [(q.value, q.dimension) for q in quantities("$1,234.50 for 3 nights, 5 km away")]
+    [(1234.5, 'usd'), (3.0, None), (5.0, 'length')]
+    """
+    for found in _NUMBER.finditer(text):
+        yield _quantity(found)
+    for found in _WORD.finditer(text):
+        dimension, factor = _UNITS.get((found["unit"] or "").lower(), (None, 1.0))
+        yield Quantity(
+            value=float(_WORDED[found["word"].lower()]),
+            dimension=dimension,
+            factor=factor,
+            decimals=0,
+            start=found.start(),
+            end=found.end() if dimension else found.end("word"),
+            worded=True,
+        )
+
+
+def _quantity(found: re.Match[str]) -> Quantity:
+    value, decimals = _value(found["digits"])
+    scale = _SCALES[found["scale"].lower()] if found["scale"] else 1.0
+    # A word that is no unit ("3 nights") stays outside the number.
+    unit = _UNITS.get((found["unit"] or "").lower().replace(" ", ""))
+    dimension, factor = _UNITS[found["currency"]] if found["currency"] else unit or (None, 1.0)
+    end = found.end() if unit else found.end("scale") if found["scale"] else found.end("digits")
+    return Quantity(
+        value=(-value if found["sign"] else value) * scale,
+        dimension=dimension,
+        factor=factor,
+        decimals=0 if scale > 1 else decimals,
+        start=found.start("sign") if found["sign"] else _first_place(found),
+        end=end,
+    )
+
+
+def _first_place(found: re.Match[str]) -> int:
+    return found.start("currency") if found["currency"] else found.start("digits")
+
+
+def _value(digits: str) -> tuple[float, int]:
+    """Return the value of a written number and how many decimals it shows."""
+    if re.fullmatch(r"\d{1,3}(?:\.\d{3})+,\d+|\d+,\d{1,2}", digits):
+        digits = digits.replace(".", "").replace(",", ".")
+    else:
+        digits = re.sub(r"[^\d.eE+-]", "", digits)
+    mantissa = re.split("[eE]", digits)[0]
+    return float(digits), len(mantissa.partition(".")[2])

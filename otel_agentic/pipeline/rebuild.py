@@ -1,0 +1,201 @@
+"""Stored spans -> stored conversations: which traces changed, which conversations that touches, which revisions follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from otel_agentic.conversations import (
+    Linked,
+    Segment,
+    assemble,
+    has_end_mark,
+    idle_limit_ns,
+    link_segments,
+    read_segments,
+)
+from otel_agentic.store import links
+from otel_agentic.store.conversations import (
+    Built,
+    content_hash,
+    current_revisions,
+    save_conversations,
+    supersede,
+)
+from otel_agentic.store.reader import load_traces
+
+if TYPE_CHECKING:
+    from otel_agentic.config import ConversationSettings
+    from otel_agentic.conversations.model import ClosedBy, Conversation
+    from otel_agentic.dialects.detect import Reader
+    from otel_agentic.store import Store
+    from otel_agentic.store.conversations import Current
+
+Key = tuple[str, str]
+T = TypeVar("T")
+#: Traces, or conversations, read into memory at once.
+_CHUNK: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touched:
+    """What arrived spans concern: conversations that name themselves, and traces that do not."""
+
+    keys: frozenset[Key]
+    loose_traces: frozenset[str]
+
+    def __or__(self, other: Touched) -> Touched:
+        """Return both together."""
+        return Touched(keys=self.keys | other.keys, loose_traces=self.loose_traces | other.loose_traces)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebuilt:
+    """What a rebuild changed: the saved revisions, and the conversations that dissolved into others."""
+
+    saved: tuple[Conversation, ...] = ()
+    vanished: frozenset[Key] = frozenset()
+    late_revisions: int = 0
+
+
+class Rebuilder:
+    """Keeps `trace_links` and the conversation tables true to the spans."""
+
+    def __init__(self, store: Store, reader: Reader, settings: ConversationSettings) -> None:
+        self._store = store
+        self._reader = reader
+        self._settings = settings
+
+    def pending(self) -> list[str]:
+        """Return the traces of which something arrived since they were last read."""
+        with self._store.read() as con:
+            return links.pending_traces(con)
+
+    def read(self, trace_ids: Iterable[str], progress: Callable[[int], None] = lambda _: None) -> Touched:
+        """Read traces, write down which conversations their spans name, and return what they concern.
+
+        Args:
+            trace_ids: traces to read.
+            progress: called with the number of traces read after each chunk.
+        """
+        touched = Touched(keys=frozenset(), loose_traces=frozenset())
+        for chunk in chunks(sorted(set(trace_ids))):
+            touched |= self._read_chunk(chunk)
+            progress(len(chunk))
+        return touched
+
+    def rebuild(
+        self,
+        touched: Touched,
+        closed_by: Callable[[Key], ClosedBy | None],
+        progress: Callable[[int], None] = lambda _: None,
+    ) -> Rebuilt:
+        """Rebuild what is touched and save what changed.
+
+        Args:
+            touched: from `read`.
+            closed_by: what closed a conversation, None for one that is open. An end mark in its spans closes it too.
+            progress: called with the number of conversations or traces done after each chunk.
+        """
+        total = Rebuilt()
+        for loose in chunks(sorted(touched.loose_traces)):
+            total = _sum(total, self._rebuild_part(frozenset(), frozenset(loose), closed_by))
+            progress(len(loose))
+        for keys in chunks(sorted(touched.keys)):
+            total = _sum(total, self._rebuild_part(frozenset(keys), frozenset(), closed_by))
+            progress(len(keys))
+        return total
+
+    def _read_chunk(self, trace_ids: Sequence[str]) -> Touched:
+        with self._store.read() as con:
+            before = links.conversations_of(con, trace_ids)
+            stored = load_traces(con, trace_ids)
+        known = [trace_id for trace_id in trace_ids if trace_id in stored.received_until]
+        segments = read_segments(stored.spans, stored.logs, self._reader)
+        self._store.write(lambda con: links.save_segments(con, known, segments, stored.received_until))
+        named = {(segment.environment, segment.explicit_id) for segment in segments if segment.explicit_id is not None}
+        return Touched(
+            keys=frozenset(before | named),
+            loose_traces=frozenset(segment.trace_id for segment in segments if segment.explicit_id is None),
+        )
+
+    def _rebuild_part(
+        self, keys: frozenset[Key], loose: frozenset[str], closed_by: Callable[[Key], ClosedBy | None]
+    ) -> Rebuilt:
+        with self._store.read() as con:
+            near = links.neighbourhood(con, loose, idle_limit_ns(self._settings, has_id=False))
+            # What was one conversation may become two, so everything that they hold is looked at again.
+            keys = keys | links.conversations_of(con, near) if near else keys
+            stored = load_traces(con, near | links.traces_of(con, keys))
+        segments = read_segments(stored.spans, stored.logs, self._reader)
+        linked = [found for found in link_segments(segments, self._settings) if self._is_whole(found, keys)]
+        found_keys = {_key(conversation) for conversation in linked}
+        return self._save(linked, keys - found_keys, closed_by)
+
+    def _is_whole(self, linked: Linked, keys: frozenset[Key]) -> bool:
+        """Return whether all of the conversation is in view: a trace may hold parts of others that are not."""
+        return linked.method != "explicit" or _key(linked) in keys
+
+    def _save(
+        self, linked: Sequence[Linked], gone: frozenset[Key], closed_by: Callable[[Key], ClosedBy | None]
+    ) -> Rebuilt:
+        with self._store.read() as con:
+            before = current_revisions(con, {_key(conversation) for conversation in linked} | gone)
+        built = []
+        for conversation in linked:
+            key = _key(conversation)
+            reason = closed_by(key) or ("end_mark" if has_end_mark(conversation) else None)
+            fresh = assemble(conversation, self._settings, closed_by=reason)
+            revised = _revise(fresh, before.get(key))
+            if revised is not None:
+                built.append(Built(conversation=revised, ambiguous_link=conversation.ambiguous))
+        vanished = gone & before.keys()
+        now_ns = self._store.clock()
+        self._store.write(
+            lambda con: (
+                links.assign(con, linked),
+                supersede(con, vanished),
+                save_conversations(con, built, now_ns),
+            )
+        )
+        return Rebuilt(
+            saved=tuple(item.conversation for item in built),
+            vanished=frozenset(vanished),
+            late_revisions=sum(item.conversation.revision > 1 for item in built),
+        )
+
+
+def _revise(fresh: Conversation, current: Current | None) -> Conversation | None:
+    """Return the revision to save, None when nothing changed.
+
+    An open conversation is replaced in place; a closed one keeps its revision and gets a new one beside it.
+    """
+    if current is None:
+        return fresh
+    same = content_hash(fresh) == current.content_hash
+    if current.closed:
+        return None if same else replace(fresh, revision=current.revision + 1)
+    if same and fresh.closed_by is None:
+        return None
+    return replace(fresh, revision=current.revision)
+
+
+def _key(linked: Linked) -> Key:
+    return (linked.environment, str(linked.conversation_id))
+
+
+def _sum(one: Rebuilt, other: Rebuilt) -> Rebuilt:
+    return Rebuilt(
+        saved=one.saved + other.saved,
+        vanished=one.vanished | other.vanished,
+        late_revisions=one.late_revisions + other.late_revisions,
+    )
+
+
+def chunks(items: Sequence[T], size: int = _CHUNK) -> Iterator[list[T]]:
+    """Yield the items in lists of at most `size`."""
+    stream = iter(items)
+    while chunk := list(islice(stream, size)):
+        yield chunk

@@ -1,0 +1,41 @@
+"""OTLP bytes -> `Span` and `LogRecord`, and the two Protocols between the ways in and the store."""
+
+from otel_agentic.spans.limits import Limits
+from otel_agentic.spans.model import (
+    LogRecord,
+    Resource,
+    Scope,
+    Span,
+    SpanBatch,
+    SpanEvent,
+    SpanKind,
+    SpanLink,
+    StatusCode,
+)
+from otel_agentic.spans.otlp_json import decode_document, decode_logs_json, decode_traces_json
+from otel_agentic.spans.otlp_proto import decode_logs, decode_message, decode_traces
+from otel_agentic.spans.ports import Collector, Receipt, Sink
+from otel_agentic.spans.tally import merge_batches
+
+__all__ = [
+    "Collector",
+    "Limits",
+    "LogRecord",
+    "Receipt",
+    "Resource",
+    "Scope",
+    "Sink",
+    "Span",
+    "SpanBatch",
+    "SpanEvent",
+    "SpanKind",
+    "SpanLink",
+    "StatusCode",
+    "decode_document",
+    "decode_logs",
+    "decode_logs_json",
+    "decode_message",
+    "decode_traces",
+    "decode_traces_json",
+    "merge_batches",
+]

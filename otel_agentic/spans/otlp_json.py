@@ -1,0 +1,243 @@
+"""OTLP/JSON -> `SpanBatch`, our own reader.
+
+`google.protobuf.json_format` cannot be used: it takes the hex ids for base64 and reads other bytes without an error.
+Ids are hex of any case, enumerations integers or names, 64-bit integers numbers or text, unknown fields are ignored,
+and field names may be camelCase or snake_case.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from otel_agentic.errors import DecodeError
+from otel_agentic.spans.json_values import (
+    enum_of,
+    int_of,
+    load_json,
+    message,
+    objects,
+    pick,
+    read_attributes,
+    read_value,
+    text_of,
+)
+from otel_agentic.spans.model import Resource, Scope, SpanBatch, SpanEvent, SpanKind, SpanLink, StatusCode
+from otel_agentic.spans.records import (
+    LOGS_ON_TRACES,
+    OWN_SCOPE,
+    OWN_TELEMETRY,
+    SPANS_ON_LOGS,
+    build_log,
+    build_span,
+    log_place,
+)
+from otel_agentic.spans.sanitize import (
+    CUT_EVENTS,
+    DROPPED_LINK,
+    SPAN_ID_HEX,
+    TRACE_ID_HEX,
+    clean_name,
+    clean_time,
+    first_of,
+    id_of_text,
+)
+from otel_agentic.spans.tally import Tally, merge_batches
+
+if TYPE_CHECKING:
+    from otel_agentic.spans.limits import Limits
+    from otel_agentic.spans.model import LogRecord, Span
+
+#: A JSON object that holds neither spans nor log records, such as a metrics export or a file of another tool.
+NOT_OTLP: Final = "JSON without resourceSpans or resourceLogs"
+
+_KINDS: Final = {kind.name: kind.value for kind in SpanKind}
+_STATUSES: Final = {code.name: code.value for code in StatusCode}
+
+
+def decode_traces_json(data: bytes, limits: Limits) -> SpanBatch:
+    """Return what an `ExportTraceServiceRequest` in JSON holds.
+
+    A logs request is recognised: its records are rejected under a reason that names the right path.
+
+    Raises:
+        DecodeError: the bytes are not JSON, or not of that shape; names the field.
+    """
+    document = _document(data)
+    blocks = objects(document, "resourceSpans", "resource_spans")
+    strays = 0 if blocks else _stray_logs(document)
+    return SpanBatch(rejected={LOGS_ON_TRACES: strays}) if strays else _traces(blocks, limits)
+
+
+def decode_logs_json(data: bytes, limits: Limits) -> SpanBatch:
+    """Return what an `ExportLogsServiceRequest` in JSON holds.
+
+    A traces request is recognised: its spans are rejected under a reason that names the right path.
+
+    Raises:
+        DecodeError: the bytes are not JSON, or not of that shape; names the field.
+    """
+    document = _document(data)
+    blocks = objects(document, "resourceLogs", "resource_logs")
+    strays = 0 if blocks else _stray_spans(document)
+    return SpanBatch(rejected={SPANS_ON_LOGS: strays}) if strays else _logs(blocks, limits)
+
+
+def decode_document(data: bytes, limits: Limits) -> SpanBatch:
+    """Return what a JSON document or a line of a file holds: spans, log records, or both.
+
+    Raises:
+        DecodeError: the bytes are not JSON, or not of that shape; names the field.
+    """
+    document = _document(data)
+    traces = objects(document, "resourceSpans", "resource_spans")
+    logs = objects(document, "resourceLogs", "resource_logs")
+    if document and not traces and not logs and document.keys().isdisjoint(_REQUEST_FIELDS):
+        return SpanBatch(ignored={NOT_OTLP: 1})
+    return merge_batches([_traces(traces, limits), _logs(logs, limits)])
+
+
+_REQUEST_FIELDS: Final = frozenset({"resourceSpans", "resource_spans", "resourceLogs", "resource_logs"})
+
+
+def _document(data: bytes) -> dict[str, Any]:
+    document = load_json(data)
+    if not isinstance(document, dict):
+        raise DecodeError(f"not OTLP/JSON: an object was expected, not {type(document).__name__}")
+    return document
+
+
+def _stray_logs(document: dict[str, Any]) -> int:
+    blocks = objects(document, "resourceLogs", "resource_logs")
+    scopes = [part for block in blocks for part in objects(block, "scopeLogs", "scope_logs")]
+    return sum(len(objects(part, "logRecords", "log_records")) for part in scopes)
+
+
+def _stray_spans(document: dict[str, Any]) -> int:
+    blocks = objects(document, "resourceSpans", "resource_spans")
+    scopes = [part for block in blocks for part in objects(block, "scopeSpans", "scope_spans")]
+    return sum(len(objects(part, "spans", "spans")) for part in scopes)
+
+
+def _traces(blocks: list[dict[str, Any]], limits: Limits) -> SpanBatch:
+    tally = Tally()
+    spans: list[Span] = []
+    for block in blocks:
+        resource = _resource(block, limits, tally)
+        for part in objects(block, "scopeSpans", "scope_spans"):
+            scope = _scope(part, limits, tally)
+            raws = objects(part, "spans", "spans")
+            if scope.name == OWN_SCOPE:
+                tally.ignored[OWN_TELEMETRY] += len(raws)
+                continue
+            decoded = (_span(raw, resource, scope, limits, tally) for raw in raws)
+            spans += [span for span in decoded if span is not None]
+    return tally.batch(spans=spans)
+
+
+def _logs(blocks: list[dict[str, Any]], limits: Limits) -> SpanBatch:
+    tally = Tally()
+    logs: list[LogRecord] = []
+    for block in blocks:
+        resource = _resource(block, limits, tally)
+        for part in objects(block, "scopeLogs", "scope_logs"):
+            scope = _scope(part, limits, tally)
+            raws = objects(part, "logRecords", "log_records")
+            if scope.name == OWN_SCOPE:
+                tally.ignored[OWN_TELEMETRY] += len(raws)
+                continue
+            decoded = (_log(raw, resource, scope, limits, tally) for raw in raws)
+            logs += [record for record in decoded if record is not None]
+    return tally.batch(logs=logs)
+
+
+def _resource(block: dict[str, Any], limits: Limits, tally: Tally) -> Resource:
+    return Resource(
+        attributes=read_attributes(message(block, "resource", "resource"), limits, tally.altered),
+        schema_url=_name(block, "schemaUrl", "schema_url", limits, tally),
+    )
+
+
+def _scope(part: dict[str, Any], limits: Limits, tally: Tally) -> Scope:
+    raw = message(part, "scope", "scope")
+    return Scope(
+        name=_name(raw, "name", "name", limits, tally),
+        version=_name(raw, "version", "version", limits, tally),
+        attributes=read_attributes(raw, limits, tally.altered),
+        schema_url=_name(part, "schemaUrl", "schema_url", limits, tally),
+    )
+
+
+def _span(raw: dict[str, Any], resource: Resource, scope: Scope, limits: Limits, tally: Tally) -> Span | None:
+    status = message(raw, "status", "status")
+    start_ns = int_of(pick(raw, "startTimeUnixNano", "start_time_unix_nano"))
+    return build_span(
+        trace_id=id_of_text(pick(raw, "traceId", "trace_id"), TRACE_ID_HEX),
+        span_id=id_of_text(pick(raw, "spanId", "span_id"), SPAN_ID_HEX),
+        parent_span_id=_parent(raw),
+        name=text_of(raw.get("name")),
+        kind=enum_of(raw.get("kind"), "SPAN_KIND_", _KINDS),
+        start_ns=start_ns,
+        end_ns=int_of(pick(raw, "endTimeUnixNano", "end_time_unix_nano")),
+        status=enum_of(status.get("code"), "STATUS_CODE_", _STATUSES),
+        status_message=text_of(status.get("message")),
+        attributes=read_attributes(raw, limits, tally.altered),
+        events=_events(raw, start_ns, limits, tally),
+        links=_links(raw, limits, tally),
+        resource=resource,
+        scope=scope,
+        limits=limits,
+        tally=tally,
+    )
+
+
+def _parent(raw: dict[str, Any]) -> str | None:
+    parent = text_of(pick(raw, "parentSpanId", "parent_span_id"))
+    return id_of_text(parent, SPAN_ID_HEX) if parent.strip("0") else None
+
+
+def _events(raw: dict[str, Any], start_ns: int, limits: Limits, tally: Tally) -> tuple[SpanEvent, ...]:
+    events = objects(raw, "events", "events")
+    return tuple(
+        SpanEvent(
+            name=_name(event, "name", "name", limits, tally),
+            time_ns=clean_time(int_of(pick(event, "timeUnixNano", "time_unix_nano")), start_ns, tally.altered),
+            attributes=read_attributes(event, limits, tally.altered),
+        )
+        for event in first_of(events, limits.max_events, CUT_EVENTS, tally.altered)
+    )
+
+
+def _links(raw: dict[str, Any], limits: Limits, tally: Tally) -> tuple[SpanLink, ...]:
+    links = []
+    for link in first_of(objects(raw, "links", "links"), limits.max_events, CUT_EVENTS, tally.altered):
+        trace_id = id_of_text(pick(link, "traceId", "trace_id"), TRACE_ID_HEX)
+        span_id = id_of_text(pick(link, "spanId", "span_id"), SPAN_ID_HEX)
+        if trace_id and span_id:
+            attributes = read_attributes(link, limits, tally.altered)
+            links.append(SpanLink(trace_id=trace_id, span_id=span_id, attributes=attributes))
+        else:
+            tally.altered[DROPPED_LINK] += 1
+    return tuple(links)
+
+
+def _log(raw: dict[str, Any], resource: Resource, scope: Scope, limits: Limits, tally: Tally) -> LogRecord | None:
+    trace_id, span_id = text_of(pick(raw, "traceId", "trace_id")), text_of(pick(raw, "spanId", "span_id"))
+    place = log_place(trace_id, span_id, tally)
+    if place is None:
+        return None
+    return build_log(
+        place=place,
+        time_ns=int_of(pick(raw, "timeUnixNano", "time_unix_nano")),
+        observed_ns=int_of(pick(raw, "observedTimeUnixNano", "observed_time_unix_nano")),
+        event_name=text_of(pick(raw, "eventName", "event_name")),
+        body=read_value(raw.get("body"), limits, tally.altered),
+        attributes=read_attributes(raw, limits, tally.altered),
+        resource=resource,
+        scope=scope,
+        limits=limits,
+        tally=tally,
+    )
+
+
+def _name(holder: dict[str, Any], camel: str, snake: str, limits: Limits, tally: Tally) -> str:
+    return clean_name(text_of(pick(holder, camel, snake)), limits, tally.altered)

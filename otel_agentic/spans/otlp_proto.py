@@ -1,0 +1,244 @@
+"""OTLP/protobuf -> `SpanBatch`, the hot path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from google.protobuf.message import DecodeError as ProtobufDecodeError
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from otel_agentic.errors import DecodeError
+from otel_agentic.spans.model import Resource, Scope, SpanBatch, SpanEvent, SpanLink
+from otel_agentic.spans.proto_values import read_attributes, read_value
+from otel_agentic.spans.records import (
+    LOGS_ON_TRACES,
+    OWN_SCOPE,
+    OWN_TELEMETRY,
+    SPANS_ON_LOGS,
+    build_log,
+    build_span,
+    log_place,
+)
+from otel_agentic.spans.sanitize import (
+    CUT_EVENTS,
+    DROPPED_LINK,
+    MAX_DEPTH,
+    SPAN_ID_HEX,
+    TRACE_ID_HEX,
+    clean_name,
+    clean_time,
+    first_of,
+    id_of_bytes,
+)
+from otel_agentic.spans.tally import Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
+    from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord as LogRecordMessage
+    from opentelemetry.proto.resource.v1.resource_pb2 import Resource as ResourceMessage
+    from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
+
+    from otel_agentic.spans.limits import Limits
+    from otel_agentic.spans.model import LogRecord, Span
+
+_Request = TypeVar("_Request", ExportTraceServiceRequest, ExportLogsServiceRequest)
+
+
+def decode_traces(data: bytes, limits: Limits) -> SpanBatch:
+    """Return what an `ExportTraceServiceRequest` holds.
+
+    A logs request is recognised by its content: its records are rejected under a reason that names the right path.
+
+    Raises:
+        DecodeError: the bytes are not such a message (also: text in them that is not UTF-8).
+    """
+    request = _parse(ExportTraceServiceRequest, data)
+    if request is None or not _has_spans(request):
+        misdirected = _log_count(data)
+        if misdirected:
+            return SpanBatch(rejected={LOGS_ON_TRACES: misdirected})
+    if request is None:
+        raise _undecodable("ExportTraceServiceRequest")
+    return _read_traces(request, limits)
+
+
+def decode_logs(data: bytes, limits: Limits) -> SpanBatch:
+    """Return what an `ExportLogsServiceRequest` holds.
+
+    A traces request is recognised by its content: its spans are rejected under a reason that names the right path.
+
+    Raises:
+        DecodeError: the bytes are not such a message (also: text in them that is not UTF-8).
+    """
+    request = _parse(ExportLogsServiceRequest, data)
+    if request is None or not _has_logs(request):
+        misdirected = _span_count(data)
+        if misdirected:
+            return SpanBatch(rejected={SPANS_ON_LOGS: misdirected})
+    if request is None:
+        raise _undecodable("ExportLogsServiceRequest")
+    return _read_logs(request, limits)
+
+
+def decode_message(data: bytes, limits: Limits) -> SpanBatch:
+    """Return what a traces or a logs request holds, told apart by content, as in a file.
+
+    Raises:
+        DecodeError: the bytes are neither.
+    """
+    return decode_logs(data, limits) if _log_count(data) else decode_traces(data, limits)
+
+
+def _parse(kind: type[_Request], data: bytes) -> _Request | None:
+    try:
+        return kind.FromString(data)
+    except ProtobufDecodeError:
+        return None
+
+
+def _undecodable(expected: str) -> DecodeError:
+    return DecodeError(
+        f"the body is not an {expected} in protobuf: damaged or truncated bytes, text that is not UTF-8, "
+        f"or values nested deeper than {MAX_DEPTH} levels; send it again as the exporter made it"
+    )
+
+
+def _has_spans(request: ExportTraceServiceRequest) -> bool:
+    # Both requests share their outer fields. Read as the other kind, the inner ones are unknown: no ids, no times.
+    blocks = (part for block in request.resource_spans for part in block.scope_spans)
+    return any(raw.trace_id or raw.span_id for part in blocks for raw in part.spans)
+
+
+def _has_logs(request: ExportLogsServiceRequest) -> bool:
+    blocks = (part for block in request.resource_logs for part in block.scope_logs)
+    return any(_is_log(raw) for part in blocks for raw in part.log_records)
+
+
+def _is_log(raw: LogRecordMessage) -> bool:
+    return bool(raw.time_unix_nano or raw.observed_time_unix_nano or len(raw.trace_id) * 2 == TRACE_ID_HEX)
+
+
+def _log_count(data: bytes) -> int:
+    request = _parse(ExportLogsServiceRequest, data)
+    if request is None or not _has_logs(request):
+        return 0
+    return sum(len(part.log_records) for block in request.resource_logs for part in block.scope_logs)
+
+
+def _span_count(data: bytes) -> int:
+    request = _parse(ExportTraceServiceRequest, data)
+    if request is None or not _has_spans(request):
+        return 0
+    return sum(len(part.spans) for block in request.resource_spans for part in block.scope_spans)
+
+
+def _read_traces(request: ExportTraceServiceRequest, limits: Limits) -> SpanBatch:
+    tally = Tally()
+    spans: list[Span] = []
+    for block in request.resource_spans:
+        resource = _resource(block.resource, block.schema_url, limits, tally)
+        for part in block.scope_spans:
+            if part.scope.name == OWN_SCOPE:
+                tally.ignored[OWN_TELEMETRY] += len(part.spans)
+                continue
+            scope = _scope(part.scope, part.schema_url, limits, tally)
+            decoded = (_span(raw, resource, scope, limits, tally) for raw in part.spans)
+            spans += [span for span in decoded if span is not None]
+    return tally.batch(spans=spans)
+
+
+def _read_logs(request: ExportLogsServiceRequest, limits: Limits) -> SpanBatch:
+    tally = Tally()
+    logs: list[LogRecord] = []
+    for block in request.resource_logs:
+        resource = _resource(block.resource, block.schema_url, limits, tally)
+        for part in block.scope_logs:
+            if part.scope.name == OWN_SCOPE:
+                tally.ignored[OWN_TELEMETRY] += len(part.log_records)
+                continue
+            scope = _scope(part.scope, part.schema_url, limits, tally)
+            decoded = (_log(raw, resource, scope, limits, tally) for raw in part.log_records)
+            logs += [record for record in decoded if record is not None]
+    return tally.batch(logs=logs)
+
+
+def _resource(raw: ResourceMessage, schema_url: str, limits: Limits, tally: Tally) -> Resource:
+    attributes = read_attributes(raw.attributes, limits, tally.altered)
+    return Resource(attributes=attributes, schema_url=clean_name(schema_url, limits, tally.altered))
+
+
+def _scope(raw: InstrumentationScope, schema_url: str, limits: Limits, tally: Tally) -> Scope:
+    return Scope(
+        name=clean_name(raw.name, limits, tally.altered),
+        version=clean_name(raw.version, limits, tally.altered),
+        attributes=read_attributes(raw.attributes, limits, tally.altered),
+        schema_url=clean_name(schema_url, limits, tally.altered),
+    )
+
+
+def _span(raw: SpanMessage, resource: Resource, scope: Scope, limits: Limits, tally: Tally) -> Span | None:
+    parent = raw.parent_span_id
+    start_ns = raw.start_time_unix_nano
+    status = raw.status
+    return build_span(
+        trace_id=id_of_bytes(raw.trace_id, TRACE_ID_HEX),
+        span_id=id_of_bytes(raw.span_id, SPAN_ID_HEX),
+        parent_span_id=id_of_bytes(parent, SPAN_ID_HEX) if any(parent) else None,
+        name=raw.name,
+        kind=raw.kind,
+        start_ns=start_ns,
+        end_ns=raw.end_time_unix_nano,
+        status=status.code,
+        status_message=status.message,
+        attributes=read_attributes(raw.attributes, limits, tally.altered),
+        events=_events(raw.events, start_ns, limits, tally) if raw.events else (),
+        links=_links(raw.links, limits, tally) if raw.links else (),
+        resource=resource,
+        scope=scope,
+        limits=limits,
+        tally=tally,
+    )
+
+
+def _events(raws: Sequence[SpanMessage.Event], start_ns: int, limits: Limits, tally: Tally) -> tuple[SpanEvent, ...]:
+    return tuple(
+        SpanEvent(
+            name=clean_name(raw.name, limits, tally.altered),
+            time_ns=clean_time(raw.time_unix_nano, start_ns, tally.altered),
+            attributes=read_attributes(raw.attributes, limits, tally.altered),
+        )
+        for raw in first_of(raws, limits.max_events, CUT_EVENTS, tally.altered)
+    )
+
+
+def _links(raws: Sequence[SpanMessage.Link], limits: Limits, tally: Tally) -> tuple[SpanLink, ...]:
+    links = []
+    for raw in first_of(raws, limits.max_events, CUT_EVENTS, tally.altered):
+        trace_id, span_id = id_of_bytes(raw.trace_id, TRACE_ID_HEX), id_of_bytes(raw.span_id, SPAN_ID_HEX)
+        if trace_id and span_id:
+            attributes = read_attributes(raw.attributes, limits, tally.altered)
+            links.append(SpanLink(trace_id=trace_id, span_id=span_id, attributes=attributes))
+        else:
+            tally.altered[DROPPED_LINK] += 1
+    return tuple(links)
+
+
+def _log(raw: LogRecordMessage, resource: Resource, scope: Scope, limits: Limits, tally: Tally) -> LogRecord | None:
+    place = log_place(raw.trace_id.hex(), raw.span_id.hex(), tally)
+    if place is None:
+        return None
+    return build_log(
+        place=place,
+        time_ns=raw.time_unix_nano,
+        observed_ns=raw.observed_time_unix_nano,
+        event_name=raw.event_name,
+        body=read_value(raw.body, limits, tally.altered),
+        attributes=read_attributes(raw.attributes, limits, tally.altered),
+        resource=resource,
+        scope=scope,
+        limits=limits,
+        tally=tally,
+    )

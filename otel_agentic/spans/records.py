@@ -1,0 +1,140 @@
+"""The last step that all decoders share: fields of any origin become a `Span` or a `LogRecord`, or are counted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from otel_agentic.spans.model import LogRecord, Span, SpanKind, StatusCode
+from otel_agentic.spans.sanitize import (
+    MENDED_PARENT,
+    SPAN_ID_HEX,
+    TIME_END_NS,
+    TRACE_ID_HEX,
+    clean_enum,
+    clean_name,
+    clean_text,
+    clean_time,
+    clean_times,
+    id_of_text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from otel_agentic.spans.limits import Limits
+    from otel_agentic.spans.model import Resource, Scope, SpanEvent, SpanLink
+    from otel_agentic.spans.tally import Tally
+
+#: The scope of what this project emits: reading it back would judge the judge.
+OWN_SCOPE: Final = "otel_agentic"
+
+BAD_TRACE_ID: Final = "trace_id is not 16 bytes or is all zero"
+BAD_SPAN_ID: Final = "span_id is not 8 bytes or is all zero"
+LOGS_ON_TRACES: Final = "log record sent to the traces path; send logs to /v1/logs"
+SPANS_ON_LOGS: Final = "span sent to the logs path; send spans to /v1/traces"
+OWN_TELEMETRY: Final = "own telemetry"
+OUTSIDE_SPAN: Final = "log record outside any span"
+NOT_AN_EVENT: Final = "log record is not an event"
+
+#: Where event names stood before OTLP had a field for them.
+EVENT_NAME_ATTRIBUTE: Final = "event.name"
+GENAI_PREFIX: Final = "gen_ai."
+
+_HIGHEST_KIND: Final = max(SpanKind).value
+_HIGHEST_STATUS: Final = max(StatusCode).value
+
+
+def build_span(
+    *,
+    trace_id: str,
+    span_id: str,
+    parent_span_id: str | None,
+    name: str,
+    kind: int,
+    start_ns: int,
+    end_ns: int,
+    status: int,
+    status_message: str,
+    attributes: Mapping[str, Any],
+    events: tuple[SpanEvent, ...],
+    links: tuple[SpanLink, ...],
+    resource: Resource,
+    scope: Scope,
+    limits: Limits,
+    tally: Tally,
+) -> Span | None:
+    """Return the span, or None where its ids are bad (empty here) and it was counted as rejected.
+
+    An empty `parent_span_id` is one whose bytes are bad: the span is kept as a root and counted.
+    """
+    if not trace_id or not span_id:
+        tally.rejected[BAD_SPAN_ID if trace_id else BAD_TRACE_ID] += 1
+        return None
+    if parent_span_id == "":
+        tally.altered[MENDED_PARENT] += 1
+        parent_span_id = None
+    if not 0 < start_ns <= end_ns < TIME_END_NS:
+        start_ns, end_ns = clean_times(start_ns, end_ns, tally.altered)
+    return Span(
+        trace_id=trace_id,
+        span_id=span_id,
+        parent_span_id=parent_span_id,
+        name=clean_name(name, limits, tally.altered),
+        kind=clean_enum(kind, _HIGHEST_KIND),
+        start_ns=start_ns,
+        end_ns=end_ns,
+        status=clean_enum(status, _HIGHEST_STATUS),
+        status_message=clean_text(status_message, limits.max_value_bytes, tally.altered) if status_message else "",
+        attributes=attributes,
+        events=events,
+        links=links,
+        resource=resource,
+        scope=scope,
+    )
+
+
+def log_place(trace_id: str, span_id: str, tally: Tally) -> tuple[str, str] | None:
+    """Return the ids of the span that a log record belongs to, or None where it was counted.
+
+    Unset ids (empty or all zero) are those of a record outside any span; malformed ones are rejected.
+    """
+    if not trace_id.strip("0") or not span_id.strip("0"):
+        tally.ignored[OUTSIDE_SPAN] += 1
+        return None
+    trace, span = id_of_text(trace_id, TRACE_ID_HEX), id_of_text(span_id, SPAN_ID_HEX)
+    if not trace or not span:
+        tally.rejected[BAD_SPAN_ID if trace else BAD_TRACE_ID] += 1
+        return None
+    return trace, span
+
+
+def build_log(
+    *,
+    place: tuple[str, str],
+    time_ns: int,
+    observed_ns: int,
+    event_name: str,
+    body: Any,
+    attributes: Mapping[str, Any],
+    resource: Resource,
+    scope: Scope,
+    limits: Limits,
+    tally: Tally,
+) -> LogRecord | None:
+    """Return the log record, or None where it says nothing about an agent and was counted as ignored."""
+    name = event_name or attributes.get(EVENT_NAME_ATTRIBUTE) or ""
+    if not name and not any(key.startswith(GENAI_PREFIX) for key in attributes):
+        tally.ignored[NOT_AN_EVENT] += 1
+        return None
+    # A record without its own time is ordinary OTLP, so only an unusable observed time counts as mended.
+    own_time = 0 < time_ns < TIME_END_NS
+    return LogRecord(
+        trace_id=place[0],
+        span_id=place[1],
+        time_ns=time_ns if own_time else clean_time(observed_ns, 0, tally.altered),
+        event_name=clean_name(str(name), limits, tally.altered),
+        body=body,
+        attributes=attributes,
+        resource=resource,
+        scope=scope,
+    )

@@ -1,0 +1,47 @@
+"""What a decoder counts while it reads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from otel_agentic.spans.model import SpanBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from otel_agentic.spans.model import LogRecord, Span
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """Counts by reason: items that cannot be stored, items that are not ours, and mended details of kept items."""
+
+    rejected: Counter[str] = field(default_factory=Counter)
+    ignored: Counter[str] = field(default_factory=Counter)
+    altered: Counter[str] = field(default_factory=Counter)
+
+    def batch(self, *, spans: Sequence[Span] = (), logs: Sequence[LogRecord] = ()) -> SpanBatch:
+        """Return the kept items together with what was counted."""
+        return SpanBatch(
+            spans=tuple(spans),
+            logs=tuple(logs),
+            rejected=dict(self.rejected),
+            ignored=dict(self.ignored),
+            altered=dict(self.altered),
+        )
+
+
+def merge_batches(batches: Iterable[SpanBatch]) -> SpanBatch:
+    """Return one batch that holds the items of all, in order, and the sums of their counts."""
+    tally = Tally()
+    spans: list[Span] = []
+    logs: list[LogRecord] = []
+    for batch in batches:
+        spans += batch.spans
+        logs += batch.logs
+        tally.rejected.update(batch.rejected)
+        tally.ignored.update(batch.ignored)
+        tally.altered.update(batch.altered)
+    return tally.batch(spans=spans, logs=logs)

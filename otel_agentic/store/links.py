@@ -1,0 +1,162 @@
+"""The table `trace_links`: which conversation each trace belongs to, and which traces wait to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from otel_agentic.store.table import Key, Table, key_columns, rows_with
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+    from otel_agentic.conversations.link import Linked, Segment
+
+#: Traces of which something was committed after they were last read.
+_PENDING: Final = """
+WITH arrived AS (
+    SELECT trace_id, max(received_at) AS received_at
+    FROM (
+        SELECT trace_id, received_at FROM spans WHERE dialect <> 'none'
+        UNION ALL
+        SELECT trace_id, received_at FROM log_records
+        UNION ALL
+        SELECT trace_id, received_at FROM spans SEMI JOIN trace_links USING (trace_id) WHERE dialect = 'none'
+    )
+    GROUP BY trace_id
+), read AS (
+    SELECT trace_id, max(received_until) AS received_until FROM trace_links GROUP BY trace_id
+)
+SELECT trace_id
+FROM arrived
+LEFT JOIN read USING (trace_id)
+WHERE received_until IS NULL OR received_at > received_until
+ORDER BY trace_id
+"""
+_OF_TRACES: Final = """
+SELECT DISTINCT environment, conversation_id
+FROM trace_links
+WHERE conversation_id IS NOT NULL AND trace_id IN (SELECT trace_id FROM wanted)
+"""
+_FORGET: Final = "DELETE FROM trace_links WHERE trace_id IN (SELECT trace_id FROM wanted)"
+_OF_CONVERSATIONS: Final = """
+SELECT DISTINCT l.trace_id
+FROM trace_links l
+SEMI JOIN wanted USING (environment, conversation_id)
+"""
+_LAST_ARRIVALS: Final = """
+SELECT l.environment, l.conversation_id, epoch_ns(max(l.received_until))
+FROM trace_links l
+LEFT JOIN conversations c
+    ON c.environment = l.environment AND c.conversation_id = l.conversation_id AND NOT c.superseded
+WHERE l.conversation_id IS NOT NULL AND c.closed_by IS NULL
+GROUP BY ALL
+"""
+#: The neighbourhood of traces without an id: those of the same service that may share a conversation with them by
+#: history, and those that span links tie to them. Asked again until nothing new comes.
+_NEIGHBOURS: Final = """
+SELECT DISTINCT l.trace_id
+FROM trace_links l
+JOIN trace_links w ON w.trace_id IN (SELECT trace_id FROM wanted)
+WHERE (
+    l.explicit_id IS NULL AND w.explicit_id IS NULL AND l.events > 0 AND w.events > 0
+    AND l.environment = w.environment AND l.service IS NOT DISTINCT FROM w.service
+    AND l.started_at <= w.ended_at + to_microseconds($idle_us) AND w.started_at <= l.ended_at + to_microseconds($idle_us)
+) OR list_contains(l.linked_traces, w.trace_id) OR list_contains(w.linked_traces, l.trace_id)
+"""
+_ASSIGN: Final = """
+UPDATE trace_links l
+SET conversation_id = w.conversation_id
+FROM wanted w
+WHERE l.trace_id = w.trace_id AND l.environment = w.environment AND l.explicit_id IS NOT DISTINCT FROM w.explicit_id
+    AND l.conversation_id IS DISTINCT FROM w.conversation_id
+"""
+
+
+def pending_traces(con: DuckDBPyConnection) -> list[str]:
+    """Return the traces of which something was committed after they were last read, sorted."""
+    return [trace_id for (trace_id,) in con.execute(_PENDING).fetchall()]
+
+
+def conversations_of(con: DuckDBPyConnection, trace_ids: Iterable[str]) -> set[Key]:
+    """Return the (environment, conversation id) that the traces are linked to now."""
+    return {(environment, name) for environment, name in rows_with(con, _traces(trace_ids), _OF_TRACES)}
+
+
+def save_segments(
+    con: DuckDBPyConnection,
+    trace_ids: Iterable[str],
+    segments: Sequence[Segment],
+    received_until: Mapping[str, int],
+) -> None:
+    """Replace what is known of some traces by what was just read.
+
+    A trace without a segment leaves a row too, so that it counts as read until more of it arrives.
+    """
+    rows_with(con, _traces(trace_ids), _FORGET, fetch=False)
+    silent = sorted(set(trace_ids) - {segment.trace_id for segment in segments})
+    table = Table(con, "trace_links")
+    table.insert(
+        con,
+        {
+            "trace_id": [segment.trace_id for segment in segments],
+            "environment": [segment.environment for segment in segments],
+            "service": [segment.service for segment in segments],
+            "explicit_id": [segment.explicit_id for segment in segments],
+            "conversation_id": [segment.explicit_id for segment in segments],
+            "linked_traces": [sorted(segment.linked_traces) for segment in segments],
+            "events": [len(segment.nodes) for segment in segments],
+            "started_at": [segment.start_ns for segment in segments],
+            "ended_at": [segment.end_ns for segment in segments],
+            "received_until": [received_until[segment.trace_id] for segment in segments],
+        },
+    )
+    table.insert(
+        con,
+        {
+            "trace_id": silent,
+            "environment": [""] * len(silent),
+            "linked_traces": [[] for _ in silent],
+            "events": [0] * len(silent),
+            "started_at": [0] * len(silent),
+            "ended_at": [0] * len(silent),
+            "received_until": [received_until[trace_id] for trace_id in silent],
+        },
+    )
+
+
+def traces_of(con: DuckDBPyConnection, keys: Iterable[Key]) -> set[str]:
+    """Return the traces that belong to one of the conversations."""
+    return {trace_id for (trace_id,) in rows_with(con, key_columns(keys), _OF_CONVERSATIONS)}
+
+
+def open_conversations(con: DuckDBPyConnection) -> dict[Key, int]:
+    """Return the conversations that are not closed, with the time of their last arrival, ns."""
+    return {(environment, name): at for environment, name, at in con.execute(_LAST_ARRIVALS).fetchall()}
+
+
+def neighbourhood(con: DuckDBPyConnection, trace_ids: Iterable[str], idle_ns: int) -> set[str]:
+    """Return the traces that may share a conversation with the given ones, themselves included."""
+    found = set(trace_ids)
+    edge = found
+    while edge:
+        rows = rows_with(con, _traces(edge), _NEIGHBOURS, {"idle_us": idle_ns // 1000})
+        edge = {trace_id for (trace_id,) in rows} - found
+        found = found | edge
+    return found
+
+
+def assign(con: DuckDBPyConnection, linked: Iterable[Linked]) -> None:
+    """Write down which conversation each segment was linked to."""
+    rows = [(segment, conversation.conversation_id) for conversation in linked for segment in conversation.segments]
+    wanted = {
+        "trace_id": [segment.trace_id for segment, _ in rows],
+        "environment": [segment.environment for segment, _ in rows],
+        "explicit_id": [segment.explicit_id for segment, _ in rows],
+        "conversation_id": [str(name) for _, name in rows],
+    }
+    rows_with(con, wanted, _ASSIGN, fetch=False)
+
+
+def _traces(trace_ids: Iterable[str]) -> dict[str, list[str]]:
+    return {"trace_id": sorted(set(trace_ids))}

@@ -1,0 +1,98 @@
+"""Numbered migrations, each applied once; comments in the SQL become comments in the database."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final
+
+from otel_agentic.errors import StoreUnusableError
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_MIGRATIONS: Final = "CREATE TABLE IF NOT EXISTS schema_migrations (name VARCHAR NOT NULL, applied_at TIMESTAMP_NS NOT NULL)"
+_COMMENTED_ENTITY: Final = re.compile(r"^-- (?P<text>[^\n]+)\nCREATE (?P<kind>TABLE|VIEW) (?P<name>\w+)", re.MULTILINE)
+_COMMENTED_COLUMN: Final = re.compile(r'^    "?(?P<name>\w+)"? [A-Z][^\n]*? -- (?P<text>[^\n]+)$', re.MULTILINE)
+_MIGRATION_COMMENTS: Final = (
+    "COMMENT ON TABLE schema_migrations IS 'One row is an applied migration of this schema.'",
+    "COMMENT ON COLUMN schema_migrations.name IS 'migration file'",
+    "COMMENT ON COLUMN schema_migrations.applied_at IS 'when it was applied'",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migration:
+    """One step of the schema: its file name and its SQL."""
+
+    name: str
+    sql: str
+
+
+def all_migrations() -> list[Migration]:
+    """Return every migration that this release knows, in order."""
+    folder = files("otel_agentic.store") / "migrations"
+    found = [entry for entry in folder.iterdir() if entry.name.endswith(".sql")]
+    return [Migration(name=entry.name, sql=entry.read_text("utf-8")) for entry in sorted(found, key=lambda e: e.name)]
+
+
+def migrate(con: DuckDBPyConnection, path: str) -> list[str]:
+    """Bring a database to this release's schema; return the names of the migrations applied now.
+
+    Args:
+        con: a connection that may write.
+        path: the database's name, for messages.
+
+    Raises:
+        StoreUnusableError: the file was written by a newer release.
+    """
+    con.execute(_MIGRATIONS)
+    applied = {str(name) for (name,) in con.execute("SELECT name FROM schema_migrations").fetchall()}
+    known = all_migrations()
+    newer = sorted(applied - {migration.name for migration in known})
+    if newer:
+        raise StoreUnusableError(
+            f"{path} was written by a newer release of otel-agentic (it has {', '.join(newer)}); upgrade otel-agentic"
+        )
+    pending = [migration for migration in known if migration.name not in applied]
+    for migration in pending:
+        _apply(con, migration)
+    return [migration.name for migration in pending]
+
+
+def _apply(con: DuckDBPyConnection, migration: Migration) -> None:
+    con.execute("BEGIN TRANSACTION")
+    try:
+        con.execute(migration.sql)
+        for statement in (*_MIGRATION_COMMENTS, *comments(migration.sql)):
+            con.execute(statement)
+        con.execute("INSERT INTO schema_migrations VALUES (?, now()::TIMESTAMP_NS)", [migration.name])
+    except BaseException:
+        con.execute("ROLLBACK")
+        raise
+    con.execute("COMMIT")
+
+
+def comments(sql: str) -> Iterator[str]:
+    """Yield a COMMENT statement for each commented table, view and column of a migration.
+
+    >>> list(comments("-- One row is a thing.\\nCREATE TABLE things (\\n    a INTEGER, -- its size\\n);"))[1]
+    "COMMENT ON COLUMN things.a IS 'its size'"
+    """
+    for entity in _COMMENTED_ENTITY.finditer(sql):
+        kind, name = entity["kind"], entity["name"]
+        yield f"COMMENT ON {kind} {name} IS '{_quoted(entity['text'])}'"
+        if kind == "TABLE":
+            body = sql[entity.end() : sql.index("\n);", entity.end())]
+            for column in _COMMENTED_COLUMN.finditer(body + "\n"):
+                yield f"COMMENT ON COLUMN {name}.{_identifier(column['name'])} IS '{_quoted(column['text'])}'"
+
+
+def _quoted(text: str) -> str:
+    return text.replace("'", "''")
+
+
+def _identifier(name: str) -> str:
+    return f'"{name}"' if name in {"window", "end", "time"} else name

@@ -1,0 +1,129 @@
+"""Spans and log records back from the store, as they came."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from otel_agentic.spans.model import LogRecord, Resource, Scope, Span, SpanEvent, SpanLink
+from otel_agentic.store.table import rows_with
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_SPANS: Final = """
+SELECT
+    trace_id, span_id, parent_span_id, name, kind, epoch_ns(start_time), epoch_ns(end_time), status, status_message,
+    scope, scope_version, attributes, events, links, resource, epoch_ns(received_at)
+FROM spans
+WHERE trace_id IN (SELECT trace_id FROM wanted)
+"""
+_LOGS: Final = """
+SELECT
+    trace_id, span_id, epoch_ns("time"), event_name, body, attributes, scope, resource, epoch_ns(received_at)
+FROM log_records
+WHERE trace_id IN (SELECT trace_id FROM wanted)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTraces:
+    """The spans and log records of some traces.
+
+    `received_until` gives, for each trace, the newest time at which a part of it was committed, ns.
+    """
+
+    spans: Sequence[Span]
+    logs: Sequence[LogRecord]
+    received_until: dict[str, int]
+
+
+def load_traces(con: DuckDBPyConnection, trace_ids: Iterable[str]) -> StoredTraces:
+    """Return everything stored of the given traces."""
+    wanted = {"trace_id": sorted(set(trace_ids))}
+    span_rows = rows_with(con, wanted, _SPANS)
+    log_rows = rows_with(con, wanted, _LOGS)
+    resources = _Resources()
+    until: dict[str, int] = {}
+    for row in (*span_rows, *log_rows):
+        until[row[0]] = max(row[-1], until.get(row[0], 0))
+    return StoredTraces(
+        spans=[_span(row, resources) for row in span_rows],
+        logs=[_log(row, resources) for row in log_rows],
+        received_until=until,
+    )
+
+
+class _Resources:
+    """Reads each resource text once."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Resource] = {}
+
+    def read(self, text: str) -> Resource:
+        found = self._found.get(text)
+        if found is None:
+            found = self._found[text] = Resource(attributes=_attributes(text))
+        return found
+
+
+def _span(row: tuple[Any, ...], resources: _Resources) -> Span:
+    return Span(
+        trace_id=row[0],
+        span_id=row[1],
+        parent_span_id=row[2],
+        name=row[3],
+        kind=row[4],
+        start_ns=row[5],
+        end_ns=row[6],
+        status=row[7],
+        status_message=row[8] or "",
+        scope=Scope(name=row[9], version=row[10] or ""),
+        attributes=_attributes(row[11]),
+        events=tuple(
+            SpanEvent(name=event["name"], time_ns=event["time_ns"], attributes=event["attributes"])
+            for event in _list(row[12])
+        ),
+        links=tuple(
+            SpanLink(trace_id=link["trace_id"], span_id=link["span_id"], attributes=link["attributes"])
+            for link in _list(row[13])
+        ),
+        resource=resources.read(row[14]),
+    )
+
+
+def _log(row: tuple[Any, ...], resources: _Resources) -> LogRecord:
+    return LogRecord(
+        trace_id=row[0],
+        span_id=row[1],
+        time_ns=row[2],
+        event_name=row[3],
+        body=None if row[4] is None else orjson.loads(row[4]),
+        attributes=_attributes(row[5]),
+        scope=Scope(name=row[6]),
+        resource=resources.read(row[7]),
+    )
+
+
+def _attributes(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = orjson.loads(text)
+    if "$bytes" in text:
+        return {key: _bytes(value) for key, value in found.items()}
+    return found
+
+
+def _bytes(value: Any) -> Any:
+    if isinstance(value, dict):
+        if set(value) == {"$bytes"} and isinstance(value["$bytes"], str):
+            return base64.b64decode(value["$bytes"])
+        return {key: _bytes(inner) for key, inner in value.items()}
+    return [_bytes(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _list(text: str | None) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = orjson.loads(text) if text else []
+    return found

@@ -1,0 +1,154 @@
+"""Writing rows by columns: numpy arrays into DuckDB, never one INSERT a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import orjson
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_INTEGERS: Final = frozenset({"INTEGER", "BIGINT", "UBIGINT", "UTINYINT", "USMALLINT"})
+#: How the array of a column of each type is read back in SQL; others are cast from text.
+_READ: Final = {"TIMESTAMP_NS": "make_timestamp_ns({0})", "VARCHAR[]": "from_json({0}, '[\"VARCHAR\"]')"}
+
+
+#: Identity of a conversation in SQL: environment and conversation id.
+Key = tuple[str, str]
+
+
+@contextmanager
+def lent(con: DuckDBPyConnection, name: str, columns: Mapping[str, np.ndarray[Any, Any]]) -> Iterator[None]:
+    """Let SQL read numpy arrays as a table `name` while the block runs."""
+    con.register(name, dict(columns))
+    try:
+        yield
+    finally:
+        con.unregister(name)
+
+
+def rows_with(
+    con: DuckDBPyConnection,
+    wanted: Mapping[str, Sequence[Any]],
+    sql: str,
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    fetch: bool = True,
+) -> list[tuple[Any, ...]]:
+    """Return the rows of a query that reads the table `wanted`, whole; `[]` without asking when that is empty.
+
+    Args:
+        con: a connection.
+        wanted: columns of text or integers, all of one length.
+        sql: the query.
+        parameters: named parameters of the query.
+        fetch: False for a statement without rows.
+    """
+    arrays = {name: _objects(values) if _textual(values) else np.array(values) for name, values in wanted.items()}
+    if not len(next(iter(arrays.values()))):
+        return []
+    with lent(con, "wanted", arrays):
+        result = con.execute(sql, dict(parameters)) if parameters else con.execute(sql)
+        return result.fetchall() if fetch else []
+
+
+def key_columns(keys: Iterable[Key]) -> dict[str, list[str]]:
+    """Return conversation identities as columns, each once, sorted."""
+    wanted = sorted(set(keys))
+    return {"environment": [key[0] for key in wanted], "conversation_id": [key[1] for key in wanted]}
+
+
+def _textual(values: Sequence[Any]) -> bool:
+    return any(isinstance(value, str) or value is None for value in values)
+
+
+class Table:
+    """One table's columns and types, read from the database itself."""
+
+    def __init__(self, con: DuckDBPyConnection, name: str) -> None:
+        described = con.execute("SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = ?", [name])
+        self.name = name
+        self.types: Mapping[str, str] = {str(column): str(kind) for column, kind in described.fetchall()}
+
+    def insert(self, con: DuckDBPyConnection, columns: Mapping[str, Sequence[Any]]) -> None:
+        """Append rows.
+
+        Args:
+            con: a connection in a transaction.
+            columns: every column that is not to be null, all of one length. Times are integers, nanoseconds since the
+                epoch; lists and objects for JSON columns are plain Python and are serialised here.
+        """
+        if not columns or not len(next(iter(columns.values()))):
+            return
+        arrays = {name: _array(self.types[name], values) for name, values in columns.items()}
+        with lent(con, "batch", arrays):
+            con.execute(_insert_sql(self.name, tuple(columns), tuple(self.types[name] for name in columns)))
+
+
+@cache
+def _insert_sql(table: str, names: tuple[str, ...], types: tuple[str, ...]) -> str:
+    """Return the INSERT of fixed columns; every name in it comes from our own schema."""
+    quoted = [f'"{name}"' for name in names]
+    read = [_READ.get(kind, "{0}").format(name) for name, kind in zip(quoted, types, strict=True)]
+    return f'INSERT INTO "{table}" ({", ".join(quoted)}) SELECT {", ".join(read)} FROM batch'  # noqa: S608 — names of our own schema
+
+
+def _array(kind: str, values: Sequence[Any]) -> np.ndarray[Any, Any]:
+    if kind in {"JSON", "VARCHAR[]"}:
+        return _objects([None if value is None else json_text(value) for value in values])
+    if kind in {"VARCHAR"}:
+        return _objects(values)
+    absent = [value is None for value in values]
+    dtype = "int64" if kind == "TIMESTAMP_NS" else _DTYPES[kind]
+    filled = np.array([0 if value is None else value for value in values], dtype=dtype)
+    return np.ma.masked_array(filled, mask=absent) if any(absent) else filled
+
+
+_DTYPES: Final = {
+    "BOOLEAN": "bool",
+    "DOUBLE": "float64",
+    "INTEGER": "int32",
+    "BIGINT": "int64",
+    "UBIGINT": "uint64",
+    "UTINYINT": "uint8",
+    "USMALLINT": "uint16",
+}
+
+
+def _objects(values: Sequence[Any]) -> np.ndarray[Any, Any]:
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+def json_text(value: Any) -> str:
+    """Return a value as JSON text; bytes become base64 text under `$bytes`, anything else unknown its str.
+
+    Text that is JSON already is given as `Raw`.
+    """
+    if isinstance(value, Raw):
+        return value
+    return orjson.dumps(value, default=_foreign, option=orjson.OPT_NON_STR_KEYS).decode()
+
+
+class Raw(str):
+    """JSON text that needs no serialising."""
+
+    __slots__ = ()
+
+
+def _foreign(value: Any) -> Any:
+    import base64  # noqa: PLC0415 — bytes are rare in telemetry
+
+    if isinstance(value, bytes):
+        return {"$bytes": base64.b64encode(value).decode()}
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, (set, frozenset, tuple)):
+        return list(value)
+    return str(value)

@@ -1,0 +1,210 @@
+"""Exporters around the SDK's own: they join the window gauges in, count what was delivered, and keep the log calm.
+
+A dead backend makes the SDK's exporters log each try of each export, some with a traceback. Here one line says that a
+backend does not answer, at most once a minute, and one that it answers again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from opentelemetry.sdk import metrics
+from opentelemetry.sdk._logs.export import LogRecordExporter, LogRecordExportResult
+from opentelemetry.sdk.metrics.export import (
+    AggregationTemporality,
+    MetricExporter,
+    MetricExportResult,
+    MetricsData,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from opentelemetry.sdk._logs import ReadableLogRecord
+
+WindowSource: TypeAlias = Callable[[], MetricsData | None]
+
+#: Seconds between two lines about one backend that does not answer.
+COMPLAIN_EVERY_S: Final = 60.0
+
+_CUMULATIVE: Final[dict[type, AggregationTemporality]] = dict.fromkeys(
+    (
+        metrics.Counter,
+        metrics.Histogram,
+        metrics.UpDownCounter,
+        metrics.ObservableCounter,
+        metrics.ObservableGauge,
+        metrics.ObservableUpDownCounter,
+    ),
+    AggregationTemporality.CUMULATIVE,
+)
+
+#: The loggers through which the SDK's exporters complain.
+_SDK_LOGGERS: Final = (
+    "opentelemetry.exporter.otlp.common.http",
+    "opentelemetry.exporter.otlp.proto.grpc.exporter",
+    "opentelemetry.exporter.otlp.proto.http._log_exporter",
+    "opentelemetry.exporter.otlp.proto.http.metric_exporter",
+)
+
+_logger = logging.getLogger(__name__)
+
+
+class Delivery:
+    """What became of the exports of one signal to one backend. Thread-safe."""
+
+    def __init__(self, signal: str, endpoint: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._signal = signal
+        self._endpoint = endpoint
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._complained_at: float | None = None
+        self._failed_in_a_row = 0
+        self.failures = 0
+
+    def succeeded(self) -> None:
+        """Note an export that arrived."""
+        with self._lock:
+            failed, self._failed_in_a_row, self._complained_at = self._failed_in_a_row, 0, None
+        if failed:
+            _logger.warning("telemetry backend %s takes %s again, after %d failed exports", *self._who, failed)
+
+    def failed(self, reason: str) -> None:
+        """Note an export that did not arrive."""
+        now = self._clock()
+        with self._lock:
+            self.failures += 1
+            self._failed_in_a_row += 1
+            failed = self._failed_in_a_row
+            due = self._complained_at is None or now - self._complained_at >= COMPLAIN_EVERY_S
+            if due:
+                self._complained_at = now
+        if due:
+            _logger.warning(
+                "telemetry backend %s does not take %s (export %d in a row): %s", *self._who, failed, reason
+            )
+
+    @property
+    def _who(self) -> tuple[str, str]:
+        return (self._endpoint, self._signal)
+
+
+class CalmMetricExporter(MetricExporter):
+    """Sends the collected metrics together with the window gauges."""
+
+    def __init__(self, exporter: MetricExporter, delivery: Delivery, windows: WindowSource) -> None:
+        super().__init__(preferred_temporality=_CUMULATIVE)
+        self._exporter = exporter
+        self._delivery = delivery
+        self._windows = windows
+
+    def export(
+        self,
+        metrics_data: MetricsData,
+        timeout_millis: float = 10_000,
+        **kwargs: object,  # noqa: ARG002 — the SDK's signature
+    ) -> MetricExportResult:
+        """Export; never raises."""
+        with _calm() as heard:
+            try:
+                data = joined(metrics_data, self._windows())
+                result = self._exporter.export(data, timeout_millis=timeout_millis)
+            except Exception as error:  # noqa: BLE001 — no fault of a backend may end the export thread
+                heard.append(f"{type(error).__name__}: {error}")
+                result = MetricExportResult.FAILURE
+        _note(self._delivery, heard, ok=result is MetricExportResult.SUCCESS)
+        return result
+
+    def force_flush(self, timeout_millis: float = 10_000) -> bool:
+        """Return True: nothing is kept here."""
+        return self._exporter.force_flush(timeout_millis)
+
+    def shutdown(self, timeout_millis: float = 30_000, **kwargs: object) -> None:  # noqa: ARG002 — the SDK's signature
+        """Close the connection."""
+        with _calm():
+            self._exporter.shutdown(timeout_millis=timeout_millis)
+
+
+class CalmLogExporter(LogRecordExporter):
+    """Sends events."""
+
+    def __init__(self, exporter: LogRecordExporter, delivery: Delivery) -> None:
+        self._exporter = exporter
+        self._delivery = delivery
+
+    def export(self, batch: Sequence[ReadableLogRecord]) -> LogRecordExportResult:
+        """Export; never raises."""
+        with _calm() as heard:
+            try:
+                result = self._exporter.export(batch)
+            except Exception as error:  # noqa: BLE001 — no fault of a backend may end the export thread
+                heard.append(f"{type(error).__name__}: {error}")
+                result = LogRecordExportResult.FAILURE
+        _note(self._delivery, heard, ok=result is LogRecordExportResult.SUCCESS)
+        return result
+
+    def force_flush(self, timeout_millis: int = 10_000) -> bool:
+        """Return True: nothing is kept here."""
+        return self._exporter.force_flush(timeout_millis)
+
+    def shutdown(self) -> None:
+        """Close the connection."""
+        with _calm():
+            self._exporter.shutdown()  # type: ignore[no-untyped-call]  # the SDK leaves this one without types
+
+
+def joined(collected: MetricsData, windows: MetricsData | None) -> MetricsData:
+    """Return both in one, in one resource and scope: they come from two providers of the same resource and scope."""
+    if windows is None or not windows.resource_metrics:
+        return collected
+    if not collected.resource_metrics:
+        return windows
+    first, *rest = collected.resource_metrics
+    scope, *scopes = first.scope_metrics
+    more = [metric for each in windows.resource_metrics for part in each.scope_metrics for metric in part.metrics]
+    scope = replace(scope, metrics=[*scope.metrics, *more])
+    return MetricsData(resource_metrics=[replace(first, scope_metrics=[scope, *scopes]), *rest])
+
+
+def _note(delivery: Delivery, heard: list[str], *, ok: bool) -> None:
+    if ok:
+        delivery.succeeded()
+    else:
+        # The first word names the cause, the last one only says that the time for retries is over.
+        delivery.failed(heard[0] if heard else "no reason given")
+
+
+class _Quiet(logging.Filter):
+    """Keeps what the SDK's exporters say in an export of ours, and lets everybody else's words pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.local = threading.local()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        heard: list[str] | None = getattr(self.local, "heard", None)
+        if heard is None:
+            return True
+        heard.append(record.getMessage())
+        return False
+
+
+_quiet = _Quiet()
+for _name in _SDK_LOGGERS:
+    logging.getLogger(_name).addFilter(_quiet)
+
+
+@contextmanager
+def _calm() -> Iterator[list[str]]:
+    heard: list[str] = []
+    _quiet.local.heard = heard
+    try:
+        yield heard
+    finally:
+        del _quiet.local.heard

@@ -1,0 +1,119 @@
+"""`gen_ai.evaluation.result` events: one per judged target and evaluation."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from otel_agentic.telemetry import names
+from otel_agentic.telemetry.attributes import group_attributes, group_of, label, span_context
+from otel_agentic.telemetry.results import Evaluator, Result, results_of
+
+if TYPE_CHECKING:
+    from opentelemetry._logs import Logger
+
+    from otel_agentic.conversations.model import Conversation
+    from otel_agentic.scoring.model import ConversationScore
+
+Trigger: TypeAlias = Literal["online", "backfill", "cli"]
+_Value: TypeAlias = "str | int | float | tuple[str, ...]"
+
+#: Characters kept of an explanation, and of an id.
+MAX_EXPLANATION_CHARS: Final = 1000
+MAX_ID_CHARS: Final = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventOptions:
+    """What is the same for every event of one run. `explanations` may carry conversation text."""
+
+    run_id: str
+    trigger: Trigger
+    explanations: bool = False
+    evaluator: Evaluator = field(default_factory=Evaluator)
+
+
+class EvaluationEvents:
+    """Emits a score's results as events, each in the context of the span that it judges."""
+
+    def __init__(self, logger: Logger, options: EventOptions) -> None:
+        self._logger = logger
+        self._options = options
+
+    def emit(self, conversation: Conversation, score: ConversationScore) -> None:
+        """Emit the events of one scored conversation. Never blocks: a full queue drops the oldest."""
+        for result in results_of(conversation, score, self._options.evaluator):
+            self._logger.emit(
+                timestamp=result.time_ns,
+                context=span_context(result.trace_id, result.span_id),
+                event_name=names.EVALUATION_RESULT_EVENT,
+                attributes=event_attributes(conversation, score, result, self._options),
+            )
+
+
+def event_attributes(
+    conversation: Conversation, score: ConversationScore, result: Result, options: EventOptions
+) -> dict[str, _Value]:
+    """Return the attributes of one event; what is unknown or does not apply is left out."""
+    values: dict[str, _Value | None] = {
+        **group_attributes(group_of(conversation)),
+        **_standard(conversation, result),
+        **_own(score, result),
+        names.EVALUATION_ID: evaluation_id(score, result, options.evaluator),
+        names.EVALUATOR_VERSION: options.evaluator.version,
+        names.RUN_ID: options.run_id,
+        names.TRIGGER: options.trigger,
+    }
+    if options.explanations and result.explanation:
+        values[names.GEN_AI_EVALUATION_EXPLANATION] = label(result.explanation, MAX_EXPLANATION_CHARS)
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def evaluation_id(score: ConversationScore, result: Result, evaluator: Evaluator) -> str:
+    """Return the id of a result: the same input gives the same 32 hex characters in every run.
+
+    A new revision of the conversation or another evaluator version gives another id.
+    """
+    parts = (
+        score.environment,
+        score.conversation_id,
+        score.revision,
+        evaluator.version,
+        result.name,
+        result.target,
+        *result.place,
+    )
+    # repr keeps "1" and 1, and a separator inside a name, apart; surrogates have no UTF-8.
+    return hashlib.sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()[:32]
+
+
+def _standard(conversation: Conversation, result: Result) -> dict[str, _Value | None]:
+    return {
+        names.GEN_AI_EVALUATION_NAME: result.name,
+        names.GEN_AI_EVALUATION_SCORE_VALUE: result.score,
+        names.GEN_AI_EVALUATION_SCORE_LABEL: result.label,
+        names.GEN_AI_CONVERSATION_ID: label(conversation.conversation_id, MAX_ID_CHARS),
+        names.GEN_AI_RESPONSE_ID: _text(result.response_id),
+        names.GEN_AI_TOOL_NAME: _text(result.tool_name),
+        names.ERROR_TYPE: "judge_error" if result.failed_judge else None,
+    }
+
+
+def _own(score: ConversationScore, result: Result) -> dict[str, _Value | None]:
+    return {
+        names.EVALUATION_TARGET: result.target,
+        names.EVALUATION_THRESHOLD: result.threshold,
+        names.EVALUATION_REVISION: score.revision,
+        names.EVALUATOR_TYPE: result.evaluator_type,
+        names.TURN_INDEX: result.turn_index,
+        names.CASE_ID: _text(score.case_id),
+        names.MATCH_METHOD: score.match_method,
+        names.REASON: result.reason,
+        names.TOOL_FAULT: result.fault.kind if result.fault else None,
+        names.TOOL_PARAMETER: tuple(label(name) for name in result.parameters) or None,
+    }
+
+
+def _text(value: str | None) -> str | None:
+    return None if value is None else label(value, MAX_ID_CHARS)

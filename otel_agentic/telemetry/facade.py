@@ -1,0 +1,126 @@
+"""All of telemetry behind one object."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from opentelemetry.sdk.metrics import MeterProvider, TraceBasedExemplarFilter
+
+from otel_agentic.telemetry import names
+from otel_agentic.telemetry.events import EvaluationEvents, EventOptions
+from otel_agentic.telemetry.gauges import WindowGauges
+from otel_agentic.telemetry.identity import own_resource, own_version
+from otel_agentic.telemetry.metrics import RunningMetrics
+from otel_agentic.telemetry.pushing import Backend
+from otel_agentic.telemetry.results import Evaluator
+from otel_agentic.telemetry.scrape import Scrape
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from otel_agentic.config import EmitSettings
+    from otel_agentic.conversations.model import Conversation
+    from otel_agentic.scoring.model import ConversationScore
+    from otel_agentic.spans.ports import Receipt
+    from otel_agentic.telemetry.events import Trigger
+    from otel_agentic.windows.model import WindowPoint
+
+Part: TypeAlias = Literal["prometheus", "metrics", "events"]
+
+
+class Telemetry:
+    """What we emit: window gauges, counters, histograms, events. Built by `Telemetry.from_settings`.
+
+    Every `record_*` and `set_*` is thread-safe and returns at once, whatever the backend does. Without an endpoint
+    only `render`, the Prometheus text, has a reader.
+    """
+
+    def __init__(self, emit: EmitSettings, options: EventOptions) -> None:
+        resource = own_resource()
+        self._counts = options.trigger != "backfill"  # old results never go into live series
+        self._scrape = Scrape()
+        self._windows = WindowGauges(resource=resource, scrape=self._scrape, max_groups=emit.max_groups)
+        self._backend = (
+            Backend(emit, emit.endpoint, resource=resource, windows=self._windows.collect) if emit.endpoint else None
+        )
+        self._provider = MeterProvider(
+            metric_readers=[self._scrape.reader(target_info=True), *([self._backend.reader] if self._backend else [])],
+            resource=resource,
+            exemplar_filter=TraceBasedExemplarFilter(),
+            shutdown_on_exit=False,
+        )
+        meter = self._provider.get_meter(names.SCOPE, own_version())
+        self._metrics = RunningMetrics(meter, max_tool_names=emit.max_tool_names)
+        self._events = EvaluationEvents(self._backend.logger, options) if self._backend and emit.events else None
+        self._down = False
+
+    @classmethod
+    def from_settings(
+        cls, emit: EmitSettings, *, run_id: str, trigger: Trigger, evaluator: Evaluator | None = None
+    ) -> Telemetry:
+        """Return the telemetry of one run.
+
+        Args:
+            emit: endpoint, transport, limits.
+            run_id: stands on every event.
+            trigger: stands on every event; `backfill` keeps results out of counters and histograms.
+            evaluator: version and thresholds on events.
+
+        Raises:
+            ConfigError: the endpoint is not http(s)://host:port.
+        """
+        options = EventOptions(
+            run_id=run_id, trigger=trigger, explanations=emit.explanations, evaluator=evaluator or Evaluator()
+        )
+        return cls(emit, options)
+
+    @property
+    def enabled(self) -> tuple[Part, ...]:
+        """The ways out that are alive."""
+        pushed: tuple[Part, ...] = ("metrics",) if self._backend else ()
+        return ("prometheus", *pushed, *(("events",) if self._events else ()))
+
+    def set_windows(self, points: Sequence[WindowPoint]) -> None:
+        """Replace all window gauges; a group or window without a point stops."""
+        self._metrics.record_dropped(self._windows.set(points))
+
+    def set_open(self, n: int) -> None:
+        """Say how many conversations are open."""
+        self._metrics.set_open(n)
+
+    def record_score(self, conversation: Conversation, score: ConversationScore, *, restated: bool) -> None:
+        """Count a scored conversation and emit its events; `restated` marks a result that replaces an earlier one."""
+        if self._counts:
+            self._metrics.record_score(conversation, score, restated=restated)
+        if self._events:
+            self._events.emit(conversation, score)
+
+    def record_receipt(self, receipt: Receipt) -> None:
+        """Count the spans of one accepted request."""
+        self._metrics.record_receipt(receipt)
+
+    def record_late(self, n: int) -> None:
+        """Count spans that came after their conversation closed."""
+        self._metrics.record_late(n)
+
+    def record_delay(self, stage: str, seconds: float) -> None:
+        """Measure how long after the end of a conversation a stage was done, seconds."""
+        self._metrics.record_delay(stage, seconds)
+
+    def render(self) -> tuple[str, bytes]:
+        """Return content type and text of `/metrics`."""
+        return self._scrape.render()
+
+    def force_flush(self, timeout_s: float) -> bool:
+        """Send what waits; return whether the backend took all of it within `timeout_s` seconds."""
+        # The provider's own flush would also leave points in the scrape's queue, to be shown twice.
+        return self._backend is None or self._backend.force_flush(timeout_s)
+
+    def shutdown(self, timeout_s: float) -> None:
+        """Send what waits and stop, within `timeout_s` seconds; calling it again does nothing."""
+        if self._down:
+            return
+        self._down = True
+        if self._backend:
+            self._backend.shutdown(timeout_s)
+        self._windows.shutdown()

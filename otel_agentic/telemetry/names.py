@@ -1,0 +1,196 @@
+"""Every metric, event and attribute name that we emit, once.
+
+The standard names belong to the OpenTelemetry semantic conventions; the `agentic.*` names are ours, because OpenTelemetry
+reserves its own namespaces. Names of ratios end in `.ratio`, so that every way into Prometheus gives one name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+# --- Standard names: OpenTelemetry semantic conventions -------------------------------------------------------------
+
+EVALUATION_RESULT_EVENT: Final = "gen_ai.evaluation.result"
+
+SERVICE_NAME: Final = "service.name"
+SERVICE_VERSION: Final = "service.version"
+SERVICE_INSTANCE_ID: Final = "service.instance.id"
+DEPLOYMENT_ENVIRONMENT_NAME: Final = "deployment.environment.name"
+ERROR_TYPE: Final = "error.type"
+GEN_AI_AGENT_NAME: Final = "gen_ai.agent.name"
+GEN_AI_AGENT_VERSION: Final = "gen_ai.agent.version"
+GEN_AI_CONVERSATION_ID: Final = "gen_ai.conversation.id"
+GEN_AI_EVALUATION_EXPLANATION: Final = "gen_ai.evaluation.explanation"
+GEN_AI_EVALUATION_NAME: Final = "gen_ai.evaluation.name"
+GEN_AI_EVALUATION_SCORE_LABEL: Final = "gen_ai.evaluation.score.label"
+GEN_AI_EVALUATION_SCORE_VALUE: Final = "gen_ai.evaluation.score.value"
+GEN_AI_REQUEST_MODEL: Final = "gen_ai.request.model"
+GEN_AI_RESPONSE_ID: Final = "gen_ai.response.id"
+GEN_AI_TOOL_NAME: Final = "gen_ai.tool.name"
+
+# --- Own names: attributes ------------------------------------------------------------------------------------------
+
+CASE_ID: Final = "agentic.case.id"
+CASE_TAG: Final = "agentic.case.tag"
+ESTIMATOR: Final = "agentic.estimator"
+EVALUATION_ID: Final = "agentic.evaluation.id"
+EVALUATION_REVISION: Final = "agentic.evaluation.revision"
+EVALUATION_TARGET: Final = "agentic.evaluation.target"
+EVALUATION_THRESHOLD: Final = "agentic.evaluation.threshold"
+EVALUATOR: Final = "agentic.evaluator"
+EVALUATOR_TYPE: Final = "agentic.evaluator.type"
+EVALUATOR_VERSION: Final = "agentic.evaluator.version"
+K: Final = "agentic.k"
+MATCH_METHOD: Final = "agentic.match.method"
+OBJECTIVE: Final = "agentic.objective"
+OUTCOME: Final = "agentic.outcome"
+REASON: Final = "agentic.reason"
+RESULT: Final = "agentic.result"
+REVISION: Final = "agentic.revision"
+RUN_ID: Final = "agentic.run.id"
+STAGE: Final = "agentic.stage"
+SUBJECT_SERVICE_NAME: Final = "agentic.subject.service.name"
+TIER: Final = "agentic.tier"
+TOOL_DIMENSION: Final = "agentic.tool.dimension"
+TOOL_FAULT: Final = "agentic.tool.fault"
+TOOL_PARAMETER: Final = "agentic.tool.parameter"
+TRIGGER: Final = "agentic.trigger"
+TURN_INDEX: Final = "agentic.turn.index"
+WINDOW: Final = "agentic.window"
+
+# --- Own names: evaluations (values of `gen_ai.evaluation.name`) ------------------------------------------------------
+
+EVALUATION_CONVERSATION: Final = "agentic.conversation"
+EVALUATION_ANSWER: Final = "agentic.answer"
+EVALUATION_TOOL_CALL: Final = "agentic.tool.call"
+#: A tool dimension's name follows: `agentic.tool.selection`, …
+EVALUATION_TOOL_PREFIX: Final = "agentic.tool."
+
+# --- Own names: scope, resource and the values that stand for "the rest" ---------------------------------------------
+
+SCOPE: Final = "otel_agentic"
+OWN_SERVICE_NAME: Final = "otel-agentic"
+#: The value of `gen_ai.tool.name` beyond the cap on tool names.
+OTHER: Final = "other"
+#: The value of `agentic.tool.fault` on a call that no fault names.
+NO_FAULT: Final = "none"
+
+# --- Own names: instruments -----------------------------------------------------------------------------------------
+
+InstrumentKind = Literal["counter", "histogram", "observable_gauge", "observable_up_down_counter"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instrument:
+    """One metric: name, kind, UCUM unit, description, and bucket bounds for a histogram."""
+
+    name: str
+    kind: InstrumentKind
+    unit: str
+    description: str
+    bounds: tuple[float, ...] | None = None
+
+
+def _gauge(name: str, description: str, unit: str = "1") -> Instrument:
+    return Instrument(name=name, kind="observable_gauge", unit=unit, description=description)
+
+
+def _counter(name: str, unit: str, description: str) -> Instrument:
+    return Instrument(name=name, kind="counter", unit=unit, description=description)
+
+
+SUCCESS: Final = _gauge("agentic.success.ratio", "Share of evaluated conversations that are correct (pass@1)")
+SUCCESS_LOWER: Final = _gauge("agentic.success.lower.ratio", "Lower bound of the success ratio")
+SUCCESS_UPPER: Final = _gauge("agentic.success.upper.ratio", "Upper bound of the success ratio")
+PASS_AT_K: Final = _gauge("agentic.pass_at_k.ratio", "Probability that at least one of k attempts is correct")
+PASS_AT_K_LOWER: Final = _gauge("agentic.pass_at_k.lower.ratio", "Lower bound of pass@k")
+PASS_AT_K_UPPER: Final = _gauge("agentic.pass_at_k.upper.ratio", "Upper bound of pass@k")
+PASS_POW_K: Final = _gauge("agentic.pass_pow_k.ratio", "Probability that all of k attempts are correct")
+PASS_POW_K_LOWER: Final = _gauge("agentic.pass_pow_k.lower.ratio", "Lower bound of pass^k")
+PASS_POW_K_UPPER: Final = _gauge("agentic.pass_pow_k.upper.ratio", "Upper bound of pass^k")
+TOOL_CORRECTNESS: Final = _gauge("agentic.tool_correctness.ratio", "Mean of a tool dimension over conversations")
+COVERAGE: Final = _gauge("agentic.coverage.ratio", "Share of conversations that could be evaluated")
+WINDOW_CONVERSATIONS: Final = _gauge(
+    "agentic.window.conversations", "Conversations in the window by outcome", "{conversation}"
+)
+TIER_STATUS: Final = Instrument(
+    name="agentic.tier.status",
+    kind="observable_up_down_counter",
+    unit="1",
+    description="State set: 1 for the tier that the interval supports, 0 for the others",
+)
+
+#: What a window's snapshot holds.
+WINDOW_INSTRUMENTS: Final = (
+    SUCCESS,
+    SUCCESS_LOWER,
+    SUCCESS_UPPER,
+    PASS_AT_K,
+    PASS_AT_K_LOWER,
+    PASS_AT_K_UPPER,
+    PASS_POW_K,
+    PASS_POW_K_LOWER,
+    PASS_POW_K_UPPER,
+    TOOL_CORRECTNESS,
+    COVERAGE,
+    WINDOW_CONVERSATIONS,
+    TIER_STATUS,
+)
+
+EVALUATED_CONVERSATIONS: Final = _counter(
+    "agentic.evaluation.conversations", "{conversation}", "Scored conversations by outcome"
+)
+EVALUATED_TURNS: Final = _counter("agentic.evaluation.turns", "{turn}", "Scored turns by outcome, first results only")
+EVALUATED_TOOL_CALLS: Final = _counter(
+    "agentic.evaluation.tool_calls", "{tool_call}", "Judged or missing tool calls by fault, first results only"
+)
+SCORE: Final = Instrument(
+    name="agentic.evaluation.score",
+    kind="histogram",
+    unit="1",
+    description="Scores of 0 to 1 by evaluation, first results only",
+    bounds=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
+)
+DELAY: Final = Instrument(
+    name="agentic.evaluation.delay",
+    kind="histogram",
+    unit="s",
+    description="Time between the end of a conversation and each stage of its evaluation",
+    # From a burst of file input (milliseconds) to a conversation that waits out its idle time (half an hour and more).
+    bounds=(0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 600.0, 1800.0, 3600.0, 14400.0, 86400.0),
+)
+INGEST_SPANS: Final = _counter("agentic.ingest.spans", "{span}", "Received spans by result")
+LATE_SPANS: Final = _counter("agentic.ingest.late_spans", "{span}", "Spans that came after their conversation closed")
+GROUPS_DROPPED: Final = _counter(
+    "agentic.telemetry.groups_dropped", "{group}", "Groups left without gauges by the cap on groups"
+)
+CONVERSATIONS_OPEN: Final = Instrument(
+    name="agentic.conversations.open",
+    kind="observable_up_down_counter",
+    unit="{conversation}",
+    description="Conversations that have not closed yet",
+)
+
+#: What is counted and measured as it happens, apart from the windows.
+RUNNING_INSTRUMENTS: Final = (
+    EVALUATED_CONVERSATIONS,
+    EVALUATED_TURNS,
+    EVALUATED_TOOL_CALLS,
+    SCORE,
+    DELAY,
+    INGEST_SPANS,
+    LATE_SPANS,
+    GROUPS_DROPPED,
+    CONVERSATIONS_OPEN,
+)
+
+SLO_E_VALUE: Final = _gauge("agentic.slo.e_value", "Evidence against the objective, anytime-valid", "{e_value}")
+JUDGE_COST: Final = _counter("agentic.judge.cost", "{USD}", "Money spent on judges")
+JUDGE_CACHE_REQUESTS: Final = _counter("agentic.judge.cache.requests", "{request}", "Judge cache look-ups by result")
+JUDGE_AGREEMENT: Final = _gauge("agentic.judge.agreement", "Agreement of a judge with given labels", "{kappa}")
+
+#: Named here, measured by those who set objectives and run judges.
+OPTIONAL_INSTRUMENTS: Final = (SLO_E_VALUE, JUDGE_COST, JUDGE_CACHE_REQUESTS, JUDGE_AGREEMENT)
+
+INSTRUMENTS: Final = (*WINDOW_INSTRUMENTS, *RUNNING_INSTRUMENTS, *OPTIONAL_INSTRUMENTS)

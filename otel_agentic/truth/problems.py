@@ -1,0 +1,129 @@
+"""What is wrong with a case, said to its author: the field, what was found, what is allowed."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+from otel_agentic.truth.model import (
+    Case,
+    CaseTurn,
+    Effect,
+    ExpectedCall,
+    ExtraRule,
+    MatchRule,
+    ModeName,
+    ToolExpectation,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pydantic import BaseModel, ValidationError
+    from pydantic_core import ErrorDetails
+
+_SHOWN_CHARACTERS: Final = 80
+
+#: Which record a field's value holds: the way from a location to the names that are allowed there.
+_RECORDS: Final[Mapping[str, type[BaseModel]]] = {
+    "turns": CaseTurn,
+    "tools": ToolExpectation,
+    "alternatives": ToolExpectation,
+    "calls": ExpectedCall,
+    "match": MatchRule,
+}
+
+_EXTRA_RULES: Final = ", ".join(get_args(ExtraRule))
+
+#: Fields that take several shapes: pydantic names each shape it tried, a person wants one sentence.
+_SHAPES: Final[Mapping[str, str]] = {
+    "extra_calls": f"{_EXTRA_RULES}, or one of these for each of {' and '.join(get_args(Effect))}, "
+    'such as {"read": "allow", "write": "forbid"}',
+    "match": f'for each parameter one of {", ".join(get_args(ModeName))}, or {{"mode": "number", "tolerance": 0.01}}',
+    "outputs": "a list of texts (not empty) and numbers",
+    "verdict": '"pass", "fail", or a reward (a number)',
+}
+
+#: Complaints that say everything themselves.
+_SENTENCES: Final[Mapping[str, str]] = {
+    "value_error": "{error}",
+    "missing": "missing; it is required here",
+    "json_invalid": "not JSON: {error}; a line holds one case as a JSON object",
+}
+
+#: What a field takes, by the kind of pydantic's complaint; other complaints keep pydantic's words.
+_ALLOWED: Final[Mapping[str, str]] = {
+    "string_type": "a text",
+    "string_too_short": "a text that is not empty",
+    "bool_type": "true or false",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "tuple_type": "a list",
+    "dict_type": "an object",
+    "model_type": "an object",
+    "finite_number": "a finite number",
+    "less_than_equal": "a number of at most {le:g}",
+    "greater_than_equal": "a number of at least {ge:g}",
+}
+
+
+def describe(error: ValidationError) -> Iterator[str]:
+    """Yield one sentence a wrong field, in the order of the fields."""
+    told: set[str] = set()
+    for detail in error.errors(include_url=False):
+        path = _field_path(detail)
+        if path not in told:
+            told.add(path)
+            yield f"{path}: {_sentence(detail)}" if path else _sentence(detail)
+
+
+def _shaped_field(detail: ErrorDetails) -> tuple[int, str] | None:
+    """Return the place and name of the field of several shapes that the error is in, if it is in one."""
+    for place, part in enumerate(detail["loc"]):
+        # A parameter may itself be called `match` or `outputs`; what stands inside `parameters` is free.
+        if part == "parameters":
+            return None
+        if part in _SHAPES:
+            return place, str(part)
+    return None
+
+
+def _field_path(detail: ErrorDetails) -> str:
+    shaped = _shaped_field(detail)
+    # After a field of several shapes only the parameter (`match`) or the place (`outputs`) is the author's own name.
+    kept = detail["loc"] if shaped is None else detail["loc"][: shaped[0] + 1 + (shaped[1] in {"match", "outputs"})]
+    return ".".join(str(part) for part in kept if part != "[key]")
+
+
+def _sentence(detail: ErrorDetails) -> str:
+    kind, found = detail["type"], _shown(detail["input"])
+    if kind in _SENTENCES:
+        return _SENTENCES[kind].format(**detail.get("ctx", {}))
+    if kind == "extra_forbidden" and _shaped_field(detail) is None:
+        return f"unknown field, found {found}; allowed: {', '.join(sorted(_record_at(detail).model_fields))}"
+    shaped = _shaped_field(detail)
+    if shaped is not None:
+        return f"found {found}; allowed: {_SHAPES[shaped[1]]}"
+    if not detail["loc"]:
+        return f"a case is a JSON object, found {found}"
+    return f"found {found}; allowed: {_allowed(detail)}"
+
+
+def _record_at(detail: ErrorDetails) -> type[BaseModel]:
+    holders = [part for part in detail["loc"][:-1] if isinstance(part, str) and part in _RECORDS]
+    return _RECORDS[holders[-1]] if holders else Case
+
+
+def _allowed(detail: ErrorDetails) -> str:
+    context = detail.get("ctx", {})
+    if detail["type"] == "literal_error":
+        return str(context["expected"]).replace("'", "").replace(" or ", ", ")
+    if detail["type"] in _ALLOWED:
+        return _ALLOWED[detail["type"]].format(**context)
+    return detail["msg"].removeprefix("Input should be ")
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=repr)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 1]}…"

@@ -1,0 +1,109 @@
+"""Says everything there is to say about one group of scored conversations."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from otel_agentic.scoring.model import DIMENSIONS
+from otel_agentic.stats.choose import default_among, default_estimator, validate_k
+from otel_agentic.stats.model import Attempts
+from otel_agentic.stats.tiers import claim_tier
+from otel_agentic.windows.model import DimensionMean, GroupKey, GroupSummary, ScoredConversation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from otel_agentic.config import StatsSettings
+    from otel_agentic.scoring.model import Dimension
+    from otel_agentic.stats.model import Estimator
+
+
+def summarise(
+    key: GroupKey,
+    scored: Sequence[ScoredConversation],
+    *,
+    estimators: Sequence[Estimator],
+    settings: StatsSettings,
+    k: Sequence[int],
+) -> GroupSummary:
+    """Return the summary of one group.
+
+    Conversations that were not evaluated leave n and lower the coverage; they never count as fails. The tier rests on
+    the pooled estimator of the statistical mode, whether or not that is among `estimators`. Where the default
+    estimator is not among them, the mode's pooled one is shown first, else the first given.
+
+    Args:
+        key: what the group is about; copied into the summary.
+        scored: its conversations, each once.
+        estimators: what to estimate with, each name once.
+        settings: mode, prior, level, tier rule and default estimator.
+        k: the k of pass@k and pass^k, each 1 or more.
+
+    Raises:
+        UsageError: a k is not allowed; names it.
+    """
+    chosen_k = validate_k(k)
+    attempts = attempts_of(scored)
+    n, c = attempts.n, attempts.c
+    estimates = {estimator.name: estimator.estimate(attempts, chosen_k) for estimator in estimators}
+    claim = claim_tier(attempts, settings)
+    return GroupSummary(
+        key=key,
+        n=n,
+        c=c,
+        not_evaluated=_not_evaluated(scored),
+        coverage=n / len(scored) if scored else None,
+        bounds=pass_rate_bounds(n, c, len(scored) - n),
+        estimates=estimates,
+        default_estimator=default_among(estimates, default_estimator(attempts, chosen_k, settings), settings),
+        tool_dimensions=_dimension_means(scored),
+        tier=claim.tier,
+        leaning=claim.leaning,
+        needed=claim.needed,
+    )
+
+
+def attempts_of(scored: Iterable[ScoredConversation]) -> Attempts:
+    """Return the evaluated conversations as attempts of their cases.
+
+    A conversation without a case is a case of its own, under its environment and id.
+    """
+    return Attempts.of(
+        (_case_of(conversation), conversation.outcome == "pass")
+        for conversation in scored
+        if conversation.outcome != "not_evaluated"
+    )
+
+
+def pass_rate_bounds(n: int, c: int, not_evaluated: int) -> tuple[float, float] | None:
+    """Return the pass rate if all that were not evaluated had failed, and had passed; None when there is nothing.
+
+    >>> pass_rate_bounds(8, 6, 2)
+    (0.6, 0.8)
+    """
+    total = n + not_evaluated
+    return (c / total, (c + not_evaluated) / total) if total else None
+
+
+def _case_of(conversation: ScoredConversation) -> str:
+    if conversation.case_id is not None:
+        return conversation.case_id
+    # A line feed stands in no case id of a JSON line or CSV row that a person writes: no clash with real cases.
+    return f"conversation\n{conversation.environment}\n{conversation.conversation_id}"
+
+
+def _not_evaluated(scored: Iterable[ScoredConversation]) -> dict[str, int]:
+    reasons = Counter(
+        conversation.reason or "no_data" for conversation in scored if conversation.outcome == "not_evaluated"
+    )
+    return dict(sorted(reasons.items()))
+
+
+def _dimension_means(scored: Sequence[ScoredConversation]) -> dict[Dimension, DimensionMean]:
+    means: dict[Dimension, DimensionMean] = {}
+    for dimension in DIMENSIONS:
+        values = [conversation.dimensions[dimension] for conversation in scored if dimension in conversation.dimensions]
+        if values:
+            means[dimension] = DimensionMean(mean=sum(values) / len(values), n=len(values))
+    return means

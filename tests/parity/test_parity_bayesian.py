@@ -1,0 +1,36 @@
+"""The Bayesian estimator beside the exact posterior, and beside fair-forge's samples of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from otel_agentic.stats import Attempts, BayesianEstimator
+
+PARITY_SCHEMA = "otel_agentic.parity.bayesian/1"
+
+
+def test_closed_forms_equal_the_exact_posterior(parity_case: Any) -> None:
+    tolerance = parity_case.document["absolute_tolerance_same_generator"]
+    assert _estimates(parity_case.case) == pytest.approx(parity_case.case["exact_closed_form"], abs=tolerance, rel=0)
+
+
+def test_closed_forms_lie_within_the_sampling_error_of_fair_forge(parity_case: Any) -> None:
+    ours = _estimates(parity_case.case)
+    for field, theirs in parity_case.case["expected_package"].items():
+        assert ours[field] == pytest.approx(theirs, abs=parity_case.case["tolerance_monte_carlo"][field], rel=0)
+
+
+def _estimates(case: dict[str, Any]) -> dict[str, float | None]:
+    estimator = BayesianEstimator(level=case["ci_level"], prior=(case["beta_prior_a"], case["beta_prior_b"]))
+    attempts = Attempts.of((f"case {i}", i < case["c"]) for i in range(case["n"]))
+    made, k = estimator.estimate(attempts, [case["k"]]), case["k"]
+    return {
+        "pass_at_k": made.pass_at_k[k].value,
+        "pass_at_k_ci_low": made.pass_at_k[k].lower,
+        "pass_at_k_ci_high": made.pass_at_k[k].upper,
+        "pass_pow_k": made.pass_pow_k[k].value,
+        "pass_pow_k_ci_low": made.pass_pow_k[k].lower,
+        "pass_pow_k_ci_high": made.pass_pow_k[k].upper,
+    }

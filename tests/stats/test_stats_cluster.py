@@ -1,0 +1,168 @@
+"""The effective sample size: its rule, its reduction to the plain interval, and its measured coverage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from otel_agentic.stats import (
+    Attempts,
+    BayesianEstimator,
+    CaseCount,
+    Estimator,
+    PerCaseEstimator,
+    PluginEstimator,
+    UnbiasedEstimator,
+    pooled_sample,
+    quantile,
+    wilson,
+)
+
+if TYPE_CHECKING:
+    from otel_agentic.stats import EffectiveSample, Interval
+
+
+def attempts_of(*counts: tuple[int, int]) -> Attempts:
+    """Return attempts from (n, c) a case."""
+    return Attempts(cases=tuple(CaseCount(case_id=f"case {i}", n=n, c=c) for i, (n, c) in enumerate(counts)))
+
+
+def sample_of(*counts: tuple[int, int]) -> EffectiveSample:
+    sample = pooled_sample(attempts_of(*counts))
+    assert sample is not None
+    return sample
+
+
+def success(estimator: Estimator, attempts: Attempts) -> Interval:
+    """Return the interval of pass@1."""
+    estimate = estimator.estimate(attempts, [1]).pass_at_k[1]
+    assert estimate.lower is not None
+    assert estimate.upper is not None
+    return wilson(0, 1, 1)._replace(lower=estimate.lower, upper=estimate.upper)
+
+
+def test_cases_of_unequal_size_have_the_variance_of_the_ratio_estimator() -> None:
+    counts = [(4, 4), (2, 1), (1, 0), (3, 1)]
+    n, c = (np.array(column, dtype=float) for column in zip(*counts, strict=True))
+    p = c.sum() / n.sum()
+    variance = 4 / 3 * ((c - p * n) ** 2).sum() / n.sum() ** 2
+    assert sample_of(*counts).n == pytest.approx(p * (1 - p) / variance)
+
+
+def test_cases_of_equal_size_have_the_variance_of_the_mean_of_case_rates() -> None:
+    counts = [(4, 4), (4, 3), (4, 0), (4, 1), (4, 4)]
+    rates = np.array([c / n for n, c in counts])
+    expected = rates.mean() * (1 - rates.mean()) / (rates.var(ddof=1) / len(rates))
+    assert sample_of(*counts).n == pytest.approx(min(20.0, expected))
+
+
+@pytest.mark.parametrize("counts", [[(4, 4)] * 5, [(4, 0)] * 5, [(4, 2)] * 5, [(4, 4), (8, 8), (1, 1), (2, 2), (2, 2)]])
+def test_without_variance_between_cases_each_case_counts_once(counts: list[tuple[int, int]]) -> None:
+    assert sample_of(*counts).n == 5.0
+
+
+def test_attempts_that_never_disagree_within_a_case_count_about_once_a_case() -> None:
+    assert sample_of(*[(50, 50)] * 5, *[(50, 0)] * 5).n == pytest.approx(9.0)
+
+
+def test_the_effective_sample_is_never_larger_than_the_attempts() -> None:
+    assert sample_of((4, 2), (4, 2), (4, 2), (4, 1)).n == 16.0
+
+
+def test_no_attempts_have_no_sample() -> None:
+    assert pooled_sample(Attempts()) is None
+
+
+def test_clustered_intervals_use_students_t_with_one_degree_less_than_cases() -> None:
+    attempts = attempts_of((4, 4), (4, 3), (4, 0), (4, 1), (4, 4))
+    sample = pooled_sample(attempts)
+    assert sample is not None
+    assert success(PluginEstimator(), attempts) == pytest.approx(wilson(0.6, sample.n, quantile(0.95, 4)))
+    assert PluginEstimator().estimate(attempts, [1]).interval_method == "wilson_effective_n"
+
+
+@pytest.mark.parametrize("estimator", [PluginEstimator(), UnbiasedEstimator(), PerCaseEstimator()])
+def test_one_attempt_a_case_is_the_plain_interval(estimator: Estimator) -> None:
+    attempts = attempts_of(*[(1, 1)] * 7, *[(1, 0)] * 3)
+    assert success(estimator, attempts) == pytest.approx(wilson(0.7, 10, quantile(0.95)))
+    assert estimator.estimate(attempts, [1]).interval_method == "wilson"
+
+
+@pytest.mark.parametrize("estimator", [PluginEstimator(), UnbiasedEstimator(), PerCaseEstimator()])
+def test_a_single_case_is_the_plain_interval_about_that_case_and_says_so(estimator: Estimator) -> None:
+    attempts = attempts_of((10, 7))
+    assert success(estimator, attempts) == pytest.approx(wilson(0.7, 10, quantile(0.95)))
+    assert estimator.estimate(attempts, [1]).interval_method == "wilson_one_case"
+
+
+def test_the_bayesian_point_is_the_posterior_mean_of_the_effective_counts() -> None:
+    attempts = attempts_of(*[(4, 4)] * 5)
+    estimates = BayesianEstimator().estimate(attempts, [1])
+    assert estimates.pass_at_k[1].value == pytest.approx(6 / 7)
+    assert estimates.interval_method == "beta_equal_tailed_effective_n"
+
+
+@pytest.mark.parametrize("estimator", [PluginEstimator(), UnbiasedEstimator(), BayesianEstimator(), PerCaseEstimator()])
+def test_repeating_each_attempt_of_a_case_never_narrows_the_interval_to_a_point(estimator: Estimator) -> None:
+    once = success(estimator, attempts_of(*[(1, 1)] * 8))
+    often = success(estimator, attempts_of(*[(50, 50)] * 8))
+    assert often.upper - often.lower >= once.upper - once.lower - 0.05
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(1, 30).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))), min_size=1, max_size=12)
+)
+def test_clustered_intervals_hold_their_estimate_and_stay_within_0_and_1(counts: list[tuple[int, int]]) -> None:
+    attempts = attempts_of(*counts)
+    for estimator in (PluginEstimator(), UnbiasedEstimator(), PerCaseEstimator(), BayesianEstimator()):
+        estimates = estimator.estimate(attempts, [1, 3])
+        for estimate in (*estimates.pass_at_k.values(), *estimates.pass_pow_k.values()):
+            if estimate.value is None or estimate.lower is None or estimate.upper is None:
+                assert (estimate.value, estimate.lower, estimate.upper) == (None, None, None)
+            else:
+                assert 0.0 <= estimate.lower <= estimate.value + 1e-12
+                assert estimate.value - 1e-12 <= estimate.upper <= 1.0
+
+
+@pytest.mark.parametrize("cases", [20, 50])
+@pytest.mark.parametrize(("mean", "concentration"), [(0.5, 1.0), (0.8, 4.0), (0.9, 2.0)])
+def test_95_percent_intervals_cover_at_least_91_percent_of_clustered_data(
+    cases: int, mean: float, concentration: float
+) -> None:
+    """Cases of 4 attempts with Beta-distributed success rates; fixed seed.
+
+    Over 400 draws a true coverage of .95 shows below .91 about once in a thousand runs; the plain intervals, which take
+    the attempts for independent, are shown to fall short on the same data.
+    """
+    rng = np.random.default_rng(20_240_601)
+    draws, covered, plain = 400, {"plugin": 0, "bayesian": 0, "per_case": 0}, 0
+    for _ in range(draws):
+        rates = rng.beta(mean * concentration, (1 - mean) * concentration, cases)
+        correct = rng.binomial(4, rates)
+        attempts = attempts_of(*((4, int(c)) for c in correct))
+        for estimator in (PluginEstimator(), BayesianEstimator(), PerCaseEstimator()):
+            interval = success(estimator, attempts)
+            covered[estimator.name] += interval.lower <= mean <= interval.upper
+        naive = wilson(float(correct.mean() / 4), 4.0 * cases, quantile(0.95))
+        plain += naive.lower <= mean <= naive.upper
+    assert min(covered.values()) / draws >= 0.91
+    assert plain < min(covered.values())
+
+
+@pytest.mark.parametrize("cases", [3, 5])
+def test_a_handful_of_cases_is_not_taken_for_many_attempts(cases: int) -> None:
+    """Few cases of 20 attempts: both modes must cover, where n_eff alone in a Beta posterior covered .83-.89."""
+    rng, mean, concentration, draws = np.random.default_rng(7), 0.8, 4.0, 300
+    covered = {"plugin": 0, "bayesian": 0}
+    for _ in range(draws):
+        rates = rng.beta(mean * concentration, (1 - mean) * concentration, cases)
+        attempts = attempts_of(*((20, int(c)) for c in rng.binomial(20, rates)))
+        for estimator in (PluginEstimator(), BayesianEstimator()):
+            interval = success(estimator, attempts)
+            covered[estimator.name] += interval.lower <= mean <= interval.upper
+    assert min(covered.values()) / draws >= 0.91

@@ -1,0 +1,150 @@
+"""Tiers: claimed with evidence only, leaning and `needed` otherwise, and the published tables as printed."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from otel_agentic.config import StatsSettings
+from otel_agentic.stats import Attempts, CaseCount, Tier, TierClaim, claim_tier, docs_tier, paper_tier
+from otel_agentic.stats.tiers import smallest_that
+
+Mode = Literal["bayesian", "frequentist"]
+MODES: tuple[Mode, ...] = ("bayesian", "frequentist")
+
+
+def claim(
+    n: int, c: int, mode: Mode = "bayesian", rule: Literal["interval", "paper", "docs"] = "interval"
+) -> TierClaim:
+    attempts = Attempts.of((f"case {i}", i < c) for i in range(n))
+    return claim_tier(attempts, StatsSettings(mode=mode, tier_rule=rule))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("n", "c", "tier", "leaning"),
+    [
+        (20, 20, "insufficient_evidence", "ready"),
+        (100, 100, "ready", None),
+        (200, 84, "not_ready", None),
+        (200, 160, "inconsistent", None),
+        (3, 2, "insufficient_evidence", "not_ready"),
+        (2_000, 1_780, "insufficient_evidence", "needs_improvement"),
+        (20_000, 17_800, "needs_improvement", None),
+    ],
+)
+def test_tiers_are_claimed_only_with_evidence(mode: Mode, n: int, c: int, tier: Tier, leaning: Tier | None) -> None:
+    made = claim(n, c, mode)
+    assert (tier, leaning) == (made.tier, made.leaning)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_settled_tier_needs_no_more_conversations(mode: Mode) -> None:
+    assert claim(100, 100, mode).needed == 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("n", "c"), [(20, 20), (10, 8), (40, 38), (1, 0), (1, 1)])
+def test_needed_is_the_smallest_number_that_settles_it(mode: Mode, n: int, c: int) -> None:
+    """Scaling all counts by whole factors keeps the observed rate, so the claim can be looked up directly."""
+    needed = claim(n, c, mode).needed
+    assert needed is not None
+    factor = -(-(n + needed) // n)
+    assert claim(n * factor, c * factor, mode).tier != "insufficient_evidence"
+    assert claim(n * (factor - 1), c * (factor - 1), mode).tier == "insufficient_evidence"
+
+
+def test_twenty_of_twenty_needs_eleven_more() -> None:
+    """L of Beta(n + 1, 1) is .025^(3 / (n + 1)), above .70 from n = 31 on."""
+    assert 0.025 ** (3 / 31) < 0.70 < 0.025 ** (3 / 32)
+    assert claim(20, 20).needed == 11
+
+
+def test_a_rate_on_the_boundary_never_settles() -> None:
+    assert TierClaim(tier="insufficient_evidence", leaning="needs_improvement", needed=None) == claim(
+        20, 18, "frequentist"
+    )
+
+
+def test_no_attempts_lean_nowhere() -> None:
+    assert TierClaim(tier="insufficient_evidence", leaning=None, needed=None) == claim(0, 0)
+
+
+def test_many_attempts_of_few_cases_are_no_evidence_about_other_cases() -> None:
+    cases = tuple(CaseCount(case_id=str(i), n=50, c=50) for i in range(4))
+    made = claim_tier(Attempts(cases=cases), StatsSettings())
+    assert made.tier == "insufficient_evidence"
+
+
+def test_claims_rest_on_95_percent_whatever_level_the_report_shows() -> None:
+    attempts = Attempts.of((f"case {i}", True) for i in range(20))
+    assert claim_tier(attempts, StatsSettings()) == claim_tier(attempts, StatsSettings(level=0.5))
+
+
+@pytest.mark.parametrize(
+    ("pass_at_1", "pass_pow_3", "tier"),
+    [
+        (0.95, 0.86, "ready"),
+        (0.95, 0.70, "inconsistent"),
+        (0.95, 0.30, "inconsistent"),
+        (0.90, 0.729, "needs_improvement"),
+        (0.70, 0.343, "needs_improvement"),
+        (0.667, 0.296, "not_ready"),
+    ],
+)
+def test_the_papers_table_is_as_printed(pass_at_1: float, pass_pow_3: float, tier: Tier) -> None:
+    assert tier == paper_tier(pass_at_1, pass_pow_3)
+
+
+@pytest.mark.parametrize(
+    ("pass_at_3", "pass_pow_3", "tier"),
+    [
+        (0.99, 0.71, "ready"),
+        (0.99, 0.49, "inconsistent"),
+        (0.69, 0.01, "needs_improvement"),
+        (0.99, 0.60, "insufficient_evidence"),
+        (0.80, 0.07, "insufficient_evidence"),
+    ],
+)
+def test_the_documentations_table_is_as_printed_gaps_included(pass_at_3: float, pass_pow_3: float, tier: Tier) -> None:
+    assert tier == docs_tier(pass_at_3, pass_pow_3)
+
+
+def test_published_rules_look_at_points_only() -> None:
+    assert TierClaim(tier="ready", leaning=None, needed=None) == claim(20, 20, rule="paper")
+    assert TierClaim(tier="ready", leaning=None, needed=None) == claim(20, 20, rule="docs")
+    assert TierClaim(tier="not_ready", leaning=None, needed=None) == claim(3, 2, "frequentist", rule="paper")
+
+
+@settings(deadline=None)
+@given(st.floats(0.9, 1.0, exclude_min=True))
+def test_the_papers_second_row_cannot_be_reached_by_one_rate(p: float) -> None:
+    assert paper_tier(p, p**3) == "ready"
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))), st.sampled_from(MODES))
+def test_a_claim_is_consistent_with_its_parts(counts: tuple[int, int], mode: Mode) -> None:
+    made = claim(*counts, mode)
+    assert (made.tier == "insufficient_evidence") == (made.leaning is not None)
+    assert (made.tier == "insufficient_evidence") == (made.needed != 0)
+
+
+def test_needed_is_found_in_less_than_50_ms() -> None:
+    attempts = Attempts.of((f"case {i}", i < 178) for i in range(200))
+    claim_tier(attempts, StatsSettings())
+    started = perf_counter()
+    for _ in range(5):
+        claim_tier(attempts, StatsSettings())
+    assert (perf_counter() - started) / 5 < 0.05
+
+
+@settings(deadline=None)
+@given(st.integers(1, 300), st.integers(1, 250))
+def test_doubling_and_bisection_find_the_first_that_holds(first: int, most: int) -> None:
+    expected = first if first <= most else None
+    assert expected == smallest_that(lambda number: number >= first, most)
