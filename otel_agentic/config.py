@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -212,6 +213,43 @@ def load_settings(config_file: Path | None = None, **flags: dict[str, Any]) -> S
         raise ConfigError(_describe(error, path)) from error
     # Back to the plain class, so that equality and pickling do not depend on where the file was.
     return Settings.model_construct(**{name: getattr(loaded, name) for name in Settings.model_fields})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """One setting for people: its name (`section.name`), value, origin and meaning. Secrets are masked."""
+
+    name: str
+    value: str
+    source: Literal["environment", "file", "default or flag"]
+    description: str
+
+
+def described(settings: Settings, config_file: Path | None = None) -> list[Described]:
+    """Return every setting with where its value comes from, in the order of this file."""
+    path = config_file or _default_file()
+    given = tomllib.loads(path.read_text("utf-8")) if path is not None else {}
+    rows = []
+    for section_name in Settings.model_fields:
+        section = getattr(settings, section_name)
+        for name, info in type(section).model_fields.items():
+            rows.append(
+                Described(
+                    name=f"{section_name}.{name}",
+                    value=str(getattr(section, name)),
+                    source=_source(section_name, name, given),
+                    description=info.description or "",
+                )
+            )
+    return rows
+
+
+def _source(section: str, name: str, given: dict[str, Any]) -> Literal["environment", "file", "default or flag"]:
+    variables = {variable.upper() for variable in os.environ}
+    own = f"OTEL_AGENTIC_{section}__{name}".upper()
+    if any(variable == own or variable.startswith(own + "__") for variable in variables):
+        return "environment"
+    return "file" if name in given.get(section, {}) else "default or flag"
 
 
 def _default_file() -> Path | None:

@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 _CHOICE: Final = re.compile(r"\s*,?\s*(?:or|and/or|/)\s+(?:\w+\s+){0,2}", re.IGNORECASE)
 _CORRECTION: Final = re.compile(r"\b(?:actually|correction|sorry|wait|i mean|rather|instead)\b", re.IGNORECASE)
 _STATED: Final = re.compile(
-    r"(?:\b(?P<subject>[\w]+)\s+)?(?:=|:|\b(?:is|are|was|were|be|equals?|comes to|costs?|totals?))\s*"
+    r"(?:\b(?P<subject>[^\W\d]\w*)\s+)?(?:=|:|\b(?:is|are|was|were|be|equals?|comes to|costs?|totals?))\s*"
     r"(?:\b(?:about|exactly|now|only|on|at|in)\s+)?$",
     re.IGNORECASE,
 )
-#: Subjects that point back to what was asked.
-_POINTING: Final = frozenset({"it", "this", "that", "answer", "result", "which", "there", "he", "she", "they"})
+#: Subjects that point back to what was asked; with no subject at all ("= 43") it is meant too.
+_POINTING: Final = frozenset({"", "it", "this", "that", "answer", "result", "which", "there", "he", "she", "they"})
 _LOOK_BACK: Final = 60
+#: Places and rivals compared, so that a text of a million numbers costs no more than a long one.
+_MAX_COMPARED: Final = 32
 
 
 def contradicted(text: str, facts: Facts, expected: Fact, known: Facts) -> bool:
@@ -42,7 +44,7 @@ def contradicted(text: str, facts: Facts, expected: Fact, known: Facts) -> bool:
         for fact in facts.found
         if rival_facts(fact, expected) and not known.holds(fact) and not denied_at(text, fact.start, fact.end)
     ]
-    return any(_competes(text, place, rival) for place in places for rival in rivals)
+    return any(_competes(text, place, rival) for place in places[:_MAX_COMPARED] for rival in rivals[:_MAX_COMPARED])
 
 
 def _competes(text: str, place: Fact, rival: Fact) -> bool:
@@ -55,7 +57,10 @@ def _competes(text: str, place: Fact, rival: Fact) -> bool:
     if stated is None:
         return False
     own = _subject(text, place)
-    return own == stated or (rival.start > place.start and stated in _POINTING | {""})
+    if stated in _POINTING:
+        return rival.start > place.start
+    # "20 / 4 = 5": a chain of results ends with the answer, what comes before it was on the way.
+    return own == stated
 
 
 def _subject(text: str, fact: Fact) -> str | None:

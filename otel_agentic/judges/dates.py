@@ -30,6 +30,7 @@ _MONTHS: Final = {
     )
     for name in names.split()
 }
+_SHORTEST_MONTHS: Final = tuple(name for name in _MONTHS if len(name) == len("jan"))
 _HALF_DAY_MINUTES: Final = 12 * 60
 _DAY_MINUTES: Final = 24 * 60
 
@@ -69,12 +70,14 @@ class TimeOfDay:
 
 _MONTH: Final = f"(?P<month>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\\b\\.?"
 _DAY: Final = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
-_DATES: Final = (
+_NUMERIC_DATES: Final = (
     re.compile(r"(?<![\w-])(?P<year>\d{4})-(?P<number>\d{1,2})-(?P<day>\d{1,2})(?=T\b|T\d|(?![\w-]))"),
+    re.compile(r"(?<![\w/.])(?P<one>\d{1,2})(?P<mark>[/.])(?P<two>\d{1,2})(?P=mark)(?P<year>\d{4})(?!\w)"),
+)
+_WORDED_DATES: Final = (
     re.compile(rf"(?<!\w){_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+(?P<year>\d{{4}}))?(?!\w)", re.IGNORECASE),
     re.compile(rf"(?<!\w){_MONTH}\s+(?:the\s+)?{_DAY}(?:,?\s+(?P<year>\d{{4}}))?(?!\w)", re.IGNORECASE),
     re.compile(rf"(?<!\w){_MONTH},?\s+(?P<year>\d{{4}})(?!\w)", re.IGNORECASE),
-    re.compile(r"(?<![\w/.])(?P<one>\d{1,2})(?P<mark>[/.])(?P<two>\d{1,2})(?P=mark)(?P<year>\d{4})(?!\w)"),
 )
 _TIMES: Final = (
     re.compile(
@@ -93,7 +96,10 @@ def days(text: str) -> Iterator[Day]:
     >>> iso.same_as(long)
     True
     """
-    for pattern in _DATES:
+    lowered = text.lower()
+    # Most texts name no month: looking for one is cheaper than trying three patterns at every place.
+    worded = any(name in lowered for name in _SHORTEST_MONTHS)
+    for pattern in (*_NUMERIC_DATES, *(_WORDED_DATES if worded else ())):
         for found in pattern.finditer(text):
             readings = frozenset(reading for reading in _readings(found.groupdict(default="")) if _possible(reading))
             if readings:

@@ -16,7 +16,7 @@ from otel_agentic.judges.base import JudgeFailure, Question, Verdict
 from otel_agentic.judges.contradiction import contradicted
 from otel_agentic.judges.facts import Fact, Facts, extract
 from otel_agentic.judges.negation import denied_at, has_denial, sentences
-from otel_agentic.truth.text import normalise, words
+from otel_agentic.truth.text import normalise, places_of, words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +30,8 @@ def _set_of(text: str) -> frozenset[str]:
 
 #: An expected text of at most so many telling words is a short fact, to be found word for word in a longer answer.
 _SHORT_WORDS: Final = 4
+#: What is read of a text, in characters: an answer longer than a book chapter is judged by its beginning.
+_READ_CHARACTERS: Final = 50_000
 #: How far below the threshold a capped score stays.
 _CAP_MARGIN: Final = 0.05
 #: An answer may say more than was expected: words beyond it weigh little.
@@ -81,9 +83,8 @@ class _Text:
 
     @cached_property
     def stems(self) -> Counter[str]:
-        """The telling words outside the facts, without their endings."""
-        found = words(normalise(self.facts.rest))
-        return Counter(_ENDINGS.sub("", word) for word in found if word not in _FILLERS)
+        """The telling words outside the facts."""
+        return _stems(self.facts.rest)
 
     @cached_property
     def leading(self) -> bool | None:
@@ -100,7 +101,9 @@ def compare(question: Question) -> tuple[float, str]:
     >>> compare(Question(query="Total?", expected="$1,327", answer="Your total is $1,372.", threshold=0.7))
     (0.0, "'$1,327' is missing or different")
     """
-    expected, answer, query = (_Text(raw=raw) for raw in (question.expected, question.answer, question.query))
+    expected, answer, query = (
+        _Text(raw=raw[:_READ_CHARACTERS]) for raw in (question.expected, question.answer, question.query)
+    )
     if not answer.plain:
         return 0.0, "the answer is empty"
     if expected.plain == answer.plain:
@@ -152,7 +155,7 @@ def _short_fact(expected: _Text, answer: _Text) -> tuple[float, str] | None:
     if expected.leading is not None and len(words(expected.plain)) == 1:
         return _yes_or_no(expected.leading, answer)
     wanted = _without_article(expected.plain)
-    places = [found.span() for found in re.finditer(rf"(?<!\w){re.escape(wanted)}(?!\w)", answer.plain)]
+    places = list(places_of(answer.plain, wanted))
     if not places:
         return None
     if not has_denial(expected.raw) and all(denied_at(answer.plain, *place) for place in places):
@@ -179,13 +182,18 @@ def _yes_or_no(expected: bool, answer: _Text) -> tuple[float, str]:  # noqa: FBT
 
 def _same_polarity(expected: _Text, answer: _Text) -> bool:
     """Return whether each expected sentence and the answer's most similar one both deny or both affirm."""
-    said = [(_Text(raw=sentence), has_denial(sentence)) for sentence in sentences(answer.raw)]
+    said = [(_stems(sentence), has_denial(sentence)) for sentence in sentences(answer.raw)]
     for sentence in sentences(expected.raw):
-        own = _Text(raw=sentence).stems
-        shared, denies = max(((own & other.stems).total(), denies) for other, denies in said)
+        own = _stems(sentence)
+        shared, denies = max(((own & other).total(), denies) for other, denies in said)
         if 2 * shared >= own.total() > 0 and denies != has_denial(sentence):
             return False
     return True
+
+
+def _stems(text: str) -> Counter[str]:
+    """Return the telling words of a text without their endings."""
+    return Counter(_ENDINGS.sub("", word) for word in words(normalise(text)) if word not in _FILLERS)
 
 
 def _similarity(expected: _Text, answer: _Text) -> float:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.judges.dates import Day, TimeOfDay, days, times
 from otel_agentic.judges.quantities import Quantity, quantities
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,29 +69,50 @@ def rival_facts(one: Fact, other: Fact) -> bool:
 
 _TOKEN: Final = re.compile(r"[^\s,;!?()\[\]{}\"\u201c\u201d\u2018\u2019'<>|*`=]+")
 _TRAILING: Final = ".:-/"
+_DIGIT: Final = re.compile(r"\d")
+_LETTER: Final = re.compile(r"[^\W\d_]")
+_CODE_MARK: Final = re.compile(r"[\d_@]")
 #: A number with what is glued to it ("5km", "20th", "10am", "$1.2k"): letters that do not make it a code.
 _GLUED: Final = re.compile(r"[^\w]*\d[\d.:/-]*(?:[eE][+-]?\d{1,3}|[a-z]{1,4}|[A-Z]|GB|MB|KB|TB)?[%.]?")
 
 
+@lru_cache(maxsize=2048)
 def extract(text: str) -> Facts:
     """Return the facts of a text.
 
-    Times are read first, then dates, identifiers and numbers, each from what is left.
+    Times are read first, then dates, identifiers and numbers, each from what is left. Remembered for recent texts: an
+    answer is asked for by its judge and by each call whose result it may use.
 
     >>> [type(fact).__name__ for fact in extract("HAT069 leaves on 2024-05-20 at 06:00 for $51").found]
     ['Identifier', 'Day', 'TimeOfDay', 'Quantity']
     """
     found: list[Fact] = []
     rest = text
-    for reader in (times, days, identifiers, quantities):
-        here: list[Fact] = []
+    for reader in _readers(text):
+        taken = bytearray(len(text))
         for fact in reader(rest):
             # The patterns of one kind may overlap ("May 20" in "May 20, 2024"): the first, longest reading stays.
-            if all(fact.end <= other.start or fact.start >= other.end for other in here):
-                here.append(fact)
-        found += here
-        rest = _blank(rest, here)
+            if not any(taken[fact.start : fact.end]):
+                taken[fact.start : fact.end] = bytes([1]) * (fact.end - fact.start)
+                found.append(fact)
+        rest = _blanked(rest, taken)
     return Facts(found=tuple(sorted(found, key=lambda fact: fact.start)), rest=rest)
+
+
+def _blanked(text: str, taken: bytearray) -> str:
+    if 1 not in taken:
+        return text
+    return "".join(" " if used else character for character, used in zip(text, taken, strict=True))
+
+
+def _readers(text: str) -> Iterator[Callable[[str], Iterator[Fact]]]:
+    """Yield the readers that may find something: most sentences hold no digit."""
+    if _DIGIT.search(text):
+        yield times
+        yield days
+    if _CODE_MARK.search(text):
+        yield identifiers
+    yield quantities
 
 
 def identifiers(text: str) -> Iterator[Identifier]:
@@ -106,14 +128,6 @@ def identifiers(text: str) -> Iterator[Identifier]:
 
 
 def _is_identifier(token: str) -> bool:
-    letters = any(character.isalpha() for character in token)
-    if not letters or token[0] in "$€£¥₹" or _GLUED.fullmatch(token):
+    if not (_CODE_MARK.search(token) and _LETTER.search(token)) or token[0] in "$€£¥₹" or _GLUED.fullmatch(token):
         return False
-    inner = token.strip("_")
-    return any(character.isdigit() for character in token) or "_" in inner or "@" in inner[1:-1]
-
-
-def _blank(text: str, facts: Iterable[Fact]) -> str:
-    for fact in facts:
-        text = text[: fact.start] + " " * (fact.end - fact.start) + text[fact.end :]
-    return text
+    return bool(_DIGIT.search(token)) or "_" in token.strip("_") or "@" in token[1:-1]

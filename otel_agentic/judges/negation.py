@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-#: How many words before a fact a denial may stand.
+#: How many words, and at most how many characters, before a fact a denial may stand.
 _REACH_WORDS: Final = 5
+_REACH_CHARACTERS: Final = 120
 
 _NEGATORS: Final = (
     r"not|no|never|neither|nor|none|nobody|nothing|without|cannot|can't|won't|unable|unsure|doubt|"
@@ -24,7 +25,7 @@ _DENIED_AFTER: Final = re.compile(
     r"\s*(?:is|was|are|were|would be|'s)?\s*(?:n['\u2019]t|not|never|wrong|incorrect|false)\b(?!\s+only)", re.IGNORECASE
 )
 #: Where one statement ends and the next begins. A point inside a number has no space behind it.
-_CLAUSE_END: Final = re.compile(r"[;!?\n,]|\.(?:\s|$)|\b(?:but|however|instead|rather|it's|it is)\b", re.IGNORECASE)
+_CLAUSE_END: Final = re.compile(r"[;!?\n,]|\.(?:\s|$)|\b(?:but|however|instead|rather)\b", re.IGNORECASE)
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
@@ -35,7 +36,7 @@ def denied_at(text: str, start: int, end: int) -> bool:
     >>> denied_at(text, 10, 15), denied_at(text, 20, 26)
     (True, False)
     """
-    before = _without_idioms(text[:start])
+    before = _without_idioms(text[max(0, start - _REACH_CHARACTERS) : start])
     ends = [found.end() for found in _CLAUSE_END.finditer(before)]
     clause = before[ends[-1] :] if ends else before
     near = " ".join(clause.split()[-_REACH_WORDS:])

@@ -125,7 +125,7 @@ _NUMBER: Final = re.compile(
     )
     (?:(?:st|nd|rd|th)(?!\w))?
     (?:\ ?(?P<scale>[kK]|thousand|mn|million|bn|billion|trillion)(?!\w))?
-    (?:[\ \u00a0\u202f-]?(?P<unit>%|°\ ?[cCfF]|[{_CURRENCIES}]|[a-zA-Z]+)(?!\w))?
+    (?:[\ \u00a0\u202f-]?(?:degrees?\ )?(?P<unit>%|°\ ?[cCfF]|[{_CURRENCIES}]|[a-zA-Z]+)(?!\w))?
     """,
     re.VERBOSE,
 )

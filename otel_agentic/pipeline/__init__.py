@@ -1,0 +1,43 @@
+"""Joins all rooms: spans in at one end, scores, windows and telemetry out at the other."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from otel_agentic.pipeline.client import Client, LocalClient, RemoteClient, open_client
+    from otel_agentic.pipeline.commands import Commands
+    from otel_agentic.pipeline.engine import Engine
+    from otel_agentic.pipeline.ingest import Ingested, ingest_files
+    from otel_agentic.pipeline.live import LiveCollector
+
+__all__ = [
+    "Client",
+    "Commands",
+    "Engine",
+    "Ingested",
+    "LiveCollector",
+    "LocalClient",
+    "RemoteClient",
+    "ingest_files",
+    "open_client",
+]
+
+_HOMES = {
+    "Client": "client",
+    "Commands": "commands",
+    "Engine": "engine",
+    "Ingested": "ingest",
+    "LiveCollector": "live",
+    "LocalClient": "client",
+    "RemoteClient": "client",
+    "ingest_files": "ingest",
+    "open_client": "client",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

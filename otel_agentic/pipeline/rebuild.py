@@ -53,11 +53,22 @@ class Touched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebuilt:
-    """What a rebuild changed: the saved revisions, and the conversations that dissolved into others."""
+    """What a rebuild changed: the saved revisions, and the conversations that dissolved into others.
+
+    `late_spans` counts the spans that came after their conversation had closed.
+    """
 
     saved: tuple[Conversation, ...] = ()
     vanished: frozenset[Key] = frozenset()
-    late_revisions: int = 0
+    late_spans: int = 0
+
+    def __add__(self, other: Rebuilt) -> Rebuilt:
+        """Return both together."""
+        return Rebuilt(
+            saved=self.saved + other.saved,
+            vanished=self.vanished | other.vanished,
+            late_spans=self.late_spans + other.late_spans,
+        )
 
 
 class Rebuilder:
@@ -101,10 +112,10 @@ class Rebuilder:
         """
         total = Rebuilt()
         for loose in chunks(sorted(touched.loose_traces)):
-            total = _sum(total, self._rebuild_part(frozenset(), frozenset(loose), closed_by))
+            total += self._rebuild_part(frozenset(), frozenset(loose), closed_by)
             progress(len(loose))
         for keys in chunks(sorted(touched.keys)):
-            total = _sum(total, self._rebuild_part(frozenset(keys), frozenset(), closed_by))
+            total += self._rebuild_part(frozenset(keys), frozenset(), closed_by)
             progress(len(keys))
         return total
 
@@ -144,13 +155,19 @@ class Rebuilder:
         with self._store.read() as con:
             before = current_revisions(con, {_key(conversation) for conversation in linked} | gone)
         built = []
+        late: dict[str, int] = {}
         for conversation in linked:
             key = _key(conversation)
+            current = before.get(key)
             reason = closed_by(key) or ("end_mark" if has_end_mark(conversation) else None)
-            fresh = assemble(conversation, self._settings, closed_by=reason)
-            revised = _revise(fresh, before.get(key))
-            if revised is not None:
-                built.append(Built(conversation=revised, ambiguous_link=conversation.ambiguous))
+            if reason is None and current is not None and current.closed:
+                reason = "idle"  # a closed conversation does not open again: late spans make the next closed revision
+            revised = _revise(assemble(conversation, self._settings, closed_by=reason), current)
+            if revised is None:
+                continue
+            built.append(Built(conversation=revised, ambiguous_link=conversation.ambiguous))
+            if current is not None and current.closed:
+                late |= {segment.trace_id: current.built_ns for segment in conversation.segments}
         vanished = gone & before.keys()
         now_ns = self._store.clock()
         self._store.write(
@@ -160,10 +177,10 @@ class Rebuilder:
                 save_conversations(con, built, now_ns),
             )
         )
+        with self._store.read() as con:
+            late_spans = links.spans_since(con, late)
         return Rebuilt(
-            saved=tuple(item.conversation for item in built),
-            vanished=frozenset(vanished),
-            late_revisions=sum(item.conversation.revision > 1 for item in built),
+            saved=tuple(item.conversation for item in built), vanished=frozenset(vanished), late_spans=late_spans
         )
 
 
@@ -184,14 +201,6 @@ def _revise(fresh: Conversation, current: Current | None) -> Conversation | None
 
 def _key(linked: Linked) -> Key:
     return (linked.environment, str(linked.conversation_id))
-
-
-def _sum(one: Rebuilt, other: Rebuilt) -> Rebuilt:
-    return Rebuilt(
-        saved=one.saved + other.saved,
-        vanished=one.vanished | other.vanished,
-        late_revisions=one.late_revisions + other.late_revisions,
-    )
 
 
 def chunks(items: Sequence[T], size: int = _CHUNK) -> Iterator[list[T]]:

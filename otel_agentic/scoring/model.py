@@ -5,8 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from otel_agentic.truth.match import MatchMethod
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+__all__ = [
+    "DIMENSIONS",
+    "ConversationScore",
+    "Dimension",
+    "FailReason",
+    "FaultKind",
+    "MatchMethod",  # owned by the room that matches
+    "NotEvaluatedReason",
+    "Outcome",
+    "ToolFault",
+    "ToolScore",
+    "TurnScore",
+]
 
 Outcome = Literal["pass", "fail", "not_evaluated"]
 FailReason = Literal[
@@ -24,10 +40,7 @@ NotEvaluatedReason = Literal[
 ]
 Dimension = Literal["selection", "parameters", "sequence", "utilization"]
 DIMENSIONS: tuple[Dimension, ...] = ("selection", "parameters", "sequence", "utilization")
-FaultKind = Literal[
-    "missing", "spurious", "wrong_parameters", "wrong_order", "unused_result", "errored", "forbidden"
-]
-MatchMethod = Literal["case_id", "labels_file", "exact_queries", "first_query", "fuzzy"]
+FaultKind = Literal["missing", "spurious", "wrong_parameters", "wrong_order", "unused_result", "errored", "forbidden"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +66,7 @@ class ToolFault:
 class ToolScore:
     """Tool correctness of one expectation, for a turn (`turn_index`) or for the whole conversation (None).
 
-    A dimension that does not apply, or is unknown, is None.
+    A dimension that does not apply, or is unknown, is None. `evidence` tells by dimension what the score rests on.
     """
 
     turn_index: int | None

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 #: A JSON object that holds neither spans nor log records, such as a metrics export or a file of another tool.
 NOT_OTLP: Final = "JSON without resourceSpans or resourceLogs"
 
+_REQUEST_FIELDS: Final = frozenset({"resourceSpans", "resource_spans", "resourceLogs", "resource_logs"})
 _KINDS: Final = {kind.name: kind.value for kind in SpanKind}
 _STATUSES: Final = {code.name: code.value for code in StatusCode}
 
@@ -96,9 +97,6 @@ def decode_document(data: bytes, limits: Limits) -> SpanBatch:
     return merge_batches([_traces(traces, limits), _logs(logs, limits)])
 
 
-_REQUEST_FIELDS: Final = frozenset({"resourceSpans", "resource_spans", "resourceLogs", "resource_logs"})
-
-
 def _document(data: bytes) -> dict[str, Any]:
     document = load_json(data)
     if not isinstance(document, dict):
@@ -124,11 +122,13 @@ def _traces(blocks: list[dict[str, Any]], limits: Limits) -> SpanBatch:
     for block in blocks:
         resource = _resource(block, limits, tally)
         for part in objects(block, "scopeSpans", "scope_spans"):
-            scope = _scope(part, limits, tally)
             raws = objects(part, "spans", "spans")
-            if scope.name == OWN_SCOPE:
+            if not raws:
+                continue
+            if _is_own(part):
                 tally.ignored[OWN_TELEMETRY] += len(raws)
                 continue
+            scope = _scope(part, limits, tally)
             decoded = (_span(raw, resource, scope, limits, tally) for raw in raws)
             spans += [span for span in decoded if span is not None]
     return tally.batch(spans=spans)
@@ -140,14 +140,20 @@ def _logs(blocks: list[dict[str, Any]], limits: Limits) -> SpanBatch:
     for block in blocks:
         resource = _resource(block, limits, tally)
         for part in objects(block, "scopeLogs", "scope_logs"):
-            scope = _scope(part, limits, tally)
             raws = objects(part, "logRecords", "log_records")
-            if scope.name == OWN_SCOPE:
+            if not raws:
+                continue
+            if _is_own(part):
                 tally.ignored[OWN_TELEMETRY] += len(raws)
                 continue
+            scope = _scope(part, limits, tally)
             decoded = (_log(raw, resource, scope, limits, tally) for raw in raws)
             logs += [record for record in decoded if record is not None]
     return tally.batch(logs=logs)
+
+
+def _is_own(part: dict[str, Any]) -> bool:
+    return bool(message(part, "scope", "scope").get("name") == OWN_SCOPE)
 
 
 def _resource(block: dict[str, Any], limits: Limits, tally: Tally) -> Resource:

@@ -141,6 +141,8 @@ def _read_traces(request: ExportTraceServiceRequest, limits: Limits) -> SpanBatc
     for block in request.resource_spans:
         resource = _resource(block.resource, block.schema_url, limits, tally)
         for part in block.scope_spans:
+            if not part.spans:
+                continue
             if part.scope.name == OWN_SCOPE:
                 tally.ignored[OWN_TELEMETRY] += len(part.spans)
                 continue
@@ -156,6 +158,8 @@ def _read_logs(request: ExportLogsServiceRequest, limits: Limits) -> SpanBatch:
     for block in request.resource_logs:
         resource = _resource(block.resource, block.schema_url, limits, tally)
         for part in block.scope_logs:
+            if not part.log_records:
+                continue
             if part.scope.name == OWN_SCOPE:
                 tally.ignored[OWN_TELEMETRY] += len(part.log_records)
                 continue

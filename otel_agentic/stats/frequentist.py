@@ -136,24 +136,28 @@ class PerCaseEstimator:
 
     def estimate(self, attempts: Attempts, k: Sequence[int]) -> Estimates:
         """Return the estimates for each k; undefined where no case has k attempts."""
+        means = {each: self._means(attempts, each) for each in k}
         return Estimates(
             estimator=self.name,
             interval_method=INTERVAL_METHODS[design(attempts)],
             level=self.level,
-            pass_at_k={each: self._mean(attempts, each, unbiased_pass_at_k, any_of) for each in k},
-            pass_pow_k={each: self._mean(attempts, each, unbiased_pass_pow_k, all_of) for each in k},
+            pass_at_k={each: pass_at for each, (pass_at, _) in means.items()},
+            pass_pow_k={each: pass_pow for each, (_, pass_pow) in means.items()},
             cases_left_out={each: sum(case.n < each for case in attempts.cases) for each in k},
         )
 
-    def _mean(self, attempts: Attempts, k: int, formula: Formula, transform: Transform) -> Estimate:
+    def _means(self, attempts: Attempts, k: int) -> tuple[Estimate, Estimate]:
+        """Return pass@k and pass^k over the cases with k attempts or more."""
         kept = Attempts(cases=tuple(case for case in attempts.cases if case.n >= k))
         if design(kept) != "clustered":  # one attempt a case (k = 1) or one case: the mean is the pooled estimate
-            return _Subsets.of(kept, self.level).estimate(k, formula, transform)
+            subsets = _Subsets.of(kept, self.level)
+            return subsets.estimate(k, unbiased_pass_at_k, any_of), subsets.estimate(k, unbiased_pass_pow_k, all_of)
         n, c = counts(kept)
-        weights = n / n.sum() if self.traffic_weighted else np.full(len(n), 1.0 / len(n))
-        sample = mean_sample(formula(n, c, k), weights, int(n.sum()))
-        interval = _rate_interval(sample, self.level)
-        return Estimate(value=sample.p, lower=interval.lower, upper=interval.upper)
+        total = int(n.sum())
+        weights = n / total if self.traffic_weighted else np.full(len(n), 1.0 / len(n))
+        pass_at = mean_sample(unbiased_pass_at_k(n, c, k), weights, total)
+        pass_pow = mean_sample(unbiased_pass_pow_k(n, c, k), weights, total)
+        return _mean_estimate(pass_at, self.level), _mean_estimate(pass_pow, self.level)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +181,11 @@ class _Subsets:
 
 def _rate_interval(sample: EffectiveSample, level: float) -> Interval:
     return wilson(sample.p, sample.n, quantile(level, sample.degrees))
+
+
+def _mean_estimate(sample: EffectiveSample, level: float) -> Estimate:
+    interval = _rate_interval(sample, level)
+    return Estimate(value=sample.p, lower=interval.lower, upper=interval.upper)
 
 
 def _transformed(transform: Transform, value: float, rate: Interval, k: int) -> Bounded:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 _CURRENT: Final = """
-SELECT environment, conversation_id, revision, closed_by IS NOT NULL, content_hash
+SELECT environment, conversation_id, revision, closed_by IS NOT NULL, content_hash, epoch_ns(built_at)
 FROM conversations
 SEMI JOIN wanted USING (environment, conversation_id)
 WHERE NOT superseded
@@ -65,11 +65,12 @@ ORDER BY t.turn_index, t.position
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Current:
-    """The newest revision of a conversation."""
+    """The newest revision of a conversation; `built_ns` is when it was built."""
 
     revision: int
     closed: bool
     content_hash: str
+    built_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +107,8 @@ def current_revisions(con: DuckDBPyConnection, keys: Iterable[Key]) -> dict[Key,
     """Return the newest revision of each conversation that has one."""
     rows = rows_with(con, key_columns(keys), _CURRENT)
     return {
-        (environment, name): Current(revision=revision, closed=closed, content_hash=digest)
-        for environment, name, revision, closed, digest in rows
+        (environment, name): Current(revision=revision, closed=closed, content_hash=digest, built_ns=built_ns)
+        for environment, name, revision, closed, digest, built_ns in rows
     }
 
 

@@ -73,6 +73,17 @@ WHERE l.trace_id = w.trace_id AND l.environment = w.environment AND l.explicit_i
 """
 
 
+_SINCE: Final = """
+SELECT count(*) FROM spans s JOIN wanted w ON w.trace_id = s.trace_id WHERE s.received_at > make_timestamp_ns(w.since)
+"""
+
+
+def spans_since(con: DuckDBPyConnection, since_ns: Mapping[str, int]) -> int:
+    """Return how many spans of some traces were committed after a time, trace id -> ns."""
+    rows = rows_with(con, {"trace_id": list(since_ns), "since": list(since_ns.values())}, _SINCE)
+    return int(rows[0][0]) if rows else 0
+
+
 def pending_traces(con: DuckDBPyConnection) -> list[str]:
     """Return the traces of which something was committed after they were last read, sorted."""
     return [trace_id for (trace_id,) in con.execute(_PENDING).fetchall()]

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from otel_agentic.errors import CaseError
-from otel_agentic.truth.text import normalise
-from otel_agentic.truth.values import canonical, is_number, leaves
+from otel_agentic.truth.text import normalise, says_text
+from otel_agentic.truth.values import is_number, leaves
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from otel_agentic.conversations.model import Conversation
     from otel_agentic.truth.labels import Label
@@ -34,6 +34,8 @@ CONFIDENCE: Final[Mapping[MatchMethod, float]] = {
 
 #: Values looked at when asking whether a conversation and its case share any.
 _VALUE_LIMIT: Final = 1000
+#: A longer text is prose, not a value.
+_PROSE_CHARACTERS: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +158,8 @@ def _leads_nowhere(method: MatchMethod, case_id: str, found: list[Case], convers
 def shares_nothing(case: Case, conversation: Conversation) -> bool:
     """Return whether case and conversation share neither a query nor any expected argument value.
 
-    False where one of them holds nothing to compare: silence is no sign of a wrong case.
+    A value is shared that is an argument of a made call, or that user or agent say. False where one of the two holds
+    nothing to compare: silence is no sign of a wrong case.
     """
     expected_queries = {normalise(turn.query) for turn in case.turns if turn.query is not None}
     queries = {normalise(turn.query) for turn in conversation.turns if turn.query is not None}
@@ -166,8 +169,9 @@ def shares_nothing(case: Case, conversation: Conversation) -> bool:
         value for tools in _expectations(case) for call in tools.calls for value in call.parameters.values()
     )
     made = _telling(call.arguments for turn in conversation.turns for call in turn.calls if call.arguments)
-    comparable = (expected_queries and queries) or (expected and made)
-    return bool(comparable) and not expected & made
+    if expected & made or any(_is_said(value, conversation) for value in expected):
+        return False
+    return bool((expected_queries and queries) or (expected and made))
 
 
 def _expectations(case: Case) -> Iterator[ToolExpectation]:
@@ -177,7 +181,24 @@ def _expectations(case: Case) -> Iterator[ToolExpectation]:
             yield from tools.alternatives
 
 
-def _telling(values: Iterable[Any]) -> set[Hashable]:
-    """Return the texts and numbers in the values; true, false and null say nothing about which case it is."""
+def _telling(values: Iterable[Any]) -> set[str | float]:
+    """Return the short texts (normalised) and numbers in the values.
+
+    True, false and null say nothing about which case it is; prose, such as a summary, is worded anew each time.
+    """
     found = (value for _, value in leaves(list(values), limit=_VALUE_LIMIT))
-    return {canonical(value, fold_case=True) for value in found if isinstance(value, str) or is_number(value)}
+    return {
+        normalise(value) if isinstance(value, str) else value
+        for value in found
+        if is_number(value) or (isinstance(value, str) and 0 < len(value) <= _PROSE_CHARACTERS)
+    }
+
+
+def _is_said(value: str | float, conversation: Conversation) -> bool:
+    wanted = value if isinstance(value, str) else f"{value:g}"
+    return any(
+        says_text(normalise(text), wanted)
+        for turn in conversation.turns
+        for text in (turn.query, turn.answer)
+        if text is not None
+    )

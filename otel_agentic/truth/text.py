@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 #: What may end a sentence without changing what it asks; `%` and the like carry meaning and stay. NFKC has already
 #: turned full-width marks and the ellipsis into these.
@@ -52,18 +55,23 @@ def similarity(one: str, other: str) -> float:
 def says_text(text: str, wanted: str) -> bool:
     """Return whether a normalised text contains another one as whole words.
 
-    A neighbour that is a letter or digit makes it another word, except in scripts without spaces.
-
     >>> says_text("you now know", "no"), says_text("no, you do not", "no")
     (False, True)
+    """
+    return next(places_of(text, wanted), None) is not None
+
+
+def places_of(text: str, wanted: str) -> Iterator[tuple[int, int]]:
+    """Yield where (start, end) a text contains another one as whole words.
+
+    A neighbour that is a letter or digit makes it another word, except in scripts without spaces.
     """
     start = text.find(wanted) if wanted else -1
     while start >= 0:
         end = start + len(wanted)
         if _apart(text[start - 1 : start], wanted[0]) and _apart(wanted[-1], text[end : end + 1]):
-            return True
+            yield start, end
         start = text.find(wanted, start + 1)
-    return False
 
 
 def _apart(left: str, right: str) -> bool:

@@ -1,0 +1,82 @@
+# A machine with Python 3.11 or newer and make is enough: each target installs what it needs into .venv, pinned and hashed.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Two processes: see CONTRIBUTING.md for what was measured.
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
+WORKERS ?= 2
+
+TEST_ENVIRONMENT := $(VENV)/.installed-test
+CHECK_ENVIRONMENT := $(VENV)/.installed-check
+PROJECT := $(VENV)/.installed-project
+
+COMPILE := $(BIN)/python -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-annotate --no-emit-index-url
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow check bench docs lock lock-upgrade format clean
+
+help: ## say what each target does
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(PROJECT) ## run small agents offline and see how reliable they are (under a minute)
+	$(BIN)/otel-agentic demo
+
+test: $(PROJECT) ## run the tests that take seconds
+	$(PYTEST)
+
+test-slow: $(PROJECT) ## run the tests that take minutes
+	$(PYTEST) -m slow
+
+check: $(PROJECT) $(CHECK_ENVIRONMENT) ## format, lint, types, import law, docs
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m tools.import_law
+	$(BIN)/python -m tools.check_requirements
+	$(BIN)/python -m tools.cli_reference --check
+	$(BIN)/python -m tools.store_reference --check
+	$(BIN)/python -m tools.check_docs
+
+bench: $(PROJECT) ## print the ratios that the documentation promises
+	for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+docs: $(PROJECT) ## rewrite the reference pages that come from the code
+	$(BIN)/python -m tools.cli_reference
+	$(BIN)/python -m tools.store_reference
+
+format: $(CHECK_ENVIRONMENT) ## format the code and fix what ruff can fix
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+lock: $(CHECK_ENVIRONMENT) ## write requirements/ again after a change of pyproject.toml; keeps pins that still fit
+	$(COMPILE) $(UPGRADE) pyproject.toml --output-file requirements/runtime.txt
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra judges --extra demo --group test \
+		--constraint requirements/runtime.txt --output-file requirements/test.txt
+	$(COMPILE) $(UPGRADE) --group check --constraint requirements/test.txt --output-file requirements/check.txt
+
+lock-upgrade: ## write requirements/ again with the newest releases
+	$(MAKE) lock UPGRADE=--upgrade
+
+clean: ## remove what the other targets made, but for requirements/
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find otel_agentic collectors tests tools benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(TEST_ENVIRONMENT): requirements/test.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed; name one: make PYTHON=python3.12"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP_INSTALL) --require-hashes --requirement requirements/test.txt
+	@touch $@
+
+$(CHECK_ENVIRONMENT): requirements/check.txt $(TEST_ENVIRONMENT)
+	$(PIP_INSTALL) --require-hashes --requirement requirements/check.txt
+	@touch $@
+
+# Entry points live in pyproject.toml: a change of it installs the project again.
+$(PROJECT): pyproject.toml $(TEST_ENVIRONMENT)
+	$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@

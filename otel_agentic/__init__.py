@@ -1,0 +1,53 @@
+"""otel-agentic: how reliable production AI agents are, from their OpenTelemetry spans.
+
+`import otel_agentic` loads nothing heavy: each public name is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from otel_agentic.config import Settings, load_settings
+    from otel_agentic.conversations.model import Conversation, ToolCall, Turn
+    from otel_agentic.errors import OtelAgenticError
+    from otel_agentic.pipeline.commands import Commands
+    from otel_agentic.pipeline.engine import Engine
+    from otel_agentic.pipeline.live import LiveCollector
+    from otel_agentic.store.store import Store
+    from otel_agentic.truth.model import Case
+
+__all__ = [
+    "Case",
+    "Commands",
+    "Conversation",
+    "Engine",
+    "LiveCollector",
+    "OtelAgenticError",
+    "Settings",
+    "Store",
+    "ToolCall",
+    "Turn",
+    "load_settings",
+]
+
+_HOMES = {
+    "Case": "truth.model",
+    "Commands": "pipeline.commands",
+    "Conversation": "conversations.model",
+    "Engine": "pipeline.engine",
+    "LiveCollector": "pipeline.live",
+    "OtelAgenticError": "errors",
+    "Settings": "config",
+    "Store": "store.store",
+    "ToolCall": "conversations.model",
+    "Turn": "conversations.model",
+    "load_settings": "config",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

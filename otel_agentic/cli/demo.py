@@ -1,0 +1,17 @@
+"""`otel-agentic demo`: the main job, live, on an embedded default."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="Keep the DuckDB file in this folder.")
+@click.pass_context
+def demo(ctx: click.Context, keep: Path | None) -> None:
+    """Run real agents against a live collector on this machine and print what it tells of them. Takes under a minute."""
+    from otel_agentic.demo.run import run_demo  # noqa: PLC0415 — the demo's frameworks are an extra
+
+    ctx.exit(run_demo(keep=keep))

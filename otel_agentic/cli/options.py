@@ -1,0 +1,155 @@
+"""Options that several commands share, and what they become."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from otel_agentic.config import Settings, load_settings
+from otel_agentic.errors import UsageError
+
+if TYPE_CHECKING:
+    from otel_agentic.pipeline import Client
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+config_option = click.option(
+    "--config", "config_file", type=click.Path(path_type=Path, dir_okay=False), help="A TOML settings file."
+)
+db_option = click.option("--db", type=click.Path(path_type=Path), help="The DuckDB file.")
+format_option = click.option(
+    "--format", "output", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output."
+)
+quiet_option = click.option("--quiet", is_flag=True, help="Print errors only.")
+cases_option = click.option(
+    "--cases",
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A file of cases, JSON lines; remembered in the store.",
+)
+labels_option = click.option(
+    "--labels",
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A CSV of labels: conversation_id[,case_id][,verdict|reward]; remembered in the store.",
+)
+
+
+def target_options(command: F) -> F:
+    """Add `--db`, `--server` and `--config`."""
+    server = click.option("--server", metavar="URL", help="The admin address of a running collector.")
+    found: F = config_option(server(db_option(command)))
+    return found
+
+
+def selection_options(command: F) -> F:
+    """Add `--since`, `--until` and `--agent`."""
+    since = click.option("--since", metavar="TIME", help="Conversations that ended at or after this time (ISO 8601, or 24h, 7d ago).")
+    until = click.option("--until", metavar="TIME", help="Conversations that ended before this time.")
+    agent = click.option("--agent", metavar="GLOB", help="Agents whose name fits.")
+    found: F = since(until(agent(command)))
+    return found
+
+
+@contextmanager
+def opened(
+    db: Path | None,
+    server: str | None,
+    config_file: Path | None,
+    progress: Callable[[str, int, int | None], None] = lambda *_: None,
+    **sections: dict[str, Any],
+) -> Iterator[Client]:
+    """Lend a client for the store that the options name, and close it.
+
+    Raises:
+        UsageError: both `--db` and `--server` are given.
+        StoreError: the file cannot be used.
+    """
+    from otel_agentic.pipeline import open_client  # noqa: PLC0415 — only commands on a store pay for it
+
+    if db is not None and server is not None:
+        raise UsageError("give --db or --server, not both: a server knows its own file")
+    client = open_client(settings_of(config_file, db, **sections), server=server, progress=progress)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def settings_of(config_file: Path | None, db: Path | None = None, **sections: dict[str, Any]) -> Settings:
+    """Return the settings in force, with what the flags say on top.
+
+    Raises:
+        ConfigError: a setting is not allowed.
+    """
+    if db is not None:
+        sections["store"] = {**sections.get("store", {}), "db": db}
+    return load_settings(config_file, **sections)
+
+
+def selection_of(since: str | None, until: str | None, agent: str | None) -> dict[str, Any]:
+    """Return `--since`, `--until` and `--agent` as command arguments; what was not given is left out.
+
+    Raises:
+        UsageError: a time cannot be read.
+    """
+    found = {"since_ns": time_ns(since, "--since"), "until_ns": time_ns(until, "--until"), "agent": agent}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def time_ns(text: str | None, option: str) -> int | None:
+    """Return a time given as ISO 8601 text (UTC unless it says otherwise) or as an age such as 24h, in ns.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    if text is None:
+        return None
+    from otel_agentic.windows import parse_width  # noqa: PLC0415 — numpy is not needed for --help
+
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        try:
+            age_ns = parse_width(text)
+        except UsageError as error:
+            raise UsageError(f"{option} {text!r}: give a time such as 2026-03-01T12:00:00Z, or an age such as 24h") from error
+        return int(datetime.now(UTC).timestamp() * 1e9) - age_ns
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return int(aware.timestamp()) * 1_000_000_000 + aware.microsecond * 1000
+
+
+def texts_of(paths: tuple[Path, ...], what: str) -> list[tuple[str, str]]:
+    """Return (name, text) of files of ground truth.
+
+    Raises:
+        UsageError: a file cannot be read; names it.
+    """
+    found = []
+    for path in paths:
+        try:
+            found.append((path.name, path.read_bytes().decode("utf-8-sig")))
+        except OSError as error:
+            raise UsageError(f"{what} file {path}: {error.strerror}; give a readable file") from error
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{what} file {path}: byte {error.start} is not UTF-8; save it as UTF-8") from error
+    return found
+
+
+def numbers_of(text: str | None, option: str) -> list[int] | None:
+    """Return a list such as `1,3,5`.
+
+    Raises:
+        UsageError: a part is not a whole number.
+    """
+    if text is None:
+        return None
+    try:
+        return [int(part) for part in text.split(",") if part.strip()]
+    except ValueError as error:
+        raise UsageError(f"{option} {text!r}: give whole numbers such as 1,3,5") from error

@@ -1,0 +1,31 @@
+"""`otel-agentic plugins`: what is installed."""
+
+from __future__ import annotations
+
+import click
+
+from otel_agentic.cli.options import format_option
+from otel_agentic.cli.output import console, print_json, table
+from otel_agentic.errors import PluginError
+
+
+@click.command()
+@format_option
+def plugins(output: str) -> None:
+    """List collectors, dialects, judges, evaluators and estimators, and whether each loads."""
+    from otel_agentic.plugins import GROUPS, find  # noqa: PLC0415 — the name is this command's too
+
+    rows = []
+    for group in GROUPS:
+        for plugin in find(group).values():
+            try:
+                plugin.load()
+                state = "ok"
+            except PluginError as error:
+                state = str(error)
+            rows.append((group, plugin.name, f"{plugin.distribution} {plugin.version}", plugin.value, state))
+    names = ("group", "name", "distribution", "object", "state")
+    if output == "json":
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
+        return
+    console().print(table(None, names, rows))

@@ -1,0 +1,142 @@
+"""What the demo asks the collector, and what must have arrived in the backend."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from otel_agentic.demo.fleet import NEW, TRIP_PLANNER
+from otel_agentic.demo.queries import REVISED, TO_TRY
+from otel_agentic.demo.waiting import wait_until
+from otel_agentic.errors import BackendError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from otel_agentic.demo.backend import Received
+    from otel_agentic.pipeline.client import Client
+
+Json = dict[str, Any]
+
+#: The gauge that is held against the report.
+GAUGE: Final = "agentic.pass_pow_k.ratio"
+GAUGE_K: Final = 3
+_WINDOW: Final = "1h"
+EVENT: Final = "gen_ai.evaluation.result"
+_ARRIVAL_LIMIT_S: Final = 20.0
+_SAME: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One thing that is wrong with one tool, and in which versions of the agent it was seen."""
+
+    agent: str
+    tool: str
+    dimension: str | None
+    kind: str
+    parameter: str | None
+    expected: Any
+    made: Any
+    count: int
+    versions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What the collector said: report groups and one conversation as on the wire, faults, and late revisions."""
+
+    groups: tuple[Json, ...]
+    faults: tuple[Fault, ...]
+    failing: Json
+    revised: tuple[tuple[str, int, str], ...]
+
+    def group(self, agent: str, version: str) -> Json:
+        """Return the report of one version of one agent.
+
+        Raises:
+            BackendError: the report has none; names it.
+        """
+        for group in self.groups:
+            if (group["agent"], group["agent_version"]) == (agent, version):
+                return group
+        raise BackendError(f"the report lacks {agent} {version}")
+
+
+def find(client: Client) -> Findings:
+    """Return what the collector says when all is scored.
+
+    Raises:
+        OtelAgenticError: it refuses one of the questions.
+    """
+    faults = group_faults(client.call("tools_failing"))
+    worst = next(fault for fault in faults if fault.parameter is not None)
+    example = next(row for row in client.call("tools_failing") if row["parameter"] == worst.parameter)
+    for _, sql in TO_TRY:
+        client.call("query", sql=sql)
+    return Findings(
+        groups=tuple(client.call("report", by=["version"])["groups"]),
+        faults=faults,
+        failing=client.call("conversations_show", conversation_id=example["example_conversation"]),
+        revised=tuple((row[0], row[1], row[2]) for row in client.call("query", sql=REVISED)["rows"]),
+    )
+
+
+def group_faults(rows: Sequence[Json]) -> tuple[Fault, ...]:
+    """Return the failing tools of all versions together, most frequent first."""
+    found: dict[tuple[str, ...], list[Json]] = defaultdict(list)
+    for row in rows:
+        name = tuple(str(row[key]) for key in ("agent", "tool", "dimension", "fault", "parameter"))
+        found[name].append(row)
+    faults = [_fault(same) for same in found.values()]
+    return tuple(sorted(faults, key=lambda fault: (-fault.count, fault.tool, fault.parameter or "")))
+
+
+def _fault(rows: Sequence[Json]) -> Fault:
+    first = rows[0]
+    return Fault(
+        agent=first["agent"],
+        tool=first["tool"],
+        dimension=first["dimension"],
+        kind=first["fault"],
+        parameter=first["parameter"],
+        expected=first["expected"],
+        made=first["made"],
+        count=sum(row["faults"] for row in rows),
+        versions=tuple(sorted(str(row["agent_version"]) for row in rows)),
+    )
+
+
+def pass_pow_k(group: Json) -> float:
+    """Return the report's pass^k of the gauge that is shown."""
+    value: float = group["estimates"][group["default_estimator"]]["pass_pow_k"][str(GAUGE_K)]["value"]
+    return value
+
+
+def gauge_attributes(group: Json) -> dict[str, str | int]:
+    """Return the attributes of the gauge that says the same as a report group."""
+    return {
+        "gen_ai.agent.name": group["agent"],
+        "gen_ai.agent.version": group["agent_version"],
+        "agentic.k": GAUGE_K,
+        "agentic.window": _WINDOW,
+        "agentic.estimator": group["default_estimator"],
+    }
+
+
+def await_telemetry(received: Received, found: Findings) -> None:
+    """Return when the backend has the events, and a gauge that equals the report.
+
+    Raises:
+        BackendError: they do not arrive in time; says which.
+    """
+    group = found.group(TRIP_PLANNER, NEW)
+    wanted, attributes = pass_pow_k(group), gauge_attributes(group)
+
+    def is_there() -> bool:
+        value = received.gauge(GAUGE, attributes)
+        return value is not None and abs(value - wanted) < _SAME
+
+    wait_until(is_there, f"{GAUGE} to arrive in the backend with the report's value {wanted:.3f}", limit_s=_ARRIVAL_LIMIT_S)
+    wait_until(lambda: received.events[EVENT] > 0, f"{EVENT} events to arrive in the backend", limit_s=_ARRIVAL_LIMIT_S)

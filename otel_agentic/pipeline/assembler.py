@@ -1,0 +1,143 @@
+"""Watches what arrives and decides when turns and conversations are over."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from otel_agentic.conversations import idle_limit_ns, turn_limit_ns
+from otel_agentic.pipeline.rebuild import Rebuilt, Touched
+from otel_agentic.store import links
+
+if TYPE_CHECKING:
+    from otel_agentic.config import ConversationSettings
+    from otel_agentic.conversations.model import ClosedBy
+    from otel_agentic.pipeline.engine import Engine
+    from otel_agentic.pipeline.rebuild import Key
+
+_log = logging.getLogger(__name__)
+_LONGEST_TICK_S: Final = 1.0
+_NS_PER_S: Final = 1_000_000_000
+
+
+@dataclass(slots=True, kw_only=True)
+class _Open:
+    """A conversation that is not closed: when something of it last arrived (ns), whether that was rebuilt already."""
+
+    last_ns: int
+    has_id: bool
+    fresh: bool
+
+
+class Assembler:
+    """Rebuilds conversations in the background: when a turn goes quiet, and once more when the conversation closes.
+
+    Idleness is measured by arrival, not by span times: a clock that is a day off closes nothing early.
+    """
+
+    def __init__(self, engine: Engine, on_rebuilt: Callable[[Rebuilt], None]) -> None:
+        self._engine = engine
+        self._settings: ConversationSettings = engine.settings.conversations
+        self._on_rebuilt = on_rebuilt
+        self._lock = threading.Lock()
+        self._arrived: dict[str, int] = {}
+        self._open: dict[Key, _Open] = {}
+        self._loose: dict[str, int] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="otel-agentic-assembler", daemon=True)
+
+    def start(self) -> None:
+        """Take up what an earlier process left unread or open, then watch."""
+        now_ns = self._engine.clock()
+        self.arrived(self._engine.rebuilder.pending())
+        with self._engine.store.read() as con:
+            for key, last_ns in links.open_conversations(con).items():
+                self._open[key] = _Open(last_ns=min(last_ns, now_ns), has_id=True, fresh=True)
+        self._engine.store.listen(self.arrived)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop watching; open conversations stay open for the next start."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def arrived(self, trace_ids: Iterable[str]) -> None:
+        """Note that something of these traces was stored."""
+        now_ns = self._engine.clock()
+        with self._lock:
+            for trace_id in trace_ids:
+                self._arrived[trace_id] = now_ns
+
+    @property
+    def open_count(self) -> int:
+        """How many conversations are open."""
+        return len(self._open) + len(self._loose)
+
+    def tick(self) -> Rebuilt:
+        """Do what is due now; return what changed."""
+        with self._lock:
+            arrived, self._arrived = self._arrived, {}
+        if arrived:
+            self._note(self._engine.rebuilder.read(arrived), max(arrived.values()))
+        return self._rebuild_due(self._engine.clock())
+
+    def _note(self, touched: Touched, at_ns: int) -> None:
+        for key in touched.keys:
+            known = self._open.get(key)
+            self._open[key] = _Open(last_ns=at_ns, has_id=known.has_id if known else True, fresh=True)
+        for trace_id in touched.loose_traces:
+            self._loose[trace_id] = at_ns
+
+    def _rebuild_due(self, now_ns: int) -> Rebuilt:
+        turn_ns = turn_limit_ns(self._settings)
+        closing = {key for key, state in self._open.items() if now_ns - state.last_ns >= self._limit_ns(state)}
+        quiet = {key for key, state in self._open.items() if state.fresh and now_ns - state.last_ns >= turn_ns}
+        loose = {trace_id: at_ns for trace_id, at_ns in self._loose.items() if now_ns - at_ns >= turn_ns}
+        if not (closing or quiet or loose):
+            return Rebuilt()
+        touched = Touched(keys=frozenset(closing | quiet), loose_traces=frozenset(loose))
+        rebuilt = self._engine.rebuilder.rebuild(touched, lambda key: _idle(key, closing))
+        for key in closing:
+            self._open.pop(key, None)
+        for key in quiet - closing:
+            self._open[key].fresh = False
+        for trace_id in loose:
+            self._loose.pop(trace_id, None)
+        self._remember_open(rebuilt, loose, now_ns)
+        return rebuilt
+
+    def _remember_open(self, rebuilt: Rebuilt, loose: dict[str, int], now_ns: int) -> None:
+        """Keep watching what is open still; a trace without an id has its conversation only now."""
+        for key in rebuilt.vanished:
+            self._open.pop(key, None)
+        for conversation in rebuilt.saved:
+            key = (conversation.environment, str(conversation.conversation_id))
+            if conversation.closed_by is not None:
+                self._open.pop(key, None)
+            elif key not in self._open:
+                traces = {turn.trace_id for turn in conversation.turns}
+                last_ns = max((at_ns for trace_id, at_ns in loose.items() if trace_id in traces), default=now_ns)
+                has_id = conversation.link_method == "explicit"
+                self._open[key] = _Open(last_ns=last_ns, has_id=has_id, fresh=False)
+
+    def _limit_ns(self, state: _Open) -> int:
+        return idle_limit_ns(self._settings, has_id=state.has_id)
+
+    def _run(self) -> None:
+        tick_s = min(_LONGEST_TICK_S, self._settings.turn_idle_s / 2)
+        while not self._stop.wait(tick_s):
+            try:
+                rebuilt = self.tick()
+                if rebuilt.saved or rebuilt.vanished:
+                    self._on_rebuilt(rebuilt)
+            except Exception:
+                # The spans are safe in the store: what failed is taken up again when more arrives, or at the next start.
+                _log.exception("rebuilding conversations failed")
+
+
+def _idle(key: Key, closing: set[Key]) -> ClosedBy | None:
+    return "idle" if key in closing else None

@@ -1,0 +1,164 @@
+"""Commands on a store, wherever it is: in this process, or in the collector that holds the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import httpx
+import orjson
+
+from otel_agentic import errors
+from otel_agentic.errors import BackendError, OtelAgenticError
+from otel_agentic.pipeline.serverfile import find_live_server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otel_agentic.config import Settings
+
+_CONNECT_TIMEOUT_S: Final = 5.0
+
+
+class Client(Protocol):
+    """Runs commands by name; see `otel_agentic.pipeline.commands`."""
+
+    def call(self, name: str, **arguments: Any) -> Any:
+        """Return a command's result.
+
+        Raises:
+            OtelAgenticError: whatever the command raises, the same class here as there.
+        """
+        ...
+
+    def stream(self, name: str, **arguments: Any) -> Iterator[Any]:
+        """Yield the objects of a command that streams."""
+        ...
+
+    def close(self) -> None:
+        """Release what the client holds."""
+        ...
+
+
+class LocalClient:
+    """Commands on a file that this process opens."""
+
+    def __init__(self, settings: Settings, progress: Callable[[str, int, int | None], None]) -> None:
+        """Open the file.
+
+        Raises:
+            StoreError: the file is missing or cannot be used.
+        """
+        from otel_agentic.pipeline.commands import Commands  # noqa: PLC0415 — DuckDB is not needed to ask a server
+        from otel_agentic.pipeline.engine import Engine  # noqa: PLC0415 — same
+
+        self._engine = Engine(settings)
+        self._commands = Commands(self._engine, progress)
+
+    def call(self, name: str, **arguments: Any) -> Any:
+        """Return a command's result."""
+        from otel_agentic.pipeline.commands import call  # noqa: PLC0415 — same
+
+        return call(self._commands, name, arguments)
+
+    def stream(self, name: str, **arguments: Any) -> Iterator[Any]:
+        """Yield the objects of a command that streams."""
+        yield from self.call(name, **arguments)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._engine.close()
+
+
+class RemoteClient:
+    """Commands on a live collector, over its admin address."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        # A command may take long; only the connection itself is bounded.
+        timeout = httpx.Timeout(None, connect=_CONNECT_TIMEOUT_S)
+        self._url = url
+        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout, trust_env=False)
+
+    def call(self, name: str, **arguments: Any) -> Any:
+        """Return a command's result."""
+        with self._sent(name, arguments) as response:
+            return orjson.loads(response.read())
+
+    def stream(self, name: str, **arguments: Any) -> Iterator[Any]:
+        """Yield the objects of a command that streams."""
+        with self._sent(name, arguments) as response:
+            for line in response.iter_lines():
+                if line:
+                    yield orjson.loads(line)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._http.close()
+
+    def _sent(self, name: str, arguments: dict[str, Any]) -> _Answer:
+        given = {key: value for key, value in arguments.items() if value is not None}
+        return _Answer(self._http, self._url, name, given)
+
+
+class _Answer:
+    """One request, its answer checked when it is entered."""
+
+    def __init__(self, http: httpx.Client, url: str, name: str, arguments: dict[str, Any]) -> None:
+        self._url = url
+        body = orjson.dumps(arguments)
+        self._open = http.stream(
+            "POST", f"/v1/commands/{name}", content=body, headers={"content-type": "application/json"}
+        )
+
+    def __enter__(self) -> httpx.Response:
+        try:
+            response = self._open.__enter__()
+        except httpx.HTTPError as error:
+            raise BackendError(
+                f"no collector answers at {self._url}: {error}; check --server, or use --db on a file that none holds"
+            ) from error
+        if response.is_success:
+            return response
+        try:
+            raise _error_in(response, self._url)
+        finally:
+            self._open.__exit__(None, None, None)
+
+    def __exit__(self, *failure: Any) -> None:
+        self._open.__exit__(*failure)
+
+
+def _error_in(response: httpx.Response, url: str) -> OtelAgenticError:
+    """Return the error that a collector answered with, of the class that it was raised as."""
+    try:
+        told = orjson.loads(response.read())
+        kind, message = str(told["error"]), str(told["message"])
+    except (orjson.JSONDecodeError, KeyError, TypeError, httpx.HTTPError):
+        return BackendError(f"{url} answered {response.status_code}: is that the admin address of a collector?")
+    if response.status_code == httpx.codes.UNAUTHORIZED:
+        return errors.UsageError(f"{url}: {message}; set admin.token (OTEL_AGENTIC_ADMIN__TOKEN)")
+    known = getattr(errors, kind, None)
+    is_ours = isinstance(known, type) and issubclass(known, OtelAgenticError)
+    return known(message) if is_ours else BackendError(f"{url}: {kind}: {message}")
+
+
+def open_client(
+    settings: Settings,
+    *,
+    server: str | None,
+    progress: Callable[[str, int, int | None], None] = lambda *_: None,
+) -> Client:
+    """Return a client for the server named, for the collector that holds the settings' file, or for the file itself.
+
+    Raises:
+        StoreError: the file is missing or cannot be used.
+    """
+    token = settings.admin.token.get_secret_value() if settings.admin.token else None
+    if server is not None:
+        return RemoteClient(server, token)
+    live = find_live_server(Path(settings.store.db))
+    if live is not None:
+        return RemoteClient(live.admin, token)
+    return LocalClient(settings, progress)

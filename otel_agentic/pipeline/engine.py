@@ -1,0 +1,63 @@
+"""The parts of one store, opened together: what every command works with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from otel_agentic import plugins
+from otel_agentic.dialects import Reader
+from otel_agentic.pipeline.evaluate import Evaluating
+from otel_agentic.pipeline.rebuild import Rebuilder
+from otel_agentic.store import Store
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from otel_agentic.config import Settings
+    from otel_agentic.stats import Estimator
+
+
+class Engine:
+    """A store with everything that reads it, rebuilds it and scores it. A context manager that closes the store."""
+
+    def __init__(self, settings: Settings, *, create: bool = False, clock: Callable[[], int] = time.time_ns) -> None:
+        """Open the store that the settings name.
+
+        Args:
+            settings: all settings.
+            create: make the DuckDB file when it is missing.
+            clock: the present, ns since the epoch.
+
+        Raises:
+            StoreError: the file cannot be used.
+            PluginError: a dialect, judge or estimator does not load.
+        """
+        self.settings = settings
+        self.clock = clock
+        self.reader = Reader.from_settings(settings.conversations)
+        self.store = Store(settings.store, self.reader, create=create, clock=clock)
+        self.rebuilder = Rebuilder(self.store, self.reader, settings.conversations)
+        self.evaluating = Evaluating(self.store, settings.scoring)
+
+    def estimators(self, name: str | None = None) -> list[Estimator]:
+        """Return every installed estimator, or the one of that name.
+
+        Raises:
+            PluginError: there is none of that name, or one does not load.
+        """
+        chosen = [plugins.get("estimators", name)] if name else list(plugins.find("estimators").values())
+        return [plugin.load().from_settings(self.settings.stats) for plugin in chosen]
+
+    def close(self) -> None:
+        """Close the store."""
+        self.store.close()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,175 @@
+"""Stored conversations -> stored scores, under the evaluator version in force."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from otel_agentic import plugins
+from otel_agentic.scoring.outcome import MatchedConversation, score_conversations
+from otel_agentic.scoring.version import evaluator_version, truth_version
+from otel_agentic.store.conversations import load_conversations
+from otel_agentic.store.scores import (
+    Evaluation,
+    Scored,
+    Selection,
+    save_evaluation,
+    save_scores,
+    scored_before,
+    to_score,
+)
+from otel_agentic.store.truth import load_cases, load_labels, save_cases, save_labels
+from otel_agentic.truth import CaseIndex, parse_cases, parse_labels
+
+if TYPE_CHECKING:
+    from otel_agentic.config import ScoringSettings
+    from otel_agentic.judges import Judge
+    from otel_agentic.pipeline.rebuild import Key
+    from otel_agentic.store import Store
+    from otel_agentic.truth import Label
+
+#: Conversations scored and written at once.
+_CHUNK = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TruthFile:
+    """A file of ground truth as its reader handed it over: the name for messages, and the text."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truth:
+    """The cases and labels in force, and the evaluation that they make with judge and settings."""
+
+    index: CaseIndex
+    labels: Mapping[str, Label]
+    judge: Judge
+    evaluation: Evaluation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluated:
+    """What an evaluation did. `outcomes` and `reasons` count the conversations scored now."""
+
+    evaluation_id: str
+    scored: tuple[Scored, ...] = ()
+    restated: frozenset[Key] = frozenset()
+    unchanged: int = 0
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+    reasons: Mapping[str, int] = field(default_factory=dict)
+
+
+class Evaluating:
+    """Matches and scores conversations; remembers cases and labels."""
+
+    def __init__(self, store: Store, settings: ScoringSettings) -> None:
+        self._store = store
+        self._settings = settings
+
+    @cached_property
+    def _judge(self) -> Judge:
+        judge: Judge = plugins.get("judges", self._settings.judge).load().from_settings(self._settings)
+        return judge
+
+    def remember(self, cases: Sequence[TruthFile], labels: Sequence[TruthFile]) -> int:
+        """Put case files and labels files in force; return how many case versions are new.
+
+        All files are read before anything is written.
+
+        Raises:
+            CaseError: a file has problems; lists them all.
+        """
+        read_cases = [(file.name, parse_cases(file.name, file.text).require()) for file in cases]
+        threshold = self._settings.reward_threshold
+        read_labels = [
+            (file.name, parse_labels(file.name, file.text, reward_threshold=threshold).require()) for file in labels
+        ]
+        CaseIndex([case for _, found in read_cases for case in found])  # two files may contradict each other
+        now_ns = self._store.clock()
+        fresh = 0
+        for name, found in read_cases:
+            fresh += self._store.write(lambda con, name=name, found=found: save_cases(con, found, name, now_ns))
+        for name, given in read_labels:
+            self._store.write(lambda con, name=name, given=given: save_labels(con, given, name, now_ns))
+        return fresh
+
+    def truth(self) -> Truth:
+        """Return the ground truth in force.
+
+        Raises:
+            PluginError: the judge is not installed or does not load.
+        """
+        with self._store.read() as con:
+            cases, labels = load_cases(con), load_labels(con)
+        truth = f"{truth_version(cases)}-{_labels_version(labels)}"
+        evaluation = Evaluation(
+            evaluation_id=evaluator_version(self._judge, self._settings, truth),
+            judge=self._judge.name,
+            judge_version=self._judge.version,
+            settings_json=self._settings.model_dump_json(),
+            truth_version=truth,
+        )
+        return Truth(index=CaseIndex(cases), labels=labels, judge=self._judge, evaluation=evaluation)
+
+    def evaluate(
+        self, truth: Truth, keys: Sequence[Key], progress: Callable[[int], None] = lambda _: None
+    ) -> Evaluated:
+        """Score conversations and store the scores, part by part: what is done stays done.
+
+        Args:
+            truth: from `truth`.
+            keys: conversations, see `wanted`.
+            progress: called with the number of conversations scored after each part.
+        """
+        evaluation_id = truth.evaluation.evaluation_id
+        self._store.write(lambda con: save_evaluation(con, truth.evaluation, self._store.clock()))
+        done: list[Scored] = []
+        with self._store.read() as con:
+            restated = scored_before(con, keys)
+        for start in range(0, len(keys), _CHUNK):
+            part = self._score(truth, keys[start : start + _CHUNK])
+            self._store.write(lambda con, part=part: save_scores(con, evaluation_id, part, self._store.clock()))
+            done += part
+            progress(len(part))
+        return Evaluated(
+            evaluation_id=evaluation_id,
+            scored=tuple(done),
+            restated=frozenset(restated),
+            outcomes=Counter(item.score.outcome for item in done),
+            reasons=Counter(item.score.reason for item in done if item.score.reason is not None),
+        )
+
+    def wanted(self, truth: Truth, selection: Selection, *, again: bool = False) -> list[Key]:
+        """Return the closed conversations of a selection that have no score under this truth, or all of them."""
+        with self._store.read() as con:
+            return to_score(con, truth.evaluation.evaluation_id, selection, again=again)
+
+    def _score(self, truth: Truth, keys: Sequence[Key]) -> list[Scored]:
+        with self._store.read() as con:
+            conversations = load_conversations(con, keys)
+        labels = [truth.labels.get(str(conversation.conversation_id)) for conversation in conversations]
+        matches = [
+            truth.index.match(conversation, label) for conversation, label in zip(conversations, labels, strict=True)
+        ]
+        matched = [
+            MatchedConversation(conversation=conversation, match=match, label=label)
+            for conversation, match, label in zip(conversations, matches, labels, strict=True)
+        ]
+        scores = score_conversations(matched, judge=truth.judge, settings=self._settings)
+        return [
+            Scored(conversation=conversation, match=match, score=score)
+            for conversation, match, score in zip(conversations, matches, scores, strict=True)
+        ]
+
+
+def _labels_version(labels: Mapping[str, Label]) -> str:
+    """Return the content hash of some labels, whatever files they came from."""
+    said = sorted((label.conversation_id, label.case_id, label.verdict) for label in labels.values())
+    return hashlib.blake2b(repr(said).encode(), digest_size=8).hexdigest()

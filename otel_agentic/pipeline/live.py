@@ -1,0 +1,155 @@
+"""A running collector: ways in, store, assembler, scores, windows, telemetry and the admin address, joined."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from otel_agentic import plugins
+from otel_agentic.pipeline.assembler import Assembler
+from otel_agentic.pipeline.commands import Commands, call
+from otel_agentic.pipeline.engine import Engine
+from otel_agentic.pipeline.serverfile import LiveServer, remove_server_file, write_server_file
+from otel_agentic.pipeline.windowing import Windowing
+from otel_agentic.server import AdminServer, build_app
+from otel_agentic.telemetry import Telemetry
+
+if TYPE_CHECKING:
+    from otel_agentic.config import Settings
+    from otel_agentic.pipeline.evaluate import Evaluated
+    from otel_agentic.pipeline.rebuild import Rebuilt
+    from otel_agentic.spans import Collector, Receipt, SpanBatch
+
+_log = logging.getLogger(__name__)
+DEFAULT_COLLECTORS: Final = ("otlp_grpc", "otlp_http")
+_GRACE_S: Final = 5.0
+_NS_PER_S: Final = 1_000_000_000
+
+
+class LiveCollector:
+    """Everything that `otel-agentic serve` runs, from `start` to `stop`."""
+
+    def __init__(self, settings: Settings, collectors: Sequence[str] = DEFAULT_COLLECTORS) -> None:
+        """Open the store and prepare the rest; nothing listens yet.
+
+        Raises:
+            StoreError: the file cannot be used.
+            PluginError: a collector of that name is not installed or does not load.
+        """
+        self.settings = settings
+        self._collectors: list[Collector] = [
+            plugins.get("collectors", name).load().from_settings(settings) for name in collectors
+        ]
+        self.engine = Engine(settings, create=True)
+        self.telemetry = Telemetry.from_settings(settings.emit, run_id=uuid4().hex, trigger="online")
+        self.windowing = Windowing(self.engine, self.telemetry)
+        self.assembler = Assembler(self.engine, self._rebuilt)
+        self._scoring = threading.Lock()
+        self._admin: AdminServer | None = None
+        self._started: list[Collector] = []
+        self._ready = False
+
+    def start(self) -> LiveServer:
+        """Listen; return the addresses.
+
+        Raises:
+            UsageError: an address is taken or not allowed; whatever listened already is stopped again.
+        """
+        try:
+            token = self.settings.admin.token
+            app = build_app(self, token=token.get_secret_value() if token else None)
+            self._admin = AdminServer(app, self.settings.admin.address, guarded=token is not None)
+            for collector in self._collectors:
+                collector.start(self)
+                self._started.append(collector)
+            self.assembler.start()
+            self.windowing.start()
+            self._admin.start()
+        except BaseException:
+            self.stop()
+            raise
+        live = self._addresses(self._admin.url)
+        write_server_file(self.settings.store.db, live)
+        self._ready = True
+        return live
+
+    def stop(self) -> None:
+        """Refuse new spans, finish and write what was accepted, send the last telemetry, release everything."""
+        was_ready, self._ready = self._ready, False
+        for collector in self._started:
+            collector.stop(_GRACE_S)
+        self._started.clear()
+        self.assembler.stop()
+        self.windowing.stop()
+        if self._admin is not None:
+            self._admin.stop()
+        self.telemetry.shutdown(_GRACE_S)
+        self.engine.close()
+        if was_ready:
+            remove_server_file(self.settings.store.db)
+
+    def accept(self, batch: SpanBatch) -> Receipt:
+        """Store a batch and count it; see `Sink.accept`."""
+        receipt = self.engine.store.accept(batch)
+        self.telemetry.record_receipt(receipt)
+        return receipt
+
+    def run(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Run a command on the live store; see `commands`."""
+        commands = Commands(self.engine, scored=self._emit)
+        if name != "evaluate":
+            return call(commands, name, arguments)
+        with self._scoring:  # one evaluation at a time, or two would score the same conversation
+            return call(commands, name, arguments)
+
+    def metrics(self) -> tuple[str, bytes]:
+        """Return `/metrics`."""
+        return self.telemetry.render()
+
+    def health(self) -> dict[str, Any]:
+        """Return the collector's state."""
+        return {
+            "ready": self._ready,
+            "db": str(self.settings.store.db),
+            "open_conversations": self.assembler.open_count,
+            "telemetry": list(self.telemetry.enabled),
+        }
+
+    def _rebuilt(self, rebuilt: Rebuilt) -> None:
+        """Score what closed, on the assembler's thread."""
+        self.telemetry.record_late(rebuilt.late_spans)
+        self.telemetry.set_open(self.assembler.open_count)
+        closed = [
+            (conversation.environment, str(conversation.conversation_id))
+            for conversation in rebuilt.saved
+            if conversation.closed_by is not None
+        ]
+        if not closed:
+            return
+        with self._scoring:
+            evaluating = self.engine.evaluating
+            evaluated = evaluating.evaluate(evaluating.truth(), closed)
+        self._emit(evaluated)
+
+    def _emit(self, evaluated: Evaluated) -> None:
+        now_ns = self.engine.clock()
+        for item in evaluated.scored:
+            key = (item.score.environment, item.score.conversation_id)
+            self.telemetry.record_score(item.conversation, item.score, restated=key in evaluated.restated)
+            self.telemetry.record_delay("scored", max(0.0, (now_ns - item.conversation.ended_ns) / _NS_PER_S))
+        self.windowing.changed([item.conversation.ended_ns for item in evaluated.scored])
+
+    def _addresses(self, admin: str) -> LiveServer:
+        endpoints = {collector.name: collector.endpoint for collector in self._started}
+        return LiveServer(
+            pid=os.getpid(),
+            admin=admin,
+            http=endpoints.get("otlp_http"),
+            grpc=endpoints.get("otlp_grpc"),
+            started_at=datetime.now(UTC).isoformat(),
+        )

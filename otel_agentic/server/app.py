@@ -1,0 +1,130 @@
+"""The admin address as an ASGI app: commands on the live store, health, `/metrics`.
+
+It knows nothing of the store: what it can do is handed in as a `Backend`.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import orjson
+from starlette.applications import Starlette
+from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from otel_agentic.errors import OtelAgenticError, UsageError, codes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.requests import Request
+
+_log = logging.getLogger(__name__)
+#: A command with all its case files; far more than any sensible one.
+_MAX_BODY_BYTES: Final = 64 * 1024 * 1024
+_JSON: Final = "application/json"
+_JSON_LINES: Final = "application/x-ndjson"
+
+
+class Backend(Protocol):
+    """What the admin address serves."""
+
+    def run(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Return a command's result, or an iterator of objects for one that streams. Blocks."""
+        ...
+
+    def metrics(self) -> tuple[str, bytes]:
+        """Return content type and body of `/metrics`."""
+        ...
+
+    def health(self) -> dict[str, Any]:
+        """Return the state of the collector; `ready` says whether it takes spans."""
+        ...
+
+
+def build_app(backend: Backend, *, token: str | None) -> Starlette:
+    """Return the app. With a token, everything but `/healthz` and `/readyz` asks for it."""
+
+    async def command(request: Request) -> Response:
+        if (refused := _refusal(request, token)) is not None:
+            return refused
+        name = request.path_params["name"]
+        try:
+            arguments = await _arguments(request)
+            result = await run_in_threadpool(backend.run, name, arguments)
+        except Exception as error:  # noqa: BLE001 — every failure is answered in the same shape
+            return _failure(error)
+        if isinstance(result, Iterator):
+            return StreamingResponse(_lines(result), media_type=_JSON_LINES)
+        return _json(result)
+
+    async def metrics(request: Request) -> Response:
+        if (refused := _refusal(request, token)) is not None:
+            return refused
+        kind, body = await run_in_threadpool(backend.metrics)
+        return Response(body, media_type=kind)
+
+    async def healthz(_: Request) -> Response:
+        return _json(await run_in_threadpool(backend.health))
+
+    async def readyz(_: Request) -> Response:
+        state = await run_in_threadpool(backend.health)
+        return _json(state, status=200 if state.get("ready") else 503)
+
+    return Starlette(
+        routes=[
+            Route("/v1/commands/{name}", command, methods=["POST"]),
+            Route("/metrics", metrics, methods=["GET"]),
+            Route("/healthz", healthz, methods=["GET"]),
+            Route("/readyz", readyz, methods=["GET"]),
+        ]
+    )
+
+
+def _refusal(request: Request, token: str | None) -> Response | None:
+    if token is None:
+        return None
+    shown = request.headers.get("authorization", "").encode("utf-8", "replace")
+    if hmac.compare_digest(shown, f"Bearer {token}".encode()):
+        return None
+    body = {"error": "Unauthorized", "message": "send the admin token as `Authorization: Bearer …`", "exit_code": 4}
+    return _json(body, status=401)
+
+
+async def _arguments(request: Request) -> dict[str, Any]:
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > _MAX_BODY_BYTES:
+            raise UsageError(f"the request is larger than {_MAX_BODY_BYTES} bytes; send fewer files at once")
+    if not body:
+        return {}
+    try:
+        found = orjson.loads(bytes(body))
+    except orjson.JSONDecodeError as error:
+        raise UsageError(f"the request is not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise UsageError("the request must be a JSON object of arguments")
+    return found
+
+
+def _failure(error: Exception) -> Response:
+    codes = codes_of(error)
+    if not isinstance(error, OtelAgenticError):
+        _log.exception("a command failed", exc_info=error)
+    body = {"error": type(error).__name__, "message": str(error), "exit_code": codes.exit}
+    return _json(body, status=codes.http)
+
+
+async def _lines(found: Iterator[Any]) -> AsyncIterator[bytes]:
+    async for item in iterate_in_threadpool(found):
+        yield orjson.dumps(item, default=str, option=orjson.OPT_NON_STR_KEYS) + b"\n"
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    body = orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS)
+    return Response(body, status_code=status, media_type=_JSON)

@@ -1,0 +1,294 @@
+"""Matches, scores and faults in the store: the newest of each conversation counts, the older ones stay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from otel_agentic.scoring.model import DIMENSIONS, ConversationScore, FaultKind
+from otel_agentic.store.table import Raw, Table, key_columns, rows_with
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+    from otel_agentic.conversations.model import Conversation
+    from otel_agentic.store.table import Key
+    from otel_agentic.truth.match import Match
+
+#: The dimension that a fault lowers. A call that answered with an error lowers none by itself: the retry counts.
+FAULT_DIMENSION: Final[Mapping[FaultKind, str | None]] = {
+    "missing": "selection",
+    "spurious": "selection",
+    "forbidden": "selection",
+    "wrong_parameters": "parameters",
+    "wrong_order": "sequence",
+    "unused_result": "utilization",
+    "errored": None,
+}
+_REMEMBER: Final = """
+UPDATE evaluations SET last_run_at = make_timestamp_ns($now) WHERE evaluation_id = $id
+"""
+_KNOWN: Final = "SELECT count(*) FROM evaluations WHERE evaluation_id = $id"
+#: Closed conversations whose newest revision has no score under this evaluation.
+_UNSCORED: Final = """
+SELECT c.environment, c.conversation_id
+FROM conversations c
+ANTI JOIN (
+    SELECT * FROM conversation_scores WHERE evaluation_id = $id AND NOT superseded
+) s USING (environment, conversation_id, revision)
+WHERE NOT c.superseded AND c.closed_by IS NOT NULL
+    AND ($since IS NULL OR c.ended_at >= make_timestamp_ns($since))
+    AND ($until IS NULL OR c.ended_at < make_timestamp_ns($until))
+    AND ($agent IS NULL OR c.agent GLOB $agent)
+ORDER BY c.ended_at, c.environment, c.conversation_id
+"""
+_CLOSED: Final = _UNSCORED.replace("WHERE evaluation_id = $id AND NOT superseded", "WHERE $id IS NULL")
+_SCORED_BEFORE: Final = """
+SELECT DISTINCT environment, conversation_id FROM conversation_scores SEMI JOIN wanted USING (environment, conversation_id)
+"""
+_SUPERSEDE: Final = """
+UPDATE conversation_scores s SET superseded = true FROM wanted w
+WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND NOT s.superseded
+"""
+_TABLES: Final = ("matches", "conversation_scores", "turn_scores", "tool_scores", "tool_faults", "scores")
+#: A score of the same conversation revision under the same evaluation is replaced.
+_DELETE: Final = tuple(
+    f"DELETE FROM {table} t USING wanted w WHERE t.evaluation_id = w.evaluation_id "  # noqa: S608 — our own table names
+    "AND t.environment = w.environment AND t.conversation_id = w.conversation_id AND t.revision = w.revision"
+    for table in _TABLES
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """An evaluator version: everything that a score depends on besides the conversation."""
+
+    evaluation_id: str
+    judge: str
+    judge_version: str
+    settings_json: str
+    truth_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """A conversation with its match and its score."""
+
+    conversation: Conversation
+    match: Match
+    score: ConversationScore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which closed conversations a command is about; None means no bound. Times in ns; `agent` is a glob."""
+
+    since_ns: int | None = None
+    until_ns: int | None = None
+    agent: str | None = None
+
+
+def save_evaluation(con: DuckDBPyConnection, evaluation: Evaluation, now_ns: int) -> None:
+    """Remember an evaluator version, or that it ran again."""
+    identity = {"id": evaluation.evaluation_id}
+    known = con.execute(_KNOWN, identity).fetchall()[0][0]
+    if known:
+        con.execute(_REMEMBER, {"now": now_ns, **identity})
+        return
+    Table(con, "evaluations").insert(
+        con,
+        {
+            "evaluation_id": [evaluation.evaluation_id],
+            "judge": [evaluation.judge],
+            "judge_version": [evaluation.judge_version],
+            "settings": [Raw(evaluation.settings_json)],
+            "truth_version": [evaluation.truth_version],
+            "first_run_at": [now_ns],
+            "last_run_at": [now_ns],
+        },
+    )
+
+
+def to_score(con: DuckDBPyConnection, evaluation_id: str, selection: Selection, *, again: bool) -> list[Key]:
+    """Return the closed conversations that want a score, oldest first.
+
+    Args:
+        con: a connection.
+        evaluation_id: those that have a score under it are left out,
+        selection: which conversations to look at,
+        again: unless this is set.
+    """
+    parameters = {
+        "id": evaluation_id,
+        "since": selection.since_ns,
+        "until": selection.until_ns,
+        "agent": selection.agent,
+    }
+    rows = con.execute(_CLOSED if again else _UNSCORED, parameters).fetchall()
+    return [(environment, name) for environment, name in rows]
+
+
+def scored_before(con: DuckDBPyConnection, keys: Iterable[Key]) -> set[Key]:
+    """Return those of the conversations that have a score of any revision and evaluation."""
+    return {(environment, name) for environment, name in rows_with(con, key_columns(keys), _SCORED_BEFORE)}
+
+
+def save_scores(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Scored], now_ns: int) -> None:
+    """Write scores; older ones of the same conversations are superseded."""
+    if not scored:
+        return
+    identity = _identity(evaluation_id, [item.score for item in scored])
+    for statement in _DELETE:
+        rows_with(con, identity, statement, fetch=False)
+    rows_with(con, key_columns((score.environment, score.conversation_id) for score in _scores(scored)), _SUPERSEDE, fetch=False)
+    _insert_matches(con, identity, scored)
+    _insert_conversations(con, identity, _scores(scored), now_ns)
+    _insert_turns(con, evaluation_id, _scores(scored))
+    _insert_tools(con, evaluation_id, _scores(scored))
+    _insert_faults(con, evaluation_id, scored)
+    _insert_named(con, evaluation_id, _scores(scored))
+
+
+def _scores(scored: Sequence[Scored]) -> list[ConversationScore]:
+    return [item.score for item in scored]
+
+
+def _identity(evaluation_id: str, scores: Sequence[ConversationScore]) -> dict[str, list[Any]]:
+    return {
+        "evaluation_id": [evaluation_id] * len(scores),
+        "environment": [score.environment for score in scores],
+        "conversation_id": [score.conversation_id for score in scores],
+        "revision": [score.revision for score in scores],
+    }
+
+
+def _fields(items: Sequence[Any], *names: str) -> dict[str, list[Any]]:
+    """Return columns named like the fields that fill them."""
+    return {name: [getattr(item, name) for item in items] for name in names}
+
+
+def _insert_matches(con: DuckDBPyConnection, identity: Mapping[str, list[Any]], scored: Sequence[Scored]) -> None:
+    matches = [item.match for item in scored]
+    case: Callable[[Match, str], Any] = lambda match, name: getattr(match.case, name) if match.case else None  # noqa: E731
+    Table(con, "matches").insert(
+        con,
+        {
+            **identity,
+            **_fields(matches, "method", "confidence", "reason", "warning"),
+            "dataset": [case(match, "dataset") for match in matches],
+            "case_id": [case(match, "case_id") for match in matches],
+            "case_version": [case(match, "version") for match in matches],
+            "candidates": [list(match.candidates) for match in matches],
+        },
+    )
+
+
+def _insert_conversations(
+    con: DuckDBPyConnection, identity: Mapping[str, list[Any]], scores: Sequence[ConversationScore], now_ns: int
+) -> None:
+    names = (
+        "dataset",
+        "case_id",
+        "outcome",
+        "reason",
+        "outcome_source",
+        "computed_outcome",
+        "computed_reason",
+        "answer_outcome",
+        "tool_outcome",
+        "both_outcome",
+        "match_method",
+        "warning",
+        "explanation",
+    )
+    Table(con, "conversation_scores").insert(
+        con,
+        {
+            **identity,
+            **_fields(scores, *names),
+            "superseded": [False] * len(scores),
+            "missing_outputs": [list(score.missing_outputs) for score in scores],
+            "scored_at": [now_ns] * len(scores),
+        },
+    )
+
+
+def _insert_turns(con: DuckDBPyConnection, evaluation_id: str, scores: Sequence[ConversationScore]) -> None:
+    rows = [(score, turn) for score in scores for turn in score.turns]
+    names = ("turn_index", "case_turn_index", "outcome", "reason", "answer_score", "answer_outcome", "tool_outcome")
+    Table(con, "turn_scores").insert(
+        con,
+        {
+            **_identity(evaluation_id, [score for score, _ in rows]),
+            **_fields([turn for _, turn in rows], *names, "explanation"),
+        },
+    )
+
+
+def _insert_tools(con: DuckDBPyConnection, evaluation_id: str, scores: Sequence[ConversationScore]) -> None:
+    rows = [(score, tools) for score in scores for tools in score.tools]
+    Table(con, "tool_scores").insert(
+        con,
+        {
+            **_identity(evaluation_id, [score for score, _ in rows]),
+            **_fields([tools for _, tools in rows], "turn_index", "outcome", "reason", "overall", "explanation"),
+            **{name: [tools.dimensions.get(name) for _, tools in rows] for name in DIMENSIONS},
+            "evidence": [tools.evidence or None for _, tools in rows],
+        },
+    )
+
+
+def _insert_faults(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Scored]) -> None:
+    rows = [(item, fault) for item in scored for tools in item.score.tools for fault in tools.faults]
+    faults = [fault for _, fault in rows]
+    Table(con, "tool_faults").insert(
+        con,
+        {
+            **_identity(evaluation_id, [item.score for item, _ in rows]),
+            **_fields(faults, "turn_index", "tool_name", "parameter", "expected_index", "made_position"),
+            **_fields(faults, "span_id", "explanation"),
+            "fault": [fault.kind for fault in faults],
+            "dimension": [FAULT_DIMENSION[fault.kind] for fault in faults],
+            "expected": [fault.expected if fault.parameter is not None else None for fault in faults],
+            "made": [fault.made if fault.parameter is not None else None for fault in faults],
+            "trace_id": [_trace_of(item.conversation, fault.span_id) for item, fault in rows],
+        },
+    )
+
+
+def _trace_of(conversation: Conversation, span_id: str | None) -> str | None:
+    if span_id is None:
+        return None
+    calls = (call for turn in conversation.turns for call in turn.calls)
+    return next((call.trace_id for call in calls if call.span_id == span_id), None)
+
+
+def _insert_named(con: DuckDBPyConnection, evaluation_id: str, scores: Sequence[ConversationScore]) -> None:
+    """Write the same results under their evaluation names, where scores of all evaluators are found alike."""
+    rows: list[tuple[ConversationScore, str, int | None, str, float | None, str, str]] = []
+    for score in scores:
+        value = None if score.outcome == "not_evaluated" else float(score.outcome == "pass")
+        rows.append((score, "conversation", None, "agentic.conversation", value, score.outcome, score.explanation))
+        for turn in score.turns:
+            label = turn.answer_outcome
+            rows.append((score, "turn", turn.turn_index, "agentic.answer", turn.answer_score, label, turn.explanation))
+        for tools in score.tools:
+            target = "conversation" if tools.turn_index is None else "turn"
+            for name in DIMENSIONS:
+                found = tools.dimensions.get(name)
+                if found is not None:
+                    label = "pass" if found >= 1.0 else "fail"
+                    rows.append((score, target, tools.turn_index, f"agentic.tool.{name}", found, label, tools.explanation))
+    Table(con, "scores").insert(
+        con,
+        {
+            **_identity(evaluation_id, [row[0] for row in rows]),
+            "target": [row[1] for row in rows],
+            "turn_index": [row[2] for row in rows],
+            "name": [row[3] for row in rows],
+            "value": [row[4] for row in rows],
+            "label": [row[5] for row in rows],
+            "explanation": [row[6] for row in rows],
+        },
+    )

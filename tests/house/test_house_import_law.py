@@ -1,0 +1,64 @@
+"""The part of the import law that `tools/import_law.py` holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools.import_law import violations
+
+ROOT = Path(__file__).parents[2]
+
+
+def write(root: Path, module: str, source: str) -> None:
+    path = root / Path(*module.split(".")).with_suffix(".py")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(source, encoding="utf-8")
+
+
+def test_our_own_tree_keeps_the_law() -> None:
+    assert [] == [str(violation) for violation in violations(ROOT)]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import opentelemetry.sdk\n",
+        "import opentelemetry.sdk.trace as trace\n",
+        "from opentelemetry import sdk\n",
+        "from opentelemetry.sdk.metrics import MeterProvider\n",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from opentelemetry.sdk.trace import Span\n",
+        "def late() -> None:\n    from opentelemetry.sdk import trace\n",
+    ],
+)
+def test_each_way_to_import_the_sdk_is_found_outside_its_rooms(tmp_path: Path, source: str) -> None:
+    write(tmp_path, "otel_agentic.spans.model", source)
+
+    assert ["otel_agentic.telemetry"] == [violation.rule.rooms[-1] for violation in violations(tmp_path)]
+
+
+def test_a_violation_names_file_line_import_and_the_rooms_that_may(tmp_path: Path) -> None:
+    write(tmp_path, "otel_agentic.store.thief", '"""A thief."""\n\nfrom opentelemetry.sdk.trace import Span\n')
+
+    (found,) = violations(tmp_path)
+
+    assert (
+        "otel_agentic/store/thief.py:3: imports opentelemetry.sdk.trace.Span; only collectors._readable_span, "
+        "collectors.in_process, otel_agentic.demo, otel_agentic.telemetry may import opentelemetry.sdk"
+    ) == str(found)
+
+
+@pytest.mark.parametrize(
+    "module", ["otel_agentic.telemetry.facade", "otel_agentic.demo.agents", "collectors.in_process"]
+)
+def test_the_rooms_of_the_sdk_may_import_it(tmp_path: Path, module: str) -> None:
+    write(tmp_path, module, "from opentelemetry.sdk.trace import TracerProvider\n")
+
+    assert [] == violations(tmp_path)
+
+
+def test_the_api_and_the_wire_format_are_not_the_sdk(tmp_path: Path) -> None:
+    write(tmp_path, "otel_agentic.spans.model", "from opentelemetry import trace\nimport opentelemetry.proto\n")
+
+    assert [] == violations(tmp_path)

@@ -1,0 +1,168 @@
+"""Settings: every one is described, the stronger source wins, and a bad value is named."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pydantic import BaseModel
+
+from otel_agentic.config import CONFIG_FILE_VARIABLE, DEFAULT_CONFIG_FILE, Settings, load_settings
+from otel_agentic.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(autouse=True)
+def _nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Leave no settings of the machine: an empty folder, no variables of ours."""
+    for name in os.environ:
+        if name.upper().startswith("OTEL_AGENTIC_"):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def fields() -> Iterator[tuple[str, str, str | None]]:
+    """Yield (section, setting, description)."""
+    for section, field in Settings.model_fields.items():
+        assert isinstance(field.annotation, type)
+        assert issubclass(field.annotation, BaseModel)
+        for name, inner in field.annotation.model_fields.items():
+            yield section, name, inner.description
+
+
+@pytest.mark.parametrize(("section", "name", "description"), list(fields()))
+def test_every_setting_has_a_description(section: str, name: str, description: str | None) -> None:
+    assert description, f"{section}.{name}"
+
+
+def test_without_any_source_the_defaults_hold() -> None:
+    assert Settings() == load_settings()
+
+
+def test_the_default_file_is_read_where_it_is() -> None:
+    write(Path(DEFAULT_CONFIG_FILE), "[stats]\nlevel = 0.9\n")
+
+    assert 0.9 == load_settings().stats.level
+
+
+def test_a_named_file_takes_the_place_of_the_default_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    write(Path(DEFAULT_CONFIG_FILE), "[stats]\nlevel = 0.9\n")
+    by_variable = write(tmp_path / "variable.toml", "[stats]\nlevel = 0.8\n")
+    by_argument = write(tmp_path / "argument.toml", "[stats]\nlevel = 0.7\n")
+
+    monkeypatch.setenv(CONFIG_FILE_VARIABLE, str(by_variable))
+
+    assert 0.8 == load_settings().stats.level
+    assert 0.7 == load_settings(by_argument).stats.level
+
+
+def test_the_environment_wins_over_the_file_and_a_flag_over_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write(Path("a.toml"), '[receive]\nhttp = "127.0.0.1:1"\ngrpc = "127.0.0.1:1"\nmax_events = 1\n')
+    monkeypatch.setenv("OTEL_AGENTIC_RECEIVE__HTTP", "127.0.0.1:2")
+    monkeypatch.setenv("OTEL_AGENTIC_RECEIVE__GRPC", "127.0.0.1:2")
+
+    receive = load_settings(file, receive={"grpc": "127.0.0.1:3"}).receive
+
+    assert ("127.0.0.1:3", "127.0.0.1:2", 1) == (receive.grpc, receive.http, receive.max_events)
+
+
+def test_a_flag_leaves_the_rest_of_its_section_to_the_file() -> None:
+    file = write(Path("a.toml"), "[stats]\nlevel = 0.9\nk = [1, 2]\n")
+
+    stats = load_settings(file, stats={"k": (4,)}).stats
+
+    assert ((4,), 0.9) == (stats.k, stats.level)
+
+
+def test_lists_and_tables_come_from_the_environment_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_AGENTIC_WINDOWS__WIDTHS", '["15m", "1h"]')
+    monkeypatch.setenv("OTEL_AGENTIC_SCORING__EFFECTS", '{"book_*": "write"}')
+
+    settings = load_settings()
+
+    assert ("15m", "1h") == settings.windows.widths
+    assert {"book_*": "write"} == settings.scoring.effects
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "value"),
+    [
+        ("stats", "level", 1.0),
+        ("stats", "k", [0]),
+        ("stats", "prior", [1.0]),
+        ("scoring", "answer_threshold", 1.5),
+        ("scoring", "turn_rule", "mostly"),
+        ("receive", "max_request_bytes", 0),
+        ("conversations", "turn_idle_s", 0),
+        ("emit", "protocol", "carrier pigeon"),
+        ("emit", "colour", "blue"),
+    ],
+)
+def test_a_value_that_is_not_allowed_is_named_with_its_setting(section: str, name: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=rf"setting {section}\.{name}"):
+        load_settings(**{section: {name: value}})
+
+
+def test_weights_that_are_all_zero_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"setting scoring: .*tool_weights: at least one weight must be above 0"):
+        load_settings(scoring={"tool_weights": {"selection": 0.0}})
+
+
+def test_a_bad_value_in_the_environment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_AGENTIC_STATS__LEVEL", "high")
+
+    with pytest.raises(ConfigError, match=r"setting stats\.level: .*'high'.*OTEL_AGENTIC_\*"):
+        load_settings()
+
+
+def test_a_value_that_is_not_json_in_the_environment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_AGENTIC_STATS__K", "1,3,5")
+
+    with pytest.raises(ConfigError, match=r"stats"):
+        load_settings()
+
+
+def test_an_unknown_section_of_a_file_is_named_with_the_file() -> None:
+    file = write(Path("a.toml"), "[colours]\nsky = 1\n")
+
+    with pytest.raises(ConfigError, match=r"setting colours: .*a\.toml"):
+        load_settings(file)
+
+
+def test_a_file_that_is_missing_or_not_toml_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"settings file gone\.toml: No such file"):
+        load_settings(Path("gone.toml"))
+    with pytest.raises(ConfigError, match=r"settings file bad\.toml is not TOML: .*line 1"):
+        load_settings(write(Path("bad.toml"), "= 1\n"))
+
+
+def test_tokens_are_not_shown() -> None:
+    settings = load_settings(receive={"token": "hush-hush"}, emit={"headers": {"authorization": "hush-hush"}})
+
+    assert "hush-hush" not in repr(settings)
+
+
+def test_a_refused_value_that_is_secret_is_not_shown() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_settings(receive={"token": ["hush-hush"]})
+
+    assert "hush-hush" not in str(caught.value)
+
+
+def test_settings_do_not_depend_on_where_they_came_from_and_can_be_pickled() -> None:
+    file = write(Path("a.toml"), "[stats]\nlevel = 0.9\n")
+
+    loaded = load_settings(file)
+
+    assert load_settings(stats={"level": 0.9}) == loaded
+    assert loaded == pickle.loads(pickle.dumps(loaded))  # noqa: S301 — our own bytes

@@ -1,0 +1,35 @@
+"""The page of the DuckDB file says all that is in it."""
+
+from __future__ import annotations
+
+from tools.generated import stale
+from tools.store_reference import PAGE, Column, Relation, Schema, reference, schema, uncommented
+
+
+def test_every_table_view_and_column_is_commented() -> None:
+    assert [] == uncommented(schema())
+
+
+def test_what_nobody_commented_is_named() -> None:
+    columns = (Column(name="query", type="VARCHAR", nullable=True, comment=None),)
+    table = Relation(name="turns", comment="a turn", columns=columns)
+    view = Relation(name="v_turns", comment=None, columns=())
+
+    assert ["v_turns", "turns.query"] == uncommented(Schema(tables=(table,), views=(view,)))
+
+
+def test_a_comment_with_a_bar_or_a_line_break_stays_one_cell() -> None:
+    columns = (Column(name="n", type="INTEGER", nullable=False, comment="a|b\nc"),)
+    page = reference(Schema(tables=(Relation(name="t", comment="T", columns=columns),), views=()))
+
+    assert "| `n` | INTEGER | a\\|b c |" in page
+
+
+def test_a_page_that_is_not_current_is_named_with_what_differs() -> None:
+    wanted = PAGE.read_text(encoding="utf-8") + "one more line\n"
+
+    found = stale(PAGE, wanted)
+
+    assert found is not None
+    assert found.startswith("docs/store.md is not current; run `make docs`")
+    assert "+one more line" in found

@@ -1,0 +1,77 @@
+"""Checks the Markdown pages: relative links lead somewhere, and the commands shown would be accepted.
+
+Run it as `python -m tools.check_docs`. Checked commands are the lines of ```` ```console ```` blocks that begin with
+`$ otel-agentic` or `$ make`; a line that ends in a backslash goes on.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING, Final
+
+from tools.generated import ROOT
+from tools.shown_commands import problem_of, shown_commands
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_PAGES: Final = ("*.md", "docs/**/*.md", "examples/**/*.md")
+_FENCE: Final = re.compile(r"^(`{3,}|~{3,}).*?^\1", re.MULTILINE | re.DOTALL)
+_LINK: Final = re.compile(r"(?<!\\)\[[^\]\n]*\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")
+_HEADING: Final = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
+_FOREIGN: Final = re.compile(r"^[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+
+
+def pages(root: Path) -> list[Path]:
+    """Return the Markdown pages of a checkout, sorted."""
+    return sorted({path for pattern in _PAGES for path in root.glob(pattern)})
+
+
+def broken_links(page: Path) -> Iterator[str]:
+    """Yield the relative links of a page that lead nowhere."""
+    prose = _FENCE.sub("", page.read_text(encoding="utf-8"))
+    for match in _LINK.finditer(prose):
+        target, _, anchor = match[1].partition("#")
+        if _FOREIGN.match(match[1]):
+            continue
+        aimed = page.parent / target if target else page
+        if not aimed.exists():
+            yield f"link to {match[1]}: no such file"
+        elif anchor and aimed.suffix == ".md" and anchor not in anchors(aimed.read_text(encoding="utf-8")):
+            yield f"link to {match[1]}: no heading of that name"
+
+
+def anchors(text: str) -> set[str]:
+    r"""Return the anchors that a page's headings make.
+
+    >>> sorted(anchors("# What it answers\n## `pass^k`, in short\n"))
+    ['passk-in-short', 'what-it-answers']
+    """
+    headings = _HEADING.findall(_FENCE.sub("", text))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def refused_commands(page: Path) -> Iterator[str]:
+    """Yield the commands shown on a page that would be refused, each with the reason."""
+    for command in shown_commands(page.read_text(encoding="utf-8")):
+        problem = problem_of(command)
+        if problem:
+            yield f"`{command}`: {problem}"
+
+
+def main() -> int:
+    """Print what is wrong; return the exit code."""
+    found = [
+        f"{page.relative_to(ROOT)}: {problem}"
+        for page in pages(ROOT)
+        for problem in (*broken_links(page), *refused_commands(page))
+    ]
+    for problem in found:
+        print(problem)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

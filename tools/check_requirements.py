@@ -1,0 +1,96 @@
+"""Checks requirements/: every line pinned and hashed, no addresses, and nothing that pyproject.toml asks for left out.
+
+Run it as `python -m tools.check_requirements`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from typing import TYPE_CHECKING, Final
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tools.generated import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+_CONTINUED: Final = re.compile(r"\\\n\s*")
+_PIN: Final = re.compile(r"(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;]+)( ; [^-]+)?(\s+--hash=sha256:[0-9a-f]{64})+")
+
+
+def problems(root: Path) -> list[str]:
+    """Return what is wrong with the files under `root`/requirements, one readable line each."""
+    folder = root / "requirements"
+    texts = {name: (folder / f"{name}.txt").read_text(encoding="utf-8") for name in ("runtime", "test", "check")}
+    found = [problem for name, text in texts.items() for problem in _shape(name, text)]
+    pins = {name: _pins(text) for name, text in texts.items()}
+    for name, wanted in _asked_for(root).items():
+        found += _coverage(name, wanted, pins[name])
+    found += [*_agreement("test", pins["test"], pins["runtime"]), *_agreement("check", pins["check"], pins["test"])]
+    return found
+
+
+def _lines(text: str) -> list[str]:
+    return [line for line in _CONTINUED.sub(" ", text).splitlines() if line.strip()]
+
+
+def _shape(name: str, text: str) -> list[str]:
+    lines = _lines(text)
+    found = [
+        f"{name}.txt: not one pinned and hashed release: {line[:80]}" for line in lines if not _PIN.fullmatch(line)
+    ]
+    return [*found, *([f"{name}.txt: holds an address"] if "://" in text else [])]
+
+
+def _pins(text: str) -> dict[str, str]:
+    matches = [_PIN.fullmatch(line) for line in _lines(text)]
+    return {canonicalize_name(match["name"]): match["version"] for match in matches if match}
+
+
+def _asked_for(root: Path) -> dict[str, list[Requirement]]:
+    """Return what pyproject.toml asks of each file."""
+    with (root / "pyproject.toml").open("rb") as file:
+        document = tomllib.load(file)
+    project, groups = document["project"], document["dependency-groups"]
+    extras = project["optional-dependencies"]
+    runtime = project["dependencies"]
+    return {
+        "runtime": [Requirement(line) for line in runtime],
+        "test": [Requirement(line) for line in [*runtime, *extras["judges"], *extras["demo"], *groups["test"]]],
+        "check": [Requirement(line) for line in groups["check"]],
+    }
+
+
+def _coverage(name: str, wanted: Iterable[Requirement], pins: dict[str, str]) -> list[str]:
+    found = []
+    for requirement in wanted:
+        pinned = pins.get(canonicalize_name(requirement.name))
+        if pinned is None or not requirement.specifier.contains(pinned, prereleases=True):
+            found.append(f"{name}.txt: pyproject.toml asks for {requirement}, pinned is {pinned}; run `make lock`")
+    return found
+
+
+def _agreement(name: str, pins: dict[str, str], base: dict[str, str]) -> list[str]:
+    """Return the packages that two files, installed one on the other, pin to different releases."""
+    return [
+        f"{name}.txt: {package}=={version}, the file below it pins {base[package]}; run `make lock`"
+        for package, version in pins.items()
+        if base.get(package, version) != version
+    ]
+
+
+def main() -> int:
+    """Print what is wrong; return the exit code."""
+    found = problems(ROOT)
+    for problem in found:
+        print(problem)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

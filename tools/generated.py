@@ -1,0 +1,41 @@
+"""Pages that come from the code: written by a tool, checked to be current in `make check`."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT: Final = Path(__file__).parents[1]
+
+
+def publish(page: Path, write: Callable[[], str]) -> int:
+    """Write a page, or with `--check` compare it with what would be written; return the exit code."""
+    parser = argparse.ArgumentParser(description=f"Write {page.relative_to(ROOT)} from the code.")
+    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 when the page is not current")
+    if not parser.parse_args().check:
+        page.write_text(write(), encoding="utf-8")
+        return 0
+    problem = stale(page, write())
+    if problem:
+        print(problem)
+    return 1 if problem else 0
+
+
+def stale(page: Path, wanted: str) -> str | None:
+    """Return how a page differs from what is wanted, None where it is current."""
+    found = page.read_text(encoding="utf-8") if page.is_file() else ""
+    if found == wanted:
+        return None
+    lines = difflib.unified_diff(found.splitlines(), wanted.splitlines(), "on disk", "from the code", lineterm="", n=1)
+    return "\n".join([f"{page.relative_to(ROOT)} is not current; run `make docs`", *list(lines)[:40]])
+
+
+def run(page: Path, write: Callable[[], str]) -> None:
+    """Publish a page and leave with the exit code."""
+    sys.exit(publish(page, write))
