@@ -15,9 +15,9 @@ from starlette.routing import Route
 from collectors._answers import RETRY_AFTER_S, deliver, new_status, rejection_message, status_of
 from collectors._http_wire import FALLBACK_WIRE, WIRES
 from collectors._inflate import ENCODINGS, inflate, too_large
-from collectors._listen import is_authorized
 from collectors._memory import LARGEST_AT_ONCE, Holding, MemoryBudget
 from otel_agentic.errors import OverloadedError, TooLargeError, codes_of
+from otel_agentic.net import is_authorized
 from otel_agentic.spans import Limits
 
 if TYPE_CHECKING:

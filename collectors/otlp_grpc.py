@@ -10,9 +10,9 @@ import grpc  # type: ignore[import-untyped]  # grpcio ships no types
 
 from collectors._answers import deliver, new_status, rejection_message, status_of
 from collectors._http_wire import success_message
-from collectors._listen import Address, is_authorized, listen, parse_address, require_allowed
 from collectors._memory import LARGEST_AT_ONCE, Holding, MemoryBudget
 from otel_agentic.errors import OverloadedError, UsageError
+from otel_agentic.net import Address, is_authorized, listen, parse_address, require_allowed
 from otel_agentic.spans import Limits, decode_logs, decode_traces
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import uvicorn
 
 from collectors._http_app import build_app
 from collectors._http_protocol import guarded_protocol
-from collectors._listen import Address, listen, parse_address, require_allowed
 from otel_agentic.errors import UsageError
+from otel_agentic.net import Address, listen, parse_address, require_allowed
 
 if TYPE_CHECKING:
     import socket

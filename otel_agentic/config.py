@@ -76,7 +76,9 @@ class ConversationSettings(_Section):
     """How spans become conversations, and when these close."""
 
     turn_idle_s: Seconds = Field(default=60.0, description="a turn closes this long after its last span, seconds")
-    idle_s: Seconds = Field(default=1800.0, description="a conversation with an id closes after this idle time, seconds")
+    idle_s: Seconds = Field(
+        default=1800.0, description="a conversation with an id closes after this idle time, seconds"
+    )
     idle_without_id_s: Seconds = Field(
         default=300.0, description="a conversation without an id closes after this idle time, seconds"
     )
@@ -141,7 +143,9 @@ class WindowSettings(_Section):
     """Rolling windows by event time."""
 
     widths: tuple[str, ...] = Field(default=("1h", "24h", "7d"), description="window widths: 90s, 15m, 1h, 24h, 7d")
-    step_s: Seconds = Field(default=60.0, description="window ends are whole multiples of this since the epoch, seconds")
+    step_s: Seconds = Field(
+        default=60.0, description="window ends are whole multiples of this since the epoch, seconds"
+    )
 
 
 class EmitSettings(_Section):

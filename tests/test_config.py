@@ -110,7 +110,7 @@ def test_lists_and_tables_come_from_the_environment_as_json(monkeypatch: pytest.
 )
 def test_a_value_that_is_not_allowed_is_named_with_its_setting(section: str, name: str, value: object) -> None:
     with pytest.raises(ConfigError, match=rf"setting {section}\.{name}"):
-        load_settings(**{section: {name: value}})
+        load_settings(None, **{section: {name: value}})
 
 
 def test_weights_that_are_all_zero_are_refused() -> None:

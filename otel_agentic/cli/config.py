@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from otel_agentic.cli.options import config_option, format_option, settings_of
 from otel_agentic.cli.output import console, print_json, table
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @click.group()

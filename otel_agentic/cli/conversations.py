@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
 from otel_agentic.cli.options import format_option, opened, selection_of, selection_options, target_options
 from otel_agentic.cli.output import console, print_json, print_line, ratio, safe, short, table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.console import Console
 
 
 @click.group()
@@ -43,7 +46,17 @@ def list_(
     if output == "json":
         print_json(rows)
         return
-    names = ("conversation_id", "agent", "agent_version", "ended_at", "turn_count", "call_count", "case_id", "outcome", "reason")
+    names = (
+        "conversation_id",
+        "agent",
+        "agent_version",
+        "ended_at",
+        "turn_count",
+        "call_count",
+        "case_id",
+        "outcome",
+        "reason",
+    )
     shown = [[_shown(name, row[name]) for name in names] for row in rows]
     console().print(table(None, [name.replace("_", " ") for name in names], shown, right=("turn count", "call count")))
 
@@ -100,10 +113,18 @@ def print_conversation(out: Console, found: dict[str, Any]) -> None:
     case = (score or {}).get("case") or {}
     if score is not None:
         reason = f" ({score['reason']})" if score["reason"] else ""
-        out.print(f"case {safe(score['case_id'])}: {score['outcome']}{reason} — {safe(score['explanation'])}", markup=False)
+        out.print(
+            f"case {safe(score['case_id'])}: {score['outcome']}{reason} — {safe(score['explanation'])}", markup=False
+        )
     expected_turns = _aligned(case, score)
     for turn in conversation["turns"]:
-        out.print(table(f"turn {turn['index'] + 1}", ("", "made", "expected"), _turn_rows(turn, expected_turns.get(turn["index"], {}))))
+        out.print(
+            table(
+                f"turn {turn['index'] + 1}",
+                ("", "made", "expected"),
+                _turn_rows(turn, expected_turns.get(turn["index"], {})),
+            )
+        )
     if case.get("tools"):
         rows = [[call["tool_name"], short(call.get("parameters", {}), 100)] for call in case["tools"]["calls"]]
         out.print(table("expected in any turn", ("tool", "parameters"), rows))
@@ -130,9 +151,15 @@ def _turn_rows(turn: dict[str, Any], expected: dict[str, Any]) -> list[list[Any]
     rows = [["query", short(turn["query"], 200), short(expected["query"], 200) if expected.get("query") else ""]]
     for place in range(max(len(turn["tools"]), len(calls))):
         made = _made(turn["tools"][place]) if place < len(turn["tools"]) else ""
-        wanted = f"{calls[place]['tool_name']} {short(calls[place].get('parameters', {}), 100)}" if place < len(calls) else ""
+        wanted = (
+            f"{calls[place]['tool_name']} {short(calls[place].get('parameters', {}), 100)}"
+            if place < len(calls)
+            else ""
+        )
         rows.append(["call", made, wanted])
-    rows.append(["answer", short(turn["answer"], 300), short(expected["answer"], 300) if expected.get("answer") else ""])
+    rows.append(
+        ["answer", short(turn["answer"], 300), short(expected["answer"], 300) if expected.get("answer") else ""]
+    )
     return rows
 
 

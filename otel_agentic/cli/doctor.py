@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,9 +13,11 @@ from otel_agentic.cli.options import config_option, settings_of
 from otel_agentic.cli.output import console, safe, short
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from otel_agentic.conversations.tree import Node
     from otel_agentic.dialects import Reading
-    from otel_agentic.spans import Span
 
 
 @click.command()
@@ -72,7 +72,9 @@ def _line(node: Node) -> str:
     if isinstance(event, Ignored):
         return f"{name} — ignored: {event.reason}"
     if isinstance(event, ToolCall):
-        result = event.header.error or short(event.result) if event.result_captured or event.header.error else "not captured"
+        result = (
+            event.header.error or short(event.result) if event.result_captured or event.header.error else "not captured"
+        )
         arguments = short(event.arguments) if event.arguments is not None else "not captured"
         return f"{name} — tool call {safe(event.name)} {arguments} -> {result}"
     if isinstance(event, ModelCall):
@@ -94,5 +96,3 @@ def _check_installation() -> None:
     for check in installation():
         mark = "[green]ok[/]" if check.ok else "[red]wrong[/]"
         out.print(f"{mark}  {escape(check.what)}: {escape(check.found)}")
-
-

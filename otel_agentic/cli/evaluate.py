@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,12 +19,17 @@ from otel_agentic.cli.options import (
 )
 from otel_agentic.cli.output import console, print_json, progress_bar
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 @click.command()
 @target_options
 @cases_option
 @labels_option
-@click.option("--judge", metavar="NAME", help="Answer judge, by plug-in name (with --db on a file that no collector holds).")
+@click.option(
+    "--judge", metavar="NAME", help="Answer judge, by plug-in name (with --db on a file that no collector holds)."
+)
 @selection_options
 @click.option("--force", is_flag=True, help="Score again what has a score already.")
 @format_option
@@ -40,9 +44,9 @@ def evaluate(
     since: str | None,
     until: str | None,
     agent: str | None,
-    force: bool,  # noqa: FBT001 — click passes options by name
+    force: bool,
     output: str,
-    quiet: bool,  # noqa: FBT001 — same
+    quiet: bool,
 ) -> None:
     """Match closed conversations to cases and score them. What is scored already under the same truth stays as it is."""
     truth = {"cases": texts_of(cases, "cases"), "labels": texts_of(labels, "labels")}

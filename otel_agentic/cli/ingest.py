@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +11,8 @@ from otel_agentic.cli.output import console, print_json, progress_bar, table
 from otel_agentic.errors import DecodeError, StoreBusyError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from otel_agentic.config import Settings
     from otel_agentic.pipeline import Ingested
 
@@ -26,7 +27,7 @@ def ingest(
     paths: tuple[str, ...],
     db: Path | None,
     output: str,
-    quiet: bool,  # noqa: FBT001 — click passes options by name
+    quiet: bool,
     config_file: Path | None,
 ) -> None:
     """Read OTLP files (JSON lines, protobuf, gzip, zstd), directories or `-` into the store; conversations close.
@@ -36,8 +37,7 @@ def ingest(
     settings = settings_of(config_file, db)
     _refuse_live(settings)
     with progress_bar(quiet=quiet) as progress:
-        from otel_agentic.pipeline import Engine  # noqa: PLC0415 — not needed for --help
-        from otel_agentic.pipeline import ingest_files  # noqa: PLC0415 — same
+        from otel_agentic.pipeline import Engine, ingest_files  # noqa: PLC0415 — not needed for --help
 
         with Engine(settings, create=True) as engine:
             done = ingest_files(engine, paths, progress)
@@ -107,7 +107,9 @@ def coverage_table(rows: list[dict[str, Any]]) -> Any:
         for row in rows
     ]
     names = ("query", "answer", "arguments", "results", "conversation id")
-    return table("Content captured, by service", ("service", "dialect", "turns", *names), shown, right=("turns", *names))
+    return table(
+        "Content captured, by service", ("service", "dialect", "turns", *names), shown, right=("turns", *names)
+    )
 
 
 def _percent(value: float | None) -> str:

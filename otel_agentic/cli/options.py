@@ -49,7 +49,9 @@ def target_options(command: F) -> F:
 
 def selection_options(command: F) -> F:
     """Add `--since`, `--until` and `--agent`."""
-    since = click.option("--since", metavar="TIME", help="Conversations that ended at or after this time (ISO 8601, or 24h, 7d ago).")
+    since = click.option(
+        "--since", metavar="TIME", help="Conversations that ended at or after this time (ISO 8601, or 24h, 7d ago)."
+    )
     until = click.option("--until", metavar="TIME", help="Conversations that ended before this time.")
     agent = click.option("--agent", metavar="GLOB", help="Agents whose name fits.")
     found: F = since(until(agent(command)))
@@ -118,7 +120,9 @@ def time_ns(text: str | None, option: str) -> int | None:
         try:
             age_ns = parse_width(text)
         except UsageError as error:
-            raise UsageError(f"{option} {text!r}: give a time such as 2026-03-01T12:00:00Z, or an age such as 24h") from error
+            raise UsageError(
+                f"{option} {text!r}: give a time such as 2026-03-01T12:00:00Z, or an age such as 24h"
+            ) from error
         return int(datetime.now(UTC).timestamp() * 1e9) - age_ns
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return int(aware.timestamp()) * 1_000_000_000 + aware.microsecond * 1000

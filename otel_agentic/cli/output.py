@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import orjson
@@ -14,6 +13,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 _INDENT: Final = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
 #: Width of output that goes to a file or a pipe: wide enough that nothing is cut.
@@ -45,7 +47,9 @@ def print_line(value: Any) -> None:
     click.echo(orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode())
 
 
-def table(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: Sequence[str] = ()) -> Table:
+def table(
+    title: str | None, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: Sequence[str] = ()
+) -> Table:
     """Return a table; cells are escaped, for most of them are strangers' text."""
     made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
     for column in columns:
@@ -63,10 +67,10 @@ def cell(value: Any) -> str:
 
 
 def safe(value: Any) -> str:
-    """Return a value as text that a terminal shows and does not obey.
+    r"""Return a value as text that a terminal shows and does not obey.
 
-    >>> safe("a\\x1b[31mb"), safe(None), safe(0.5)
-    ('a\\ufffd[31mb', '—', '0.5')
+    >>> safe("a\x1b[31mb"), safe(None), safe(0.5)
+    ('a�[31mb', '—', '0.5')
     """
     if value is None:
         return "—"

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import csv
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from otel_agentic.cli.options import opened, target_options
 from otel_agentic.cli.output import console, print_json, table
 from otel_agentic.cli.tools import csv_cell
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @click.command()

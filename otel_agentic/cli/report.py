@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +15,9 @@ from otel_agentic.cli.options import (
     target_options,
 )
 from otel_agentic.cli.output import console, interval, print_json, ratio, table
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _KEYS = ("agent", "agent_version", "environment", "service", "tag", "case", "tool")
 
@@ -31,7 +33,9 @@ _KEYS = ("agent", "agent_version", "environment", "service", "tag", "case", "too
 )
 @click.option("--window", metavar="WIDTH", help="Only the last 1h, 24h, 7d up to the newest conversation (or --until).")
 @selection_options
-@click.option("--estimator", metavar="NAME", help="One estimator: plugin, unbiased, per_case, bayesian, or a plug-in's.")
+@click.option(
+    "--estimator", metavar="NAME", help="One estimator: plugin, unbiased, per_case, bayesian, or a plug-in's."
+)
 @format_option
 def report(
     db: Path | None,
@@ -83,7 +87,9 @@ def _table(groups: list[dict[str, Any]]) -> Any:
             rows.append([*cells, k, interval(found["pass_at_k"][k]), interval(found["pass_pow_k"][k])])
     columns = [key.replace("_", " ") for key in keys]
     right = ("n", "correct", "coverage", "k")
-    return table("Reliability", [*columns, "n", "correct", "coverage", "tier", "k", "pass@k", "pass^k"], rows, right=right)
+    return table(
+        "Reliability", [*columns, "n", "correct", "coverage", "tier", "k", "pass@k", "pass^k"], rows, right=right
+    )
 
 
 def _shown(group: dict[str, Any]) -> dict[str, Any]:
@@ -93,14 +99,20 @@ def _shown(group: dict[str, Any]) -> dict[str, Any]:
 
 def _notes(group: dict[str, Any]) -> list[str]:
     estimates = _shown(group)
-    notes = [f"estimator {group['default_estimator']}, intervals {estimates['interval_method']} at {estimates['level']:.0%}"]
+    notes = [
+        f"estimator {group['default_estimator']}, intervals {estimates['interval_method']} at {estimates['level']:.0%}"
+    ]
     if group["not_evaluated"]:
         reasons = ", ".join(f"{count} {reason}" for reason, count in group["not_evaluated"].items())
         low, high = group["bounds"]
         notes.append(f"not evaluated: {reasons}; with them the pass rate lies in [{ratio(low)}, {ratio(high)}]")
     if group["tier"] == "insufficient_evidence":
         needed = group["needed"]
-        more = f"about {needed:,} more conversations at this rate would settle it" if needed else "no number would settle it soon"
+        more = (
+            f"about {needed:,} more conversations at this rate would settle it"
+            if needed
+            else "no number would settle it soon"
+        )
         notes.append(f"leaning {group['leaning'] or 'nowhere'}; {more}")
     dimensions = group["tool_dimensions"]
     if dimensions:

@@ -6,13 +6,16 @@ import logging
 import signal
 import sys
 import threading
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from otel_agentic.cli.options import cases_option, config_option, db_option, labels_option, settings_of, texts_of
-from otel_agentic.config import Settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from otel_agentic.config import Settings
 
 
 @click.command()
@@ -36,7 +39,7 @@ def serve(
     labels: tuple[Path, ...],
     judge: str | None,
     emit: str | None,
-    insecure: bool,  # noqa: FBT001 — click passes options by name
+    insecure: bool,
     collectors: tuple[str, ...],
     config_file: Path | None,
 ) -> None:

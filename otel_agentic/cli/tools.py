@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import csv
 import sys
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from otel_agentic.cli.options import opened, selection_of, selection_options, target_options
 from otel_agentic.cli.output import console, print_json, ratio, short, table
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _CSV_COLUMNS = (
     "agent", "agent_version", "environment", "tool", "dimension", "fault", "parameter", "faults", "conversations",

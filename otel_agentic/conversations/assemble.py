@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from otel_agentic.conversations.calls import calls_of
@@ -12,7 +11,7 @@ from otel_agentic.conversations.turns import TurnSpans, cut
 from otel_agentic.dialects.events import AgentRun, Ignored, Message, ModelCall
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from otel_agentic.config import ConversationSettings
     from otel_agentic.conversations.link import Linked

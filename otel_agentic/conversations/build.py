@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from otel_agentic.conversations import tree
@@ -11,6 +10,8 @@ from otel_agentic.conversations.closing import idle_limit_ns
 from otel_agentic.conversations.link import Linked, Segment, link, segments_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from otel_agentic.config import ConversationSettings
     from otel_agentic.dialects.detect import Reader
     from otel_agentic.spans.model import LogRecord, Span

@@ -8,7 +8,6 @@ Everything here is a pure function of the set of spans: the order of arrival cha
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +17,8 @@ from otel_agentic.conversations.model import ConversationId, LinkMethod
 from otel_agentic.dialects.events import AgentRun, Ignored, Message, ModelCall
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
     from otel_agentic.conversations.tree import Node
 
 _ENVIRONMENT_KEYS: Final = ("deployment.environment.name", "deployment.environment")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.dialects.events import AgentRun, ModelCall, ToolCall
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from otel_agentic.dialects.detect import Reading
     from otel_agentic.dialects.events import AgentEvent
     from otel_agentic.spans.model import Span

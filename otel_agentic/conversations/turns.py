@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from otel_agentic.dialects.events import AgentRun, Message, ModelCall, Text, ToolCall
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from otel_agentic.conversations.link import Segment
     from otel_agentic.conversations.tree import Node
 
@@ -34,7 +35,9 @@ class TurnSpans:
         found = [
             node
             for node in self.nodes
-            if isinstance(node.event, ModelCall) and (node.run is None or id(node.run) in tops) and not node.holding_call
+            if isinstance(node.event, ModelCall)
+            and (node.run is None or id(node.run) in tops)
+            and not node.holding_call
         ]
         return sorted(found, key=lambda node: node.at)
 

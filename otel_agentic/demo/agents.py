@@ -13,6 +13,10 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Final, get_args
 
+from langchain.agents import create_agent
+from langchain.agents.middleware import wrap_tool_call
+from langchain_core.messages import ToolMessage
+from langgraph.checkpoint.memory import InMemorySaver
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
@@ -25,8 +29,7 @@ from otel_agentic.demo.tools import TOOLS
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from langchain_core.messages import ToolMessage
-    from langchain_core.runnables import Runnable
+    from langchain_core.runnables import Runnable, RunnableConfig
     from langgraph.prebuilt.tool_node import ToolCallRequest
     from langgraph.types import Command
 
@@ -44,10 +47,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m otel_agentic.demo.agents", description=__doc__)
     parser.add_argument("agent", choices=get_args(AgentName))
     parser.add_argument("version")
-    parser.add_argument("--endpoint", required=True, help="http://host:port of OTLP/HTTP, or grpc://host:port of OTLP/gRPC")
+    parser.add_argument(
+        "--endpoint", required=True, help="http://host:port of OTLP/HTTP, or grpc://host:port of OTLP/gRPC"
+    )
     chosen = parser.parse_args(arguments)
     script = conversations(chosen.agent, chosen.version)
-    outbox = Outbox(BatchSpanProcessor(_exporter(chosen.endpoint), schedule_delay_millis=_EXPORT_DELAY_MILLIS), _lateness(script))
+    outbox = Outbox(
+        BatchSpanProcessor(_exporter(chosen.endpoint), schedule_delay_millis=_EXPORT_DELAY_MILLIS), _lateness(script)
+    )
     provider = TracerProvider(resource=_resource(chosen.agent, chosen.version))
     provider.add_span_processor(outbox)
     _instrument(chosen.agent, provider)
@@ -65,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _exporter(endpoint: str) -> SpanExporter:
     scheme, _, address = endpoint.partition("://")
     if scheme == "grpc":
-        from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcExporter  # noqa: PLC0415, I001 — gRPC is loaded where it is used
+        from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcExporter  # noqa: PLC0415 — gRPC is loaded where it is used
 
         return GrpcExporter(endpoint=address, insecure=True)
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpExporter  # noqa: PLC0415 — same
@@ -90,14 +97,10 @@ def _instrument(agent: AgentName, provider: TracerProvider) -> None:
     os.environ["OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"] = "span_only"
     from opentelemetry.instrumentation.genai.langchain import LangChainInstrumentor as GenAI  # noqa: PLC0415 — same
 
-    GenAI().instrument(tracer_provider=provider)
+    GenAI().instrument(tracer_provider=provider)  # type: ignore[no-untyped-call]  # its constructor has no annotations
 
 
 def _converse(agent: AgentName, script: Sequence[ScriptedConversation]) -> None:
-    from langchain.agents import create_agent  # noqa: PLC0415 — after the instrumentation, as its documentation says
-    from langchain.agents.middleware import wrap_tool_call  # noqa: PLC0415 — same
-    from langgraph.checkpoint.memory import InMemorySaver  # noqa: PLC0415 — same
-
     model = ScriptedModel()
     graph: Runnable[Any, Any] = create_agent(
         model,
@@ -111,7 +114,7 @@ def _converse(agent: AgentName, script: Sequence[ScriptedConversation]) -> None:
         for turn in conversation.turns:
             model.load(turn.responses)
             # The instrumentations take the thread id for the conversation id.
-            thread = {"configurable": {"thread_id": conversation.conversation_id}}
+            thread: RunnableConfig = {"configurable": {"thread_id": conversation.conversation_id}}
             graph.invoke({"messages": [("user", turn.query)]}, thread)
 
 
@@ -119,12 +122,10 @@ def _tell_errors(
     request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
 ) -> ToolMessage | Command[Any]:
     """Answer a failed call with its error, so that the model can try again."""
-    from langchain_core.messages import ToolMessage as Answer  # noqa: PLC0415 — loaded with the agent
-
     try:
         return handler(request)
     except TimeoutError as error:
-        return Answer(content=f"Error: {error}", tool_call_id=request.tool_call["id"], status="error")
+        return ToolMessage(content=f"Error: {error}", tool_call_id=request.tool_call["id"], status="error")
 
 
 def _lateness(script: Sequence[ScriptedConversation]) -> Callable[[ReadableSpan], bool]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -16,7 +15,9 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 if TYPE_CHECKING:
-    from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+    from collections.abc import Iterator, Mapping
+
+    from opentelemetry.proto.common.v1.common_pb2 import AnyValue
     from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 
 Attributes = frozenset[tuple[str, str | int | float | bool]]
@@ -35,7 +36,9 @@ class Received:
         """Return the last value of the gauge whose attributes include the wanted ones, None when it never came."""
         with self.lock:
             found = [
-                value for (name, attributes), value in self.gauges.items() if name == metric and wanted.items() <= attributes
+                value
+                for (name, attributes), value in self.gauges.items()
+                if name == metric and wanted.items() <= attributes
             ]
         return found[-1] if found else None
 
@@ -50,7 +53,9 @@ class Received:
 
     def add_logs(self, request: ExportLogsServiceRequest) -> None:
         """Count the log records of one request."""
-        records = [record for block in request.resource_logs for scope in block.scope_logs for record in scope.log_records]
+        records = [
+            record for block in request.resource_logs for scope in block.scope_logs for record in scope.log_records
+        ]
         with self.lock:
             self.events.update(record.event_name for record in records)
 
@@ -94,7 +99,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Backend
 
-    def do_POST(self) -> None:  # noqa: N802 — http.server's name
+    def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if self.headers.get("Content-Encoding") == "gzip":
             body = gzip.decompress(body)

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -17,6 +16,7 @@ from otel_agentic.pipeline.client import RemoteClient
 from otel_agentic.pipeline.serverfile import find_live_server
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from otel_agentic.pipeline.client import Client
@@ -90,7 +90,9 @@ def _environment() -> dict[str, str]:
 def _is_up(process: subprocess.Popen[bytes], db: Path, log: Path) -> bool:
     if process.poll() is not None:
         told = log.read_text(errors="replace").strip().splitlines()
-        raise BackendError(f"the collector ended with exit code {process.returncode}: {told[-1] if told else 'no message'}")
+        raise BackendError(
+            f"the collector ended with exit code {process.returncode}: {told[-1] if told else 'no message'}"
+        )
     return find_live_server(db) is not None
 
 

@@ -6,15 +6,15 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.errors import BackendError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from typing import IO
 
     from otel_agentic.pipeline.serverfile import LiveServer
@@ -38,12 +38,13 @@ class Sent:
 class Service:
     """One running agent service."""
 
-    def __init__(self, agent: str, version: str, endpoint: str) -> None:
+    def __init__(self, agent: str, version: str, endpoint: str, errors: IO[bytes]) -> None:
+        """Start it; what it complains about goes to the file `errors`."""
         self.label = f"{agent} {version}"
-        self._errors: IO[bytes] = tempfile.TemporaryFile()
+        self._errors = errors
         command = [sys.executable, "-m", "otel_agentic.demo.agents", agent, version, "--endpoint", endpoint]
         self._process = subprocess.Popen(  # noqa: S603 — our own command line
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=_environment()
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=_environment()
         )
 
     def sent(self) -> Sent:
@@ -75,8 +76,10 @@ class Service:
         """End it, however far it is."""
         if self._process.poll() is None:
             self._process.kill()
-            self._process.communicate()
-        self._errors.close()
+            self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
 
 
 @contextmanager
@@ -96,7 +99,8 @@ def running_agents(server: LiveServer) -> Iterator[Sequence[Service]]:
     with ExitStack() as stack:
         services = []
         for agent, version, endpoint in wanted:
-            service = Service(agent, version, endpoint)
+            errors = stack.enter_context(TemporaryFile())
+            service = Service(agent, version, endpoint, errors)
             stack.callback(service.close)
             services.append(service)
         yield services

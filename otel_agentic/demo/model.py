@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,8 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import PrivateAttr
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from langchain_core.callbacks import CallbackManagerForLLMRun
     from langchain_core.language_models import LanguageModelInput
     from langchain_core.runnables import Runnable

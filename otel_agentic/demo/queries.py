@@ -9,14 +9,18 @@ PROGRESS: Final = """
 SELECT (SELECT count(*) FROM spans), (SELECT count(*) FROM v_conversations WHERE outcome IS NOT NULL)
 """
 #: Revisions of closed conversations that are scored, by conversation.
-REVISED: Final = "SELECT conversation_id, revision, outcome FROM v_conversations WHERE revision > 1 AND outcome IS NOT NULL"
+REVISED: Final = (
+    "SELECT conversation_id, revision, outcome FROM v_conversations WHERE revision > 1 AND outcome IS NOT NULL"
+)
 
 #: What to try: a question, and its SQL.
 TO_TRY: Final = (
     (
         "Which attempts fail, by case and version?",
-        "SELECT case_id, agent_version, count(*) FILTER (outcome = 'fail') AS failed, count(*) AS attempts "
-        "FROM v_conversations WHERE case_id IS NOT NULL GROUP BY ALL ORDER BY failed DESC, case_id",
+        (
+            "SELECT case_id, agent_version, count(*) FILTER (outcome = 'fail') AS failed, count(*) AS attempts "
+            "FROM v_conversations WHERE case_id IS NOT NULL GROUP BY ALL ORDER BY failed DESC, case_id"
+        ),
     ),
     (
         "What exactly did the agent pass, and what was expected?",
@@ -24,7 +28,9 @@ TO_TRY: Final = (
     ),
     (
         "Which scores were restated because spans came late?",
-        "SELECT conversation_id, revision, superseded, outcome FROM conversation_scores "
-        "WHERE conversation_id IN (SELECT conversation_id FROM conversations WHERE revision > 1)",
+        (
+            "SELECT conversation_id, revision, superseded, outcome FROM conversation_scores "
+            "WHERE conversation_id IN (SELECT conversation_id FROM conversations WHERE revision > 1)"
+        ),
     ),
 )

@@ -8,9 +8,11 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Final
 
+from rich.console import Console
+
 from otel_agentic.demo.backend import running_backend
 from otel_agentic.demo.collector import running_collector
-from otel_agentic.demo.findings import Findings, await_gauge, find
+from otel_agentic.demo.findings import await_telemetry, find
 from otel_agentic.demo.fleet import running_agents
 from otel_agentic.demo.queries import PROGRESS, REVISED
 from otel_agentic.demo.show import show
@@ -20,23 +22,25 @@ from otel_agentic.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.console import Console
-
     from otel_agentic.demo.fleet import Sent, Service
     from otel_agentic.pipeline.client import Client
 
 CASES: Final = Path(__file__).with_name("cases.jsonl")
 DB_NAME: Final = "demo.duckdb"
 #: Packages that the agents need, and the collector does not.
-_EXTRA: Final = ("langchain", "openinference.instrumentation.langchain", "opentelemetry.instrumentation.genai.langchain")
+_EXTRA: Final = (
+    "langchain",
+    "openinference.instrumentation.langchain",
+    "opentelemetry.instrumentation.genai.langchain",
+)
 _SCORED_LIMIT_S: Final = 30.0
 
 
-def run_demo(out: Console, keep: Path | None = None) -> int:
+def run_demo(out: Console | None = None, keep: Path | None = None) -> int:
     """Run the demo, print what it found, and return the exit code 0. Nothing is left running.
 
     Args:
-        out: where to print.
+        out: where to print; None prints on standard output.
         keep: an existing or new folder for the DuckDB file; None makes a temporary one, which stays.
 
     Raises:
@@ -45,14 +49,19 @@ def run_demo(out: Console, keep: Path | None = None) -> int:
     """
     _require_extra()
     db = _new_file(keep)
+    out = out or Console(highlight=False)
     out.print("[dim]Starting a collector, three agents and a telemetry backend on free ports …[/]")
-    with running_backend() as backend, running_collector(db, CASES, backend.endpoint) as collector, ExitStack() as stack:
+    with (
+        running_backend() as backend,
+        running_collector(db, CASES, backend.endpoint) as collector,
+        ExitStack() as stack,
+    ):
         services = stack.enter_context(running_agents(collector.server))
         sent = _await_scores(collector.client, services)
         out.print(f"[dim]{_told(sent)}[/]")
         _send_late(collector.client, services, expected=sum(each.held_back for each in sent))
         found = find(collector.client)
-        await_gauge(backend.received, found)
+        await_telemetry(backend.received, found)
     show(out, found, backend.received, db)
     return 0
 
@@ -106,6 +115,3 @@ def _told(sent: Sequence[Sent]) -> str:
     conversations, spans = sum(each.conversations for each in sent), sum(each.spans for each in sent)
     late = sum(each.held_back for each in sent)
     return f"{conversations} conversations, {spans} spans over OTLP/HTTP and OTLP/gRPC, and {late} span too late …"
-
-
-__all__ = ["CASES", "DB_NAME", "Findings", "run_demo"]

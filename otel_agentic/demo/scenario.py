@@ -5,9 +5,11 @@ Conversations are named `CASE-VERSION-ATTEMPT`. What would be right stands in `c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
 
 AgentName = Literal["trip-planner", "refund-desk"]
 
@@ -156,7 +158,7 @@ _BICYCLE_FROM_MEMORY: Final[_Slip] = (
 _SLIPS: Final[Mapping[tuple[str, str], Sequence[_Slip]]] = {
     ("1.0.0", "milan-weekend"): (_WRONG_SUM,),
     ("1.1.0", "milan-weekend"): (_FIRST_CLASS_TO_MILAN,) * 3,
-    ("1.1.0", "hamburg-picnic"): (_WEATHER_FROM_MEMORY,) * 3,
+    ("1.1.0", "hamburg-picnic"): (_WEATHER_FROM_MEMORY,) * 2,
     ("1.1.0", "lyon-family"): (*(_FIRST_CLASS_TO_LYON,) * 3, _ONE_SEAT_TO_LYON),
     ("1.1.0", "night-train-bicycle"): (_BICYCLE_FROM_MEMORY,) * 2,
 }

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
+import shlex
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
-from rich import box
 from rich.markup import escape
-from rich.padding import Padding
 from rich.table import Table
 
-from otel_agentic.demo.findings import EVENT, GAUGE, GAUGE_K, pass_pow_k
-from otel_agentic.demo.fleet import NEW, OLD, TRIP_PLANNER
+from otel_agentic.demo.findings import EVENT, GAUGE, GAUGE_K, gauge_attributes
+from otel_agentic.demo.fleet import NEW, TRIP_PLANNER
 from otel_agentic.demo.queries import TO_TRY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from rich.console import Console
@@ -24,33 +24,33 @@ if TYPE_CHECKING:
     from otel_agentic.demo.findings import Fault, Findings, Json
 
 _COLOURS: Final = {"ready": "green", "not_ready": "red", "insufficient_evidence": "cyan"}
-_INDENT: Final = (0, 0, 0, 2)
 
 
 def show(out: Console, found: Findings, received: Received, db: Path) -> None:
     """Print everything, in the order in which a reader asks."""
-    _title(out, "How reliable is each agent?", "pass@1, and the chance that 3 in a row are right; 95 % intervals")
-    _body(out, reliability(found.groups))
+    _title(out, "How reliable is each agent?", "with 95 % intervals")
+    out.print(reliability(found.groups))
+    out.print()
     for group in found.groups:
-        _body(out, tier(group))
-    _title(out, "What is wrong with which tool?", "expected against made, and since when")
-    _body(out, failing_tools(found.faults))
+        out.print(tier(group))
+    _title(out, "What is wrong with which tool?", "and in which version")
+    out.print(failing_tools(found.faults))
+    for line in revisions(found):
+        out.print(f"\n{line}")
     _title(out, "One failing conversation, expected beside made", found.failing["conversation"]["conversation_id"])
-    _body(out, conversation(found.failing))
+    for part in conversation(found.failing):
+        out.print(part)
+    out.print(verdict(found.failing))
     _title(out, "What the telemetry backend received", "over OTLP, from the collector")
     for line in telemetry(found, received):
-        _body(out, line)
+        out.print(line)
     _title(out, "Now you", "the collector is stopped; its store is one open file")
-    for line in to_try(found.revised, db):
+    for line in to_try(db):
         out.print(line, soft_wrap=True)
 
 
 def _title(out: Console, question: str, note: str) -> None:
     out.print(f"\n[bold]{question}[/]  [dim]{escape(note)}[/]", soft_wrap=True)
-
-
-def _body(out: Console, what: Any) -> None:
-    out.print(Padding(what, _INDENT))
 
 
 def reliability(groups: Sequence[Json]) -> Table:
@@ -67,48 +67,106 @@ def reliability(groups: Sequence[Json]) -> Table:
 def tier(group: Json) -> str:
     """Return the tier as a sentence: a claim, or what it leans to and how much evidence is missing."""
     name = group["tier"]
-    claim = f"{_name(group)}: [{_COLOURS.get(name, 'yellow')}]{name}[/]"
-    if group["leaning"] is None:
-        return claim
-    more = f"; {group['needed']} more conversations at this rate would settle it" if group["needed"] else ""
-    return f"{claim}, leaning {group['leaning']}{more}"
+    parts = [f"{_name(group)}: [{_COLOURS.get(name, 'yellow')}]{name}[/]"]
+    if group["leaning"] is not None:
+        more = f", {group['needed']} more conversations at this rate would settle it" if group["needed"] else ""
+        parts.append(f"leaning {group['leaning']}{more}")
+    parts += [f"{count} not evaluated ({reason})" for reason, count in group["not_evaluated"].items()]
+    return "; ".join(parts)
 
 
 def failing_tools(faults: Sequence[Fault]) -> Table:
     """Return the failing tools, a line for each fault."""
-    table = _table("tool", "dimension", "fault", "times", "seen in", right=("times",))
+    table = _table("tool", "dimension", "fault", "times", "in version", right=("times",))
     for fault in faults:
-        what = fault.kind.replace("_", " ")
-        if fault.parameter is not None:
-            what = f"{fault.parameter}: expected {_json(fault.expected)}, made {_json(fault.made)}"
-        since = f"{fault.versions[0]}, new" if TRIP_PLANNER == fault.agent and fault.versions == (NEW,) else ", ".join(fault.versions)
-        table.add_row(fault.tool, fault.dimension or "", escape(what), str(fault.count), since)
+        versions = ", ".join(fault.versions)
+        seen = f"[red]{versions} only[/]" if fault.versions == (NEW,) else versions
+        table.add_row(fault.tool, fault.dimension or "none", escape(_what(fault)), str(fault.count), seen)
     return table
 
 
-def conversation(found: Json) -> Table:
-    """Return one conversation: for each turn the query, and expected beside made."""
-    table = _table("", "expected", "made")
-    expected = (found["score"]["case"] or {}).get("turns", [])
-    for turn in found["conversation"]["turns"]:
-        case = expected[turn["index"]] if turn["index"] < len(expected) else {}
-        table.add_row("[bold]user[/]", f"[bold]{escape(turn['query'])}[/]", "")
-        calls = (case.get("tools") or {}).get("calls", [])
-        for place in range(max(len(calls), len(turn["tools"]))):
-            wanted = _call(calls[place]["tool_name"], calls[place]["parameters"]) if place < len(calls) else ""
-            made = _call(turn["tools"][place]["name"], turn["tools"][place]["arguments"]) if place < len(turn["tools"]) else ""
-            table.add_row("tool", wanted, made if made == wanted else f"[red]{made}[/]")
-        table.add_row("answer", escape(case.get("answer") or "(not annotated)"), escape(turn["answer"] or ""))
-    return table
+def conversation(found: Json) -> Iterator[str | Table]:
+    """Yield, for each turn of one conversation, the user's query, then expected beside made."""
+    expected = found["score"]["case"]["turns"]
+    for turn, score in zip(found["conversation"]["turns"], found["score"]["turn_scores"], strict=True):
+        case = expected[score["case_turn_index"]]
+        yield f"[bold]user: {escape(turn['query'])}[/]"
+        table = _table("", "expected", "made")
+        for wanted, made in _beside(case["tools"]["calls"], turn["tools"]):
+            table.add_row("call", escape(wanted), "as expected" if made == wanted else f"[red]{escape(made)}[/]")
+        answer = escape(turn["answer"] or "")
+        said = answer if score["answer_outcome"] == "pass" else f"[red]{answer}[/]"
+        table.add_row("answer", escape(case.get("answer") or ""), said)
+        yield table
+
+
+def verdict(found: Json) -> str:
+    """Return what was decided of a conversation, and why."""
+    score = found["score"]
+    return f"[red]{score['outcome']}[/] ({score['reason']}): {escape(score['explanation'])}"
 
 
 def telemetry(found: Findings, received: Received) -> list[str]:
     """Return what arrived in the backend, line by line."""
     group = found.group(TRIP_PLANNER, NEW)
     ours = {name: count for name, count in received.points.items() if name.startswith("agentic.")}
-    value = f"{pass_pow_k(group):.3f}"
-    subject = f'gen_ai.agent.name="{group["agent"]}", gen_ai.agent.version="{group["agent_version"]}", agentic.k={GAUGE_K}'
+    points = f"{sum(ours.values()):,} points of {len(ours)} metrics, {received.events[EVENT]:,} {EVENT} events"
+    subject = f'gen_ai.agent.name="{group["agent"]}", gen_ai.agent.version="{group["agent_version"]}"'
+    arrived = received.gauge(GAUGE, gauge_attributes(group))
+    told = f"{GAUGE}{{{subject}, agentic.k={GAUGE_K}}} = {arrived:.4f}, as pass^{GAUGE_K} in the table"
+    return [points, escape(told)]
+
+
+def revisions(found: Findings) -> list[str]:
+    """Return what became of conversations whose spans came late."""
     return [
-        f"{sum(ours.values()):,} points of {len(ours)} metrics, {received.events[EVENT]:,} {EVENT} events, among them",
-        escape(f"{GAUGE}{{{subject}}} = {value}: the pass^{GAUGE_K} of the table"),
+        f"A tool span of {name} came after the conversation had closed: revision {revision} took its place ({outcome})."
+        for name, revision, outcome in found.revised
     ]
+
+
+def to_try(db: Path) -> list[str]:
+    """Return the queries to try, as commands to copy."""
+    commands = [f'\n[dim]# {question}[/]\notel-agentic query --db "$DB" "{escape(sql)}"' for question, sql in TO_TRY]
+    return [f"DB={escape(shlex.quote(str(db)))}", *commands]
+
+
+def _what(fault: Fault) -> str:
+    if fault.parameter is None:
+        return {"missing": "missing: not called", "errored": "errored: then tried again"}.get(fault.kind, fault.kind)
+    return f"{fault.parameter}: expected {_json(fault.expected)}, made {_json(fault.made)}"
+
+
+def _beside(expected: Sequence[Json], made: Sequence[Json]) -> list[tuple[str, str]]:
+    wanted = [_call(call["tool_name"], call["parameters"]) for call in expected]
+    asked = [_call(call["name"], call["arguments"]) for call in made]
+    return list(zip_longest(wanted, asked, fillvalue=""))
+
+
+def _call(name: str, arguments: Mapping[str, Any]) -> str:
+    return f"{name}({', '.join(f'{key}={_json(value)}' for key, value in arguments.items())})"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _name(group: Json) -> str:
+    return escape(f"{group['agent']} {group['agent_version']}")
+
+
+def _interval(estimate: Json) -> str:
+    low, high = _ratio(estimate["lower"]), _ratio(estimate["upper"])
+    return escape(f"{_ratio(estimate['value'])} [{low},{high}]")
+
+
+def _ratio(value: float) -> str:
+    text = f"{value:.2f}"
+    return "1.0" if text == "1.00" else text.removeprefix("0")
+
+
+def _table(*columns: str, right: Sequence[str] = ()) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    return table

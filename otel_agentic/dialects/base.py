@@ -6,7 +6,6 @@ A dialect plug-in (entry-point group `otel_agentic.dialects`) is a class with `f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
@@ -25,6 +24,8 @@ from otel_agentic.dialects.values import arguments_of, is_redacted, parsed, resu
 from otel_agentic.spans.model import StatusCode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
     from otel_agentic.config import ConversationSettings
     from otel_agentic.spans.model import LogRecord, Span
 
@@ -215,9 +216,7 @@ class TableDialect:
         """Return what came back; None when not captured."""
         return self._messages(span, logs, self.table.messages_out)
 
-    def _messages(
-        self, span: Span, logs: Sequence[LogRecord], keys: tuple[str, ...]
-    ) -> tuple[Message, ...] | None:
+    def _messages(self, span: Span, logs: Sequence[LogRecord], keys: tuple[str, ...]) -> tuple[Message, ...] | None:
         places = (span.attributes, *(event.attributes for event in span.events), *(log.attributes for log in logs))
         for attributes in places:
             found = first(attributes, keys)

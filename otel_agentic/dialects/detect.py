@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic import plugins
 from otel_agentic.dialects.base import Dialect, TableDialect
 from otel_agentic.dialects.base import Table as _Table
-from otel_agentic.dialects.events import AgentEvent
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
     from otel_agentic.config import ConversationSettings
+    from otel_agentic.dialects.events import AgentEvent
     from otel_agentic.spans.model import LogRecord, Span
 
 #: Built-in dialects in the order they are asked: the most particular first, the fallback last. Plug-ins come before.
@@ -68,8 +69,6 @@ class Reader:
         dialect, why = self.dialect_of(span)
         return Reading(event=dialect.read(span, logs), why=why)
 
-    def read_all(
-        self, spans: Iterable[Span], logs: Mapping[tuple[str, str], Sequence[LogRecord]]
-    ) -> list[Reading]:
+    def read_all(self, spans: Iterable[Span], logs: Mapping[tuple[str, str], Sequence[LogRecord]]) -> list[Reading]:
         """Return the readings of spans, joined with log records by (trace id, span id)."""
         return [self.read(span, logs.get((span.trace_id, span.span_id), ())) for span in spans]

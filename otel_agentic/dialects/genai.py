@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.dialects.base import Table, TableDialect
-from otel_agentic.dialects.events import Message, Role
 from otel_agentic.dialects.messages import read_message
 from otel_agentic.dialects.values import parsed
 
 if TYPE_CHECKING:
+    from otel_agentic.dialects.events import Message, Role
     from otel_agentic.spans.model import LogRecord, Span
 
 #: One event or log record per message (releases before 1.37): its name says the role.
@@ -118,5 +118,8 @@ def _choice(fields: Mapping[str, Any]) -> Message | None:
     if isinstance(inner, Mapping):
         merged = {**inner, "tool_calls": inner.get("tool_calls") or fields.get("tool_calls")}
     else:
-        merged = {"content": inner if inner is not None else fields.get("content"), "tool_calls": fields.get("tool_calls")}
+        merged = {
+            "content": inner if inner is not None else fields.get("content"),
+            "tool_calls": fields.get("tool_calls"),
+        }
     return read_message(_with_role(merged, "assistant"), "assistant")

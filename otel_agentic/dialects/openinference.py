@@ -85,11 +85,11 @@ class OpenInference(TableDialect):
             messages_out=messages_out,
         )
 
-    def messages_in(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
+    def messages_in(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:  # noqa: ARG002 — no content in logs
         """Return the flattened `llm.input_messages` and the messages listed in `input.value`, the surer one first."""
         return self._surer(span, "llm.input_messages", _INPUT)
 
-    def messages_out(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
+    def messages_out(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:  # noqa: ARG002 — same
         """Return the flattened `llm.output_messages` and the messages listed in `output.value`, the surer one first."""
         return self._surer(span, "llm.output_messages", _OUTPUT)
 
@@ -117,7 +117,10 @@ def _plain(message: Any) -> Any:
     blocks = message.get("contents")
     if not isinstance(blocks, list) or "content" in message:
         return message
-    return {**message, "content": [block.get("message_content", block) for block in blocks if isinstance(block, Mapping)]}
+    return {
+        **message,
+        "content": [block.get("message_content", block) for block in blocks if isinstance(block, Mapping)],
+    }
 
 
 def _listed(value: Any) -> tuple[Message, ...] | None:

@@ -69,6 +69,7 @@ def rival_facts(one: Fact, other: Fact) -> bool:
 
 _TOKEN: Final = re.compile(r"[^\s,;!?()\[\]{}\"\u201c\u201d\u2018\u2019'<>|*`=]+")
 _TRAILING: Final = ".:-/"
+_REMEMBERED_CHARACTERS: Final = 4000
 _DIGIT: Final = re.compile(r"\d")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _CODE_MARK: Final = re.compile(r"[\d_@]")
@@ -76,33 +77,50 @@ _CODE_MARK: Final = re.compile(r"[\d_@]")
 _GLUED: Final = re.compile(r"[^\w]*\d[\d.:/-]*(?:[eE][+-]?\d{1,3}|[a-z]{1,4}|[A-Z]|GB|MB|KB|TB)?[%.]?")
 
 
-@lru_cache(maxsize=2048)
 def extract(text: str) -> Facts:
     """Return the facts of a text.
 
-    Times are read first, then dates, identifiers and numbers, each from what is left. Remembered for recent texts: an
-    answer is asked for by its judge and by each call whose result it may use.
+    Times are read first, then dates, identifiers and numbers, each from what is left. Remembered for recent short texts:
+    an answer is asked for by its judge and by each call whose result it may use.
 
     >>> [type(fact).__name__ for fact in extract("HAT069 leaves on 2024-05-20 at 06:00 for $51").found]
     ['Identifier', 'Day', 'TimeOfDay', 'Quantity']
     """
+    return _extract_remembered(text) if len(text) <= _REMEMBERED_CHARACTERS else _extract(text)
+
+
+def _extract(text: str) -> Facts:
     found: list[Fact] = []
     rest = text
     for reader in _readers(text):
-        taken = bytearray(len(text))
-        for fact in reader(rest):
-            # The patterns of one kind may overlap ("May 20" in "May 20, 2024"): the first, longest reading stays.
-            if not any(taken[fact.start : fact.end]):
-                taken[fact.start : fact.end] = bytes([1]) * (fact.end - fact.start)
-                found.append(fact)
-        rest = _blanked(rest, taken)
+        here = list(reader(rest))
+        if here:
+            kept = _without_overlaps(here)
+            found += kept
+            rest = _blanked(rest, kept)
     return Facts(found=tuple(sorted(found, key=lambda fact: fact.start)), rest=rest)
 
 
-def _blanked(text: str, taken: bytearray) -> str:
-    if 1 not in taken:
-        return text
-    return "".join(" " if used else character for character, used in zip(text, taken, strict=True))
+_extract_remembered = lru_cache(maxsize=2048)(_extract)
+
+
+def _without_overlaps(facts: list[Fact]) -> list[Fact]:
+    """Return the facts in order of place; of overlapping readings ("May 20" in "May 20, 2024") the longest stays."""
+    kept: list[Fact] = []
+    for fact in sorted(facts, key=lambda fact: (fact.start, -fact.end)):
+        if not kept or fact.start >= kept[-1].end:
+            kept.append(fact)
+    return kept
+
+
+def _blanked(text: str, facts: list[Fact]) -> str:
+    """Return the text with spaces in place of the facts, which stand in order."""
+    pieces: list[str] = []
+    end = 0
+    for fact in facts:
+        pieces += (text[end : fact.start], " " * (fact.end - fact.start))
+        end = fact.end
+    return "".join((*pieces, text[end:]))
 
 
 def _readers(text: str) -> Iterator[Callable[[str], Iterator[Fact]]]:

@@ -111,10 +111,9 @@ _WORDED_NAMES: Final = (
 _WORDED: Final[Mapping[str, int]] = {word: value for value, word in enumerate(_WORDED_NAMES.split())}
 _CURRENCIES: Final = "$€£¥₹"
 
+#: Starts at a digit, so that the search leaps from number to number; what stands before it is read afterwards.
 _NUMBER: Final = re.compile(
     rf"""
-    (?:(?<![\w)])(?P<sign>[-\u2212]))?\ ?
-    (?P<currency>[{_CURRENCIES}])?\ ?
     (?<!\w)(?<!\d\.)
     (?P<digits>
         \d{{1,3}}(?:\.\d{{3}})+,\d+ |                    # 1.234,56
@@ -129,6 +128,11 @@ _NUMBER: Final = re.compile(
     """,
     re.VERBOSE,
 )
+_BEFORE: Final = re.compile(
+    rf"(?:(?<![\w)])(?P<minus>[-\u2212]))?(?:(?P<currency>[{_CURRENCIES}])(?P<late_minus>[-\u2212])?\ ?)?$"
+)
+#: How far before its digits a number may begin, and one character more to see that the dash is no hyphen.
+_BEFORE_CHARACTERS: Final = 4
 _WORD: Final = re.compile(
     rf"(?<![\w-])(?P<word>{'|'.join(_WORDED)})(?:[ -](?P<unit>[a-zA-Z]+))?(?![\w])", re.IGNORECASE
 )
@@ -141,7 +145,7 @@ def quantities(text: str) -> Iterator[Quantity]:
     [(1234.5, 'usd'), (3.0, None), (5.0, 'length')]
     """
     for found in _NUMBER.finditer(text):
-        yield _quantity(found)
+        yield _quantity(text, found)
     for found in _WORD.finditer(text):
         dimension, factor = _UNITS.get((found["unit"] or "").lower(), (None, 1.0))
         yield Quantity(
@@ -155,32 +159,35 @@ def quantities(text: str) -> Iterator[Quantity]:
         )
 
 
-def _quantity(found: re.Match[str]) -> Quantity:
+def _quantity(text: str, found: re.Match[str]) -> Quantity:
+    digits = found.start("digits")
+    before = _BEFORE.search(text[max(0, digits - _BEFORE_CHARACTERS) : digits])
+    minus, currency, late_minus = before.group("minus", "currency", "late_minus") if before else ("", "", "")
     value, decimals = _value(found["digits"])
     scale = _SCALES[found["scale"].lower()] if found["scale"] else 1.0
     # A word that is no unit ("3 nights") stays outside the number.
-    unit = _UNITS.get((found["unit"] or "").lower().replace(" ", ""))
-    dimension, factor = _UNITS[found["currency"]] if found["currency"] else unit or (None, 1.0)
-    end = found.end() if unit else found.end("scale") if found["scale"] else found.end("digits")
+    unit = _UNITS.get(found["unit"].lower().replace(" ", "")) if found["unit"] else None
+    dimension, factor = _UNITS[currency] if currency else unit or (None, 1.0)
     return Quantity(
-        value=(-value if found["sign"] else value) * scale,
+        value=(-value if minus or late_minus else value) * scale,
         dimension=dimension,
         factor=factor,
         decimals=0 if scale > 1 else decimals,
-        start=found.start("sign") if found["sign"] else _first_place(found),
-        end=end,
+        start=digits - (len(before.group()) if before else 0),
+        end=found.end() if unit else found.end("scale") if found["scale"] else found.end("digits"),
     )
 
 
-def _first_place(found: re.Match[str]) -> int:
-    return found.start("currency") if found["currency"] else found.start("digits")
+_CONTINENTAL: Final = re.compile(r"\d{1,3}(?:\.\d{3})+,\d+|\d+,\d{1,2}")
+_SEPARATORS: Final = str.maketrans("", "", ",'\u2019\u00a0\u202f\u2009")
 
 
 def _value(digits: str) -> tuple[float, int]:
     """Return the value of a written number and how many decimals it shows."""
-    if re.fullmatch(r"\d{1,3}(?:\.\d{3})+,\d+|\d+,\d{1,2}", digits):
+    if digits.isascii() and digits.isdigit():
+        return float(digits), 0
+    if "," in digits and _CONTINENTAL.fullmatch(digits):
         digits = digits.replace(".", "").replace(",", ".")
-    else:
-        digits = re.sub(r"[^\d.eE+-]", "", digits)
-    mantissa = re.split("[eE]", digits)[0]
+    digits = digits.translate(_SEPARATORS)
+    mantissa = digits.lower().partition("e")[0]
     return float(digits), len(mantissa.partition(".")[2])

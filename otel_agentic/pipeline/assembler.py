@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +12,8 @@ from otel_agentic.pipeline.rebuild import Rebuilt, Touched
 from otel_agentic.store import links
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from otel_agentic.config import ConversationSettings
     from otel_agentic.conversations.model import ClosedBy
     from otel_agentic.pipeline.engine import Engine
@@ -134,7 +135,7 @@ class Assembler:
                 rebuilt = self.tick()
                 if rebuilt.saved or rebuilt.vanished:
                     self._on_rebuilt(rebuilt)
-            except Exception:
+            except Exception:  # noqa: BLE001 — logged, and taken up again
                 # The spans are safe in the store: what failed is taken up again when more arrives, or at the next start.
                 _log.exception("rebuilding conversations failed")
 

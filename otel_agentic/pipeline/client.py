@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -14,7 +13,7 @@ from otel_agentic.errors import BackendError, OtelAgenticError
 from otel_agentic.pipeline.serverfile import find_live_server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from otel_agentic.config import Settings
 
@@ -126,8 +125,8 @@ class _Answer:
         finally:
             self._open.__exit__(None, None, None)
 
-    def __exit__(self, *failure: Any) -> None:
-        self._open.__exit__(*failure)
+    def __exit__(self, *failure: object) -> None:
+        self._open.__exit__(*failure)  # type: ignore[arg-type]  # passed on as it came
 
 
 def _error_in(response: httpx.Response, url: str) -> OtelAgenticError:
@@ -140,8 +139,9 @@ def _error_in(response: httpx.Response, url: str) -> OtelAgenticError:
     if response.status_code == httpx.codes.UNAUTHORIZED:
         return errors.UsageError(f"{url}: {message}; set admin.token (OTEL_AGENTIC_ADMIN__TOKEN)")
     known = getattr(errors, kind, None)
-    is_ours = isinstance(known, type) and issubclass(known, OtelAgenticError)
-    return known(message) if is_ours else BackendError(f"{url}: {kind}: {message}")
+    if isinstance(known, type) and issubclass(known, OtelAgenticError):
+        return known(message)
+    return BackendError(f"{url}: {kind}: {message}")
 
 
 def open_client(

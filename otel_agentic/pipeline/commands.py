@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
-from uuid import UUID
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from pydantic import ConfigDict, Field, ValidationError, validate_call
+from pydantic import ConfigDict, ValidationError, validate_call
 
 from otel_agentic.errors import BadInputError, UsageError
 from otel_agentic.pipeline.evaluate import TruthFile
@@ -29,13 +28,14 @@ if TYPE_CHECKING:
 _EXPORT_CHUNK: Final = 500
 Json = Any
 Step = Callable[[str, int, int | None], None]
-Files = Annotated[list[tuple[str, str]], Field(default_factory=list)]
 
 
 class Commands:
     """The commands on one engine. Each public method is one command of the wire."""
 
-    def __init__(self, engine: Engine, progress: Step = lambda *_: None, *, scored: Callable[[Any], None] | None = None) -> None:
+    def __init__(
+        self, engine: Engine, progress: Step = lambda *_: None, *, scored: Callable[[Any], None] | None = None
+    ) -> None:
         """Bind the commands.
 
         Args:
@@ -59,7 +59,9 @@ class Commands:
     ) -> dict[str, Json]:
         """Match and score closed conversations; cases and labels are (name, text) and are remembered."""
         evaluating = self._engine.evaluating
-        fresh = evaluating.remember([TruthFile(name=n, text=t) for n, t in cases], [TruthFile(name=n, text=t) for n, t in labels])
+        fresh = evaluating.remember(
+            [TruthFile(name=n, text=t) for n, t in cases], [TruthFile(name=n, text=t) for n, t in labels]
+        )
         truth = evaluating.truth()
         selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
         keys = evaluating.wanted(truth, selection, again=force)
@@ -102,7 +104,7 @@ class Commands:
 
     def tools_failing(
         self, *, since_ns: int | None = None, until_ns: int | None = None, agent: str | None = None
-    ) -> list[Json]:
+    ) -> Json:
         """Return which tool fails in which dimension, most frequent first."""
         with self._engine.store.read() as con:
             return plain(browse.failing_tools(con, Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)))
@@ -127,7 +129,7 @@ class Commands:
         agent: str | None = None,
         outcome: Literal["pass", "fail", "not_evaluated"] | None = None,
         limit: int = 50,
-    ) -> list[Json]:
+    ) -> Json:
         """Return conversations, newest first."""
         selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
         with self._engine.store.read() as con:
@@ -138,10 +140,14 @@ class Commands:
         with self._engine.store.read() as con:
             keys = browse.find_conversation(con, conversation_id, environment)
             if not keys:
-                raise BadInputError(f"no conversation {conversation_id!r}; `otel-agentic conversations list` shows them")
+                raise BadInputError(
+                    f"no conversation {conversation_id!r}; `otel-agentic conversations list` shows them"
+                )
             if len(keys) > 1:
                 names = ", ".join(repr(found) for found, _ in keys)
-                raise BadInputError(f"conversation {conversation_id!r} exists in environments {names}; give --environment")
+                raise BadInputError(
+                    f"conversation {conversation_id!r} exists in environments {names}; give --environment"
+                )
             (conversation,) = load_conversations(con, keys)
             score = browse.score_of(con, keys[0])
         told = (score["case_id"], score["outcome"], score["reason"]) if score else None
@@ -159,7 +165,9 @@ class Commands:
             with self._engine.store.read() as con:
                 conversations = load_conversations(con, keys[start : start + _EXPORT_CHUNK])
             for conversation in conversations:
-                yield conversation_json(conversation, outcomes.get((conversation.environment, str(conversation.conversation_id))))
+                yield conversation_json(
+                    conversation, outcomes.get((conversation.environment, str(conversation.conversation_id)))
+                )
 
     def truth_import(
         self, *, cases: Sequence[tuple[str, str]] = (), labels: Sequence[tuple[str, str]] = ()
@@ -173,7 +181,7 @@ class Commands:
             total = len(browse.list_cases(con))
         return {"new_case_versions": fresh, "cases": total}
 
-    def truth_list(self) -> list[Json]:
+    def truth_list(self) -> Json:
         """Return the cases in force."""
         with self._engine.store.read() as con:
             return plain(browse.list_cases(con))
@@ -185,7 +193,7 @@ class Commands:
         until_ns: int | None = None,
         agent: str | None = None,
         only: Literal["unmatched", "ambiguous", "warning"] | None = None,
-    ) -> list[Json]:
+    ) -> Json:
         """Return which case each conversation was matched to, and how."""
         selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
         with self._engine.store.read() as con:
@@ -230,18 +238,20 @@ def call(commands: Commands, name: str, arguments: Mapping[str, Any]) -> Any:
         raise UsageError(f"command {name}, argument {where}: {first['msg']}, got {first.get('input')!r}") from error
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any) -> Any:  # noqa: PLR0911 — one return a type
     """Return a value from the database as JSON can say it: times as ISO 8601 text, decimals as numbers."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(inner) for inner in value]
-    if isinstance(value, datetime):
-        return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
-    if isinstance(value, Decimal):
-        return float(value)
-    if isinstance(value, (bytes, UUID)):
-        return value.hex() if isinstance(value, bytes) else str(value)
-    if value is None or isinstance(value, (str, int, float, bool)):
-        return value
-    return str(value)
+    match value:
+        case None | str() | int() | float():
+            return value
+        case Mapping():
+            return {str(key): plain(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [plain(inner) for inner in value]
+        case datetime():
+            return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
+        case Decimal():
+            return float(value)
+        case bytes():
+            return value.hex()
+        case _:
+            return str(value)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from otel_agentic import plugins
 from otel_agentic.dialects import Reader
@@ -13,6 +12,7 @@ from otel_agentic.pipeline.rebuild import Rebuilder
 from otel_agentic.store import Store
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from otel_agentic.config import Settings
@@ -54,7 +54,7 @@ class Engine:
         """Close the store."""
         self.store.close()
 
-    def __enter__(self) -> Engine:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

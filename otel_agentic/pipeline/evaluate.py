@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from otel_agentic import plugins
@@ -26,6 +25,10 @@ from otel_agentic.store.truth import load_cases, load_labels, save_cases, save_l
 from otel_agentic.truth import CaseIndex, parse_cases, parse_labels
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from duckdb import DuckDBPyConnection
+
     from otel_agentic.config import ScoringSettings
     from otel_agentic.judges import Judge
     from otel_agentic.pipeline.rebuild import Key
@@ -93,12 +96,13 @@ class Evaluating:
         ]
         CaseIndex([case for _, found in read_cases for case in found])  # two files may contradict each other
         now_ns = self._store.clock()
-        fresh = 0
-        for name, found in read_cases:
-            fresh += self._store.write(lambda con, name=name, found=found: save_cases(con, found, name, now_ns))
-        for name, given in read_labels:
-            self._store.write(lambda con, name=name, given=given: save_labels(con, given, name, now_ns))
-        return fresh
+
+        def write(con: DuckDBPyConnection) -> int:
+            for name, given in read_labels:
+                save_labels(con, given, name, now_ns)
+            return sum(save_cases(con, found, name, now_ns) for name, found in read_cases)
+
+        return self._store.write(write)
 
     def truth(self) -> Truth:
         """Return the ground truth in force.
@@ -135,7 +139,9 @@ class Evaluating:
             restated = scored_before(con, keys)
         for start in range(0, len(keys), _CHUNK):
             part = self._score(truth, keys[start : start + _CHUNK])
-            self._store.write(lambda con, part=part: save_scores(con, evaluation_id, part, self._store.clock()))
+            self._store.write(
+                partial(save_scores, evaluation_id=evaluation_id, scored=part, now_ns=self._store.clock())
+            )
             done += part
             progress(len(part))
         return Evaluated(

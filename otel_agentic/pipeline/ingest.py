@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from otel_agentic import plugins
-from otel_agentic.pipeline.rebuild import Rebuilt
 from otel_agentic.spans.ports import Receipt
 from otel_agentic.store.browse import coverage
 
 if TYPE_CHECKING:
     from otel_agentic.pipeline.engine import Engine
+    from otel_agentic.pipeline.rebuild import Rebuilt
 
 #: Problems of one file are told one by one up to this many, then counted.
 MAX_PROBLEMS = 100
 
 
-class Progress(Protocol):
-    """Told how far a long command is: a stage, what is done of it, and all of it (None when unknown)."""
-
-    def __call__(self, stage: str, done: int, total: int | None) -> None:
-        """Note the progress of a stage."""
-        ...
+#: Told how far a long command is: a stage, what is done of it, and all of it (None when unknown).
+Progress = Callable[[str, int, int | None], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

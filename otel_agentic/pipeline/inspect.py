@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
@@ -17,6 +16,8 @@ from otel_agentic.dialects import Reader
 from otel_agentic.errors import PluginError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from otel_agentic.config import Settings
     from otel_agentic.conversations.tree import Node
     from otel_agentic.spans import LogRecord, Span

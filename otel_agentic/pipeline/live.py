@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -20,6 +19,8 @@ from otel_agentic.server import AdminServer, build_app
 from otel_agentic.telemetry import Telemetry
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from otel_agentic.config import Settings
     from otel_agentic.pipeline.evaluate import Evaluated
     from otel_agentic.pipeline.rebuild import Rebuilt
@@ -62,8 +63,12 @@ class LiveCollector:
         """
         try:
             token = self.settings.admin.token
-            app = build_app(self, token=token.get_secret_value() if token else None)
-            self._admin = AdminServer(app, self.settings.admin.address, guarded=token is not None)
+            self._admin = AdminServer(
+                build_app(self, token=token),
+                self.settings.admin.address,
+                token=token,
+                insecure=self.settings.receive.insecure,
+            )
             for collector in self._collectors:
                 collector.start(self)
                 self._started.append(collector)

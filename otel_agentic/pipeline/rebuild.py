@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from otel_agentic.conversations import (
     Linked,
-    Segment,
     assemble,
     has_end_mark,
     idle_limit_ns,
@@ -27,6 +25,10 @@ from otel_agentic.store.conversations import (
 from otel_agentic.store.reader import load_traces
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from duckdb import DuckDBPyConnection
+
     from otel_agentic.config import ConversationSettings
     from otel_agentic.conversations.model import ClosedBy, Conversation
     from otel_agentic.dialects.detect import Reader
@@ -170,13 +172,13 @@ class Rebuilder:
                 late |= {segment.trace_id: current.built_ns for segment in conversation.segments}
         vanished = gone & before.keys()
         now_ns = self._store.clock()
-        self._store.write(
-            lambda con: (
-                links.assign(con, linked),
-                supersede(con, vanished),
-                save_conversations(con, built, now_ns),
-            )
-        )
+
+        def write(con: DuckDBPyConnection) -> None:
+            links.assign(con, linked)
+            supersede(con, vanished)
+            save_conversations(con, built, now_ns)
+
+        self._store.write(write)
         with self._store.read() as con:
             late_spans = links.spans_since(con, late)
         return Rebuilt(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from otel_agentic.stats import validate_k
@@ -12,6 +11,8 @@ from otel_agentic.store.windows import scored_conversations
 from otel_agentic.windows import GroupSummary, ScoredConversation, group_by, parse_width, summarise
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from otel_agentic.pipeline.engine import Engine
     from otel_agentic.stats import Estimates
     from otel_agentic.windows import GroupBy

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.stats import POOLED, PerCaseEstimator
@@ -13,6 +12,8 @@ from otel_agentic.store.windows import save_windows, scored_conversations, store
 from otel_agentic.windows import WindowPoint, current_end, parse_width, roll
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from otel_agentic.pipeline.engine import Engine
     from otel_agentic.telemetry import Telemetry
 
@@ -70,7 +71,8 @@ class Windowing:
         if changed:
             with self._engine.store.read() as con:
                 past = stored_ends(con, min(changed), max(changed) + self._widest_ns, limit=_MAX_RESTATED)
-            points = [*current, *self._roll([end for end in past if end != end_ns])]
+            own = {current_end(ended_ns, self._step_ns) for ended_ns in changed}
+            points = [*current, *self._roll(sorted({*past, *own} - {end_ns}))]
             now_ns = self._engine.clock()
             self._engine.store.write(lambda con: save_windows(con, points, now_ns))
         return current
@@ -90,6 +92,6 @@ class Windowing:
             self._wake.clear()
             try:
                 self.refresh()
-            except Exception:
+            except Exception:  # noqa: BLE001 — logged, and tried again
                 # Gauges keep their last values; the next round starts from the store again.
                 _log.exception("computing windows failed")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from otel_agentic.judges.base import Judge, JudgeFailure, Question, Verdict
 from otel_agentic.scoring.answers import answer_part, ask, question_of
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from otel_agentic.truth.model import Case
 
 VerdictSource = Literal["labels", "case", "event"]
+
+#: Conversations whose questions go to the judge together: enough to keep a slow one busy, few enough to hold.
+BATCH: Final = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +49,13 @@ def score_conversation(
 def score_conversations(
     matched: Sequence[MatchedConversation], *, judge: Judge, settings: ScoringSettings
 ) -> list[ConversationScore]:
-    """Return the scores of conversations, in their order; the judge is asked once, with all questions."""
-    plans = [_Plan.of(one, settings) for one in matched]
-    verdicts = iter(ask(judge, [question for plan in plans for question in plan.questions()]))
-    return [_score(plan, plan.answers(verdicts), settings) for plan in plans]
+    """Return the scores of conversations, in their order; the judge is asked once for each `BATCH` of them."""
+    scores: list[ConversationScore] = []
+    for start in range(0, len(matched), BATCH):
+        plans = [_Plan.of(one, settings) for one in matched[start : start + BATCH]]
+        verdicts = iter(ask(judge, [question for plan in plans for question in plan.questions()]))
+        scores += [_score(plan, plan.answers(verdicts), settings) for plan in plans]
+    return scores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

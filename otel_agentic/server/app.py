@@ -5,7 +5,6 @@ It knows nothing of the store: what it can do is handed in as a `Backend`.
 
 from __future__ import annotations
 
-import hmac
 import logging
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -17,10 +16,12 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from otel_agentic.errors import OtelAgenticError, UsageError, codes_of
+from otel_agentic.net import is_authorized
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pydantic import SecretStr
     from starlette.requests import Request
 
 _log = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ class Backend(Protocol):
         ...
 
 
-def build_app(backend: Backend, *, token: str | None) -> Starlette:
+def build_app(backend: Backend, *, token: SecretStr | None) -> Starlette:
     """Return the app. With a token, everything but `/healthz` and `/readyz` asks for it."""
 
     async def command(request: Request) -> Response:
@@ -85,11 +86,8 @@ def build_app(backend: Backend, *, token: str | None) -> Starlette:
     )
 
 
-def _refusal(request: Request, token: str | None) -> Response | None:
-    if token is None:
-        return None
-    shown = request.headers.get("authorization", "").encode("utf-8", "replace")
-    if hmac.compare_digest(shown, f"Bearer {token}".encode()):
+def _refusal(request: Request, token: SecretStr | None) -> Response | None:
+    if is_authorized(request.headers.get("authorization"), token):
         return None
     body = {"error": "Unauthorized", "message": "send the admin token as `Authorization: Bearer …`", "exit_code": 4}
     return _json(body, status=401)

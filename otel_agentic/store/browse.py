@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.store.scores import Selection
@@ -108,9 +109,7 @@ ORDER BY c.ended_at DESC, c.conversation_id
 """  # noqa: S608 — a constant of our own
 
 
-def list_conversations(
-    con: DuckDBPyConnection, selection: Selection, *, outcome: str | None, limit: int
-) -> list[Row]:
+def list_conversations(con: DuckDBPyConnection, selection: Selection, *, outcome: str | None, limit: int) -> list[Row]:
     """Return conversations in their newest revision, newest first."""
     return _rows(con, _LIST, {**_bounds(selection), "outcome": outcome, "limit": limit})
 

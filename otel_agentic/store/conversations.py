@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +13,8 @@ from otel_agentic.store.spans import bucket_of
 from otel_agentic.store.table import Key, Table, json_text, key_columns, rows_with
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
     from duckdb import DuckDBPyConnection
 
 _CURRENT: Final = """
@@ -118,7 +119,7 @@ def save_conversations(con: DuckDBPyConnection, built: Sequence[Built], now_ns: 
         return
     conversations = [item.conversation for item in built]
     keys = [(conversation.environment, str(conversation.conversation_id)) for conversation in conversations]
-    wanted = {
+    wanted: dict[str, Sequence[str | int]] = {
         "environment": [environment for environment, _ in keys],
         "conversation_id": [name for _, name in keys],
         "revision": [conversation.revision for conversation in conversations],

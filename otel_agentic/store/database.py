@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import duckdb
@@ -11,6 +10,8 @@ import duckdb
 from otel_agentic.errors import StoreBusyError, StoreUnusableError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from otel_agentic.config import StoreSettings
 
 #: The oldest file format that has everything we use, so that other DuckDB versions open the file too.

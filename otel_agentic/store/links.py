@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.store.table import Key, Table, key_columns, rows_with
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.conversations.link import Linked, Segment
@@ -80,7 +81,9 @@ SELECT count(*) FROM spans s JOIN wanted w ON w.trace_id = s.trace_id WHERE s.re
 
 def spans_since(con: DuckDBPyConnection, since_ns: Mapping[str, int]) -> int:
     """Return how many spans of some traces were committed after a time, trace id -> ns."""
-    rows = rows_with(con, {"trace_id": list(since_ns), "since": list(since_ns.values())}, _SINCE)
+    rows = rows_with(
+        con, {"trace_id": sorted(since_ns), "since": [since_ns[name] for name in sorted(since_ns)]}, _SINCE
+    )
     return int(rows[0][0]) if rows else 0
 
 
@@ -160,7 +163,7 @@ def neighbourhood(con: DuckDBPyConnection, trace_ids: Iterable[str], idle_ns: in
 def assign(con: DuckDBPyConnection, linked: Iterable[Linked]) -> None:
     """Write down which conversation each segment was linked to."""
     rows = [(segment, conversation.conversation_id) for conversation in linked for segment in conversation.segments]
-    wanted = {
+    wanted: dict[str, Sequence[str | None]] = {
         "trace_id": [segment.trace_id for segment, _ in rows],
         "environment": [segment.environment for segment, _ in rows],
         "explicit_id": [segment.explicit_id for segment, _ in rows],

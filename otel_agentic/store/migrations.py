@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
@@ -11,9 +10,13 @@ from typing import TYPE_CHECKING, Final
 from otel_agentic.errors import StoreUnusableError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from duckdb import DuckDBPyConnection
 
-_MIGRATIONS: Final = "CREATE TABLE IF NOT EXISTS schema_migrations (name VARCHAR NOT NULL, applied_at TIMESTAMP_NS NOT NULL)"
+_MIGRATIONS: Final = (
+    "CREATE TABLE IF NOT EXISTS schema_migrations (name VARCHAR NOT NULL, applied_at TIMESTAMP_NS NOT NULL)"
+)
 _COMMENTED_ENTITY: Final = re.compile(r"^-- (?P<text>[^\n]+)\nCREATE (?P<kind>TABLE|VIEW) (?P<name>\w+)", re.MULTILINE)
 _COMMENTED_COLUMN: Final = re.compile(r'^    "?(?P<name>\w+)"? [A-Z][^\n]*? -- (?P<text>[^\n]+)$', re.MULTILINE)
 _MIGRATION_COMMENTS: Final = (
@@ -76,9 +79,9 @@ def _apply(con: DuckDBPyConnection, migration: Migration) -> None:
 
 
 def comments(sql: str) -> Iterator[str]:
-    """Yield a COMMENT statement for each commented table, view and column of a migration.
+    r"""Yield a COMMENT statement for each commented table, view and column of a migration.
 
-    >>> list(comments("-- One row is a thing.\\nCREATE TABLE things (\\n    a INTEGER, -- its size\\n);"))[1]
+    >>> list(comments("-- One row is a thing.\nCREATE TABLE things (\n    a INTEGER, -- its size\n);"))[1]
     "COMMENT ON COLUMN things.a IS 'its size'"
     """
     for entity in _COMMENTED_ENTITY.finditer(sql):

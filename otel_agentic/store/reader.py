@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +12,8 @@ from otel_agentic.spans.model import LogRecord, Resource, Scope, Span, SpanEvent
 from otel_agentic.store.table import rows_with
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from duckdb import DuckDBPyConnection
 
 _SPANS: Final = """

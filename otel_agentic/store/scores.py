@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,6 +9,8 @@ from otel_agentic.scoring.model import DIMENSIONS, ConversationScore, FaultKind
 from otel_agentic.store.table import Raw, Table, key_columns, rows_with
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.conversations.model import Conversation
@@ -141,7 +142,12 @@ def save_scores(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Sc
     identity = _identity(evaluation_id, [item.score for item in scored])
     for statement in _DELETE:
         rows_with(con, identity, statement, fetch=False)
-    rows_with(con, key_columns((score.environment, score.conversation_id) for score in _scores(scored)), _SUPERSEDE, fetch=False)
+    rows_with(
+        con,
+        key_columns((score.environment, score.conversation_id) for score in _scores(scored)),
+        _SUPERSEDE,
+        fetch=False,
+    )
     _insert_matches(con, identity, scored)
     _insert_conversations(con, identity, _scores(scored), now_ns)
     _insert_turns(con, evaluation_id, _scores(scored))
@@ -279,7 +285,9 @@ def _insert_named(con: DuckDBPyConnection, evaluation_id: str, scores: Sequence[
                 found = tools.dimensions.get(name)
                 if found is not None:
                     label = "pass" if found >= 1.0 else "fail"
-                    rows.append((score, target, tools.turn_index, f"agentic.tool.{name}", found, label, tools.explanation))
+                    rows.append(
+                        (score, target, tools.turn_index, f"agentic.tool.{name}", found, label, tools.explanation)
+                    )
     Table(con, "scores").insert(
         con,
         {

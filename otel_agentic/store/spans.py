@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +14,8 @@ from otel_agentic.spans.ports import Receipt
 from otel_agentic.store.table import Raw, Table, json_text, rows_with
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.dialects.detect import Reader
@@ -98,7 +99,7 @@ class SpanTables:
             _receipt(batch, accepted=len(new) + len(new_logs))
             for batch, new, new_logs in zip(batches, fresh, fresh_logs, strict=True)
         ]
-        traces = frozenset(item.trace_id for item in (*spans, *logs))
+        traces = frozenset(span.trace_id for span in spans) | frozenset(log.trace_id for log in logs)
         return receipts, Inserted(keys=[_key(span.trace_id, span.span_id) for span in spans], traces=traces)
 
     def committed(self, inserted: Inserted) -> None:
@@ -123,7 +124,7 @@ class SpanTables:
         if not keyed:
             return set()
         spans = [span for _, span in keyed]
-        wanted = {
+        wanted: dict[str, Sequence[Any]] = {
             "place": range(len(keyed)),
             "trace_id": [span.trace_id for span in spans],
             "span_id": [span.span_id for span in spans],

@@ -18,6 +18,8 @@ _INTEGERS: Final = frozenset({"INTEGER", "BIGINT", "UBIGINT", "UTINYINT", "USMAL
 _READ: Final = {"TIMESTAMP_NS": "make_timestamp_ns({0})", "VARCHAR[]": "from_json({0}, '[\"VARCHAR\"]')"}
 
 
+#: Values of one column.
+Column = Sequence[Any] | np.ndarray[Any, Any]
 #: Identity of a conversation in SQL: environment and conversation id.
 Key = tuple[str, str]
 
@@ -34,7 +36,7 @@ def lent(con: DuckDBPyConnection, name: str, columns: Mapping[str, np.ndarray[An
 
 def rows_with(
     con: DuckDBPyConnection,
-    wanted: Mapping[str, Sequence[Any]],
+    wanted: Mapping[str, Column],
     sql: str,
     parameters: Mapping[str, Any] | None = None,
     *,
@@ -63,7 +65,7 @@ def key_columns(keys: Iterable[Key]) -> dict[str, list[str]]:
     return {"environment": [key[0] for key in wanted], "conversation_id": [key[1] for key in wanted]}
 
 
-def _textual(values: Sequence[Any]) -> bool:
+def _textual(values: Column) -> bool:
     return any(isinstance(value, str) or value is None for value in values)
 
 
@@ -101,7 +103,7 @@ def _insert_sql(table: str, names: tuple[str, ...], types: tuple[str, ...]) -> s
 def _array(kind: str, values: Sequence[Any]) -> np.ndarray[Any, Any]:
     if kind in {"JSON", "VARCHAR[]"}:
         return _objects([None if value is None else json_text(value) for value in values])
-    if kind in {"VARCHAR"}:
+    if kind == "VARCHAR":
         return _objects(values)
     absent = [value is None for value in values]
     dtype = "int64" if kind == "TIMESTAMP_NS" else _DTYPES[kind]
@@ -120,7 +122,7 @@ _DTYPES: Final = {
 }
 
 
-def _objects(values: Sequence[Any]) -> np.ndarray[Any, Any]:
+def _objects(values: Column) -> np.ndarray[Any, Any]:
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.store.table import Raw, Table, rows_with
@@ -10,6 +9,8 @@ from otel_agentic.truth.labels import Label
 from otel_agentic.truth.model import Case
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.truth.model import ToolExpectation

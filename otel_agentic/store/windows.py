@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -12,6 +11,8 @@ from otel_agentic.store.table import Table, rows_with
 from otel_agentic.windows.model import ScoredConversation, WindowPoint
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.store.scores import Selection

@@ -6,10 +6,8 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import duckdb
@@ -19,6 +17,9 @@ from otel_agentic.spans.ports import Receipt
 from otel_agentic.store.database import describe
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from otel_agentic.spans.model import SpanBatch
     from otel_agentic.store.spans import SpanTables
 
@@ -141,7 +142,9 @@ class Writer:
                     return []
             group = [self._jobs.popleft()]
             weight = group[0].weight
-            while group[0].batch is not None and self._jobs and self._jobs[0].batch is not None and weight < _GROUP_SPANS:
+            while (
+                group[0].batch is not None and self._jobs and self._jobs[0].batch is not None and weight < _GROUP_SPANS
+            ):
                 group.append(self._jobs.popleft())
                 weight += group[-1].weight
             self._queued_spans -= weight
@@ -200,7 +203,7 @@ class Writer:
         for listener in self._listeners:
             try:
                 listener(traces)
-            except Exception:
+            except Exception:  # noqa: BLE001 — logged; the commit stands whatever a listener does
                 _log.exception("a listener of the store failed")
 
     def _checkpoint(self) -> None:

@@ -54,11 +54,12 @@ def _is_another_half(node: Documented) -> bool:
 
 
 def offered(tree: ast.Module) -> set[str]:
-    """Return the public names that an `__init__` imports or defines; modules it imports are tools, not offers."""
+    """Return the public names that an `__init__` defines, or imports from us without using them itself."""
     found: set[str] = set()
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     for node in _statements(tree.body):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in PACKAGES:
-            found |= {alias.asname or alias.name for alias in node.names}
+            found |= {alias.asname or alias.name for alias in node.names} - used
         elif isinstance(node, Documented):
             found.add(node.name)
     return {name for name in found if is_public(name)}

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from pydantic import SecretStr
 
-from collectors._listen import Address, is_authorized, listen, parse_address, require_allowed
+from otel_agentic.net import Address, is_authorized, listen, parse_address, require_allowed
 from otel_agentic.errors import UsageError
 
 TOKEN = SecretStr("s3cret")

@@ -1,4 +1,4 @@
-"""Where a collector may listen, and who may send."""
+"""Where this process may listen, and who may send to it: the same rules for every way in and the admin address."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def parse_address(text: str) -> Address:
     return Address(host=host[1:-1] if bracketed else host, port=int(port))
 
 
-def require_allowed(address: Address, *, token: SecretStr | None, insecure: bool) -> None:
+def require_allowed(address: Address, *, token: SecretStr | None, insecure: bool, section: str = "receive") -> None:
     """Return nothing where listening is allowed: on loopback, or with a token, or if asked for openly.
 
     Raises:
@@ -64,8 +64,8 @@ def require_allowed(address: Address, *, token: SecretStr | None, insecure: bool
     if address.is_loopback or token is not None or insecure:
         return
     raise UsageError(
-        f"address {address} can be reached from other machines: set a token (receive.token, "
-        "OTEL_AGENTIC_RECEIVE__TOKEN), or allow it openly (receive.insecure, --insecure), or listen on 127.0.0.1"
+        f"address {address} can be reached from other machines: set a token ({section}.token, "
+        f"OTEL_AGENTIC_{section.upper()}__TOKEN), or allow it openly (receive.insecure, --insecure), or listen on 127.0.0.1"
     )
 
 
