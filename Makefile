@@ -42,7 +42,7 @@ check: $(PROJECT) $(CHECK_ENVIRONMENT) ## format, lint, types, import law, docs
 	$(BIN)/python -m tools.check_docs
 
 bench: $(PROJECT) ## print the ratios that the documentation promises
-	for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+	for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python -m benchmarks.$$(basename $$file .py) || exit 1; done
 
 docs: $(PROJECT) ## rewrite the reference pages that come from the code
 	$(BIN)/python -m tools.cli_reference

@@ -62,9 +62,9 @@ def summary_json(done: Ingested) -> dict[str, Any]:
         },
         "reasons": dict(receipt.reasons),
         "conversations": len(saved),
-        "revised": sum(conversation.revision > 1 for conversation in saved),
-        "turns": sum(len(conversation.turns) for conversation in saved),
-        "tool_calls": sum(len(turn.calls) for conversation in saved for turn in conversation.turns),
+        "revised": sum(item.revision > 1 for item in saved),
+        "turns": sum(item.turn_count for item in saved),
+        "tool_calls": sum(item.call_count for item in saved),
         "coverage": list(done.coverage),
         "problems": list(done.problems),
     }

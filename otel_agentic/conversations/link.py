@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from otel_agentic.conversations.model import ConversationId, LinkMethod
+from otel_agentic.dialects.detect import UNKNOWN
 from otel_agentic.dialects.events import AgentRun, Ignored, Message, ModelCall
 
 if TYPE_CHECKING:
@@ -180,15 +181,29 @@ def _chain_for(
 
 def _inherited_ids(nodes: Sequence[Node]) -> list[str | None]:
     """Return each node's conversation id: the topmost above it, else one that the trace gives it."""
-    found: dict[int, str | None] = {}
-    for node in nodes:  # depth first: a parent comes before its children
-        above = found.get(id(node.parent)) if node.parent is not None else None
-        found[id(node)] = above if above is not None else node.event.header.conversation_id
+    found = _ids_from_above([node for node in nodes if node.event.header.dialect != UNKNOWN], nodes)
+    if not any(found.values()):
+        found = _ids_from_above(nodes, nodes)
     distinct = {value for value in found.values() if value is not None}
     if len(distinct) <= 1:
         lone = next(iter(distinct), None)
         return [lone] * len(nodes)
     return [found[id(node)] or _nearby(node, nodes, found) for node in nodes]
+
+
+def _ids_from_above(naming: Iterable[Node], nodes: Sequence[Node]) -> dict[int, str | None]:
+    """Return the topmost id above or on each node, by the node's `id()`, as some of the nodes name it.
+
+    A span around the agent (a web request with its user's session) names the conversation only where the agent's own
+    spans do not.
+    """
+    may_name = {id(node) for node in naming}
+    found: dict[int, str | None] = {}
+    for node in nodes:  # depth first: a parent comes before its children
+        above = found.get(id(node.parent)) if node.parent is not None else None
+        own = node.event.header.conversation_id if id(node) in may_name else None
+        found[id(node)] = above if above is not None else own
+    return found
 
 
 def _nearby(node: Node, nodes: Sequence[Node], found: Mapping[int, str | None]) -> str | None:

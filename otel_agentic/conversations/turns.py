@@ -30,16 +30,14 @@ class TurnSpans:
 
     @property
     def top_calls(self) -> list[Node]:
-        """The model calls of the turn's own agent, in time order; those of agents below it left out."""
+        """The model calls of the turn's own agent, in time order; those of agents below it left out.
+
+        A workflow calls no model itself: its agents speak for it, save those that a tool call started.
+        """
+        free = [node for node in self.nodes if isinstance(node.event, ModelCall) and not node.holding_call]
         tops = {id(run) for run in self.runs}
-        found = [
-            node
-            for node in self.nodes
-            if isinstance(node.event, ModelCall)
-            and (node.run is None or id(node.run) in tops)
-            and not node.holding_call
-        ]
-        return sorted(found, key=lambda node: node.at)
+        own = [node for node in free if node.run is None or id(node.run) in tops]
+        return sorted(own or free, key=lambda node: node.at)
 
 
 def cut(segments: Sequence[Segment]) -> list[TurnSpans]:

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import IO
 
+    from otel_agentic.demo.scenario import AgentName
     from otel_agentic.pipeline.serverfile import LiveServer
 
 #: The agents and their versions.
-TRIP_PLANNER: Final = "trip-planner"
-REFUND_DESK: Final = "refund-desk"
+TRIP_PLANNER: Final[AgentName] = "trip-planner"
+REFUND_DESK: Final[AgentName] = "refund-desk"
 OLD, NEW, REFUND_VERSION = "1.0.0", "1.1.0", "2.3.0"
 _STOP_LIMIT_S: Final = 20.0
 

@@ -20,11 +20,15 @@ if TYPE_CHECKING:
 _ORDER: Final = ("openinference", "genai", "generic")
 
 
-class _Unknown(TableDialect):
-    """A span that no dialect knows: it may still carry a case id, a verdict or the end mark."""
+#: The dialect name of spans that no dialect claims.
+UNKNOWN: Final = "none"
 
-    name = "none"
-    table = _Table(kinds={})
+
+class _Unknown(TableDialect):
+    """A span that no dialect knows: it may still carry a session, a case id, a verdict or the end mark."""
+
+    name = UNKNOWN
+    table = _Table(kinds={}, conversation_id=("session.id",))
 
     def meaning(self, span: Span) -> str:  # noqa: ARG002 — the signature is the base class's
         return "no dialect knows it"

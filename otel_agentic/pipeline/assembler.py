@@ -55,8 +55,9 @@ class Assembler:
         now_ns = self._engine.clock()
         self.arrived(self._engine.rebuilder.pending())
         with self._engine.store.read() as con:
-            for key, last_ns in links.open_conversations(con).items():
-                self._open[key] = _Open(last_ns=min(last_ns, now_ns), has_id=True, fresh=True)
+            for found in links.open_conversations(con):
+                last_ns = min(found.last_ns, now_ns)
+                self._open[found.key] = _Open(last_ns=last_ns, has_id=found.has_id, fresh=True)
         self._engine.store.listen(self.arrived)
         self._thread.start()
 
@@ -115,15 +116,12 @@ class Assembler:
         """Keep watching what is open still; a trace without an id has its conversation only now."""
         for key in rebuilt.vanished:
             self._open.pop(key, None)
-        for conversation in rebuilt.saved:
-            key = (conversation.environment, str(conversation.conversation_id))
-            if conversation.closed_by is not None:
-                self._open.pop(key, None)
-            elif key not in self._open:
-                traces = {turn.trace_id for turn in conversation.turns}
-                last_ns = max((at_ns for trace_id, at_ns in loose.items() if trace_id in traces), default=now_ns)
-                has_id = conversation.link_method == "explicit"
-                self._open[key] = _Open(last_ns=last_ns, has_id=has_id, fresh=False)
+        for saved in rebuilt.saved:
+            if saved.closed_by is not None:
+                self._open.pop(saved.key, None)
+            elif saved.key not in self._open:
+                last_ns = max((at_ns for trace_id, at_ns in loose.items() if trace_id in saved.traces), default=now_ns)
+                self._open[saved.key] = _Open(last_ns=last_ns, has_id=saved.has_id, fresh=False)
 
     def _limit_ns(self, state: _Open) -> int:
         return idle_limit_ns(self._settings, has_id=state.has_id)

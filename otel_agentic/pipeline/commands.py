@@ -6,6 +6,7 @@ Arguments and results are what JSON can say, for they cross the admin address.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -13,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pydantic import ConfigDict, ValidationError, validate_call
 
 from otel_agentic.errors import BadInputError, UsageError
-from otel_agentic.pipeline.evaluate import TruthFile
+from otel_agentic.pipeline.evaluate import OnScored, TruthFile
 from otel_agentic.pipeline.export import conversation_json
 from otel_agentic.pipeline.report import report
 from otel_agentic.store import browse
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.store.query_guard import run_query
-from otel_agentic.store.scores import Selection
+from otel_agentic.store.scores import Scored, Selection
 from otel_agentic.windows import GroupBy
 
 if TYPE_CHECKING:
@@ -33,9 +34,7 @@ Step = Callable[[str, int, int | None], None]
 class Commands:
     """The commands on one engine. Each public method is one command of the wire."""
 
-    def __init__(
-        self, engine: Engine, progress: Step = lambda *_: None, *, scored: Callable[[Any], None] | None = None
-    ) -> None:
+    def __init__(self, engine: Engine, progress: Step = lambda *_: None, *, scored: OnScored = lambda *_: None) -> None:
         """Bind the commands.
 
         Args:
@@ -45,7 +44,7 @@ class Commands:
         """
         self._engine = engine
         self._progress = progress
-        self._scored = scored
+        self._on_scored = scored
 
     def evaluate(
         self,
@@ -67,24 +66,23 @@ class Commands:
         keys = evaluating.wanted(truth, selection, again=force)
         done = 0
 
-        def step(count: int) -> None:
+        def step(scored: Sequence[Scored], restated: AbstractSet[tuple[str, str]]) -> None:
             nonlocal done
-            done += count
+            done += len(scored)
             self._progress("scoring", done, len(keys))
+            self._on_scored(scored, restated)
 
         evaluated = evaluating.evaluate(truth, keys, step)
-        if self._scored is not None:
-            self._scored(evaluated)
         return {
             "evaluation_id": evaluated.evaluation_id,
             "cases": len(truth.index),
             "new_case_versions": fresh,
             "labels": len(truth.labels),
-            "scored": len(evaluated.scored),
-            "restated": len(evaluated.restated),
+            "scored": evaluated.scored,
+            "restated": evaluated.restated,
             "outcomes": dict(evaluated.outcomes),
             "reasons": dict(evaluated.reasons),
-            "warnings": sorted({item.match.warning for item in evaluated.scored if item.match.warning}),
+            "warnings": list(evaluated.warnings),
         }
 
     def report(

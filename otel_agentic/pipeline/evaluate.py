@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -25,7 +27,7 @@ from otel_agentic.store.truth import load_cases, load_labels, save_cases, save_l
 from otel_agentic.truth import CaseIndex, parse_cases, parse_labels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping
 
     from duckdb import DuckDBPyConnection
 
@@ -37,6 +39,10 @@ if TYPE_CHECKING:
 
 #: Conversations scored and written at once.
 _CHUNK = 500
+
+
+#: Told of conversations whose scores were just stored, and which of them had a score before.
+OnScored = Callable[[Sequence[Scored], AbstractSet["Key"]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,14 +65,14 @@ class Truth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluated:
-    """What an evaluation did. `outcomes` and `reasons` count the conversations scored now."""
+    """What an evaluation did: how many conversations it scored, how many of them had a score before, with what result."""
 
     evaluation_id: str
-    scored: tuple[Scored, ...] = ()
-    restated: frozenset[Key] = frozenset()
-    unchanged: int = 0
-    outcomes: Mapping[str, int] = field(default_factory=dict)
-    reasons: Mapping[str, int] = field(default_factory=dict)
+    scored: int
+    restated: int
+    outcomes: Mapping[str, int]
+    reasons: Mapping[str, int]
+    warnings: tuple[str, ...]
 
 
 class Evaluating:
@@ -122,19 +128,19 @@ class Evaluating:
         )
         return Truth(index=CaseIndex(cases), labels=labels, judge=self._judge, evaluation=evaluation)
 
-    def evaluate(
-        self, truth: Truth, keys: Sequence[Key], progress: Callable[[int], None] = lambda _: None
-    ) -> Evaluated:
+    def evaluate(self, truth: Truth, keys: Sequence[Key], done: OnScored = lambda *_: None) -> Evaluated:
         """Score conversations and store the scores, part by part: what is done stays done.
 
         Args:
             truth: from `truth`.
             keys: conversations, see `wanted`.
-            progress: called with the number of conversations scored after each part.
+            done: told of each part once it is stored, and which of it had a score before.
         """
         evaluation_id = truth.evaluation.evaluation_id
         self._store.write(lambda con: save_evaluation(con, truth.evaluation, self._store.clock()))
-        done: list[Scored] = []
+        outcomes: Counter[str] = Counter()
+        reasons: Counter[str] = Counter()
+        warnings: set[str] = set()
         with self._store.read() as con:
             restated = scored_before(con, keys)
         for start in range(0, len(keys), _CHUNK):
@@ -142,14 +148,17 @@ class Evaluating:
             self._store.write(
                 partial(save_scores, evaluation_id=evaluation_id, scored=part, now_ns=self._store.clock())
             )
-            done += part
-            progress(len(part))
+            outcomes.update(item.score.outcome for item in part)
+            reasons.update(item.score.reason for item in part if item.score.reason is not None)
+            warnings.update(item.match.warning for item in part if item.match.warning is not None)
+            done(part, restated)
         return Evaluated(
             evaluation_id=evaluation_id,
-            scored=tuple(done),
-            restated=frozenset(restated),
-            outcomes=Counter(item.score.outcome for item in done),
-            reasons=Counter(item.score.reason for item in done if item.score.reason is not None),
+            scored=outcomes.total(),
+            restated=len(restated),
+            outcomes=outcomes,
+            reasons=reasons,
+            warnings=tuple(sorted(warnings)),
         )
 
     def wanted(self, truth: Truth, selection: Selection, *, again: bool = False) -> list[Key]:

@@ -20,11 +20,12 @@ from otel_agentic.telemetry import Telemetry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from otel_agentic.config import Settings
-    from otel_agentic.pipeline.evaluate import Evaluated
-    from otel_agentic.pipeline.rebuild import Rebuilt
+    from otel_agentic.pipeline.rebuild import Key, Rebuilt
     from otel_agentic.spans import Collector, Receipt, SpanBatch
+    from otel_agentic.store.scores import Scored
 
 _log = logging.getLogger(__name__)
 DEFAULT_COLLECTORS: Final = ("otlp_grpc", "otlp_http")
@@ -129,25 +130,20 @@ class LiveCollector:
         """Score what closed, on the assembler's thread."""
         self.telemetry.record_late(rebuilt.late_spans)
         self.telemetry.set_open(self.assembler.open_count)
-        closed = [
-            (conversation.environment, str(conversation.conversation_id))
-            for conversation in rebuilt.saved
-            if conversation.closed_by is not None
-        ]
+        closed = [saved.key for saved in rebuilt.saved if saved.closed_by is not None]
         if not closed:
             return
         with self._scoring:
             evaluating = self.engine.evaluating
-            evaluated = evaluating.evaluate(evaluating.truth(), closed)
-        self._emit(evaluated)
+            evaluating.evaluate(evaluating.truth(), closed, self._emit)
 
-    def _emit(self, evaluated: Evaluated) -> None:
+    def _emit(self, scored: Sequence[Scored], restated: AbstractSet[Key]) -> None:
         now_ns = self.engine.clock()
-        for item in evaluated.scored:
+        for item in scored:
             key = (item.score.environment, item.score.conversation_id)
-            self.telemetry.record_score(item.conversation, item.score, restated=key in evaluated.restated)
+            self.telemetry.record_score(item.conversation, item.score, restated=key in restated)
             self.telemetry.record_delay("scored", max(0.0, (now_ns - item.conversation.ended_ns) / _NS_PER_S))
-        self.windowing.changed([item.conversation.ended_ns for item in evaluated.scored])
+        self.windowing.changed([item.conversation.ended_ns for item in scored])
 
     def _addresses(self, admin: str) -> LiveServer:
         endpoints = {collector.name: collector.endpoint for collector in self._started}

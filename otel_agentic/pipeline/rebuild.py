@@ -54,13 +54,26 @@ class Touched:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Saved:
+    """A saved revision, without its content: a rebuild may touch more conversations than memory holds."""
+
+    key: Key
+    revision: int
+    closed_by: ClosedBy | None
+    has_id: bool
+    turn_count: int
+    call_count: int
+    traces: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rebuilt:
     """What a rebuild changed: the saved revisions, and the conversations that dissolved into others.
 
     `late_spans` counts the spans that came after their conversation had closed.
     """
 
-    saved: tuple[Conversation, ...] = ()
+    saved: tuple[Saved, ...] = ()
     vanished: frozenset[Key] = frozenset()
     late_spans: int = 0
 
@@ -182,7 +195,9 @@ class Rebuilder:
         with self._store.read() as con:
             late_spans = links.spans_since(con, late)
         return Rebuilt(
-            saved=tuple(item.conversation for item in built), vanished=frozenset(vanished), late_spans=late_spans
+            saved=tuple(_saved(item.conversation) for item in built),
+            vanished=frozenset(vanished),
+            late_spans=late_spans,
         )
 
 
@@ -199,6 +214,18 @@ def _revise(fresh: Conversation, current: Current | None) -> Conversation | None
     if same and fresh.closed_by is None:
         return None
     return replace(fresh, revision=current.revision)
+
+
+def _saved(conversation: Conversation) -> Saved:
+    return Saved(
+        key=(conversation.environment, str(conversation.conversation_id)),
+        revision=conversation.revision,
+        closed_by=conversation.closed_by,
+        has_id=conversation.link_method == "explicit",
+        turn_count=len(conversation.turns),
+        call_count=sum(len(turn.calls) for turn in conversation.turns),
+        traces=frozenset(turn.trace_id for turn in conversation.turns),
+    )
 
 
 def _key(linked: Linked) -> Key:

@@ -43,6 +43,8 @@ def _equal(expected: Any, made: Any, *, numbers_as_text: bool, unordered: bool =
     if isinstance(expected, str) and isinstance(made, str):
         # Between two texts nothing was turned into text: "5" and "5.0" are different codes.
         return expected == made
+    if type(expected) is type(made) is int:
+        return bool(expected == made)
     return canonical(expected, unordered=unordered, numbers_as_text=numbers_as_text) == canonical(
         made, unordered=unordered, numbers_as_text=numbers_as_text
     )

@@ -18,7 +18,7 @@ from otel_agentic.scoring.faults import (
 from otel_agentic.scoring.made import MadeCall, Scope, counted_calls, is_forbidden
 from otel_agentic.scoring.model import DIMENSIONS, Dimension, ToolFault, ToolScore
 from otel_agentic.scoring.sequence import in_order
-from otel_agentic.scoring.utilization import Answers, Use, use_of
+from otel_agentic.scoring.utilization import Texts, Use, use_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -180,10 +180,10 @@ def _sequence(calls: _Calls, placed: set[int]) -> float | None:
 def _uses(calls: _Calls, scope: Scope) -> list[tuple[MadeCall, Use]]:
     named = {call.tool_name for call in calls.expectation.calls}
     witnesses = [made for made in calls.made if made.call.name in named]
-    answers = Answers(scope)
+    texts = Texts(scope)
     paired = [calls.made[pair.made] for pair in calls.pairing.required]
     return [
-        (made, use_of(made, [other for other in witnesses if other.place > made.place], answers))
+        (made, use_of(made, [other for other in witnesses if other.place > made.place], texts))
         for made in paired
         if made.call.error is None
     ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -44,45 +45,54 @@ class Use:
     inferred: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Said:
-    """An answer, read once for all calls."""
+@dataclass(frozen=True, kw_only=True)
+class _Text:
+    """A text of user or agent, read once for all calls."""
 
-    plain: str
-    facts: Facts
+    raw: str
+
+    @cached_property
+    def plain(self) -> str:
+        return normalise(self.raw)
+
+    @cached_property
+    def facts(self) -> Facts:
+        return extract(self.raw)
+
+    def says(self, value: Any) -> bool:
+        """Return whether a number or text of a result is said, numbers perhaps rounded."""
+        if is_number(value):
+            return any(isinstance(fact, Quantity) and rounds_to(value, fact) for fact in self.facts.found)
+        if len(value) <= _VALUE_CHARACTERS:
+            return says_text(self.plain, normalise(value))
+        # Of prose, an identifier said again is proof enough; its words are anybody's.
+        return any(isinstance(fact, Identifier) and self.facts.holds(fact) for fact in extract(value).found)
 
 
-class Answers:
-    """The answers of a scope, read when the first call asks."""
+class Texts:
+    """What was said in a scope, read when the first call asks."""
 
     def __init__(self, scope: Scope) -> None:
-        self._answers = scope.answers
-        self._queries = scope.queries
-        self._read: list[tuple[int, _Said]] | None = None
-        self._known: set[Hashable] | None = None
+        self._answers = [(turn, _Text(raw=text)) for turn, text in scope.answers]
+        self._queries = [_Text(raw=text) for text in scope.queries]
 
-    def after(self, made: MadeCall) -> Iterator[_Said]:
+    def answers_after(self, made: MadeCall) -> Iterator[_Text]:
         """Yield the answers of the call's turn and of the turns after it."""
-        if self._read is None:
-            self._read = [(turn, _Said(plain=normalise(text), facts=extract(text))) for turn, text in self._answers]
-        return (said for turn, said in self._read if turn >= made.turn_index)
+        return (text for turn, text in self._answers if turn >= made.turn_index)
 
-    @property
-    def known(self) -> set[Hashable]:
-        """The values that the user brought in."""
-        if self._known is None:
-            self._known = {key for query in self._queries for key in _text_keys(query)}
-        return self._known
+    def brought_in(self, value: Any) -> bool:
+        """Return whether the user said the value: then it proves nothing."""
+        return any(query.says(value) for query in self._queries)
 
 
-def use_of(made: MadeCall, later: Sequence[MadeCall], answers: Answers) -> Use:
+def use_of(made: MadeCall, later: Sequence[MadeCall], texts: Texts) -> Use:
     """Return whether the result of a call was used.
 
     Args:
         made: a call that worked.
         later: the calls after it that may prove the use. Calls that no expectation names are left out by the caller: a
             call that nobody asked for cannot raise a score.
-        answers: the answers of its scope.
+        texts: what was said in its scope.
     """
     if made.call.used_flag is not None:
         word = "used" if made.call.used_flag else "unused"
@@ -92,12 +102,12 @@ def use_of(made: MadeCall, later: Sequence[MadeCall], answers: Answers) -> Use:
     values = list(leaves(_read(made.call.result), limit=_MAX_VALUES))
     own = {_key(value) for _, value in leaves(made.call.arguments or {}, limit=_MAX_VALUES)}
     telling = [(key, value) for key, value in values if _is_new(value, own)]
-    proof = _argument_proof(telling, later, answers) or _answer_proof(
-        telling, answers, made, few=len(values) <= _FEW_VALUES
+    proof = _argument_proof(telling, later, texts) or _answer_proof(
+        telling, made, texts, few=len(values) <= _FEW_VALUES
     )
     if proof:
         return Use(score=1.0, evidence=proof)
-    contradiction = _contradiction(values, answers.after(made))
+    contradiction = _contradiction(values, texts.answers_after(made))
     if contradiction:
         return Use(score=0.0, evidence=contradiction)
     return Use(score=None, evidence="no sign of its result")
@@ -121,60 +131,40 @@ def _key(value: Any) -> Hashable:
     return canonical(value, fold_case=True, numbers_as_text=True)
 
 
-def _text_keys(text: str) -> Iterator[Hashable]:
-    yield _key(text)
-    for fact in extract(text).found:
-        if isinstance(fact, (Quantity, Identifier)):
-            yield _key(fact.value)
-
-
-def _argument_proof(values: list[tuple[str, Any]], later: Sequence[MadeCall], answers: Answers) -> str | None:
-    keys = {_key(value): value for _, value in values if _is_identifying(value)}
+def _argument_proof(values: list[tuple[str, Any]], later: Sequence[MadeCall], texts: Texts) -> str | None:
+    keys = {_key(value): value for _, value in values if _is_telling(value, few=False)}
     for call in later if keys else ():
         for name, argument in leaves(call.call.arguments or {}, limit=_MAX_VALUES):
-            if _key(argument) in keys and _key(argument) not in answers.known:
-                return f"{argument!r} is argument {name!r} of the later call {call.call.name}"
+            value = keys.get(_key(argument))
+            if value is not None and not texts.brought_in(value):
+                return f"{_short(value)} is argument {name!r} of the later call {call.call.name}"
     return None
 
 
-def _is_identifying(value: Any) -> bool:
-    if isinstance(value, str):
-        return len(value.strip()) >= _TELLING_CHARACTERS
-    return not _is_small(value)
-
-
-def _is_small(value: float) -> bool:
-    return abs(value) < _SMALL_NUMBER and value % 1 == 0
-
-
-def _answer_proof(values: list[tuple[str, Any]], answers: Answers, made: MadeCall, *, few: bool) -> str | None:
-    for said in answers.after(made):
+def _answer_proof(values: list[tuple[str, Any]], made: MadeCall, texts: Texts, *, few: bool) -> str | None:
+    for answer in texts.answers_after(made):
         for key, value in values:
-            if _is_said(value, said, few=few) and _key(value) not in answers.known:
+            if _is_telling(value, few=few) and answer.says(value) and not texts.brought_in(value):
                 return f"the answer says {key or 'its result'} {_short(value)}"
     return None
 
 
-def _is_said(value: Any, said: _Said, *, few: bool) -> bool:
-    if is_number(value):
-        numbers = (fact for fact in said.facts.found if isinstance(fact, Quantity))
-        return (few or not _is_small(value)) and any(rounds_to(value, number) for number in numbers)
-    if len(value) <= _VALUE_CHARACTERS:
-        text = normalise(value)
-        return (few or len(text) >= _TELLING_CHARACTERS) and says_text(said.plain, text)
-    # Of prose, an identifier said again is proof enough; its words are anybody's.
-    return any(isinstance(fact, Identifier) and said.facts.holds(fact) for fact in extract(value).found)
+def _is_telling(value: Any, *, few: bool) -> bool:
+    """Return whether a value is rare enough to prove anything; among few values any is."""
+    if isinstance(value, str):
+        return len(value.strip()) >= (1 if few else _TELLING_CHARACTERS)
+    return few or not (abs(value) < _SMALL_NUMBER and value % 1 == 0)
 
 
-def _contradiction(values: list[tuple[str, Any]], answers: Iterable[_Said]) -> str | None:
+def _contradiction(values: list[tuple[str, Any]], answers: Iterable[_Text]) -> str | None:
     """Return where an answer states another number for a key that names one number of the result."""
     numbers = [value for _, value in values if is_number(value)]
-    for said in answers:
+    for answer in answers:
         for key, value in values:
             name = _key_text(key)
             if not (name and is_number(value)):
                 continue
-            stated = _stated_number(said.plain, name)
+            stated = _stated_number(answer.plain, name)
             if stated is not None and not any(rounds_to(number, stated) for number in numbers):
                 return f"the answer says {name} {stated.value:g}, the result {_short(value)}"
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.store.table import Key, Table, key_columns, rows_with
@@ -46,12 +47,12 @@ FROM trace_links l
 SEMI JOIN wanted USING (environment, conversation_id)
 """
 _LAST_ARRIVALS: Final = """
-SELECT l.environment, l.conversation_id, epoch_ns(max(l.received_until))
+SELECT l.environment, l.conversation_id, epoch_ns(max(l.received_until)), bool_or(l.explicit_id IS NOT NULL)
 FROM trace_links l
 LEFT JOIN conversations c
     ON c.environment = l.environment AND c.conversation_id = l.conversation_id AND NOT c.superseded
 WHERE l.conversation_id IS NOT NULL AND c.closed_by IS NULL
-GROUP BY ALL
+GROUP BY l.environment, l.conversation_id
 """
 #: The neighbourhood of traces without an id: those of the same service that may share a conversation with them by
 #: history, and those that span links tie to them. Asked again until nothing new comes.
@@ -77,6 +78,15 @@ WHERE l.trace_id = w.trace_id AND l.environment = w.environment AND l.explicit_i
 _SINCE: Final = """
 SELECT count(*) FROM spans s JOIN wanted w ON w.trace_id = s.trace_id WHERE s.received_at > make_timestamp_ns(w.since)
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenConversation:
+    """A conversation that is not closed: when something of it last arrived (ns), and whether its spans name it."""
+
+    key: Key
+    last_ns: int
+    has_id: bool
 
 
 def spans_since(con: DuckDBPyConnection, since_ns: Mapping[str, int]) -> int:
@@ -144,9 +154,12 @@ def traces_of(con: DuckDBPyConnection, keys: Iterable[Key]) -> set[str]:
     return {trace_id for (trace_id,) in rows_with(con, key_columns(keys), _OF_CONVERSATIONS)}
 
 
-def open_conversations(con: DuckDBPyConnection) -> dict[Key, int]:
-    """Return the conversations that are not closed, with the time of their last arrival, ns."""
-    return {(environment, name): at for environment, name, at in con.execute(_LAST_ARRIVALS).fetchall()}
+def open_conversations(con: DuckDBPyConnection) -> list[OpenConversation]:
+    """Return the conversations that are not closed."""
+    return [
+        OpenConversation(key=(environment, name), last_ns=last_ns, has_id=has_id)
+        for environment, name, last_ns, has_id in con.execute(_LAST_ARRIVALS).fetchall()
+    ]
 
 
 def neighbourhood(con: DuckDBPyConnection, trace_ids: Iterable[str], idle_ns: int) -> set[str]:

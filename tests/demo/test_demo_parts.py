@@ -1,0 +1,140 @@
+"""The parts of the demo, one by one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from otel_agentic.demo.backend import running_backend
+from otel_agentic.demo.collector import running_collector
+from otel_agentic.demo.findings import group_faults
+from otel_agentic.demo.fleet import NEW, OLD, REFUND_DESK, REFUND_VERSION, TRIP_PLANNER
+from otel_agentic.demo.model import ScriptedModel
+from otel_agentic.demo.outbox import Outbox
+from otel_agentic.demo.run import CASES, DB_NAME
+from otel_agentic.demo.scenario import ATTEMPTS, Call, Response, conversations
+from otel_agentic.demo.waiting import wait_until
+from otel_agentic.errors import BackendError
+from otel_agentic.truth import read_cases
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_every_case_is_attempted_and_the_queries_are_the_cases_own() -> None:
+    cases = {case.case_id: tuple(turn.query for turn in case.turns) for case in read_cases(CASES).require()}
+    asked = [
+        tuple(turn.query for turn in conversation.turns)
+        for agent, version in ((TRIP_PLANNER, OLD), (TRIP_PLANNER, NEW), (REFUND_DESK, REFUND_VERSION))
+        for conversation in conversations(agent, version)
+    ]
+    attempts = {name: asked.count(queries) for name, queries in cases.items()}
+    expected = {name: 1 if name.startswith("refund-") else 2 * ATTEMPTS for name in cases}
+    assert expected == attempts
+    assert 1 == len(set(asked) - set(cases.values()))
+
+
+def test_the_model_says_its_script_and_repeats_calls_that_failed() -> None:
+    model = ScriptedModel()
+    model.load([Response(calls=(Call(name="search", arguments={"q": "x"}),)), Response(text="done")])
+    question = HumanMessage("find x")
+    asked = model.invoke([question])
+    failed = ToolMessage("Error: too slow", tool_call_id=asked.tool_calls[0]["id"], status="error")
+    again = model.invoke([question, asked, failed])
+    found = ToolMessage("x", tool_call_id=again.tool_calls[0]["id"])
+    answer = model.invoke([question, asked, failed, again, found])
+    assert [("search", {"q": "x"})] * 2 == [
+        (each.tool_calls[0]["name"], each.tool_calls[0]["args"]) for each in (asked, again)
+    ]
+    assert asked.tool_calls[0]["id"] != again.tool_calls[0]["id"]
+    assert ("done", []) == (answer.text, answer.tool_calls)
+    assert isinstance(answer, AIMessage)
+
+
+def test_the_outbox_keeps_late_spans_back_until_they_are_released() -> None:
+    sent = InMemorySpanExporter()
+    outbox = Outbox(SimpleSpanProcessor(sent), _is_late)
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(outbox)
+    for name in ("on time", "late", "on time"):
+        provider.get_tracer("test").start_span(name).end()
+    before = [span.name for span in sent.get_finished_spans()]
+    counts = (outbox.passed, outbox.held)
+    outbox.release()
+    after = [span.name for span in sent.get_finished_spans()]
+    provider.shutdown()
+    assert ["on time", "on time"] == before
+    assert (2, 1) == counts
+    assert ["on time", "on time", "late"] == after
+
+
+def _is_late(span: ReadableSpan) -> bool:
+    return span.name == "late"
+
+
+def test_the_backend_remembers_the_last_value_of_each_gauge() -> None:
+    with running_backend() as backend:
+        reader = PeriodicExportingMetricReader(OTLPMetricExporter(f"{backend.endpoint}/v1/metrics"))
+        provider = MeterProvider([reader], shutdown_on_exit=False)
+        gauge = provider.get_meter("test").create_gauge("load")
+        for value in (0.25, 0.75):
+            gauge.set(value, {"host": "a", "core": 1})
+            provider.force_flush()
+        gauge.set(3, {"host": "b", "core": 1})
+        provider.shutdown()
+        assert 3 <= backend.received.points["load"]
+        assert 0.75 == backend.received.gauge("load", {"host": "a"})
+        assert 3.0 == backend.received.gauge("load", {"host": "b", "core": 1})
+        assert backend.received.gauge("load", {"host": "c"}) is None
+        assert 200 == httpx.post(f"{backend.endpoint}/v1/logs", content=b"", trust_env=False).status_code
+
+
+def test_faults_of_all_versions_stand_together_most_frequent_first() -> None:
+    row: dict[str, Any] = {
+        "agent": "a",
+        "tool": "book",
+        "dimension": "parameters",
+        "fault": "wrong_parameters",
+        "parameter": "class",
+    }
+    values = {"expected": "second", "made": "first"}
+    rows = [
+        {**row, **values, "agent_version": "2", "faults": 3},
+        {**row, **values, "agent_version": "1", "faults": 1},
+        {
+            **row,
+            "parameter": None,
+            "fault": "missing",
+            "expected": None,
+            "made": None,
+            "agent_version": "2",
+            "faults": 9,
+        },
+    ]
+    assert [("missing", 9, ("2",)), ("wrong_parameters", 4, ("1", "2"))] == [
+        (fault.kind, fault.count, fault.versions) for fault in group_faults(rows)
+    ]
+
+
+def test_waiting_ends_with_a_message_that_names_what_did_not_come() -> None:
+    with pytest.raises(BackendError, match="for the moon to arrive, in vain"):
+        wait_until(lambda: False, "the moon to arrive", limit_s=0.0)
+
+
+def test_a_collector_that_does_not_start_is_told_with_its_own_last_words(tmp_path: Path) -> None:
+    cases = tmp_path / "cases.jsonl"
+    cases.write_text('{"case_id": "a", "colour": "red"}\n')
+    with (
+        pytest.raises(BackendError, match=r"exit code 3: .*cases\.jsonl:1.*colour"),
+        running_collector(tmp_path / DB_NAME, cases, "http://127.0.0.1:9"),
+    ):
+        pytest.fail("it started")
