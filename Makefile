@@ -5,8 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Two processes: see CONTRIBUTING.md for what was measured.
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 
 TEST_ENVIRONMENT := $(VENV)/.installed-test
 CHECK_ENVIRONMENT := $(VENV)/.installed-check
@@ -16,7 +16,8 @@ COMPILE := $(BIN)/python -m uv pip compile --quiet --universal --python-version 
 	--no-header --no-annotate --no-emit-index-url
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check bench docs lock lock-upgrade format clean
+.PHONY: help demo test test-slow check bench docs lock lock-upgrade format clean \
+	check-format check-lint check-types check-imports check-requirements check-docs
 
 help: ## say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,14 +31,29 @@ test: $(PROJECT) ## run the tests that take seconds
 test-slow: $(PROJECT) ## run the tests that take minutes
 	$(PYTEST) -m slow
 
-check: $(PROJECT) $(CHECK_ENVIRONMENT) ## format, lint, types, import law, docs
+# Of several parts, so that `make --keep-going check` tells all that is wrong at once.
+check: check-format check-lint check-types check-imports check-requirements check-docs ## format, lint, types, import law, docs
+
+check-format: $(CHECK_ENVIRONMENT)
 	$(BIN)/ruff format --check
+
+check-lint: $(CHECK_ENVIRONMENT)
 	$(BIN)/ruff check
+
+check-types: $(PROJECT) $(CHECK_ENVIRONMENT)
 	$(BIN)/mypy
+	$(BIN)/mypy examples
+
+check-imports: $(PROJECT) $(CHECK_ENVIRONMENT)
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.import_law
+
+check-requirements: $(PROJECT)
 	$(BIN)/python -m tools.check_requirements
+
+check-docs: $(PROJECT)
 	$(BIN)/python -m tools.cli_reference --check
+	$(BIN)/python -m tools.settings_reference --check
 	$(BIN)/python -m tools.store_reference --check
 	$(BIN)/python -m tools.check_docs
 
@@ -46,6 +62,7 @@ bench: $(PROJECT) ## print the ratios that the documentation promises
 
 docs: $(PROJECT) ## rewrite the reference pages that come from the code
 	$(BIN)/python -m tools.cli_reference
+	$(BIN)/python -m tools.settings_reference
 	$(BIN)/python -m tools.store_reference
 
 format: $(CHECK_ENVIRONMENT) ## format the code and fix what ruff can fix

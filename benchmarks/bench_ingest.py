@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from benchmarks.workload import SPANS_A_CONVERSATION, best_s, request, show
@@ -25,7 +26,7 @@ def main() -> None:
         parts = [request(first, size).SerializeToString() for first in range(0, CONVERSATIONS, size)]
         batches = [decode_traces(part, limits) for part in parts]
         times_s[f"storing in batches of {size * SPANS_A_CONVERSATION} spans"] = best_s(
-            lambda: _store(batches), repeats=2
+            partial(_store, batches), repeats=2
         )
     show(times_s, CONVERSATIONS * SPANS_A_CONVERSATION)
 

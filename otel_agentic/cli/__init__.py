@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import click
 
-from otel_agentic.errors import OtelAgenticError, codes_of
+from otel_agentic.cli.errors import told, was_interrupted
+from otel_agentic.errors import codes_of
 
 __all__ = ["cli", "main"]
 
@@ -27,6 +28,7 @@ _COMMANDS: Final = {
     "config": "config:config",
     "demo": "demo:demo",
 }
+_INTERRUPTED: Final = 130
 
 
 class _LazyGroup(click.Group):
@@ -48,29 +50,43 @@ class _LazyGroup(click.Group):
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="otel-agentic")
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-@click.pass_context
-def cli(ctx: click.Context, *, debug: bool) -> None:
+@click.option("--debug", is_flag=True, help="Show the traceback of an error; may stand anywhere.")
+def cli(*, debug: bool) -> None:  # noqa: ARG001 — `main` takes the flag out, wherever it stands; here it is for --help
     """Tell how reliable production AI agents are: pass@K and pass^K from OpenTelemetry spans."""
-    ctx.ensure_object(dict)["debug"] = debug
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: 0 ok, 1 gate failed, 2 usage, 3 bad input, 4 store busy, 5 backend unreachable."""
-    given = sys.argv[1:] if arguments is None else arguments
+    given, debug = _without_debug(sys.argv[1:] if arguments is None else arguments)
     try:
         result: Any = cli.main(args=given, prog_name="otel-agentic", standalone_mode=False)
-    except click.exceptions.Abort:
-        sys.exit(130)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         sys.exit(error.exit_code)
-    except OtelAgenticError as error:
-        if "--debug" in given:
-            raise
-        click.echo(f"otel-agentic: {error}", err=True)
-        sys.exit(codes_of(error).exit)
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output went away; nothing more to say
-        sys.exit(0)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        sys.exit(_INTERRUPTED)
+    except SystemExit as stop:
+        # click ends with 1 when the reader of our output goes away (`| head`); to us 1 says that a gate failed.
+        sys.exit(0 if isinstance(stop.__context__, BrokenPipeError) else stop.code)
+    except Exception as error:  # noqa: BLE001 — whatever it is, it is told in a readable line
+        sys.exit(_failed(error, debug=debug))
     sys.exit(result if isinstance(result, int) else 0)
+
+
+def _without_debug(given: list[str]) -> tuple[list[str], bool]:
+    """Return the arguments without `--debug`, and whether it was there; what follows a lone `--` is not an option."""
+    end = given.index("--") if "--" in given else len(given)
+    kept = [word for word in given[:end] if word != "--debug"]
+    return [*kept, *given[end:]], len(kept) < end
+
+
+def _failed(error: Exception, *, debug: bool) -> int:
+    """Tell an error on standard error; return the exit code."""
+    if was_interrupted(error):
+        return _INTERRUPTED
+    if debug:
+        sys.excepthook(type(error), error, error.__traceback__)
+    else:
+        for line in told(error):
+            click.echo(f"otel-agentic: {line}", err=True)
+    return error.exit_code if isinstance(error, click.ClickException) else codes_of(error).exit

@@ -1,40 +1,52 @@
-"""Printing: JSON for machines, tables for people, progress on standard error."""
+"""Printing: JSON and CSV for machines, lines for people, progress on standard error."""
 
 from __future__ import annotations
 
+import csv
 import sys
 from contextlib import contextmanager
+from io import StringIO
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 import orjson
-from rich import box
 from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+
+from otel_agentic.cli.text import compact, csv_cell, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from rich.console import RenderableType
 
 _INDENT: Final = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
-#: Width of output that goes to a file or a pipe: wide enough that nothing is cut.
+#: Width of tables that go to a file or a pipe: wide enough that little is left out.
 _PIPE_WIDTH: Final = 160
-_COLOURS: Final = {
-    "pass": "green",
-    "fail": "red",
-    "ready": "bold green",
-    "needs_improvement": "yellow",
-    "inconsistent": "yellow",
-    "not_ready": "bold red",
-    "insufficient_evidence": "cyan",
-}
+#: Rows of CSV that are written at once.
+_CSV_ROWS: Final = 1000
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console on standard output (or error); in a pipe it does not cut to 80 columns."""
+    """Return a console on standard output (or error), as wide as the terminal; in a pipe it is 160 columns wide."""
     stream = sys.stderr if stderr else sys.stdout
-    return Console(file=stream, width=None if stream.isatty() else _PIPE_WIDTH, highlight=False, soft_wrap=False)
+    return Console(file=stream, width=None if stream.isatty() else _PIPE_WIDTH, highlight=False)
+
+
+def show(out: Console, what: RenderableType) -> None:
+    """Print something drawn, without the blanks that fill its lines up.
+
+    By way of click: rich ends the process with 1 when the reader goes away, which to us says that a gate failed.
+    """
+    with out.capture() as captured:
+        out.print(what)
+    click.echo("\n".join(line.rstrip() for line in captured.get().rstrip("\n").split("\n")), color=True)
+
+
+def say(out: Console, text: str, style: str | None = None) -> None:
+    """Print a line of text, wrapped between words on a terminal and left whole in a pipe; there is no markup in it."""
+    with out.capture() as captured:
+        out.print(printable(text), style=style, markup=False, emoji=False, soft_wrap=not out.is_terminal)
+    click.echo("\n".join(line.rstrip() for line in captured.get().rstrip("\n").split("\n")), color=True)
 
 
 def print_json(value: Any) -> None:
@@ -44,69 +56,21 @@ def print_json(value: Any) -> None:
 
 def print_line(value: Any) -> None:
     """Print a value as one line of JSON."""
-    click.echo(orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode())
+    click.echo(compact(value))
 
 
-def table(
-    title: str | None, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: Sequence[str] = ()
-) -> Table:
-    """Return a table; cells are escaped, for most of them are strangers' text."""
-    made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
-    for column in columns:
-        made.add_column(column, justify="right" if column in right else "left", overflow="fold")
-    for row in rows:
-        made.add_row(*(cell(value) for value in row))
-    return made
-
-
-def cell(value: Any) -> str:
-    """Return a value as safe table text: no markup, no control characters, known words coloured."""
-    text = safe(value)
-    colour = _COLOURS.get(text)
-    return f"[{colour}]{text}[/]" if colour else escape(text)
-
-
-def safe(value: Any) -> str:
-    r"""Return a value as text that a terminal shows and does not obey.
-
-    >>> safe("a\x1b[31mb"), safe(None), safe(0.5)
-    ('a�[31mb', '—', '0.5')
-    """
-    if value is None:
-        return "—"
-    text = value if isinstance(value, str) else _compact(value)
-    return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)
-
-
-def short(value: Any, limit: int = 60) -> str:
-    """Return a value as one line of at most `limit` characters."""
-    text = " ".join(safe(value).split())
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def ratio(value: float | None) -> str:
-    """Return a ratio with three digits, a dash where there is none.
-
-    >>> ratio(0.42), ratio(None), ratio(1.0)
-    ('.420', '—', '1.00')
-    """
-    if value is None:
-        return "—"
-    text = f"{value:.3f}"
-    return "1.00" if text == "1.000" else text.removeprefix("0")
-
-
-def interval(found: Mapping[str, float | None]) -> str:
-    """Return an estimate with its bounds.
-
-    >>> interval({"value": 0.42, "lower": 0.353, "upper": 0.489})
-    '.420 [.353, .489]'
-    """
-    if found["value"] is None:
-        return "—"
-    if found["lower"] is None:
-        return ratio(found["value"])
-    return f"{ratio(found['value'])} [{ratio(found['lower'])}, {ratio(found['upper'])}]"
+def print_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print rows as CSV in which no cell is a formula."""
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([csv_cell(column) for column in columns])
+    for number, row in enumerate(rows, 1):
+        writer.writerow([csv_cell(value) for value in row])
+        if number % _CSV_ROWS == 0:
+            click.echo(text.getvalue(), nl=False)
+            text.seek(0)
+            text.truncate()
+    click.echo(text.getvalue(), nl=False)
 
 
 @contextmanager
@@ -115,6 +79,14 @@ def progress_bar(*, quiet: bool) -> Iterator[Callable[[str, int, int | None], No
     if quiet or not sys.stderr.isatty():
         yield lambda *_: None
         return
+    from rich.progress import (  # noqa: PLC0415 — only a long command on a terminal pays for it
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console(stderr=True), transient=True) as shown:
         tasks: dict[str, Any] = {}
@@ -125,9 +97,3 @@ def progress_bar(*, quiet: bool) -> Iterator[Callable[[str, int, int | None], No
             shown.update(tasks[stage], completed=done, total=total)
 
         yield step
-
-
-def _compact(value: Any) -> str:
-    if isinstance(value, (dict, list)):
-        return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
-    return str(value)

@@ -75,14 +75,24 @@ def _requested(turn: TurnSpans) -> list[_Call]:
     Where no model call of a run shows its response, the run's own output messages stand in.
     """
     found: list[_Call] = []
-    speaking: set[int | None] = set()
+    speaking: set[int] = set()
     for node in turn.nodes:
         if isinstance(node.event, events.ModelCall) and node.event.messages_out is not None:
-            speaking.add(id(node.run) if node.run is not None else None)
+            speaking |= _runs_around(node)
             found += _requests_in(node, node.event.messages_out, one_response=True)
     for node in turn.nodes:
         if node.is_run and isinstance(node.event, events.AgentRun) and id(node) not in speaking:
             found += _requests_in(node, node.event.messages_out or (), one_response=False)
+    return found
+
+
+def _runs_around(node: Node) -> set[int]:
+    """Return the runs that a model call speaks for, by `id()`: all above it, up to the tool call that holds it."""
+    found: set[int] = set()
+    run = node.run
+    while run is not None and run.holding_call is node.holding_call:
+        found.add(id(run))
+        run = run.run
     return found
 
 
@@ -268,6 +278,6 @@ def _kind(call: _Call, name: str, agents: frozenset[str]) -> CallKind:
     target = _TRANSFER.match(folded)
     if folded in _BARE_TRANSFER or (target is not None and target.group(1) in agents):
         return "transfer"
-    if call.node is not None and any(node.is_run for node in call.node.subtree()):
+    if call.node is not None and call.node.holds_run:
         return "agent"
     return "tool"

@@ -24,7 +24,8 @@ class Node:
     """One span in its trace. Built in place: the tree needs to be linked both ways.
 
     `order` numbers the nodes of a trace depth first, siblings by start time. `is_run` says whether an `AgentRun` event
-    counts as one (see `mark_runs`).
+    counts as one (see `mark_runs`), `run` is the nearest run above, `holding_call` the nearest tool call above, and
+    `holds_run` says whether a run is below.
     """
 
     reading: Reading
@@ -32,6 +33,9 @@ class Node:
     children: list[Node] = field(default_factory=list)
     order: int = 0
     is_run: bool = False
+    run: Node | None = None
+    holding_call: Node | None = None
+    holds_run: bool = False
 
     @property
     def event(self) -> AgentEvent:
@@ -62,16 +66,6 @@ class Node:
             node = stack.pop()
             yield node
             stack.extend(reversed(node.children))
-
-    @property
-    def run(self) -> Node | None:
-        """The nearest agent run above."""
-        return next((node for node in self.ancestors() if node.is_run), None)
-
-    @property
-    def holding_call(self) -> Node | None:
-        """The nearest tool call above."""
-        return next((node for node in self.ancestors() if isinstance(node.event, ToolCall)), None)
 
     @property
     def agent_name(self) -> str | None:
@@ -111,21 +105,47 @@ def mark_runs(ordered: Sequence[Node]) -> None:
     A certain one does. One that merely may be a run does when it is the topmost, or is what a tool call started, and
     it either holds content of its own or has nothing below it that is a run for certain.
     """
+    below = _contents(ordered)
+    starts: dict[int, bool] = {}  # whether a run may begin right below the node: nothing above it is one already
     for node in ordered:  # depth first: what is above is decided already
+        parent = node.parent
+        free = parent is None or isinstance(parent.event, ToolCall) or (starts[id(parent)] and not parent.is_run)
+        starts[id(node)] = free
+        if parent is not None:
+            node.run = parent if parent.is_run else parent.run
+            node.holding_call = parent if isinstance(parent.event, ToolCall) else parent.holding_call
         event = node.event
-        if not isinstance(event, AgentRun):
+        if isinstance(event, AgentRun):
+            node.is_run = event.certain or (free and _may_be_run(event, below[id(node)]))
+    for node in reversed(ordered):
+        if node.parent is not None:
+            node.parent.holds_run = node.parent.holds_run or node.holds_run or node.is_run
+
+
+@dataclass(slots=True, kw_only=True)
+class _Contents:
+    """What is below a node: anything, model or tool calls, runs for certain."""
+
+    some: bool = False
+    works: bool = False
+    runs: bool = False
+
+
+def _contents(ordered: Sequence[Node]) -> dict[int, _Contents]:
+    found = {id(node): _Contents() for node in ordered}
+    for node in reversed(ordered):  # from the leaves up, so that deep traces cost no more than wide ones
+        if node.parent is None:
             continue
-        above = next((up for up in node.ancestors() if up.is_run or isinstance(up.event, ToolCall)), None)
-        free = above is None or isinstance(above.event, ToolCall)
-        node.is_run = event.certain or (free and _may_be_run(node, event))
+        own, up, event = found[id(node)], found[id(node.parent)], node.event
+        up.some = True
+        up.works = up.works or own.works or isinstance(event, (ModelCall, ToolCall))
+        up.runs = up.runs or own.runs or (isinstance(event, AgentRun) and event.certain)
+    return found
 
 
-def _may_be_run(node: Node, event: AgentRun) -> bool:
-    below = [inner.event for inner in node.subtree() if inner is not node]
-    works = any(isinstance(inner, (ModelCall, ToolCall)) for inner in below)
+def _may_be_run(event: AgentRun, below: _Contents) -> bool:
     has_content = bool(event.query or event.messages_in)
-    runs_below = any(isinstance(inner, AgentRun) and inner.certain for inner in below)
-    return (has_content and (works or runs_below or not below)) or (works and not runs_below)
+    return (has_content and (below.works or below.runs or not below.some)) or (below.works and not below.runs)
 
 
 def _cut_cycles(nodes: Sequence[Node]) -> None:

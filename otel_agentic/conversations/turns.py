@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -35,8 +36,7 @@ class TurnSpans:
         A workflow calls no model itself: its agents speak for it, save those that a tool call started.
         """
         free = [node for node in self.nodes if isinstance(node.event, ModelCall) and not node.holding_call]
-        tops = {id(run) for run in self.runs}
-        own = [node for node in free if node.run is None or id(node.run) in tops]
+        own = [node for node in free if node.run in self.runs] if self.runs else free
         return sorted(own or free, key=lambda node: node.at)
 
 
@@ -48,9 +48,8 @@ def cut(segments: Sequence[Segment]) -> list[TurnSpans]:
     """
     turns: list[TurnSpans] = []
     for unit in sorted((unit for segment in segments for unit in _units(segment)), key=lambda unit: unit[0].at):
-        lead = unit[0]
-        if lead.is_run:
-            _add_run(turns, lead)
+        if unit[0].is_run:
+            _add_run(turns, unit)
         else:
             _add_loose(turns, unit)
     return turns
@@ -79,25 +78,40 @@ def after_last_assistant(messages: Sequence[Message]) -> Sequence[Message]:
 
 
 def _units(segment: Segment) -> list[list[Node]]:
-    """Return the topmost runs (each alone), and the loose model and tool calls of the trace as one more unit.
+    """Return the topmost runs, each with what belongs to it, or the model and tool calls of a trace without a run.
 
-    Where the trace has a run, what is loose belongs to the run before it (else the first): it is no turn of its own.
+    Where the trace has a run, a call outside of every run (its parent never arrived) belongs to the run before it, else
+    to the first: it is no turn of its own.
     """
-    tops = [node for node in segment.nodes if node.is_run and not any(up.is_run for up in node.ancestors())]
-    loose = [
+    members = {id(node) for node in segment.nodes}
+    outside = [
         node
         for node in segment.nodes
-        if isinstance(node.event, (ModelCall, ToolCall)) and not any(up.is_run for up in node.ancestors())
+        if node.holding_call is None and (node.run is None or id(node.run) not in members)
     ]
-    if tops or not loose:
-        return [[top] for top in tops]
-    return [sorted(loose, key=lambda node: node.at)]
+    tops = sorted((node for node in outside if node.is_run), key=lambda node: node.at)
+    loose = sorted(
+        (node for node in outside if isinstance(node.event, (ModelCall, ToolCall))), key=lambda node: node.at
+    )
+    if not tops:
+        return [loose] if loose else []
+    units = [[node for node in top.subtree() if id(node) in members] for top in tops]
+    for node in loose:
+        home = bisect_right(tops, node.at, key=lambda top: top.at) - 1
+        units[max(home, 0)] += _with_held(node)
+    return units
 
 
-def _add_run(turns: list[TurnSpans], run: Node) -> None:
+def _with_held(node: Node) -> list[Node]:
+    """Return a call outside of every run, with all that happened inside it if it is a tool call."""
+    return list(node.subtree()) if isinstance(node.event, ToolCall) else [node]
+
+
+def _add_run(turns: list[TurnSpans], unit: Sequence[Node]) -> None:
+    run = unit[0]
     event = run.event
     assert isinstance(event, AgentRun)  # noqa: S101 — `is_run` is only ever set on agent runs
-    turn = TurnSpans(lead=run, runs=[run], nodes=list(run.subtree()))
+    turn = TurnSpans(lead=run, runs=[run], nodes=list(unit))
     turn.query, turn.query_captured = _run_query(event, turn)
     if turns and turn.query is None and turn.query_captured:
         _extend(turns[-1], turn)  # resumed: the run was given something, and it was no query
@@ -134,10 +148,10 @@ def _add_loose(turns: list[TurnSpans], unit: Sequence[Node]) -> None:
         else:
             query, known, goes_on = None, False, same_trace
         if current is not None and goes_on:
-            current.nodes += node.subtree()
+            current.nodes += _with_held(node)
         else:
             root = next(iter([*node.ancestors()][::-1]), node)
-            turns.append(TurnSpans(lead=root, nodes=list(node.subtree()), query=query, query_captured=known))
+            turns.append(TurnSpans(lead=root, nodes=_with_held(node), query=query, query_captured=known))
 
 
 def _loose_query(event: ModelCall) -> tuple[str | None, bool, bool]:

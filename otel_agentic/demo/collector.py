@@ -27,7 +27,7 @@ _STOP_LIMIT_S: Final = 20.0
 _FREE_PORT: Final = "127.0.0.1:0"
 #: In production a conversation closes after half an hour of silence; nobody waits that long for a demo.
 _IMPATIENCE: Final = {
-    "OTEL_AGENTIC_CONVERSATIONS__IDLE_S": "2",
+    "OTEL_AGENTIC_CONVERSATIONS__IDLE_S": "3",
     "OTEL_AGENTIC_CONVERSATIONS__TURN_IDLE_S": "0.5",
     "OTEL_AGENTIC_EMIT__INTERVAL_S": "1",
 }

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import signal
+import sys
+import threading
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import mkdtemp
@@ -20,7 +23,7 @@ from otel_agentic.demo.waiting import wait_until
 from otel_agentic.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from otel_agentic.demo.fleet import Sent, Service
     from otel_agentic.pipeline.client import Client
@@ -52,11 +55,11 @@ def run_demo(out: Console | None = None, keep: Path | None = None) -> int:
     out = out or Console(highlight=False)
     out.print("[dim]Starting a collector, three agents and a telemetry backend on free ports …[/]")
     with (
+        _orderly_end(),
         running_backend() as backend,
         running_collector(db, CASES, backend.endpoint) as collector,
-        ExitStack() as stack,
+        running_agents(collector.server) as services,
     ):
-        services = stack.enter_context(running_agents(collector.server))
         sent = _await_scores(collector.client, services)
         out.print(f"[dim]{_told(sent)}[/]")
         _send_late(collector.client, services, expected=sum(each.held_back for each in sent))
@@ -64,6 +67,19 @@ def run_demo(out: Console | None = None, keep: Path | None = None) -> int:
         await_telemetry(backend.received, found)
     show(out, found, backend.received, db)
     return 0
+
+
+@contextmanager
+def _orderly_end() -> Iterator[None]:
+    """Let a request to terminate unwind the stack, as Ctrl-C does, so that no process stays behind."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are the main thread's
+        return
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _require_extra() -> None:

@@ -20,13 +20,14 @@ from otel_agentic.dialects.events import (
     ToolCall,
 )
 from otel_agentic.dialects.messages import read_messages
-from otel_agentic.dialects.values import arguments_of, is_redacted, parsed, result_of, text_of, tool_message
+from otel_agentic.dialects.values import arguments_of, id_of, is_redacted, parsed, result_of, text_of, tool_message
 from otel_agentic.spans.model import StatusCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from otel_agentic.config import ConversationSettings
+    from otel_agentic.dialects.events import Role
     from otel_agentic.spans.model import LogRecord, Span
 
 #: Set by those who know better than any guess: the verdict on a conversation, written by an evaluator into its spans.
@@ -197,11 +198,11 @@ class TableDialect:
         captured = raw_result is not None and not is_redacted(raw_result)
         message = tool_message(parsed(raw_result)) if captured else None
         result = result_of(message["content"] if message else raw_result) if captured else None
-        call_id = text_of(first(span.attributes, self.table.call_id))
+        call_id = id_of(first(span.attributes, self.table.call_id))
         return ToolCall(
             header=header,
             name=text_of(first(span.attributes, self.table.tool_name)) or span.name,
-            call_id=call_id or (text_of(message["tool_call_id"]) if message else None),
+            call_id=call_id or (id_of(message["tool_call_id"]) if message else None),
             arguments=arguments_of(first(span.attributes, self.table.arguments)),
             result=result,
             result_captured=captured and not is_redacted(result),
@@ -210,18 +211,20 @@ class TableDialect:
 
     def messages_in(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
         """Return what went to the model or agent; None when not captured."""
-        return self._messages(span, logs, self.table.messages_in)
+        return self._messages(span, logs, self.table.messages_in, "user")
 
     def messages_out(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
         """Return what came back; None when not captured."""
-        return self._messages(span, logs, self.table.messages_out)
+        return self._messages(span, logs, self.table.messages_out, "assistant")
 
-    def _messages(self, span: Span, logs: Sequence[LogRecord], keys: tuple[str, ...]) -> tuple[Message, ...] | None:
+    def _messages(
+        self, span: Span, logs: Sequence[LogRecord], keys: tuple[str, ...], default_role: Role
+    ) -> tuple[Message, ...] | None:
         places = (span.attributes, *(event.attributes for event in span.events), *(log.attributes for log in logs))
         for attributes in places:
             found = first(attributes, keys)
             if found is not None:
-                return read_messages(found)
+                return read_messages(found, default_role)
         return None
 
 
@@ -250,7 +253,9 @@ def span_error(span: Span, keys: Iterable[str]) -> str | None:
     if span.status != StatusCode.ERROR and kind is None:
         return None
     if span.status_message:
-        return f"{kind}: {span.status_message}" if kind else span.status_message
+        # Some write the error type into the message too.
+        said = kind is None or span.status_message.startswith(str(kind))
+        return span.status_message if said else f"{kind}: {span.status_message}"
     for event in span.events:
         if event.name == _EXCEPTION_EVENT:
             parts = (event.attributes.get("exception.type"), event.attributes.get("exception.message"))
@@ -264,6 +269,7 @@ def verdict_of(span: Span, logs: Sequence[LogRecord]) -> bool | None:
     places += [log.attributes for log in logs if log.event_name == VERDICT_EVENT]
     for attributes in places:
         label = attributes.get("gen_ai.evaluation.score.label")
-        if attributes.get("gen_ai.evaluation.name") == VERDICT_NAME and label in {"pass", "fail"}:
+        # Not a set: a hostile label may be a list.
+        if attributes.get("gen_ai.evaluation.name") == VERDICT_NAME and label in ("pass", "fail"):
             return bool(label == "pass")
     return None

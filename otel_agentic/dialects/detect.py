@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from otel_agentic import plugins
 from otel_agentic.dialects.base import Dialect, TableDialect
 from otel_agentic.dialects.base import Table as _Table
+from otel_agentic.dialects.events import Ignored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -71,7 +72,11 @@ class Reader:
     def read(self, span: Span, logs: Sequence[LogRecord] = ()) -> Reading:
         """Return what a span with its log records means."""
         dialect, why = self.dialect_of(span)
-        return Reading(event=dialect.read(span, logs), why=why)
+        try:
+            return Reading(event=dialect.read(span, logs), why=why)
+        except Exception as error:  # noqa: BLE001 — one plug-in's fault on one span must not cost all others
+            reason = f"dialect {dialect.name!r} failed: {type(error).__name__}: {error}"
+            return Reading(event=Ignored(header=self._unknown.header(span, logs), reason=reason), why=why)
 
     def read_all(self, spans: Iterable[Span], logs: Mapping[tuple[str, str], Sequence[LogRecord]]) -> list[Reading]:
         """Return the readings of spans, joined with log records by (trace id, span id)."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from otel_agentic.dialects.events import CallRequest, CallResult, Message, Part, Redacted, Role, Text
-from otel_agentic.dialects.values import arguments_of, is_redacted, parsed, result_of, unwrap_dump
+from otel_agentic.dialects.values import arguments_of, id_of, is_redacted, parsed, result_of, unwrap_dump
 
 _ROLES: Final[Mapping[str, Role]] = {
     "system": "system",
@@ -29,16 +29,28 @@ _REQUEST_KINDS: Final = frozenset({"tool_call", "tool-call", "tool_use", "functi
 _RESULT_KINDS: Final = frozenset(
     {"tool_call_response", "tool-result", "tool_result", "function_call_output", "toolResult"}
 )
+#: Blocks that name their kind by the key of their content (Bedrock, Gemini).
+_WRAPPERS: Final[Mapping[str, str]] = {
+    "toolUse": "toolUse",
+    "toolResult": "toolResult",
+    "functionCall": "tool_call",
+    "function_call": "tool_call",
+    "functionResponse": "tool_call_response",
+    "function_response": "tool_call_response",
+}
+#: By these keys JSON text is told to be content blocks rather than a list that somebody wrote.
+_BLOCK_KEYS: Final = frozenset({"type", "text", *_WRAPPERS})
 _CALL_ID_KEYS: Final = ("call_id", "id", "tool_call_id", "toolCallId", "toolUseId", "tool_use_id")
 _ARGUMENT_KEYS: Final = ("arguments", "args", "input", "parameters")
 _RESULT_KEYS: Final = ("result", "response", "output", "content")
 
 
-def read_messages(value: Any) -> tuple[Message, ...] | None:
+def read_messages(value: Any, default_role: Role = "user") -> tuple[Message, ...] | None:
     """Return the messages of an attribute, event or log body; None when nothing was captured.
 
     Args:
         value: JSON text or a structured value: a list of messages, one message, `{"messages": […]}`, or plain text.
+        default_role: who spoke, where a message does not say.
     """
     found = parsed(value)
     if found is None:
@@ -48,9 +60,9 @@ def read_messages(value: Any) -> tuple[Message, ...] | None:
     if isinstance(found, list) and len(found) == 1 and isinstance(found[0], list):
         found = found[0]  # LangChain batches its prompts
     if isinstance(found, str):
-        return (Message(role="user", parts=_texts(found)),)
+        return (Message(role=default_role, parts=_texts(found)),)
     items = found if isinstance(found, list) else [found]
-    messages = [message for item in items if (message := read_message(item)) is not None]
+    messages = [message for item in items if (message := read_message(item, default_role)) is not None]
     return tuple(messages)
 
 
@@ -64,20 +76,29 @@ def read_message(value: Any, default_role: Role = "user") -> Message | None:
         return Message(role=default_role, parts=_texts(fields))
     if not isinstance(fields, Mapping):
         return None
-    if fields.get("type") in _REQUEST_KINDS | _RESULT_KINDS and "role" not in fields:
+    if _kind_of(fields) in _REQUEST_KINDS | _RESULT_KINDS and "role" not in fields:
         part = _part(fields)  # a Responses item stands alone
         role: Role = "assistant" if isinstance(part, CallRequest) else "tool"
         return Message(role=role, parts=(part,)) if part else None
     role = _role(fields, default_role)
     if role == "tool" and "parts" not in fields:
         return _tool_message(fields)
-    parts = [*_parts(fields.get("parts", fields.get("content"))), *_tool_calls(fields.get("tool_calls"))]
+    parts = list(_parts(fields.get("parts", fields.get("content"))))
+    asked = {part.call_id for part in parts if isinstance(part, CallRequest) and part.call_id is not None}
+    # LangChain lists the calls of Anthropic's content blocks a second time.
+    parts += [request for request in _tool_calls(fields.get("tool_calls")) if request.call_id not in asked]
+    if not parts and _role_name(fields) not in _ROLES:
+        return None  # an item of another kind: reasoning, a search, a file
     return Message(role=role, parts=tuple(parts))
 
 
 def _role(fields: Mapping[str, Any], default: Role) -> Role:
+    return _ROLES.get(_role_name(fields), default)
+
+
+def _role_name(fields: Mapping[str, Any]) -> str:
     name = fields.get("role") or fields.get("type")
-    return _ROLES.get(name.lower(), default) if isinstance(name, str) else default
+    return name.lower() if isinstance(name, str) else ""
 
 
 def _tool_message(fields: Mapping[str, Any]) -> Message:
@@ -85,35 +106,36 @@ def _tool_message(fields: Mapping[str, Any]) -> Message:
     if isinstance(content, list) and content and all(_is_result(block) for block in content):
         return Message(role="tool", parts=tuple(part for block in content if (part := _part(block))))
     result = CallResult(
-        call_id=_first_text(fields, ("tool_call_id", "toolCallId", "id")),
+        call_id=id_of(_first_text(fields, ("tool_call_id", "toolCallId", "id"))),
         name=_first_text(fields, ("name",)),
         result=result_of(fields.get("content")),
-        captured="content" in fields,
+        captured="content" in fields and not is_redacted(fields["content"]),
         is_error=fields.get("status") == "error" or fields.get("is_error") is True,
     )
     return Message(role="tool", parts=(result,))
 
 
 def _is_result(block: Any) -> bool:
-    return isinstance(block, Mapping) and (block.get("type") in _RESULT_KINDS or "toolResult" in block)
+    return isinstance(block, Mapping) and (_kind_of(block) in _RESULT_KINDS or "toolResult" in block)
 
 
 def _parts(content: Any) -> Iterable[Part]:
-    found = parsed(content) if isinstance(content, str) and content.lstrip().startswith("[") else content
+    found = _blocks(content) if isinstance(content, str) else content
     if isinstance(found, str):
         yield from _texts(found)
-    elif isinstance(found, list):
-        if not all(isinstance(block, (Mapping, str)) for block in found):
-            yield from _texts(str(content))  # a user who wrote a JSON list
-            return
-        for block in found:
+    elif isinstance(found, (list, Mapping)):
+        for block in found if isinstance(found, list) else (found,):
             part = _part(block)
             if part is not None:
                 yield part
-    elif isinstance(found, Mapping):
-        part = _part(found)
-        if part is not None:
-            yield part
+
+
+def _blocks(content: str) -> str | list[Any]:
+    """Return the content blocks that JSON text holds; the text itself where it holds something else."""
+    found = parsed(content) if content.lstrip().startswith("[") else None
+    if isinstance(found, list) and found and all(isinstance(b, Mapping) and b.keys() & _BLOCK_KEYS for b in found):
+        return found
+    return content
 
 
 def _part(block: Any) -> Part | None:
@@ -121,35 +143,50 @@ def _part(block: Any) -> Part | None:
         return next(iter(_texts(block)), None)
     if not isinstance(block, Mapping):
         return None
-    kind = block.get("type") or ""
-    if isinstance(block.get("toolUse"), Mapping):
-        kind, block = "toolUse", block["toolUse"]
-    elif isinstance(block.get("toolResult"), Mapping):
-        kind, block = "toolResult", block["toolResult"]
+    wrapper = next((key for key in _WRAPPERS if isinstance(block.get(key), Mapping)), None)
+    if wrapper is not None:
+        return _part_of_kind(_WRAPPERS[wrapper], block[wrapper])
+    return _part_of_kind(_kind_of(block), block)
+
+
+def _kind_of(fields: Mapping[str, Any]) -> str:
+    kind = fields.get("type")
+    return "" if kind is None else str(kind)  # text, but for the hostile
+
+
+def _part_of_kind(kind: str, block: Mapping[str, Any]) -> Part | None:
     if kind in _REQUEST_KINDS:
         return _request(block)
     if kind in _RESULT_KINDS:
-        return CallResult(
-            call_id=_first_text(block, _CALL_ID_KEYS),
-            name=_first_text(block, ("name", "toolName")),
-            result=result_of(_first(block, _RESULT_KEYS)),
-            captured=any(key in block for key in _RESULT_KEYS),
-            is_error=block.get("is_error") is True or block.get("status") == "error",
-        )
-    if kind in _TEXT_KINDS:
-        text = block.get("content", block.get("text"))
-        # A text part without its text is what SDKs write when content capture is off.
-        return next(iter(_texts(text)), None) if isinstance(text, str) else Redacted()
-    return None
+        return _result(block)
+    if kind not in _TEXT_KINDS:
+        return None
+    text = block.get("content", block.get("text"))
+    if isinstance(text, str):
+        return next(iter(_texts(text)), None)
+    # A text part without its text is what SDKs write when content capture is off.
+    return Redacted() if kind else None
+
+
+def _result(block: Mapping[str, Any]) -> CallResult:
+    told = parsed(_first(block, _RESULT_KEYS))
+    kind = told.get("type") if isinstance(told, Mapping) else None
+    return CallResult(
+        call_id=_call_id(block),
+        name=_first_text(block, ("name", "toolName")),
+        result=result_of(told),
+        captured=any(key in block for key in _RESULT_KEYS) and not is_redacted(told),
+        is_error=block.get("is_error") is True
+        or block.get("status") == "error"
+        or (isinstance(kind, str) and kind.startswith("error-")),  # Vercel
+    )
 
 
 def _request(block: Mapping[str, Any]) -> CallRequest | None:
     name = _first_text(block, ("name", "toolName", "tool_name"))
     if name is None:
         return None
-    return CallRequest(
-        call_id=_first_text(block, _CALL_ID_KEYS), name=name, arguments=arguments_of(_first(block, _ARGUMENT_KEYS))
-    )
+    return CallRequest(call_id=_call_id(block), name=name, arguments=arguments_of(_first(block, _ARGUMENT_KEYS)))
 
 
 def _tool_calls(value: Any) -> Iterable[CallRequest]:
@@ -168,6 +205,10 @@ def _tool_calls(value: Any) -> Iterable[CallRequest]:
 
 def _texts(text: str) -> tuple[Part, ...]:
     return (Redacted(),) if is_redacted(text) else (Text(content=text),)
+
+
+def _call_id(block: Mapping[str, Any]) -> str | None:
+    return id_of(_first_text(block, _CALL_ID_KEYS))
 
 
 def _first(fields: Mapping[str, Any], keys: Iterable[str]) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.dialects.base import Table, TableDialect, first
-from otel_agentic.dialects.events import AgentRun, Header, Message
+from otel_agentic.dialects.events import AgentRun, Header, Message, Role
 from otel_agentic.dialects.messages import read_message, read_messages
 from otel_agentic.dialects.values import flat, is_redacted, parsed, text_of
 
@@ -87,24 +87,24 @@ class OpenInference(TableDialect):
 
     def messages_in(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:  # noqa: ARG002 — no content in logs
         """Return the flattened `llm.input_messages` and the messages listed in `input.value`, the surer one first."""
-        return self._surer(span, "llm.input_messages", _INPUT)
+        return self._surer(span, "llm.input_messages", _INPUT, "user")
 
     def messages_out(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:  # noqa: ARG002 — same
         """Return the flattened `llm.output_messages` and the messages listed in `output.value`, the surer one first."""
-        return self._surer(span, "llm.output_messages", _OUTPUT)
+        return self._surer(span, "llm.output_messages", _OUTPUT, "assistant")
 
-    def _surer(self, span: Span, prefix: str, key: str) -> tuple[Message, ...] | None:
+    def _surer(self, span: Span, prefix: str, key: str, role: Role) -> tuple[Message, ...] | None:
         if self.meaning(span) == "model":
-            return _flattened(span, prefix) or _listed(span.attributes.get(key))
+            return _flattened(span, prefix, role) or _listed(span.attributes.get(key), role)
         # On a chain only the first of many messages is flattened.
-        return _listed(span.attributes.get(key)) or _flattened(span, prefix)
+        return _listed(span.attributes.get(key), role) or _flattened(span, prefix, role)
 
 
-def _flattened(span: Span, prefix: str) -> tuple[Message, ...] | None:
+def _flattened(span: Span, prefix: str, role: Role) -> tuple[Message, ...] | None:
     tree = flat(span.attributes, prefix)
     if not isinstance(tree, list):
         return None
-    messages = [read_message(_plain(item.get("message"))) for item in tree if isinstance(item, Mapping)]
+    messages = [read_message(_plain(item.get("message")), role) for item in tree if isinstance(item, Mapping)]
     found = tuple(message for message in messages if message is not None)
     # LangChain's chains flatten the role of their input's first message but not its text.
     return found if any(message.parts for message in found) else None
@@ -123,10 +123,10 @@ def _plain(message: Any) -> Any:
     }
 
 
-def _listed(value: Any) -> tuple[Message, ...] | None:
+def _listed(value: Any, role: Role) -> tuple[Message, ...] | None:
     found = parsed(value)
     if isinstance(found, Mapping) and isinstance(found.get("messages"), list):
-        return read_messages(found)
+        return read_messages(found, role)
     return None
 
 

@@ -12,10 +12,20 @@ import orjson
 _REDACTION: Final = re.compile(r"^\s*(?:__REDACTED__|\[Scrubbed due to .*\]|<elided>|\[REDACTED\])\s*$", re.DOTALL)
 #: JSON text worth parsing: a container or a quoted string. Bare numbers stay text, their digits may be an identifier.
 _JSON_START: Final = re.compile(r'^\s*[\[{"]')
+#: JSON text nested deeper than this stays text: nobody means it, and writing it again would fail.
+_MAX_DEPTH: Final = 100
+#: Flattened keys with more parts than this, or indices with more digits, are no message.
+_MAX_PATH: Final = 32
+_MAX_DIGITS: Final = 9
+#: What stands where a call has no id (google-adk).
+_NO_ID: Final = re.compile(r"^\s*(?:<[^>]*>)?\s*$")
 #: The key that holds a lone argument whose parameter name the instrumentation dropped.
 UNNAMED_ARGUMENT: Final = "input"
 #: Kinds of LangChain message dumps.
 _TOOL_MESSAGE_KEYS: Final = frozenset({"content", "tool_call_id"})
+_TEXT_BLOCK_KEYS: Final = frozenset({"type", "text", "id", "index", "annotations"})
+#: What Vercel calls the kinds of a tool's output.
+_VALUE_KINDS: Final = ("text", "json", "error-text", "error-json", "content")
 
 
 def is_redacted(value: object) -> bool:
@@ -36,9 +46,21 @@ def parsed(value: Any) -> Any:
     if not isinstance(value, str) or _JSON_START.match(value) is None:
         return value
     try:
-        return orjson.loads(value)
+        found = orjson.loads(value)
     except orjson.JSONDecodeError:
         return value
+    # Few brackets cannot nest deeply, so that nearly all text is spared the walk.
+    shallow = value.count("[") + value.count("{") <= _MAX_DEPTH
+    return found if shallow or _depth(found) <= _MAX_DEPTH else value
+
+
+def _depth(value: Any) -> int:
+    level, depth = [value], 0
+    while level:
+        containers = [item for item in level if isinstance(item, (list, dict))]
+        level = [inner for item in containers for inner in (item.values() if isinstance(item, dict) else item)]
+        depth += bool(containers)
+    return depth
 
 
 def text_of(value: Any) -> str | None:
@@ -51,6 +73,16 @@ def text_of(value: Any) -> str | None:
         return orjson.dumps(value, default=str).decode()
     except (TypeError, orjson.JSONEncodeError):
         return str(value)
+
+
+def id_of(value: Any) -> str | None:
+    """Return an identifier as text, None for one that is empty, a placeholder or redacted.
+
+    >>> id_of("call_1"), id_of(7), id_of("<not specified>")
+    ('call_1', '7', None)
+    """
+    text = text_of(value)
+    return None if text is None or is_redacted(text) or _NO_ID.match(text) else text
 
 
 def arguments_of(value: Any) -> Mapping[str, Any] | None:
@@ -86,10 +118,16 @@ def unwrap_dump(value: Any) -> Any:
     if not isinstance(value, Mapping):
         return value
     if "lc" in value and isinstance(value.get("kwargs"), Mapping):
-        return value["kwargs"]
+        return {"type": _class_role(value.get("id")), **value["kwargs"]}
     if "type" in value and isinstance(value.get("data"), Mapping):
         return {"type": value["type"], **value["data"]}
     return value
+
+
+def _class_role(path: Any) -> str:
+    """Return `human` for `[…, "HumanMessage"]`, the path of a serialised class."""
+    name = path[-1] if isinstance(path, list) and path and isinstance(path[-1], str) else ""
+    return name.removesuffix("Chunk").removesuffix("Message").lower()
 
 
 def tool_message(value: Any) -> Mapping[str, Any] | None:
@@ -101,12 +139,20 @@ def tool_message(value: Any) -> Mapping[str, Any] | None:
 
 
 def result_of(value: Any) -> Any:
-    """Return what a tool answered, with JSON text read and a list of one text block undone."""
+    """Return what a tool answered, with JSON text read and a list of one text or JSON block undone.
+
+    >>> result_of('[{"type": "text", "text": "21 °C"}]'), result_of({"type": "json", "value": [1]})
+    ('21 °C', [1])
+    """
     found = parsed(value)
     if isinstance(found, list) and len(found) == 1 and isinstance(found[0], Mapping):
         block = found[0]
-        if isinstance(block.get("text"), str) and set(block) <= {"type", "text", "id", "index", "annotations"}:
+        if isinstance(block.get("text"), str) and set(block) <= _TEXT_BLOCK_KEYS:
             return parsed(block["text"])
+        if set(block) == {"json"}:  # Bedrock
+            return block["json"]
+    if isinstance(found, Mapping) and set(found) == {"type", "value"} and found["type"] in _VALUE_KINDS:
+        return found["value"]
     return found
 
 
@@ -121,22 +167,26 @@ def flat(attributes: Mapping[str, Any], prefix: str) -> Any:
     for key, value in attributes.items():
         if not key.startswith(start):
             continue
-        node = root
-        *path, leaf = key[len(start) :].split(".")
-        for part in path:
-            below = node.get(part)
-            if not isinstance(below, dict):
-                below = node[part] = {}
-            node = below
-        if not isinstance(node.get(leaf), dict):
-            node[leaf] = value
+        path = key[len(start) :].split(".")
+        if len(path) <= _MAX_PATH:
+            _plant(root, path, value)
     return _lists(root) if root else None
+
+
+def _plant(node: dict[str, Any], path: list[str], value: Any) -> None:
+    for part in path[:-1]:
+        below = node.get(part)
+        if not isinstance(below, dict):
+            below = node[part] = {}
+        node = below
+    if not isinstance(node.get(path[-1]), dict):
+        node[path[-1]] = value
 
 
 def _lists(node: Any) -> Any:
     if not isinstance(node, dict):
         return node
     children = {key: _lists(child) for key, child in node.items()}
-    if children and all(key.isdecimal() for key in children):
-        return [children[key] for key in sorted(children, key=int)]
+    if children and all(key.isdecimal() and len(key) <= _MAX_DIGITS for key in children):
+        return [children[key] for key in sorted(children, key=lambda key: (int(key), key))]
     return children

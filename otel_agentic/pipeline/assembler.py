@@ -52,13 +52,11 @@ class Assembler:
 
     def start(self) -> None:
         """Take up what an earlier process left unread or open, then watch."""
-        now_ns = self._engine.clock()
+        self._engine.store.listen(self.arrived)  # first: what is stored meanwhile comes twice rather than never
         self.arrived(self._engine.rebuilder.pending())
         with self._engine.store.read() as con:
-            for found in links.open_conversations(con):
-                last_ns = min(found.last_ns, now_ns)
-                self._open[found.key] = _Open(last_ns=last_ns, has_id=found.has_id, fresh=True)
-        self._engine.store.listen(self.arrived)
+            for found in links.open_conversations(con, self._engine.clock()):
+                self._open[found.key] = _Open(last_ns=found.last_ns, has_id=found.has_id, fresh=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -84,7 +82,12 @@ class Assembler:
         with self._lock:
             arrived, self._arrived = self._arrived, {}
         if arrived:
-            self._note(self._engine.rebuilder.read(arrived), max(arrived.values()))
+            try:
+                self._note(self._engine.rebuilder.read(arrived), max(arrived.values()))
+            except BaseException:
+                with self._lock:
+                    self._arrived = arrived | self._arrived
+                raise
         return self._rebuild_due(self._engine.clock())
 
     def _note(self, touched: Touched, at_ns: int) -> None:
@@ -119,22 +122,28 @@ class Assembler:
         for saved in rebuilt.saved:
             if saved.closed_by is not None:
                 self._open.pop(saved.key, None)
-            elif saved.key not in self._open:
-                last_ns = max((at_ns for trace_id, at_ns in loose.items() if trace_id in saved.traces), default=now_ns)
-                self._open[saved.key] = _Open(last_ns=last_ns, has_id=saved.has_id, fresh=False)
+                continue
+            known = self._open.get(saved.key)
+            last_ns = max((at_ns for trace_id, at_ns in loose.items() if trace_id in saved.traces), default=0)
+            if known is not None:
+                known.last_ns = max(known.last_ns, last_ns)  # a trace that its history joined to it keeps it open
+            else:
+                self._open[saved.key] = _Open(last_ns=last_ns or now_ns, has_id=saved.has_id, fresh=False)
 
     def _limit_ns(self, state: _Open) -> int:
         return idle_limit_ns(self._settings, has_id=state.has_id)
 
     def _run(self) -> None:
         tick_s = min(_LONGEST_TICK_S, self._settings.turn_idle_s / 2)
+        behind = True  # an earlier process may have closed what it did not score
         while not self._stop.wait(tick_s):
             try:
                 rebuilt = self.tick()
-                if rebuilt.saved or rebuilt.vanished:
+                behind = behind or bool(rebuilt.saved or rebuilt.vanished)
+                if behind:
                     self._on_rebuilt(rebuilt)
-            except Exception:  # noqa: BLE001 — logged, and taken up again
-                # The spans are safe in the store: what failed is taken up again when more arrives, or at the next start.
+                    behind = False
+            except Exception:  # noqa: BLE001 — logged, and taken up again at the next tick: the spans are safe in the store
                 _log.exception("rebuilding conversations failed")
 
 

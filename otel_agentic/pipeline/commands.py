@@ -110,7 +110,7 @@ class Commands:
     def query(self, *, sql: str) -> dict[str, Json]:
         """Return the rows of one read-only SQL statement."""
         limits = self._engine.settings.store
-        with self._engine.store.read() as con:
+        with self._engine.store.connection() as con:
             found = run_query(con, sql, timeout_s=limits.query_timeout_s, max_rows=limits.query_max_rows)
         return {
             "columns": list(found.columns),

@@ -18,6 +18,7 @@ from otel_agentic.store.scores import (
     Evaluation,
     Scored,
     Selection,
+    never_scored,
     save_evaluation,
     save_scores,
     scored_before,
@@ -29,12 +30,11 @@ from otel_agentic.truth import CaseIndex, parse_cases, parse_labels
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from duckdb import DuckDBPyConnection
-
     from otel_agentic.config import ScoringSettings
     from otel_agentic.judges import Judge
     from otel_agentic.pipeline.rebuild import Key
     from otel_agentic.store import Store
+    from otel_agentic.store.database import Connection
     from otel_agentic.truth import Label
 
 #: Conversations scored and written at once.
@@ -103,7 +103,7 @@ class Evaluating:
         CaseIndex([case for _, found in read_cases for case in found])  # two files may contradict each other
         now_ns = self._store.clock()
 
-        def write(con: DuckDBPyConnection) -> int:
+        def write(con: Connection) -> int:
             for name, given in read_labels:
                 save_labels(con, given, name, now_ns)
             return sum(save_cases(con, found, name, now_ns) for name, found in read_cases)
@@ -165,6 +165,11 @@ class Evaluating:
         """Return the closed conversations of a selection that have no score under this truth, or all of them."""
         with self._store.read() as con:
             return to_score(con, truth.evaluation.evaluation_id, selection, again=again)
+
+    def never_scored(self) -> list[Key]:
+        """Return the closed conversations whose newest revision no evaluation has scored."""
+        with self._store.read() as con:
+            return never_scored(con)
 
     def _score(self, truth: Truth, keys: Sequence[Key]) -> list[Scored]:
         with self._store.read() as con:

@@ -48,8 +48,12 @@ class LiveCollector:
             plugins.get("collectors", name).load().from_settings(settings) for name in collectors
         ]
         self.engine = Engine(settings, create=True)
-        self.telemetry = Telemetry.from_settings(settings.emit, run_id=uuid4().hex, trigger="online")
-        self.windowing = Windowing(self.engine, self.telemetry)
+        try:
+            self.telemetry = Telemetry.from_settings(settings.emit, run_id=uuid4().hex, trigger="online")
+            self.windowing = Windowing(self.engine, self.telemetry)
+        except BaseException:
+            self.engine.close()
+            raise
         self.assembler = Assembler(self.engine, self._rebuilt)
         self._scoring = threading.Lock()
         self._admin: AdminServer | None = None
@@ -76,11 +80,11 @@ class LiveCollector:
             self.assembler.start()
             self.windowing.start()
             self._admin.start()
+            live = self._addresses(self._admin.url)
+            write_server_file(self.settings.store.db, live)
         except BaseException:
             self.stop()
             raise
-        live = self._addresses(self._admin.url)
-        write_server_file(self.settings.store.db, live)
         self._ready = True
         return live
 
@@ -127,15 +131,16 @@ class LiveCollector:
         }
 
     def _rebuilt(self, rebuilt: Rebuilt) -> None:
-        """Score what closed, on the assembler's thread."""
+        """Score what closed, on the assembler's thread: now, or before and was not scored for a failure or a kill."""
         self.telemetry.record_late(rebuilt.late_spans)
         self.telemetry.set_open(self.assembler.open_count)
-        closed = [saved.key for saved in rebuilt.saved if saved.closed_by is not None]
-        if not closed:
-            return
+        evaluating = self.engine.evaluating
         with self._scoring:
-            evaluating = self.engine.evaluating
-            evaluating.evaluate(evaluating.truth(), closed, self._emit)
+            closed = evaluating.never_scored()
+            if closed:
+                evaluating.evaluate(evaluating.truth(), closed, self._emit)
+        if rebuilt.vanished:
+            self._restate(rebuilt.vanished)
 
     def _emit(self, scored: Sequence[Scored], restated: AbstractSet[Key]) -> None:
         now_ns = self.engine.clock()
@@ -143,7 +148,13 @@ class LiveCollector:
             key = (item.score.environment, item.score.conversation_id)
             self.telemetry.record_score(item.conversation, item.score, restated=key in restated)
             self.telemetry.record_delay("scored", max(0.0, (now_ns - item.conversation.ended_ns) / _NS_PER_S))
-        self.windowing.changed([item.conversation.ended_ns for item in scored])
+        self._restate({(item.score.environment, item.score.conversation_id) for item in scored})
+
+    def _restate(self, keys: AbstractSet[Key]) -> None:
+        """Have the windows computed anew that hold the conversations, or held an earlier revision of them."""
+        with self.engine.store.read() as con:
+            ended_ns = ended_times(con, keys)
+        self.windowing.changed(ended_ns)
 
     def _addresses(self, admin: str) -> LiveServer:
         endpoints = {collector.name: collector.endpoint for collector in self._started}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -14,6 +15,7 @@ from otel_agentic.conversations import (
     link_segments,
     read_segments,
 )
+from otel_agentic.errors import OtelAgenticError
 from otel_agentic.store import links
 from otel_agentic.store.conversations import (
     Built,
@@ -27,16 +29,17 @@ from otel_agentic.store.reader import load_traces
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from duckdb import DuckDBPyConnection
-
     from otel_agentic.config import ConversationSettings
     from otel_agentic.conversations.model import ClosedBy, Conversation
     from otel_agentic.dialects.detect import Reader
     from otel_agentic.store import Store
+    from otel_agentic.store.database import Connection
     from otel_agentic.store.conversations import Current
 
+_log = logging.getLogger(__name__)
 Key = tuple[str, str]
 T = TypeVar("T")
+R = TypeVar("R")
 #: Traces, or conversations, read into memory at once.
 _CHUNK: Final = 1000
 
@@ -108,7 +111,8 @@ class Rebuilder:
         """
         touched = Touched(keys=frozenset(), loose_traces=frozenset())
         for chunk in chunks(sorted(set(trace_ids))):
-            touched |= self._read_chunk(chunk)
+            for part in _each_part(chunk, self._read_chunk, "trace"):
+                touched |= part
             progress(len(chunk))
         return touched
 
@@ -127,10 +131,12 @@ class Rebuilder:
         """
         total = Rebuilt()
         for loose in chunks(sorted(touched.loose_traces)):
-            total += self._rebuild_part(frozenset(), frozenset(loose), closed_by)
+            for part in _each_part(loose, lambda some: self._rebuild_part([], some, closed_by), "trace"):
+                total += part
             progress(len(loose))
         for keys in chunks(sorted(touched.keys)):
-            total += self._rebuild_part(frozenset(keys), frozenset(), closed_by)
+            for part in _each_part(keys, lambda some: self._rebuild_part(some, [], closed_by), "conversation"):
+                total += part
             progress(len(keys))
         return total
 
@@ -148,12 +154,12 @@ class Rebuilder:
         )
 
     def _rebuild_part(
-        self, keys: frozenset[Key], loose: frozenset[str], closed_by: Callable[[Key], ClosedBy | None]
+        self, named: Sequence[Key], loose: Sequence[str], closed_by: Callable[[Key], ClosedBy | None]
     ) -> Rebuilt:
         with self._store.read() as con:
             near = links.neighbourhood(con, loose, idle_limit_ns(self._settings, has_id=False))
             # What was one conversation may become two, so everything that they hold is looked at again.
-            keys = keys | links.conversations_of(con, near) if near else keys
+            keys = frozenset(named) | links.conversations_of(con, near)
             stored = load_traces(con, near | links.traces_of(con, keys))
         segments = read_segments(stored.spans, stored.logs, self._reader)
         linked = [found for found in link_segments(segments, self._settings) if self._is_whole(found, keys)]
@@ -180,13 +186,15 @@ class Rebuilder:
             revised = _revise(assemble(conversation, self._settings, closed_by=reason), current)
             if revised is None:
                 continue
-            built.append(Built(conversation=revised, ambiguous_link=conversation.ambiguous))
+            # A closing conversation is rebuilt without its rivals in view: what was found ambiguous stays so.
+            ambiguous = conversation.ambiguous or (current is not None and current.ambiguous_link)
+            built.append(Built(conversation=revised, ambiguous_link=ambiguous))
             if current is not None and current.closed:
                 late |= {segment.trace_id: current.built_ns for segment in conversation.segments}
-        vanished = gone & before.keys()
+        vanished = frozenset(key for key in gone & before.keys() if not before[key].dissolved)
         now_ns = self._store.clock()
 
-        def write(con: DuckDBPyConnection) -> None:
+        def write(con: Connection) -> None:
             links.assign(con, linked)
             supersede(con, vanished)
             save_conversations(con, built, now_ns)
@@ -196,7 +204,7 @@ class Rebuilder:
             late_spans = links.spans_since(con, late)
         return Rebuilt(
             saved=tuple(_saved(item.conversation) for item in built),
-            vanished=frozenset(vanished),
+            vanished=vanished,
             late_spans=late_spans,
         )
 
@@ -204,10 +212,13 @@ class Rebuilder:
 def _revise(fresh: Conversation, current: Current | None) -> Conversation | None:
     """Return the revision to save, None when nothing changed.
 
-    An open conversation is replaced in place; a closed one keeps its revision and gets a new one beside it.
+    An open conversation is replaced in place; a closed one keeps its revision and gets a new one beside it, and so does
+    one that had dissolved and is there again.
     """
     if current is None:
         return fresh
+    if current.dissolved:
+        return replace(fresh, revision=current.revision + 1)
     same = content_hash(fresh) == current.content_hash
     if current.closed:
         return None if same else replace(fresh, revision=current.revision + 1)
@@ -230,6 +241,26 @@ def _saved(conversation: Conversation) -> Saved:
 
 def _key(linked: Linked) -> Key:
     return (linked.environment, str(linked.conversation_id))
+
+
+def _each_part(items: Sequence[T], work: Callable[[Sequence[T]], R], what: str) -> Iterator[R]:
+    """Yield the result of some work on all items, in parts where one of them makes it fail.
+
+    That one is logged and left out: an item that nobody foresaw must not hold up its neighbours.
+    """
+    try:
+        result = work(items)
+    except OtelAgenticError:
+        raise  # the store's trouble, not an item's
+    except Exception:
+        if len(items) == 1:
+            _log.exception("%s %r cannot be rebuilt and is left out", what, items[0])
+            return
+        middle = len(items) // 2
+        yield from _each_part(items[:middle], work, what)
+        yield from _each_part(items[middle:], work, what)
+    else:
+        yield result
 
 
 def chunks(items: Sequence[T], size: int = _CHUNK) -> Iterator[list[T]]:

@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 _NS_PER_S: Final = 1_000_000_000
 #: Gauges are computed anew at least this often: windows slide although nothing arrives.
 _REFRESH_S: Final = 15.0
-#: Past window ends restated for one late conversation at most; beyond, `backfill` recomputes them.
+#: Past window ends restated at once at most, the newest of them; beyond, `backfill` recomputes them.
 _MAX_RESTATED: Final = 5_000
 
 
@@ -56,7 +56,7 @@ class Windowing:
             self._thread.join()
 
     def changed(self, ended_ns: Iterable[int]) -> None:
-        """Note that conversations which ended at these times got new scores."""
+        """Note that scores changed of conversations which ended at these times, now or in an earlier revision."""
         with self._lock:
             self._changed.update(ended_ns)
         self._wake.set()
@@ -65,6 +65,14 @@ class Windowing:
         """Compute the current windows and restate the past ones that changed; return the current points."""
         with self._lock:
             changed, self._changed = self._changed, set()
+        try:
+            return self._refresh(changed)
+        except BaseException:
+            with self._lock:
+                self._changed |= changed
+            raise
+
+    def _refresh(self, changed: set[int]) -> list[WindowPoint]:
         end_ns = current_end(self._engine.clock(), self._step_ns)
         current = self._roll([end_ns])
         self._telemetry.set_windows(current)
@@ -72,9 +80,10 @@ class Windowing:
             with self._engine.store.read() as con:
                 past = stored_ends(con, min(changed), max(changed) + self._widest_ns, limit=_MAX_RESTATED)
             own = {current_end(ended_ns, self._step_ns) for ended_ns in changed}
-            points = [*current, *self._roll(sorted({*past, *own} - {end_ns}))]
+            ends = sorted({*past, *own} - {end_ns})[-_MAX_RESTATED:]
+            points = [*current, *self._roll(ends)]
             now_ns = self._engine.clock()
-            self._engine.store.write(lambda con: save_windows(con, points, now_ns))
+            self._engine.store.write(lambda con: save_windows(con, points, [*ends, end_ns], now_ns))
         return current
 
     def _roll(self, ends: list[int]) -> list[WindowPoint]:
@@ -90,8 +99,13 @@ class Windowing:
         while not self._stopping:
             self._wake.wait(_REFRESH_S)
             self._wake.clear()
-            try:
-                self.refresh()
-            except Exception:  # noqa: BLE001 — logged, and tried again
-                # Gauges keep their last values; the next round starts from the store again.
-                _log.exception("computing windows failed")
+            self._try_refresh()
+        if self._changed:  # noted while the last round was under way
+            self._try_refresh()
+
+    def _try_refresh(self) -> None:
+        try:
+            self.refresh()
+        except Exception:  # noqa: BLE001 — logged, and tried again
+            # Gauges keep their last values; the next round starts from the store again.
+            _log.exception("computing windows failed")

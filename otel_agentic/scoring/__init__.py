@@ -1,10 +1,13 @@
 """Match -> Score: compare parameters, pair calls, judge answers, decide conversations."""
 
+from otel_agentic.scoring.dimensions import overall_score
 from otel_agentic.scoring.faults import FAULT_PRECEDENCE, fault_class
 from otel_agentic.scoring.made import MadeCall, Scope, scope_of
 from otel_agentic.scoring.model import ConversationScore, ToolFault, ToolScore, TurnScore
-from otel_agentic.scoring.outcome import MatchedConversation, score_conversation, score_conversations
-from otel_agentic.scoring.tools import ToolRules, overall_score, score_tools
+from otel_agentic.scoring.outcome import score_conversation, score_conversations
+from otel_agentic.scoring.plan import MatchedConversation
+from otel_agentic.scoring.sorting import ToolRules
+from otel_agentic.scoring.tools import score_tools
 from otel_agentic.scoring.version import SCORING_VERSION, evaluator_version, truth_version
 
 __all__ = [

@@ -3,39 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
-from otel_agentic.judges.base import Judge, JudgeFailure, Question, Verdict
-from otel_agentic.scoring.answers import answer_part, ask, question_of
+from otel_agentic.scoring.answers import ask
 from otel_agentic.scoring.made import scope_of
 from otel_agentic.scoring.model import ConversationScore, ToolScore, TurnScore
 from otel_agentic.scoring.outputs import missing_outputs, outputs_part
 from otel_agentic.scoring.parts import Part, combine, failed, not_evaluated
-from otel_agentic.scoring.tools import ToolRules, score_tools
-from otel_agentic.scoring.turns import TurnRule, align_turns, decide_turn
+from otel_agentic.scoring.plan import MatchedConversation, Plan
+from otel_agentic.scoring.sorting import ToolRules
+from otel_agentic.scoring.tools import score_tools
+from otel_agentic.scoring.turns import TurnRule, decide_turn
+from otel_agentic.scoring.verdict import given_verdict, under_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from otel_agentic.config import ScoringSettings
     from otel_agentic.conversations.model import Conversation, Turn
+    from otel_agentic.judges.base import Judge
     from otel_agentic.truth.labels import Label
     from otel_agentic.truth.match import Match
     from otel_agentic.truth.model import Case
 
-VerdictSource = Literal["labels", "case", "event"]
-
 #: Conversations whose questions go to the judge together: enough to keep a slow one busy, few enough to hold.
 BATCH: Final = 256
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MatchedConversation:
-    """A conversation with the match that was found for it and its row of the labels file, if it has one."""
-
-    conversation: Conversation
-    match: Match
-    label: Label | None = None
 
 
 def score_conversation(
@@ -52,58 +44,13 @@ def score_conversations(
     """Return the scores of conversations, in their order; the judge is asked once for each `BATCH` of them."""
     scores: list[ConversationScore] = []
     for start in range(0, len(matched), BATCH):
-        plans = [_Plan.of(one, settings) for one in matched[start : start + BATCH]]
+        plans = [Plan.of(one, settings) for one in matched[start : start + BATCH]]
         verdicts = iter(ask(judge, [question for plan in plans for question in plan.questions()]))
         scores += [_score(plan, plan.answers(verdicts), settings) for plan in plans]
     return scores
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
-    """A conversation with its case turns found, before the judge has spoken.
-
-    `aligned` is turn index -> case turn index. `asked` is turn index -> question, or outcome where none is needed.
-    """
-
-    matched: MatchedConversation
-    case: Case | None
-    threshold: float
-    aligned: Mapping[int, int]
-    asked: Mapping[int, Question | Part | None]
-
-    @classmethod
-    def of(cls, matched: MatchedConversation, settings: ScoringSettings) -> _Plan:
-        """Return the plan of a conversation."""
-        case, turns = matched.match.case, matched.conversation.turns
-        if case is None:
-            return cls(matched=matched, case=None, threshold=0.0, aligned={}, asked={})
-        threshold = settings.answer_threshold if case.answer_threshold is None else case.answer_threshold
-        places = align_turns([turn.query for turn in case.turns], [turn.query for turn in turns])
-        return cls(
-            matched=matched,
-            case=case,
-            threshold=threshold,
-            aligned={turns[place].index: index for place, index in places.items()},
-            asked={
-                turns[place].index: question_of(case.turns[index], turns[place], threshold)
-                for place, index in places.items()
-            },
-        )
-
-    def questions(self) -> Iterator[Question]:
-        """Yield what the judge is asked."""
-        return (question for question in self.asked.values() if isinstance(question, Question))
-
-    def answers(self, verdicts: Iterator[Verdict | JudgeFailure]) -> dict[int, Part | None]:
-        """Return turn index -> outcome of its answer; takes as many verdicts as there are questions."""
-        turns = {turn.index: turn for turn in self.matched.conversation.turns}
-        return {
-            index: answer_part(turns[index], next(verdicts), self.threshold) if isinstance(asked, Question) else asked
-            for index, asked in self.asked.items()
-        }
-
-
-def _score(plan: _Plan, answers: Mapping[int, Part | None], settings: ScoringSettings) -> ConversationScore:
+def _score(plan: Plan, answers: Mapping[int, Part | None], settings: ScoringSettings) -> ConversationScore:
     conversation, match = plan.matched.conversation, plan.matched.match
     if not conversation.turns:
         return _finish(plan, _Computed.nothing(not_evaluated("empty", "the conversation has no turn")), settings)
@@ -132,7 +79,7 @@ class _Computed:
         )
 
 
-def _compute(plan: _Plan, case: Case, answers: Mapping[int, Part | None], settings: ScoringSettings) -> _Computed:
+def _compute(plan: Plan, case: Case, answers: Mapping[int, Part | None], settings: ScoringSettings) -> _Computed:
     turns = plan.matched.conversation.turns
     rules = ToolRules.of(case, settings)
     turn_tools = _turn_tools(plan, case, rules)
@@ -160,7 +107,7 @@ def _compute(plan: _Plan, case: Case, answers: Mapping[int, Part | None], settin
     )
 
 
-def _turn_tools(plan: _Plan, case: Case, rules: ToolRules) -> dict[int, ToolScore]:
+def _turn_tools(plan: Plan, case: Case, rules: ToolRules) -> dict[int, ToolScore]:
     found: dict[int, ToolScore] = {}
     for turn in plan.matched.conversation.turns:
         place = plan.aligned.get(turn.index)
@@ -171,7 +118,7 @@ def _turn_tools(plan: _Plan, case: Case, rules: ToolRules) -> dict[int, ToolScor
 
 
 def _presence_parts(
-    plan: _Plan, case: Case, absent: Sequence[int], settings: ScoringSettings, *, incomplete: bool
+    plan: Plan, case: Case, absent: Sequence[int], settings: ScoringSettings, *, incomplete: bool
 ) -> Iterator[Part]:
     """Yield a part for turns that never came, and one for turns that nobody expected where that matters."""
     if absent:
@@ -208,7 +155,7 @@ def _tool_part(score: ToolScore) -> Part:
 
 
 def _turn_score(
-    turn: Turn, plan: _Plan, parts: tuple[Part | None, Part | None] | None, settings: ScoringSettings
+    turn: Turn, plan: Plan, parts: tuple[Part | None, Part | None] | None, settings: ScoringSettings
 ) -> TurnScore:
     if parts is None:
         strict = settings.strict_turns and plan.case is not None and plan.case.turns and turn.index not in plan.aligned
@@ -241,33 +188,10 @@ def _unjudged(turn: Turn, part: Part) -> TurnScore:
     )
 
 
-def _given_verdict(plan: _Plan, settings: ScoringSettings) -> tuple[VerdictSource, bool] | None:
-    """Return the verdict that stands above what was computed, and where it comes from; first wins."""
-    label, conversation = plan.matched.label, plan.matched.conversation
-    if label is not None and label.verdict is not None:
-        return "labels", label.verdict
-    of_case = None if plan.case is None else plan.case.given_verdict(settings.reward_threshold)
-    if of_case is not None:
-        return "case", of_case
-    if settings.trust_verdict_events and conversation.verdict is not None:
-        return "event", conversation.verdict
-    return None
-
-
-def _outcome(computed: Part, given: tuple[VerdictSource, bool] | None) -> Part:
-    if given is None:
-        return computed
-    source, passes = given
-    told = f"verdict of {source}: {'pass' if passes else 'fail'}; computed: {computed.outcome}"
-    if computed.explanation:
-        told += f" ({computed.explanation})"
-    return Part(outcome="pass", explanation=told) if passes else failed("verdict", told)
-
-
-def _finish(plan: _Plan, computed: _Computed, settings: ScoringSettings) -> ConversationScore:
+def _finish(plan: Plan, computed: _Computed, settings: ScoringSettings) -> ConversationScore:
     conversation, match, case = plan.matched.conversation, plan.matched.match, plan.case
-    own, given = computed.by_rule[settings.turn_rule], _given_verdict(plan, settings)
-    final = _outcome(own, given)
+    own, given = computed.by_rule[settings.turn_rule], given_verdict(plan, settings)
+    final = under_verdict(own, given)
     return ConversationScore(
         environment=conversation.environment,
         conversation_id=conversation.conversation_id,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.scoring.align import Pairing, pair_calls
-from otel_agentic.scoring.effects import effect_of
+from otel_agentic.scoring.dimensions import (
+    overall_score,
+    parameters_score,
+    selection_score,
+    sequence_score,
+    utilization_score,
+)
 from otel_agentic.scoring.faults import (
     made_fault,
     missing_faults,
@@ -15,45 +19,20 @@ from otel_agentic.scoring.faults import (
     parameter_faults,
     sorted_faults,
 )
-from otel_agentic.scoring.made import MadeCall, Scope, counted_calls, is_forbidden
 from otel_agentic.scoring.model import DIMENSIONS, Dimension, ToolFault, ToolScore
 from otel_agentic.scoring.sequence import in_order
+from otel_agentic.scoring.sorting import SortedCalls, ToolRules, sort_calls
 from otel_agentic.scoring.utilization import Texts, Use, use_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from otel_agentic.config import ScoringSettings
+    from otel_agentic.scoring.made import MadeCall, Scope
     from otel_agentic.scoring.model import FailReason, NotEvaluatedReason, Outcome
-    from otel_agentic.truth.model import Case, Effect, ExtraRule, ToolExpectation
+    from otel_agentic.truth.model import ToolExpectation
 
 #: Sums of weights and shares are floating-point: a score this close to the threshold reaches it.
 _ROUNDING: Final = 1e-9
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolRules:
-    """How tools are judged for one case: the settings, with what the case overrides.
-
-    `effects` are tables of tool name or glob, the case's first. `weights` need not sum to 1.
-    """
-
-    threshold: float
-    weights: Mapping[Dimension, float]
-    effects: tuple[Mapping[str, Effect], ...]
-    count_errors: bool
-    numbers_as_text: bool
-
-    @classmethod
-    def of(cls, case: Case, settings: ScoringSettings) -> ToolRules:
-        """Return the rules of a case."""
-        return cls(
-            threshold=settings.tool_threshold if case.tool_threshold is None else case.tool_threshold,
-            weights=settings.tool_weights if case.tool_weights is None else case.tool_weights,
-            effects=(case.effects, settings.effects),
-            count_errors=settings.count_errors,
-            numbers_as_text=settings.numbers_as_text,
-        )
 
 
 def score_tools(expectation: ToolExpectation, scope: Scope, rules: ToolRules) -> ToolScore:
@@ -68,78 +47,15 @@ def score_tools(expectation: ToolExpectation, scope: Scope, rules: ToolRules) ->
     return unknown if best.outcome == "fail" else best
 
 
-def overall_score(dimensions: Mapping[Dimension, float | None], weights: Mapping[Dimension, float]) -> float | None:
-    """Return the weighted mean over the dimensions that apply, None where none with a weight does.
-
-    >>> overall_score({"selection": 1.0, "parameters": 0.5, "sequence": None}, {"selection": 0.25, "parameters": 0.25})
-    0.75
-    """
-    applicable = [(value, weights.get(name, 0.0)) for name, value in dimensions.items() if value is not None]
-    # Divided by the largest first: weights of 1e-320 or 1e308 must not vanish or overflow.
-    largest = max((weight for _, weight in applicable), default=0.0)
-    if largest <= 0:
-        return None
-    total = sum(weight / largest for _, weight in applicable)
-    return sum(value * (weight / largest) for value, weight in applicable) / total
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Calls:
-    """The calls of a scope sorted out under one expectation.
-
-    `made` are the calls that count; `errored` those that answered with an error; `extra` are unpaired calls by what
-    their being extra means; `forbidden` those that the expectation forbids by name.
-    """
-
-    expectation: ToolExpectation
-    made: tuple[MadeCall, ...]
-    errored: tuple[MadeCall, ...]
-    pairing: Pairing
-    extra: Mapping[ExtraRule, list[MadeCall]]
-    forbidden: tuple[MadeCall, ...]
-
-    @property
-    def required(self) -> int:
-        return len(self.pairing.required) + len(self.pairing.missing)
-
-    @property
-    def captured(self) -> bool:
-        """Whether arguments and results of all calls that weigh were recorded; allowed extras weigh nothing."""
-        allowed = {id(made) for made in self.extra["allow"]}
-        return all(
-            made.call.arguments is not None and (made.call.result_captured or made.call.error is not None)
-            for made in self.made
-            if id(made) not in allowed
-        )
-
-
-def _sort_out(expectation: ToolExpectation, scope: Scope, rules: ToolRules) -> _Calls:
-    counted = counted_calls(scope, expectation)
-    errored = tuple(made for made in counted if made.call.error is not None)
-    made = tuple(one for one in counted if rules.count_errors or one.call.error is None)
-    pairing = pair_calls(expectation.calls, made, numbers_as_text=rules.numbers_as_text)
-    extra: dict[ExtraRule, list[MadeCall]] = defaultdict(list)
-    for place in pairing.extra:
-        extra[expectation.extra_rule(effect_of(made[place].call.name, rules.effects))].append(made[place])
-    return _Calls(
-        expectation=expectation,
-        made=made,
-        errored=errored,
-        pairing=pairing,
-        extra=extra,
-        forbidden=tuple(one for one in made if is_forbidden(one.call.name, expectation)),
-    )
-
-
 def _score(expectation: ToolExpectation, scope: Scope, rules: ToolRules) -> ToolScore:
-    calls = _sort_out(expectation, scope, rules)
+    calls = sort_calls(expectation, scope, rules)
     placed = in_order(expectation.calls, calls.made, calls.pairing.required, expectation.order)
     uses = _uses(calls, scope)
     dimensions: dict[Dimension, float | None] = {
-        "selection": _selection(calls),
-        "parameters": _parameters(calls),
-        "sequence": _sequence(calls, placed),
-        "utilization": _utilization([use for _, use in uses]),
+        "selection": selection_score(calls),
+        "parameters": parameters_score(calls),
+        "sequence": sequence_score(calls, placed),
+        "utilization": utilization_score([use for _, use in uses]),
     }
     faults = sorted_faults([*_faults(calls, scope, placed), *_unused(uses)])
     evidence = {"utilization": [f"{made.call.name}: {use.evidence}" for made, use in uses if use.score is not None]}
@@ -156,28 +72,7 @@ def _score(expectation: ToolExpectation, scope: Scope, rules: ToolRules) -> Tool
     )
 
 
-def _selection(calls: _Calls) -> float:
-    """Paired / (required + made - paired) as multisets; allowed extras and excused optional calls stand outside."""
-    penalized = len(calls.extra["penalize"]) + len(calls.extra["forbid"])
-    if not calls.required:
-        return 0.0 if penalized else 1.0
-    return len(calls.pairing.required) / (calls.required + penalized)
-
-
-def _parameters(calls: _Calls) -> float | None:
-    """Mean agreement over the required calls, 0 for one that was not made."""
-    if not calls.required:
-        return None
-    return sum(pair.agreement.score for pair in calls.pairing.required) / calls.required
-
-
-def _sequence(calls: _Calls, placed: set[int]) -> float | None:
-    if calls.expectation.order == "any" or calls.required < 2:  # noqa: PLR2004 — one call has no order
-        return None
-    return len(placed) / calls.required
-
-
-def _uses(calls: _Calls, scope: Scope) -> list[tuple[MadeCall, Use]]:
+def _uses(calls: SortedCalls, scope: Scope) -> list[tuple[MadeCall, Use]]:
     named = {call.tool_name for call in calls.expectation.calls}
     witnesses = [made for made in calls.made if made.call.name in named]
     texts = Texts(scope)
@@ -189,12 +84,7 @@ def _uses(calls: _Calls, scope: Scope) -> list[tuple[MadeCall, Use]]:
     ]
 
 
-def _utilization(uses: list[Use]) -> float | None:
-    known = [use.score for use in uses if use.score is not None]
-    return sum(known) / len(known) if known else None
-
-
-def _faults(calls: _Calls, scope: Scope, placed: set[int]) -> Iterator[ToolFault]:
+def _faults(calls: SortedCalls, scope: Scope, placed: set[int]) -> Iterator[ToolFault]:
     expected = calls.expectation.calls
     yield from missing_faults(expected, calls.pairing, scope.turn_index)
     forbidden = {id(made) for made in calls.forbidden}
@@ -230,7 +120,7 @@ class _Decision:
 
 
 def _decide(
-    calls: _Calls,
+    calls: SortedCalls,
     scope: Scope,
     rules: ToolRules,
     dimensions: Mapping[Dimension, float | None],
@@ -253,7 +143,7 @@ def _decide(
 
 
 def _overall(
-    calls: _Calls,
+    calls: SortedCalls,
     scope: Scope,
     rules: ToolRules,
     dimensions: Mapping[Dimension, float | None],
@@ -265,10 +155,10 @@ def _overall(
     if scope.turn_index is not None:
         return overall_score(dimensions, rules.weights)
     given = [use for _, use in uses if not use.inferred]
-    return overall_score({**dimensions, "utilization": _utilization(given)}, rules.weights)
+    return overall_score({**dimensions, "utilization": utilization_score(given)}, rules.weights)
 
 
-def _not_captured(calls: _Calls) -> _Decision:
+def _not_captured(calls: SortedCalls) -> _Decision:
     known = all(pair.agreement.captured for pair in calls.pairing.required) and bool(calls.made)
     return _Decision(
         outcome="not_evaluated",
@@ -279,7 +169,7 @@ def _not_captured(calls: _Calls) -> _Decision:
     )
 
 
-def _explain(calls: _Calls, faults: tuple[ToolFault, ...]) -> str:
+def _explain(calls: SortedCalls, faults: tuple[ToolFault, ...]) -> str:
     if not faults:
         return f"{len(calls.pairing.required)} of {calls.required} required calls were made as expected"
     return "; ".join(fault.explanation for fault in faults)

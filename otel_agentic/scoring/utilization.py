@@ -1,13 +1,14 @@
 """Whether the result of a call was used: inferred from the answer and from later calls, with the evidence.
 
 Used: a value of the result is said in an answer after the call, or is an argument of a later call. Values that the user
-or the call itself had brought in prove nothing. Not used: an answer states another number for a key of the result.
-Otherwise it is unknown, which is no score.
+or the call itself had brought in prove nothing. Not used: the turn's answer states another number for a key that the
+result holds once. Otherwise it is unknown, which is no score.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -80,6 +81,10 @@ class Texts:
         """Yield the answers of the call's turn and of the turns after it."""
         return (text for turn, text in self._answers if turn >= made.turn_index)
 
+    def answers_in(self, turn_index: int) -> Iterator[_Text]:
+        """Yield the answer of a turn."""
+        return (text for turn, text in self._answers if turn == turn_index)
+
     def brought_in(self, value: Any) -> bool:
         """Return whether the user said the value: then it proves nothing."""
         return any(query.says(value) for query in self._queries)
@@ -107,7 +112,7 @@ def use_of(made: MadeCall, later: Sequence[MadeCall], texts: Texts) -> Use:
     )
     if proof:
         return Use(score=1.0, evidence=proof)
-    contradiction = _contradiction(values, texts.answers_after(made))
+    contradiction = _contradiction(values, texts.answers_in(made.turn_index))
     if contradiction:
         return Use(score=0.0, evidence=contradiction)
     return Use(score=None, evidence="no sign of its result")
@@ -157,13 +162,15 @@ def _is_telling(value: Any, *, few: bool) -> bool:
 
 
 def _contradiction(values: list[tuple[str, Any]], answers: Iterable[_Text]) -> str | None:
-    """Return where an answer states another number for a key that names one number of the result."""
+    """Return where an answer states another number for a key that names one value of the result."""
+    times = Counter(key for key, _ in values)
     numbers = [value for _, value in values if is_number(value)]
-    for answer in answers:
-        for key, value in values:
-            name = _key_text(key)
-            if not (name and is_number(value)):
-                continue
+    # A key that occurs again ("price" in a list of flights) names no one value that could be contradicted.
+    names = [
+        (name, value) for key, value in values if is_number(value) and times[key] == 1 and (name := _key_text(key))
+    ]
+    for answer in answers if names else ():
+        for name, value in names:
             stated = _stated_number(answer.plain, name)
             if stated is not None and not any(rounds_to(number, stated) for number in numbers):
                 return f"the answer says {name} {stated.value:g}, the result {_short(value)}"

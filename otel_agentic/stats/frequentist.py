@@ -6,7 +6,7 @@ the Bernoulli formulas (both are monotone in p, so the coverage of p carries ove
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
@@ -136,7 +136,7 @@ class PerCaseEstimator:
 
     def estimate(self, attempts: Attempts, k: Sequence[int]) -> Estimates:
         """Return the estimates for each k; undefined where no case has k attempts."""
-        means = {each: self._means(attempts, each) for each in k}
+        means = {each: self._coherent(attempts, each, k) for each in k}
         return Estimates(
             estimator=self.name,
             interval_method=INTERVAL_METHODS[design(attempts)],
@@ -146,9 +146,24 @@ class PerCaseEstimator:
             cases_left_out={each: sum(case.n < each for case in attempts.cases) for each in k},
         )
 
-    def _means(self, attempts: Attempts, k: int) -> tuple[Estimate, Estimate]:
-        """Return pass@k and pass^k over the cases with k attempts or more."""
+    def _coherent(self, attempts: Attempts, k: int, asked: Sequence[int]) -> tuple[Estimate, Estimate]:
+        """Return pass@k and pass^k over the cases with k attempts or more, with ends that smaller k allow.
+
+        Of the same cases pass@k is at least pass@j for every j < k, and pass^k at most pass^j: what bounds one bounds
+        the other. Without this, five cases whose pass@3 is all 1 have no variance left and a wider interval than
+        pass@1 has.
+        """
         kept = Attempts(cases=tuple(case for case in attempts.cases if case.n >= k))
+        pass_at, pass_pow = self._means(kept, k)
+        for smaller in sorted({1, *asked}):
+            if smaller < k:
+                any_smaller, all_smaller = self._means(kept, smaller)
+                pass_at = replace(pass_at, lower=_outermost(max, pass_at.lower, any_smaller.lower))
+                pass_pow = replace(pass_pow, upper=_outermost(min, pass_pow.upper, all_smaller.upper))
+        return pass_at, pass_pow
+
+    def _means(self, kept: Attempts, k: int) -> tuple[Estimate, Estimate]:
+        """Return pass@k and pass^k over cases that all have k attempts or more."""
         if design(kept) != "clustered":  # one attempt a case (k = 1) or one case: the mean is the pooled estimate
             subsets = _Subsets.of(kept, self.level)
             return subsets.estimate(k, unbiased_pass_at_k, any_of), subsets.estimate(k, unbiased_pass_pow_k, all_of)
@@ -177,6 +192,10 @@ class _Subsets:
         if self.rate is None or self.n < k:
             return Estimate.of(None)
         return Estimate.of(_transformed(transform, float(formula(self.n, self.c, k)), self.rate, k))
+
+
+def _outermost(choose: Callable[..., float], end: float | None, other: float | None) -> float | None:
+    return None if end is None or other is None else choose(end, other)
 
 
 def _rate_interval(sample: EffectiveSample, level: float) -> Interval:

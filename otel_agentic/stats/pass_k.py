@@ -116,7 +116,8 @@ def _subset_ratio(part: FloatArray, whole: FloatArray, k: int) -> FloatArray:
     # Gamma has poles at 0, -1, ...: the arguments stay legal where the ratio is decided without it.
     drawn, of = np.maximum(part, k), np.maximum(whole, k)
     log_ratio = gammaln(drawn + 1) - gammaln(drawn - k + 1) - gammaln(of + 1) + gammaln(of - k + 1)
-    ratio = np.where(part < k, 0.0, np.exp(np.minimum(log_ratio, 0.0)))
+    drawn_alone = np.minimum(part, of) / of  # one attempt: the rate itself, without the rounding of logarithms
+    ratio = np.where(part < k, 0.0, drawn_alone if k == 1 else np.exp(np.minimum(log_ratio, 0.0)))
     return np.asarray(np.where(whole < k, np.nan, ratio))
 
 

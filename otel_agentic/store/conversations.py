@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 _CURRENT: Final = """
-SELECT environment, conversation_id, revision, closed_by IS NOT NULL, content_hash, epoch_ns(built_at)
+SELECT
+    environment, conversation_id, revision, closed_by IS NOT NULL, superseded, ambiguous_link, content_hash,
+    epoch_ns(built_at)
 FROM conversations
 SEMI JOIN wanted USING (environment, conversation_id)
-WHERE NOT superseded
+QUALIFY row_number() OVER (PARTITION BY environment, conversation_id ORDER BY revision DESC) = 1
 """
 _SUPERSEDE: Final = """
 UPDATE conversations c SET superseded = true FROM wanted w
@@ -62,14 +64,22 @@ SEMI JOIN wanted USING (environment, conversation_id)
 WHERE NOT c.superseded
 ORDER BY t.turn_index, t.position
 """
+_ENDED: Final = """
+SELECT DISTINCT epoch_ns(ended_at) FROM conversations SEMI JOIN wanted USING (environment, conversation_id)
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Current:
-    """The newest revision of a conversation; `built_ns` is when it was built."""
+    """The newest revision of a conversation; `built_ns` is when it was built.
+
+    `dissolved` tells that its traces went to other conversations, so that none of its revisions counts.
+    """
 
     revision: int
     closed: bool
+    dissolved: bool
+    ambiguous_link: bool
     content_hash: str
     built_ns: int
 
@@ -108,8 +118,15 @@ def current_revisions(con: DuckDBPyConnection, keys: Iterable[Key]) -> dict[Key,
     """Return the newest revision of each conversation that has one."""
     rows = rows_with(con, key_columns(keys), _CURRENT)
     return {
-        (environment, name): Current(revision=revision, closed=closed, content_hash=digest, built_ns=built_ns)
-        for environment, name, revision, closed, digest, built_ns in rows
+        (row[0], row[1]): Current(
+            revision=row[2],
+            closed=row[3] and not row[4],
+            dissolved=row[4],
+            ambiguous_link=row[5],
+            content_hash=row[6],
+            built_ns=row[7],
+        )
+        for row in rows
     }
 
 
@@ -164,6 +181,11 @@ def load_conversations(con: DuckDBPyConnection, keys: Iterable[Key]) -> list[Con
         )
         for row in rows_with(con, wanted, _SELECTED)
     ]
+
+
+def ended_times(con: DuckDBPyConnection, keys: Iterable[Key]) -> list[int]:
+    """Return when some conversations ended, ns: once for each end that one of their revisions had."""
+    return [ended_ns for (ended_ns,) in rows_with(con, key_columns(keys), _ENDED)]
 
 
 def _turn(row: tuple[Any, ...], calls: tuple[ToolCall, ...]) -> Turn:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import duckdb
 
@@ -14,9 +14,15 @@ if TYPE_CHECKING:
 
     from otel_agentic.config import StoreSettings
 
+#: What `Store.write` and `Store.read` lend, for rooms above that may not name DuckDB themselves.
+Connection: TypeAlias = duckdb.DuckDBPyConnection
+
 #: The oldest file format that has everything we use, so that other DuckDB versions open the file too.
 _FILE_FORMAT: Final = "v1.4.0"
 _HOLDER: Final = re.compile(r"PID (\d+)")
+#: What DuckDB says when another process has the file, and when this very process has it open already.
+_HELD: Final = re.compile(r"could not set lock|conflicting lock", re.IGNORECASE)
+_OPEN_HERE: Final = re.compile(r"configuration has been locked|different configuration than existing connections")
 
 
 def open_database(path: Path, settings: StoreSettings, *, create: bool) -> duckdb.DuckDBPyConnection:
@@ -41,7 +47,7 @@ def open_database(path: Path, settings: StoreSettings, *, create: bool) -> duckd
             },
         )
         con.execute(f"SET checkpoint_threshold = '{settings.checkpoint_threshold_mb}MB'")
-        con.execute("SET TimeZone = 'UTC'")
+        con.execute("SET GLOBAL TimeZone = 'UTC'")  # each reader has a connection of its own
         con.execute("SET lock_configuration = true")
     except duckdb.Error as error:
         raise describe(error, path) from error
@@ -51,7 +57,9 @@ def open_database(path: Path, settings: StoreSettings, *, create: bool) -> duckd
 def describe(error: duckdb.Error, path: Path) -> StoreBusyError | StoreUnusableError:
     """Return the error that tells a person what is wrong with the file."""
     text = str(error)
-    if "lock" in text.lower():
+    if _OPEN_HERE.search(text):
+        return StoreBusyError(f"{path} is open in this very process already: a file has one store; close that first")
+    if _HELD.search(text):
         holder = _HOLDER.search(text)
         who = f"process {holder[1]}" if holder else "another process"
         return StoreBusyError(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.conversations.link import Linked, Segment
 
-#: Traces of which something was committed after they were last read.
+#: Traces of which something was committed after they were last read, or that were read and not linked yet.
 _PENDING: Final = """
 WITH arrived AS (
     SELECT trace_id, max(received_at) AS received_at
@@ -33,6 +33,8 @@ SELECT trace_id
 FROM arrived
 LEFT JOIN read USING (trace_id)
 WHERE received_until IS NULL OR received_at > received_until
+UNION
+SELECT trace_id FROM trace_links WHERE conversation_id IS NULL AND events > 0
 ORDER BY trace_id
 """
 _OF_TRACES: Final = """
@@ -46,6 +48,7 @@ SELECT DISTINCT l.trace_id
 FROM trace_links l
 SEMI JOIN wanted USING (environment, conversation_id)
 """
+#: Conversations that are open or not built yet; and those that no trace belongs to any more, as if touched just now.
 _LAST_ARRIVALS: Final = """
 SELECT l.environment, l.conversation_id, epoch_ns(max(l.received_until)), bool_or(l.explicit_id IS NOT NULL)
 FROM trace_links l
@@ -53,6 +56,11 @@ LEFT JOIN conversations c
     ON c.environment = l.environment AND c.conversation_id = l.conversation_id AND NOT c.superseded
 WHERE l.conversation_id IS NOT NULL AND c.closed_by IS NULL
 GROUP BY l.environment, l.conversation_id
+UNION ALL
+SELECT c.environment, c.conversation_id, $now, c.link_method = 'explicit'
+FROM conversations c
+ANTI JOIN trace_links l USING (environment, conversation_id)
+WHERE NOT c.superseded
 """
 #: The neighbourhood of traces without an id: those of the same service that may share a conversation with them by
 #: history, and those that span links tie to them. Asked again until nothing new comes.
@@ -82,7 +90,7 @@ SELECT count(*) FROM spans s JOIN wanted w ON w.trace_id = s.trace_id WHERE s.re
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenConversation:
-    """A conversation that is not closed: when something of it last arrived (ns), and whether its spans name it."""
+    """A conversation to look at again: when something of it last arrived (ns), and whether its spans name it."""
 
     key: Key
     last_ns: int
@@ -98,7 +106,7 @@ def spans_since(con: DuckDBPyConnection, since_ns: Mapping[str, int]) -> int:
 
 
 def pending_traces(con: DuckDBPyConnection) -> list[str]:
-    """Return the traces of which something was committed after they were last read, sorted."""
+    """Return the traces that wait to be read or linked, sorted."""
     return [trace_id for (trace_id,) in con.execute(_PENDING).fetchall()]
 
 
@@ -154,11 +162,11 @@ def traces_of(con: DuckDBPyConnection, keys: Iterable[Key]) -> set[str]:
     return {trace_id for (trace_id,) in rows_with(con, key_columns(keys), _OF_CONVERSATIONS)}
 
 
-def open_conversations(con: DuckDBPyConnection) -> list[OpenConversation]:
-    """Return the conversations that are not closed."""
+def open_conversations(con: DuckDBPyConnection, now_ns: int) -> list[OpenConversation]:
+    """Return the conversations that are not closed, or whose traces all went elsewhere."""
     return [
-        OpenConversation(key=(environment, name), last_ns=last_ns, has_id=has_id)
-        for environment, name, last_ns, has_id in con.execute(_LAST_ARRIVALS).fetchall()
+        OpenConversation(key=(environment, name), last_ns=min(last_ns, now_ns), has_id=has_id)
+        for environment, name, last_ns, has_id in con.execute(_LAST_ARRIVALS, {"now": now_ns}).fetchall()
     ]
 
 

@@ -87,11 +87,11 @@ def _span(row: tuple[Any, ...], resources: _Resources) -> Span:
         attributes=_attributes(row[11]),
         events=tuple(
             SpanEvent(name=event["name"], time_ns=event["time_ns"], attributes=event["attributes"])
-            for event in _list(row[12])
+            for event in _value(row[12]) or ()
         ),
         links=tuple(
             SpanLink(trace_id=link["trace_id"], span_id=link["span_id"], attributes=link["attributes"])
-            for link in _list(row[13])
+            for link in _value(row[13]) or ()
         ),
         resource=resources.read(row[14]),
     )
@@ -103,7 +103,7 @@ def _log(row: tuple[Any, ...], resources: _Resources) -> LogRecord:
         span_id=row[1],
         time_ns=row[2],
         event_name=row[3],
-        body=None if row[4] is None else orjson.loads(row[4]),
+        body=_value(row[4]),
         attributes=_attributes(row[5]),
         scope=Scope(name=row[6]),
         resource=resources.read(row[7]),
@@ -113,18 +113,27 @@ def _log(row: tuple[Any, ...], resources: _Resources) -> LogRecord:
 def _attributes(text: str) -> dict[str, Any]:
     found: dict[str, Any] = orjson.loads(text)
     if "$bytes" in text:
-        return {key: _bytes(value) for key, value in found.items()}
+        return {key: _with_bytes(value) for key, value in found.items()}
     return found
 
 
-def _bytes(value: Any) -> Any:
+def _value(text: str | None) -> Any:
+    found = None if text is None else orjson.loads(text)
+    return _with_bytes(found) if text is not None and "$bytes" in text else found
+
+
+def _with_bytes(value: Any) -> Any:
+    """Return a value with the bytes in it that `json_text` wrote as base64."""
     if isinstance(value, dict):
-        if set(value) == {"$bytes"} and isinstance(value["$bytes"], str):
-            return base64.b64decode(value["$bytes"])
-        return {key: _bytes(inner) for key, inner in value.items()}
-    return [_bytes(inner) for inner in value] if isinstance(value, list) else value
+        coded = value.get("$bytes") if len(value) == 1 else None
+        if isinstance(coded, str):
+            return _decoded(coded, value)
+        return {key: _with_bytes(inner) for key, inner in value.items()}
+    return [_with_bytes(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _list(text: str | None) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = orjson.loads(text) if text else []
-    return found
+def _decoded(coded: str, stranger: dict[str, Any]) -> bytes | dict[str, Any]:
+    try:
+        return base64.b64decode(coded, validate=True)
+    except ValueError:
+        return stranger  # a sender's own map with our key: it stays what it was

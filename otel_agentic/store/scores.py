@@ -45,6 +45,14 @@ WHERE NOT c.superseded AND c.closed_by IS NOT NULL
 ORDER BY c.ended_at, c.environment, c.conversation_id
 """
 _CLOSED: Final = _UNSCORED.replace("WHERE evaluation_id = $id AND NOT superseded", "WHERE $id IS NULL")
+#: Closed conversations whose newest revision has no score of any evaluation.
+_NEVER_SCORED: Final = """
+SELECT environment, conversation_id
+FROM conversations
+ANTI JOIN (SELECT * FROM conversation_scores WHERE NOT superseded) USING (environment, conversation_id, revision)
+WHERE NOT superseded AND closed_by IS NOT NULL
+ORDER BY ended_at, environment, conversation_id
+"""
 _SCORED_BEFORE: Final = """
 SELECT DISTINCT environment, conversation_id FROM conversation_scores SEMI JOIN wanted USING (environment, conversation_id)
 """
@@ -128,6 +136,11 @@ def to_score(con: DuckDBPyConnection, evaluation_id: str, selection: Selection, 
     }
     rows = con.execute(_CLOSED if again else _UNSCORED, parameters).fetchall()
     return [(environment, name) for environment, name in rows]
+
+
+def never_scored(con: DuckDBPyConnection) -> list[Key]:
+    """Return the closed conversations whose newest revision no evaluation has scored, oldest first."""
+    return [(environment, name) for environment, name in con.execute(_NEVER_SCORED).fetchall()]
 
 
 def scored_before(con: DuckDBPyConnection, keys: Iterable[Key]) -> set[Key]:

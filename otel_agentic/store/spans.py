@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +12,7 @@ import numpy as np
 import orjson
 
 from otel_agentic.spans.ports import Receipt
-from otel_agentic.store.table import Raw, Table, json_text, rows_with
+from otel_agentic.store.table import LAST_NS, Raw, Table, json_text, rows_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -45,6 +46,10 @@ JOIN log_records s ON s.content_hash = b.content_hash
 WHERE s."time" BETWEEN make_timestamp_ns($first) AND make_timestamp_ns($last)
 """
 _NEWEST: Final = "SELECT trace_id, span_id FROM spans ORDER BY received_at DESC LIMIT ?"
+_LAST_COMMIT: Final = """
+SELECT coalesce(max(epoch_ns(received_at)), 0)
+FROM (SELECT max(received_at) AS received_at FROM spans UNION ALL SELECT max(received_at) FROM log_records)
+"""
 
 
 def bucket_of(identity: str) -> int:
@@ -81,14 +86,17 @@ class SpanTables:
         self._recent = RecentIds(recent_limit)
         rows = con.execute(_NEWEST, [recent_limit]).fetchall()
         self._recent.add(_key(trace_id, span_id) for trace_id, span_id in reversed(rows))
+        self._last_ns = int(con.execute(_LAST_COMMIT).fetchall()[0][0])
 
     def insert(
         self, con: DuckDBPyConnection, batches: Sequence[SpanBatch], now_ns: int
     ) -> tuple[list[Receipt], Inserted]:
         """Insert the new spans and log records of several batches; return a receipt for each, and what was new.
 
-        Call `committed` with the second value once the transaction is durable.
+        Call `committed` with the second value once the transaction is durable. `received_at` counts up from commit to
+        commit even where the clock does not: it tells which traces were read before the newest of their spans came.
         """
+        now_ns = max(now_ns, self._last_ns + 1)
         fresh = self._new_spans(con, batches)
         fresh_logs = self._new_logs(con, batches)
         spans = [span for group in fresh for span in group]
@@ -96,15 +104,17 @@ class SpanTables:
         self._insert_spans(con, spans, now_ns)
         self._insert_logs(con, logs, now_ns)
         receipts = [
-            _receipt(batch, accepted=len(new) + len(new_logs))
+            receipt_of(batch, accepted=len(new) + len(new_logs))
             for batch, new, new_logs in zip(batches, fresh, fresh_logs, strict=True)
         ]
         traces = frozenset(span.trace_id for span in spans) | frozenset(log.trace_id for log in logs)
-        return receipts, Inserted(keys=[_key(span.trace_id, span.span_id) for span in spans], traces=traces)
+        keys = [_key(span.trace_id, span.span_id) for span in spans]
+        return receipts, Inserted(keys=keys, traces=traces, at_ns=now_ns)
 
     def committed(self, inserted: Inserted) -> None:
         """Remember ids that are durable now."""
         self._recent.add(inserted.keys)
+        self._last_ns = inserted.at_ns
 
     def _new_spans(self, con: DuckDBPyConnection, batches: Sequence[SpanBatch]) -> list[list[Span]]:
         seen: set[int] = set()
@@ -129,7 +139,7 @@ class SpanTables:
             "trace_id": [span.trace_id for span in spans],
             "span_id": [span.span_id for span in spans],
         }
-        bounds = {"first": min(span.start_ns for span in spans), "last": max(span.start_ns for span in spans)}
+        bounds = _bounds([span.start_ns for span in spans])
         return {keyed[place][0] for (place,) in rows_with(con, wanted, _STORED, bounds)}
 
     def _new_logs(self, con: DuckDBPyConnection, batches: Sequence[SpanBatch]) -> list[list[LogRecord]]:
@@ -137,9 +147,8 @@ class SpanTables:
         flat = [item for group in hashed for item in group]
         if not flat:
             return [[] for _ in batches]
-        times = [log.time_ns for _, log in flat]
         wanted = {"content_hash": np.array([value for value, _ in flat], dtype="uint64")}
-        found = rows_with(con, wanted, _STORED_LOGS, {"first": min(times), "last": max(times)})
+        found = rows_with(con, wanted, _STORED_LOGS, _bounds([log.time_ns for _, log in flat]))
         seen = {int(value) for (value,) in found}
         fresh: list[list[LogRecord]] = []
         for group in hashed:
@@ -202,10 +211,11 @@ class SpanTables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inserted:
-    """What a transaction added: span keys, and the traces touched."""
+    """What a transaction added: span keys, the traces touched, and the time of the commit, ns."""
 
     keys: Sequence[int]
     traces: frozenset[str]
+    at_ns: int
 
 
 class _Resources:
@@ -232,14 +242,20 @@ def environment_of(resource: Resource) -> str:
     return next((str(resource.attributes[key]) for key in _ENVIRONMENT_KEYS if resource.attributes.get(key)), "")
 
 
-def _receipt(batch: SpanBatch, *, accepted: int) -> Receipt:
+def receipt_of(batch: SpanBatch, *, accepted: int) -> Receipt:
+    """Return the receipt of a batch of which so many spans and log records were new."""
     return Receipt(
         accepted=accepted,
         duplicate=len(batch.spans) + len(batch.logs) - accepted,
         rejected=sum(batch.rejected.values()),
         ignored=sum(batch.ignored.values()),
-        reasons={**batch.rejected, **batch.ignored},
+        reasons=dict(Counter(batch.rejected) + Counter(batch.ignored)),
     )
+
+
+def _bounds(times_ns: Sequence[int]) -> dict[str, int]:
+    """Return the range of some times as the store keeps them."""
+    return {"first": min(*times_ns, LAST_NS), "last": min(max(times_ns), LAST_NS)}
 
 
 def _key(trace_id: str, span_id: str) -> int:

@@ -81,7 +81,18 @@ class Store:
 
     @contextmanager
     def read(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Lend a connection of its own, for reading, that sees everything committed before.
+        """Lend a connection for reading. All its queries see the same moment: everything committed before, nothing after.
+
+        Raises:
+            StoreUnusableError: the store is closed.
+        """
+        with self.connection() as con:
+            con.execute("BEGIN TRANSACTION READ ONLY")  # it ends when the connection closes
+            yield con
+
+    @contextmanager
+    def connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Lend a connection of its own, outside any transaction.
 
         Raises:
             StoreUnusableError: the store is closed.

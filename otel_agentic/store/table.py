@@ -13,7 +13,8 @@ import orjson
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-_INTEGERS: Final = frozenset({"INTEGER", "BIGINT", "UBIGINT", "UTINYINT", "USMALLINT"})
+#: The latest time that DuckDB holds: the next value is its infinity.
+LAST_NS: Final = 2**63 - 2
 #: How the array of a column of each type is read back in SQL; others are cast from text.
 _READ: Final = {"TIMESTAMP_NS": "make_timestamp_ns({0})", "VARCHAR[]": "from_json({0}, '[\"VARCHAR\"]')"}
 
@@ -106,8 +107,9 @@ def _array(kind: str, values: Sequence[Any]) -> np.ndarray[Any, Any]:
     if kind == "VARCHAR":
         return _objects(values)
     absent = [value is None for value in values]
-    dtype = "int64" if kind == "TIMESTAMP_NS" else _DTYPES[kind]
-    filled = np.array([0 if value is None else value for value in values], dtype=dtype)
+    filled = np.array([0 if value is None else value for value in values], dtype=_DTYPES[kind])
+    if kind == "TIMESTAMP_NS":
+        filled = np.minimum(filled, LAST_NS)
     return np.ma.masked_array(filled, mask=absent) if any(absent) else filled
 
 
@@ -119,6 +121,7 @@ _DTYPES: Final = {
     "UBIGINT": "uint64",
     "UTINYINT": "uint8",
     "USMALLINT": "uint16",
+    "TIMESTAMP_NS": "int64",
 }
 
 

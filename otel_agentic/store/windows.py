@@ -11,7 +11,7 @@ from otel_agentic.store.table import Table, rows_with
 from otel_agentic.windows.model import ScoredConversation, WindowPoint
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from duckdb import DuckDBPyConnection
 
@@ -61,22 +61,45 @@ SELECT DISTINCT epoch_ns("end") AS ends FROM windows
 WHERE "end" BETWEEN make_timestamp_ns($first) AND make_timestamp_ns($last)
 ORDER BY ends DESC LIMIT $limit
 """
-_REVISIONS: Final = """
-SELECT w.row, x.revision, x.n, x.c, x.not_evaluated
-FROM wanted w
-JOIN windows x
-    ON x.agent IS NOT DISTINCT FROM w.agent AND x.agent_version IS NOT DISTINCT FROM w.agent_version
-    AND x.environment IS NOT DISTINCT FROM w.environment AND x.service IS NOT DISTINCT FROM w.service
-    AND x.tag IS NOT DISTINCT FROM w.tag AND x."window" = w.width AND x."end" = make_timestamp_ns(w.ends)
-    AND x.k = w.k AND x.estimator = w.estimator
+#: What makes a row: its subject, its window, and what it estimates.
+_IDENTITY: Final = ("agent", "agent_version", "environment", "service", "tag", "window", "end", "k", "estimator")
+#: What a row says.
+_SAID: Final = (
+    "interval_method",
+    "level",
+    "n",
+    "c",
+    "not_evaluated",
+    "coverage",
+    "pass_at_k",
+    "pass_at_k_lower",
+    "pass_at_k_upper",
+    "pass_pow_k",
+    "pass_pow_k_lower",
+    "pass_pow_k_upper",
+    "lower_bound",
+    "upper_bound",
+    "tier",
+    "leaning",
+)
+_STORED: Final = """
+SELECT
+    agent, agent_version, environment, service, tag, "window", epoch_ns("end"), k, estimator,
+    revision,
+    interval_method, level, n, c, not_evaluated, coverage, pass_at_k, pass_at_k_lower, pass_at_k_upper,
+    pass_pow_k, pass_pow_k_lower, pass_pow_k_upper, lower_bound, upper_bound, tier, leaning
+FROM windows
+SEMI JOIN wanted ON "end" = make_timestamp_ns(ends)
 """
 _DELETE: Final = """
 DELETE FROM windows x USING wanted w
 WHERE x.agent IS NOT DISTINCT FROM w.agent AND x.agent_version IS NOT DISTINCT FROM w.agent_version
     AND x.environment IS NOT DISTINCT FROM w.environment AND x.service IS NOT DISTINCT FROM w.service
-    AND x.tag IS NOT DISTINCT FROM w.tag AND x."window" = w.width AND x."end" = make_timestamp_ns(w.ends)
+    AND x.tag IS NOT DISTINCT FROM w.tag AND x."window" = w."window" AND x."end" = make_timestamp_ns(w."end")
     AND x.k = w.k AND x.estimator = w.estimator
 """
+
+RowKey = tuple[Any, ...]
 
 
 def scored_conversations(con: DuckDBPyConnection, selection: Selection) -> list[ScoredConversation]:
@@ -110,32 +133,55 @@ def _scored(row: tuple[Any, ...]) -> ScoredConversation:
     )
 
 
-def save_windows(con: DuckDBPyConnection, points: Sequence[WindowPoint], now_ns: int) -> int:
+def save_windows(con: DuckDBPyConnection, points: Sequence[WindowPoint], ends_ns: Iterable[int], now_ns: int) -> int:
     """Write window points, one row for each k and estimator; return how many rows are new or restated.
 
     A row that says the same as the stored one is left alone; one that differs replaces it with the next revision.
+
+    Args:
+        con: a connection in a transaction.
+        points: all points at the ends.
+        ends_ns: the ends that were computed. A stored row there whose subject has no point any more goes.
+        now_ns: when they were computed.
     """
-    rows = [row for point in points for row in _rows(point)]
-    found = {place: rest for place, *rest in rows_with(con, _wanted(rows), _REVISIONS)}
-    changed = []
-    for place, row in enumerate(rows):
-        before = found.get(place)
-        if before is None:
-            changed.append({**row, "revision": 1, "computed_at": now_ns})
-        elif [row["n"], row["c"], row["not_evaluated"]] != [before[1], before[2], orjson.loads(before[3])]:
-            changed.append({**row, "revision": before[0] + 1, "computed_at": now_ns})
-    rows_with(con, _wanted(changed), _DELETE, fetch=False)
+    rows = {_identity(row): row for point in points for row in _rows(point)}
+    stored = _stored_rows(con, ends_ns)
+    changed = [
+        {**row, "revision": stored[key][0] + 1 if key in stored else 1, "computed_at": now_ns}
+        for key, row in rows.items()
+        if key not in stored or stored[key][1] != [row[name] for name in _SAID]
+    ]
+    series = {_series(key) for key in rows}
+    gone = [key for key in stored if key not in rows and _series(key) in series]
+    _delete(con, [*gone, *(_identity(row) for row in changed)])
     if changed:
         Table(con, "windows").insert(con, {name: [row[name] for row in changed] for name in changed[0]})
     return len(changed)
 
 
-def _wanted(rows: Sequence[dict[str, Any]]) -> dict[str, Sequence[Any]]:
-    names = {"width": "window", "ends": "end"}
-    texts = ("agent", "agent_version", "environment", "service", "tag", "width", "estimator")
-    columns: dict[str, Sequence[Any]] = {"row": range(len(rows))}
-    columns.update({name: [row[names.get(name, name)] for row in rows] for name in (*texts, "ends", "k")})
-    return columns
+def _identity(row: dict[str, Any]) -> RowKey:
+    return tuple(row[name] for name in _IDENTITY)
+
+
+def _series(key: RowKey) -> RowKey:
+    """Return width, k and estimator of a row: what one computation covers."""
+    return (key[5], *key[7:])
+
+
+def _stored_rows(con: DuckDBPyConnection, ends_ns: Iterable[int]) -> dict[RowKey, tuple[int, list[Any]]]:
+    """Return revision and content of the stored rows at some ends, by identity."""
+    found = {}
+    width = len(_IDENTITY)
+    for row in rows_with(con, {"ends": sorted(set(ends_ns))}, _STORED):
+        said = dict(zip(_SAID, row[width + 1 :], strict=True))
+        said["not_evaluated"] = orjson.loads(said["not_evaluated"])
+        found[row[:width]] = (int(row[width]), list(said.values()))
+    return found
+
+
+def _delete(con: DuckDBPyConnection, keys: Sequence[RowKey]) -> None:
+    columns = {name: [key[place] for key in keys] for place, name in enumerate(_IDENTITY)}
+    rows_with(con, columns, _DELETE, fetch=False)
 
 
 def _rows(point: WindowPoint) -> list[dict[str, Any]]:

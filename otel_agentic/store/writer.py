@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import duckdb
 
 from otel_agentic.errors import OtelAgenticError, OverloadedError, StoreUnusableError
-from otel_agentic.spans.ports import Receipt
 from otel_agentic.store.database import describe
+from otel_agentic.store.spans import receipt_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from otel_agentic.spans.model import SpanBatch
+    from otel_agentic.spans.ports import Receipt
     from otel_agentic.store.spans import SpanTables
 
 T = TypeVar("T")
@@ -85,11 +86,7 @@ class Writer:
             StoreError: the file cannot be written; nothing was taken.
         """
         if not batch.spans and not batch.logs:
-            return Receipt(
-                rejected=sum(batch.rejected.values()),
-                ignored=sum(batch.ignored.values()),
-                reasons={**batch.rejected, **batch.ignored},
-            )
+            return receipt_of(batch, accepted=0)
         receipt: Receipt = self._submit(_Job(batch=batch)).result()
         return receipt
 
@@ -104,6 +101,7 @@ class Writer:
             self._closing = True
             self._wake.notify_all()
         self._thread.join()
+        self._con.close()  # the file is another process's to open once its last connection is closed
 
     def _submit(self, job: _Job) -> Future[Any]:
         with self._wake:
@@ -207,8 +205,8 @@ class Writer:
                 _log.exception("a listener of the store failed")
 
     def _checkpoint(self) -> None:
-        self._dirty = False
         try:
             self._con.execute("CHECKPOINT")
+            self._dirty = False
         except duckdb.Error as error:
             _log.debug("idle checkpoint put off: %s", error)  # a reader is at work; the next quiet moment will do

@@ -58,7 +58,9 @@ def canonical(
 
 def _is_object(item: Any) -> bool:
     # The built-in types first: asking the abstract one costs ten times as much.
-    return type(item) is dict or not (item is None or isinstance(item, (str, int, float))) and isinstance(item, Mapping)
+    return type(item) is dict or (
+        not (item is None or isinstance(item, (str, int, float))) and isinstance(item, Mapping)
+    )
 
 
 def _constant_key(item: Any) -> Hashable:

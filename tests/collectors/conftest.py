@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import os
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +13,7 @@ from otel_agentic.spans import Limits, Receipt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from otel_agentic.spans import SpanBatch
 
@@ -95,9 +94,5 @@ def limits() -> Limits:
 
 
 @pytest.fixture
-def captures() -> Path:
-    shared = os.environ.get("OTEL_AGENTIC_SHARED")
-    folder = (Path(shared) if shared else Path(__file__).parents[3] / "shared") / "captures"
-    if not folder.is_dir():
-        pytest.skip(f"no captures in {folder}; OTEL_AGENTIC_SHARED names the folder of shared data")
-    return folder
+def captures(shared_dir: Path) -> Path:
+    return shared_dir / "captures"

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -158,6 +159,19 @@ def test_a_folder_with_an_earlier_demo_is_refused(demo: Run) -> None:
     )
     assert 2 == done.returncode
     assert "is there already" in done.stderr
+
+
+def test_a_demo_that_is_terminated_leaves_nothing_running(tmp_path: Path) -> None:
+    live = tmp_path / f"{DB_NAME}.server.json"
+    with subprocess.Popen(
+        [*CLI, "demo", "--keep", str(tmp_path)], stdout=subprocess.DEVNULL, env=_environment(), start_new_session=True
+    ) as process:
+        while not live.exists() and process.poll() is None:
+            time.sleep(0.05)
+        process.terminate()
+    assert 128 + signal.SIGTERM == process.returncode
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
 
 
 def test_without_the_extra_it_says_what_to_install() -> None:

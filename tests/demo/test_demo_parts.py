@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 def test_every_case_is_attempted_and_the_queries_are_the_cases_own() -> None:
     cases = {case.case_id: tuple(turn.query for turn in case.turns) for case in read_cases(CASES).require()}
-    asked = [
+    asked: list[tuple[str | None, ...]] = [
         tuple(turn.query for turn in conversation.turns)
         for agent, version in ((TRIP_PLANNER, OLD), (TRIP_PLANNER, NEW), (REFUND_DESK, REFUND_VERSION))
         for conversation in conversations(agent, version)
@@ -134,7 +134,8 @@ def test_a_collector_that_does_not_start_is_told_with_its_own_last_words(tmp_pat
     cases = tmp_path / "cases.jsonl"
     cases.write_text('{"case_id": "a", "colour": "red"}\n')
     with (
+        running_backend() as backend,
         pytest.raises(BackendError, match=r"exit code 3: .*cases\.jsonl:1.*colour"),
-        running_collector(tmp_path / DB_NAME, cases, "http://127.0.0.1:9"),
+        running_collector(tmp_path / DB_NAME, cases, backend.endpoint),
     ):
         pytest.fail("it started")

@@ -7,12 +7,13 @@ run, whatever its name. The option exists where this folder is named on the comm
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.shared import SHARED
 
 OPTION = "--parity-dir"
 
@@ -45,8 +46,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def _folder(config: pytest.Config) -> Path:
     given = config.getoption(OPTION, default=None)
-    shared = os.environ.get("OTEL_AGENTIC_SHARED", Path(__file__).parents[2].parent / "shared")
-    return Path(given) if given is not None else Path(shared) / "parity"
+    return Path(given) if given is not None else SHARED / "parity"
 
 
 def _documents(folder: Path, schema: str) -> list[tuple[Path, dict[str, Any]]]:

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from otel_agentic.config import ReceiveSettings
 from otel_agentic.spans import Limits
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.fixture
@@ -15,9 +17,5 @@ def limits() -> Limits:
 
 
 @pytest.fixture
-def captures() -> Path:
-    shared = os.environ.get("OTEL_AGENTIC_SHARED")
-    folder = (Path(shared) if shared else Path(__file__).parents[3] / "shared") / "captures"
-    if not folder.is_dir():
-        pytest.skip(f"no captures in {folder}; OTEL_AGENTIC_SHARED names the folder of shared data")
-    return folder
+def captures(shared_dir: Path) -> Path:
+    return shared_dir / "captures"

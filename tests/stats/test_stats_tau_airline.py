@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-from pathlib import Path
 
 import pytest
 
 from otel_agentic.config import StatsSettings
 from otel_agentic.stats import Attempts, PerCaseEstimator, claim_tier, default_estimator, pooled_sample
+from tests.shared import SHARED, why_absent
 
-SHARED = Path(os.environ.get("OTEL_AGENTIC_SHARED", Path(__file__).parents[2].parent / "shared"))
 DATA = SHARED / "data" / "tau-airline"
 REWARD_THRESHOLD = 1.0 - 1e-6
 
-pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason=f"shared data folder {DATA} is absent")
+pytestmark = pytest.mark.skipif(why_absent(DATA) is not None, reason=why_absent(DATA) or "")
 
 
 @pytest.fixture(scope="module")

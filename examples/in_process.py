@@ -1,0 +1,67 @@
+"""Collect the spans of this very process, without a network: a span processor that writes to a DuckDB file.
+
+    python in_process.py
+
+Good for tests, notebooks and batch jobs. The agent here is written by hand with the OpenTelemetry API; with an
+instrumented framework the rest stays the same.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+
+from collectors import AgenticSpanProcessor
+from otel_agentic import Commands, Engine, load_settings
+from otel_agentic.pipeline.ingest import rebuild_pending
+
+
+def answer(tracer: trace.Tracer, conversation_id: str, query: str) -> str:
+    """Answer a question as an agent does, with spans as the GenAI semantic conventions want them."""
+    with tracer.start_as_current_span("invoke_agent adder") as run:
+        run.set_attribute("gen_ai.operation.name", "invoke_agent")
+        run.set_attribute("gen_ai.agent.name", "adder")
+        run.set_attribute("gen_ai.conversation.id", conversation_id)
+        run.set_attribute("gen_ai.input.messages", message("user", query))
+        with tracer.start_as_current_span("execute_tool add") as call:
+            numbers = [int(word) for word in query.split() if word.isdecimal()]
+            call.set_attribute("gen_ai.operation.name", "execute_tool")
+            call.set_attribute("gen_ai.tool.name", "add")
+            call.set_attribute("gen_ai.tool.call.arguments", json.dumps({"numbers": numbers}))
+            call.set_attribute("gen_ai.tool.call.result", json.dumps(sum(numbers)))
+        text = f"That makes {sum(numbers)}."
+        run.set_attribute("gen_ai.output.messages", message("assistant", text))
+    return text
+
+
+def message(role: str, text: str) -> str:
+    """Return one message as JSON text."""
+    return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}]}])
+
+
+def main(folder: Path) -> None:
+    """Run the agent and show what was collected."""
+    with Engine(load_settings(store={"db": folder / "example.duckdb"}), create=True) as engine:
+        provider = TracerProvider()
+        provider.add_span_processor(AgenticSpanProcessor(engine.store))
+        trace.set_tracer_provider(provider)
+        tracer = trace.get_tracer("example")
+        answer(tracer, "sums-1", "What is 2 plus 3 ?")
+        answer(tracer, "sums-1", "And 40 plus 2 ?")
+        provider.shutdown()  # returns when every span is in the file
+
+        rebuild_pending(engine, lambda *_: None)  # spans -> conversations; this is the end of the input
+        found = Commands(engine).conversations_show(conversation_id="sums-1")["conversation"]
+    print(f"{found['agent_name']}, {found['conversation_id']}: {len(found['turns'])} turns")
+    for turn in found["turns"]:
+        (call,) = turn["tools"]
+        print(f"  {turn['query']} -> {call['name']} {json.dumps(call['arguments'])} -> {turn['answer']}")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as temporary:
+        main(Path(temporary))

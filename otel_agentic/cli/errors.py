@@ -1,0 +1,50 @@
+"""What an error says on standard error: one readable line; several problems, a line each."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import click
+
+from otel_agentic.cli.text import printable
+from otel_agentic.errors import BadInputError, OtelAgenticError, QueryError
+
+#: How DuckDB points into a statement: a line of SQL with a caret below.
+_POINTER: Final = re.compile(r"\s*\bLINE (\d+): .*\Z", re.DOTALL)
+#: DuckDB takes Ctrl-C for itself while a statement runs, and says so in these words.
+_DUCKDB_INTERRUPTED: Final = "Query interrupted"
+
+
+def told(error: Exception) -> list[str]:
+    """Return the lines that tell a person about an error.
+
+    >>> told(QueryError("the query failed: no column x\\n\\nLINE 1: SELECT x\\n               ^"))
+    ['the query failed: no column x (line 1)']
+    """
+    if isinstance(error, click.ClickException):
+        return [_usage(error)]
+    if isinstance(error, QueryError):
+        return [_one_line(_POINTER.sub(r" (line \1)", str(error)))]
+    if isinstance(error, BadInputError):
+        return [printable(line) for line in str(error).splitlines() if line.strip()]
+    if isinstance(error, OtelAgenticError):
+        return [_one_line(str(error))]
+    kind = type(error).__name__
+    return [f"unexpected {kind}: {_one_line(str(error))}; --debug shows where, and is what a bug report needs"]
+
+
+def was_interrupted(error: Exception) -> bool:
+    """Return whether an error is Ctrl-C in disguise."""
+    return isinstance(error, RuntimeError) and str(error) == _DUCKDB_INTERRUPTED
+
+
+def _usage(error: click.ClickException) -> str:
+    message = _one_line(error.format_message()).removesuffix(".")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f"{message}; see `{context.command_path} --help`" if context else message
+
+
+def _one_line(text: str) -> str:
+    return printable(" ".join(text.split()))
+

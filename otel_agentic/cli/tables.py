@@ -1,0 +1,134 @@
+"""Tables that fit: numbers and ids stay whole, text folds, and what is needed least is left out when all else fails."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from rich import box
+from rich.cells import cell_len
+from rich.markup import escape
+from rich.table import Table
+
+from otel_agentic.cli.output import say, show
+from otel_agentic.cli.text import safe
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import Console
+
+#: Columns of text fold, but not to less than this.
+_LEAST_WIDTH: Final = 12
+_GAP: Final = 2
+_COLOURS: Final = {
+    "pass": "green",
+    "fail": "red",
+    "ready": "bold green",
+    "needs_improvement": "yellow",
+    "inconsistent": "yellow",
+    "not_ready": "bold red",
+    "insufficient_evidence": "cyan",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column: `whole` is never folded, `right` is whole and aligned right, the highest `spare` is left out first."""
+
+    name: str
+    right: bool = False
+    whole: bool = False
+    spare: int = 0
+
+
+def text(*names: str) -> list[Column]:
+    """Return columns of text that folds."""
+    return [Column(name=name) for name in names]
+
+
+def print_table(
+    out: Console, columns: Sequence[Column], rows: Sequence[Sequence[Any]], title: str | None = None
+) -> None:
+    """Print a table; says what was left out because the terminal is narrow."""
+    cells = [[safe(value) for value in row] for row in rows]
+    kept = _kept(columns, cells, out.width)
+    if title is not None:
+        say(out, title, style="bold")
+    show(out, _drawn([columns[place] for place in kept], [[row[place] for place in kept] for row in cells], out.width))
+    left_out = [column.name for place, column in enumerate(columns) if place not in kept]
+    if left_out:
+        say(out, f"({', '.join(left_out)}: not shown for want of width; --format json has all)", style="dim")
+
+
+def fits(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: int) -> bool:
+    """Return whether a table of these rows needs neither folding nor leaving out."""
+    cells = [[safe(value) for value in row] for row in rows]
+    return _total([_natural(column, cells, place) for place, column in enumerate(columns)]) <= width
+
+
+def told_apart(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+    """Return the names whose values differ between the rows, and the values of those where all rows agree.
+
+    A name without a value in any row is in neither.
+
+    >>> told_apart([{"agent": "a", "tool": "x", "tag": None}, {"agent": "a", "tool": "y", "tag": None}], ["agent", "tool", "tag"])
+    (['tool'], {'agent': 'a'})
+    """
+    differing, same = [], {}
+    for name in names:
+        values = {row[name] for row in rows}
+        if len(values) > 1:
+            differing.append(name)
+        elif values and values != {None}:
+            (same[name],) = values
+    return differing, same
+
+
+def _drawn(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> Table:
+    """Return the table; cells are escaped, for most of them are strangers' text."""
+    made = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    natural = [_natural(column, cells, place) for place, column in enumerate(columns)]
+    roomy = _total(_least(columns, natural)) <= width
+    for column in columns:
+        # Whole columns are cut, not folded, where even they are too wide: then everything folds instead.
+        whole = roomy and (column.right or column.whole)
+        made.add_column(
+            escape(column.name), justify="right" if column.right else "left", overflow="fold", no_wrap=whole
+        )
+    for row in cells:
+        made.add_row(*(_coloured(value) for value in row))
+    return made
+
+
+def _kept(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Return the places of the columns that are shown: spare ones go, the highest first, until the rest fits."""
+    natural = [_natural(column, cells, place) for place, column in enumerate(columns)]
+    kept = list(range(len(columns)))
+    for place in sorted(kept, key=lambda place: -columns[place].spare):
+        least = _least([columns[each] for each in kept], [natural[each] for each in kept])
+        if columns[place].spare == 0 or _total(least) <= width:
+            break
+        kept.remove(place)
+    return kept
+
+
+def _least(columns: Sequence[Column], natural: Sequence[int]) -> list[int]:
+    return [
+        size if column.right or column.whole else min(size, max(_LEAST_WIDTH, cell_len(column.name)))
+        for column, size in zip(columns, natural, strict=True)
+    ]
+
+
+def _natural(column: Column, cells: Sequence[Sequence[str]], place: int) -> int:
+    lines = [line for row in cells for line in row[place].split("\n")]
+    return max(cell_len(line) for line in (column.name, *lines))
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + _GAP * max(0, len(widths) - 1)
+
+
+def _coloured(value: str) -> str:
+    colour = _COLOURS.get(value)
+    return f"[{colour}]{value}[/]" if colour else escape(value)

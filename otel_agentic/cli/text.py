@@ -1,0 +1,132 @@
+"""Values as text that a person reads; strangers' text is shown by a terminal, never obeyed."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: What stands where there is no value.
+NOTHING: Final = "—"
+#: What Markdown reads as markup.
+_MARKDOWN: Final = re.compile(r"([\\`*_\[\]<>|#~])")
+#: First characters that make a spreadsheet read a cell as a formula.
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+
+
+def printable(text: str) -> str:
+    r"""Return text without the characters that steer a terminal.
+
+    >>> printable("a\x1b[31mb")
+    'a�[31mb'
+    """
+    return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)
+
+
+def safe(value: Any) -> str:
+    r"""Return a value as text that a terminal shows and does not obey.
+
+    >>> safe("a\x1b[31mb"), safe(None), safe(0.5), safe({"a": 1})
+    ('a�[31mb', '—', '0.5', '{"a":1}')
+    """
+    if value is None:
+        return NOTHING
+    if isinstance(value, (dict, list)):
+        return printable(compact(value))
+    return printable(str(value))
+
+
+def compact(value: Any) -> str:
+    """Return a value as one line of JSON."""
+    return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+
+
+def short(value: Any, limit: int = 60) -> str:
+    """Return a value as one line of at most `limit` characters.
+
+    >>> short("one  two three", 9)
+    'one two …'
+    """
+    text = " ".join(safe(value).split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def plural(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> plural(1, "case"), plural(2000, "case")
+    ('1 case', '2,000 cases')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def ratio(value: float | None) -> str:
+    """Return a ratio with three digits, a dash where there is none.
+
+    >>> ratio(0.42), ratio(None), ratio(1.0)
+    ('.420', '—', '1.00')
+    """
+    if value is None:
+        return NOTHING
+    text = f"{value:.3f}"
+    return "1.00" if text == "1.000" else text.removeprefix("0")
+
+
+def percent(value: float | None) -> str:
+    """Return a ratio in percent, a dash where there is none. Only what is all of it is 100 %, what is nothing 0 %.
+
+    >>> percent(0.151), percent(0.999), percent(0.001), percent(1.0), percent(None)
+    ('15%', '>99%', '<1%', '100%', '—')
+    """
+    if value is None:
+        return NOTHING
+    text = f"{value:.0%}"
+    if text == "100%" and value < 1.0:
+        return ">99%"
+    return "<1%" if text == "0%" and value > 0.0 else text
+
+
+def interval(found: Mapping[str, float | None]) -> str:
+    """Return an estimate with its bounds.
+
+    >>> interval({"value": 0.42, "lower": 0.353, "upper": 0.489})
+    '.420 [.353, .489]'
+    """
+    if found["value"] is None:
+        return NOTHING
+    if found["lower"] is None:
+        return ratio(found["value"])
+    return f"{ratio(found['value'])} [{ratio(found['lower'])}, {ratio(found['upper'])}]"
+
+
+def moment(text: str | None, digits: int = 16) -> str:
+    """Return an ISO 8601 time (UTC) as people write it, to the minute; 19 digits give seconds.
+
+    >>> moment("2026-03-10T08:11:23.950077+00:00")
+    '2026-03-10 08:11'
+    """
+    return NOTHING if text is None else text[:digits].replace("T", " ")
+
+
+def markdown(value: Any) -> str:
+    r"""Return a value as one line of Markdown text that is shown as it is, also inside a table.
+
+    >>> markdown("a|b <i>")
+    'a\\|b \\<i\\>'
+    """
+    return _MARKDOWN.sub(r"\\\1", " ".join(safe(value).split()))
+
+
+def csv_cell(value: Any) -> Any:
+    """Return a value for a CSV cell that no spreadsheet takes for a formula.
+
+    >>> csv_cell("=1+1"), csv_cell(-1), csv_cell({"a": 1})
+    ("'=1+1", -1, '{"a":1}')
+    """
+    if isinstance(value, (dict, list)):
+        return compact(value)
+    return "'" + value if isinstance(value, str) and value.startswith(_FORMULA) else value

@@ -1,0 +1,51 @@
+"""For your own tests: builders of spans and conversations, scripted agent runs, and a kit for dialect plug-ins.
+
+    script = AgentRunScript(agent_name="travel").ask("Which hotel?").calls(made("search", {"q": "hotels"}, result=["Ritz"]))
+    batch = speak_genai(script.says("The Ritz."))
+
+Everything is deterministic: the same arguments give the same ids and times.
+"""
+
+from otel_agentic.testing.builders import (
+    NOON_NS,
+    SECOND_NS,
+    batch,
+    conversation,
+    event,
+    link_to,
+    log_record,
+    span,
+    tool_call,
+    turn,
+)
+from otel_agentic.testing.conformance import check_dialect
+from otel_agentic.testing.genai import GenAIStyle, speak_genai
+from otel_agentic.testing.openinference import speak_openinference
+from otel_agentic.testing.outline import CallOutline, Outline, TurnOutline, outline
+from otel_agentic.testing.script import AgentRunScript, Exchange, Made, Step, made
+
+__all__ = [
+    "NOON_NS",
+    "SECOND_NS",
+    "AgentRunScript",
+    "CallOutline",
+    "Exchange",
+    "GenAIStyle",
+    "Made",
+    "Outline",
+    "Step",
+    "TurnOutline",
+    "batch",
+    "check_dialect",
+    "conversation",
+    "event",
+    "link_to",
+    "log_record",
+    "made",
+    "outline",
+    "span",
+    "speak_genai",
+    "speak_openinference",
+    "tool_call",
+    "turn",
+]

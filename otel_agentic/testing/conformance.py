@@ -1,0 +1,132 @@
+"""What every dialect owes its readers; plug-in authors call `check_dialect` in their own tests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from otel_agentic.dialects.base import TableDialect
+from otel_agentic.dialects.events import AgentRun, ModelCall, ToolCall
+from otel_agentic.testing.builders import event, log_record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from otel_agentic.dialects.base import Dialect
+    from otel_agentic.dialects.events import AgentEvent
+    from otel_agentic.spans.model import LogRecord, Span
+
+#: Values that strangers send where something else was meant.
+HOSTILE: Final[tuple[Any, ...]] = (
+    None, "", " ", "null", "[", "{}", "[]", '"', '"x"', '{"a":', "[" * 900 + "]" * 900, "\x00", "9" * 5000, "x" * 100_000,
+    True, 0, -1, 2**63 - 1, 1e308, float("nan"), float("inf"), b"", b"\xff\xfe",
+    [], {}, [None], [[]], [[[1]]], {"": None}, {"messages": {"messages": []}}, {"type": ["text"]}, {"role": {"a": 1}},
+    [{"role": None, "parts": 5}], [{"role": ["user"], "content": {"text": 5}}], [{"parts": [{"type": ["tool_call"]}]}],
+    [{"type": "tool_call", "id": 5, "name": "x", "arguments": 5}], [{"tool_calls": 5}], [{"tool_calls": [{"function": []}]}],
+    {"lc": 1, "kwargs": {}, "id": 5}, {"content": None, "tool_call_id": None}, [{"toolUse": {}}, {"toolResult": {}}],
+)  # fmt: skip
+
+
+def check_dialect(dialect: Dialect, *samples: Span, content: Sequence[str] = ()) -> None:
+    """Check a dialect against spans that it should know.
+
+    It must claim each sample and say why, give the same event whenever it is asked and in whatever order the attributes
+    stand, never raise on hostile values, and read a span whose content was not recorded as *not captured*.
+
+    Args:
+        dialect: the dialect, from its `from_settings`.
+        samples: real spans of the convention: best one of each kind.
+        content: keys of attributes that hold content; those of a `TableDialect` are known from its table.
+
+    Raises:
+        AssertionError: it breaks a rule; names all that are broken, with the span and attribute.
+    """
+    keys = frozenset(content) | _table_content(dialect)
+    problems = [] if samples else ["no sample span given: nothing was checked"]
+    for sample in samples:
+        problems += _unclaimed(dialect, sample)
+        problems += _undetermined(dialect, sample)
+        problems += _raising(dialect, sample)
+        problems += _inventing(dialect, sample, keys)
+    if problems:
+        raise AssertionError(f"dialect {dialect.name!r}: " + "; ".join(problems))
+
+
+def _unclaimed(dialect: Dialect, sample: Span) -> Iterator[str]:
+    if not dialect.claims(sample):
+        yield f"does not claim span {sample.name!r}"
+
+
+def _undetermined(dialect: Dialect, sample: Span) -> Iterator[str]:
+    once = dialect.read(sample, ())
+    turned = replace(sample, attributes=dict(reversed(sample.attributes.items())))
+    if repr(once) != repr(dialect.read(sample, ())):
+        yield f"reads span {sample.name!r} differently when asked again"
+    if repr(once) != repr(replace(dialect.read(turned, ()), header=once.header)):
+        yield f"reads span {sample.name!r} differently when its attributes stand in another order"
+    if once.header.span is not sample or once.header.dialect != dialect.name:
+        yield f"the event of span {sample.name!r} has a header of another span or dialect"
+
+
+def _raising(dialect: Dialect, sample: Span) -> Iterator[str]:
+    for key in sorted({*sample.attributes, *_table_keys(dialect)}):
+        for value in HOSTILE:
+            hostile = {**sample.attributes, key: value}
+            fault = _fault(dialect, replace(sample, attributes=hostile), ())
+            fault = fault or _fault(dialect, sample, (log_record(sample, key, value, attributes={key: value}),))
+            fault = fault or _fault(dialect, replace(sample, events=(event(key, {key: value}),)), ())
+            if fault:
+                yield f"raises on span {sample.name!r} with {key} = {str(value)[:60]!r}: {fault}"
+
+
+def _fault(dialect: Dialect, sample: Span, logs: Sequence[LogRecord]) -> str | None:
+    try:
+        dialect.claims(sample)
+        dialect.read(sample, logs)
+    except Exception as error:  # noqa: BLE001 — whatever it raises is what is looked for
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def _inventing(dialect: Dialect, sample: Span, keys: frozenset[str]) -> Iterator[str]:
+    bare = replace(
+        sample,
+        attributes={key: value for key, value in sample.attributes.items() if not _is_content(key, keys)},
+        events=(),
+    )
+    for name, value in _told(dialect.read(bare, ())).items():
+        if value not in (None, False):
+            yield f"span {sample.name!r} without content has {name} = {value!r}, expected none"
+
+
+def _told(found: AgentEvent) -> dict[str, Any]:
+    if isinstance(found, AgentRun):
+        names: tuple[str, ...] = ("query", "answer", "messages_in", "messages_out")
+    elif isinstance(found, ModelCall):
+        names = ("messages_in", "messages_out")
+    elif isinstance(found, ToolCall):
+        names = ("arguments", "result", "result_captured")
+    else:
+        names = ()
+    return {name: getattr(found, name) for name in names}
+
+
+def _is_content(key: str, keys: frozenset[str]) -> bool:
+    return any(key == content or key.startswith(content + ".") for content in keys)
+
+
+def _table_content(dialect: Dialect) -> frozenset[str]:
+    if not isinstance(dialect, TableDialect):
+        return frozenset()
+    table = dialect.table
+    return frozenset(
+        (*table.query, *table.answer, *table.messages_in, *table.messages_out, *table.arguments, *table.result)
+    )
+
+
+def _table_keys(dialect: Dialect) -> frozenset[str]:
+    if not isinstance(dialect, TableDialect):
+        return frozenset()
+    table = dialect.table
+    found = {*table.kind, *table.conversation_id, *table.agent_name, *table.agent_id, *table.model, *table.response_id}
+    return frozenset(found | {*table.tool_name, *table.call_id, *table.error, *table.plan}) | _table_content(dialect)

@@ -1,0 +1,69 @@
+"""What the conventions share when a script is written down as spans."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from otel_agentic.spans.model import StatusCode
+from otel_agentic.testing.builders import event, span
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from otel_agentic.spans.model import Span, SpanEvent
+    from otel_agentic.testing.walk import Act
+
+
+def json_text(value: Any) -> str:
+    """Return a value as JSON text."""
+    return orjson.dumps(value).decode()
+
+
+def value_text(value: Any) -> str:
+    """Return a value as tools write it: text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json_text(value)
+
+
+def spans_of(
+    turns: list[list[Act]],
+    *,
+    name: Callable[[Act], str],
+    attributes: Callable[[Act], Mapping[str, Any]],
+    events: Callable[[Act], tuple[SpanEvent, ...]] = lambda _: (),
+    scope: str,
+) -> list[tuple[Act, Span]]:
+    """Return the acts of a script with their spans, one trace a turn."""
+    written: list[tuple[Act, Span]] = []
+    for acts in turns:
+        spans: list[Span] = []
+        for index, act in enumerate(acts):
+            trace = repr((acts[0].script.conversation_id, acts[0].script.agent_name, acts[0].start_ns))
+            found = span(
+                name(act),
+                parent=None if act.parent is None else spans[act.parent],
+                trace=trace,
+                span_id=f"{trace} {index}",
+                start_ns=act.start_ns,
+                end_ns=act.end_ns,
+                status=StatusCode.UNSET if act.error is None else StatusCode.ERROR,
+                status_message=act.error or "",
+                attributes=attributes(act),
+                events=events(act),
+                service=act.script.service,
+                environment=act.script.environment,
+                scope=scope,
+            )
+            spans.append(found)
+            written.append((act, found))
+    return written
+
+
+def exception_events(act: Act) -> tuple[SpanEvent, ...]:
+    """Return the exception event of an act that failed."""
+    if act.error is None:
+        return ()
+    kind, _, message = act.error.partition(": ")
+    fields = {"exception.type": kind, "exception.message": message or act.error}
+    return (event("exception", fields, time_ns=act.end_ns),)

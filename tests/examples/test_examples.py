@@ -1,0 +1,94 @@
+"""Every example runs as a stranger runs it: as a program, in an empty folder, without a network."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from otel_agentic import LiveCollector, load_settings
+
+EXAMPLES: Final = Path(__file__).parents[2] / "examples"
+#: Modules that examples share: no examples themselves.
+SHARED_MODULES: Final = {"sample_spans"}
+
+#: What each example must print.
+PRINTS: Final = {
+    "langchain_agent": (
+        "host 2.1.0, dinner-42",
+        'tool:  find_table {"guests": 2, "time": "19:30"} -> {"table": 7, "guests": 2, "time": "19:30"}',
+        "agent: Table 7 is yours at 19:30.",
+    ),
+    "in_process": ("adder, sums-1: 2 turns", 'And 40 plus 2 ? -> add {"numbers": [40, 2]} -> That makes 42.'),
+    "backfill_from_file": (
+        "16 spans stored, 0 rejected",
+        "once more: 16 duplicates",
+        "8 conversations scored: {'fail': 3, 'pass': 5}",
+        "pass@3: 0.982, 95 % in [",
+        "pass^3: 0.179, 95 % in [",
+        "fault: get_weather, city: expected Oslo, made Rome",
+    ),
+    "prometheus_scrape": (
+        'agentic_success_ratio{agentic_estimator="per_case"',
+        'agentic_k="3"',
+        'gen_ai_agent_name="weather"',
+        "agentic_pass_pow_k_lower_ratio{",
+        "agentic_coverage_ratio{",
+    ),
+    "query_duckdb": (
+        "| weather | 1.0.0 | 5 | 8 | 1.0",
+        "| get_weather | parameters | wrong_parameters | city | 3",
+        "| chat-1 | wrong_answer |",
+    ),
+}
+
+
+def test_every_example_is_tested_and_listed() -> None:
+    found = {path.stem for path in EXAMPLES.glob("*.py")} - SHARED_MODULES
+    listed = (EXAMPLES / "README.md").read_text()
+    assert set(PRINTS) == found
+    assert [] == [name for name in found if f"({name}.py)" not in listed]
+
+
+@pytest.mark.parametrize("name", sorted(PRINTS))
+def test_the_example_runs_and_prints_what_it_promises(name: str, tmp_path: Path) -> None:
+    printed = _run(name, folder=tmp_path)
+    assert [] == [text for text in PRINTS[name] if text not in printed], printed
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_the_langchain_agent_sends_to_a_collector_that_is_there_already(tmp_path: Path) -> None:
+    settings = load_settings(
+        store={"db": tmp_path / "test.duckdb"},
+        receive={"http": "127.0.0.1:0", "grpc": "127.0.0.1:0"},
+        admin={"address": "127.0.0.1:0"},
+    )
+    collector = LiveCollector(settings)
+    addresses = collector.start()
+    try:
+        printed = _run("langchain_agent", "--endpoint", str(addresses.http), folder=tmp_path)
+        stored = collector.run("query", {"sql": "SELECT count(*) FROM spans WHERE service = 'restaurant'"})
+    finally:
+        collector.stop()
+    assert "otel-agentic conversations show dinner-42" in printed
+    assert stored["rows"][0][0] > 0
+
+
+def _run(name: str, *arguments: str, folder: Path) -> str:
+    """Return what an example prints; nothing may be written to standard error."""
+    own = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py"), *arguments],
+        capture_output=True,
+        check=False,
+        cwd=folder,
+        env=own,
+        text=True,
+        timeout=120,
+    )
+    assert (0, "") == (done.returncode, done.stderr)
+    return done.stdout

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from otel_agentic import judges
+from otel_agentic.config import ScoringSettings
+from otel_agentic.judges import ExactJudge, Judge, Question, Verdict
+from otel_agentic.judges.exact import compare
+from otel_agentic.plugins import get
+
+THRESHOLD = 0.7
+
+
+def question(expected: str, answer: str, query: str = "", threshold: float = THRESHOLD) -> Question:
+    return Question(query=query, expected=expected, answer=answer, threshold=threshold)
+
+
+def passes(expected: str, answer: str, query: str = "") -> bool:
+    return compare(question(expected, answer, query))[0] >= THRESHOLD
+
+
+RIGHT = [
+    ("Paris", "The capital is Paris."),
+    ("Paris", "It isn't London, it's Paris."),
+    ("42", "The answer is 42."),
+    ("42", "The answer is 42, not 43."),
+    ("5 km", "5000 m"),
+    ("1,000", "1000"),
+    ("$1,234.50", "1234.5 USD"),
+    ("1.234,50 €", "It costs €1,234.50."),
+    ("2024-05-20", "It leaves on May 20th, 2024."),
+    ("yes", "Yes, you can."),
+    ("No", "You cannot cancel it."),
+    ("The order ships on Monday and costs $20", "Your order costs $20 and ships on Monday."),
+    ("You can cancel within 24 hours.", "You can cancel within 24 hours. After that you cannot cancel."),
+    ("three", "There are 3 apples."),
+    ("3 apples", "There are three apples in the basket."),
+    ("$327", "Your refund is $327. The remaining balance is $1,000."),
+    ("HAT136", "You are booked on flight hat136."),
+    ("50%", "0.5"),
+    ("10:30 PM", "at 22:30"),
+    ("Zürich: 11.5 °C, cloudy", "It is 11.5 degrees and cloudy in Zürich."),
+    ("Your refund of $50 was issued to card_44", "I have refunded $50 to card_44."),
+    ("Water boils at 100 degrees Celsius.", "At sea level water boils at 100 °C."),
+    ("not available", "The room is not available."),
+    ("1.5 million", "1,500,000"),
+    ("東京", "首都は東京です。"),
+]
+
+WRONG = [
+    ("Paris", "The capital is not Paris."),
+    ("Paris", "It isn't Paris, it's London."),
+    ("Paris", "Paris or London."),
+    ("Paris", "I don't know whether it is Paris."),
+    ("42", "The answer is 43."),
+    ("42", "It is either 42 or 43."),
+    ("42", "It is 42. Actually, it is 43."),
+    ("42", "The tool said 42, the answer is 41."),
+    ("5 km", "5 miles"),
+    ("18 °C", "18 °F"),
+    ("-5", "It is 5."),
+    ("2024-05-20", "It leaves on May 21st, 2024."),
+    ("yes", "No, you can't."),
+    ("The order ships on Monday and costs $20", "Your order costs $25 and ships on Monday."),
+    ("You can cancel within 24 hours.", "You cannot cancel within 24 hours."),
+    ("HAT136", "You are booked on flight HAT163."),
+    ("Your refund of $50 was issued to card_44", "I have refunded $50 to card_45."),
+    ("10:30 PM", "at 10:30 am"),
+    ("available", "The room is not available."),
+    ("cat", "concatenate"),
+    ("Monday", "Tuesday"),
+    ("x", ""),
+]
+
+
+@pytest.mark.parametrize(("expected", "answer"), RIGHT)
+def test_a_right_answer_passes(expected: str, answer: str) -> None:
+    assert passes(expected, answer)
+
+
+@pytest.mark.parametrize(("expected", "answer"), WRONG)
+def test_a_wrong_answer_fails(expected: str, answer: str) -> None:
+    assert not passes(expected, answer)
+
+
+def test_numbers_on_the_way_to_the_answer_do_not_contradict_it() -> None:
+    assert passes("5", "(12.5 + 7.5) / 4 = 20 / 4 = 5", "What is (12.5 + 7.5) / 4?")
+
+
+@pytest.mark.parametrize("threshold", [0.3, 0.7, 0.95])
+def test_a_missing_number_stays_below_any_threshold_however_alike_the_words(threshold: float) -> None:
+    expected, answer = "the flight to Rome on Monday costs $20", "the flight to Rome on Monday costs $25"
+    assert compare(question(expected, answer, threshold=threshold))[0] < threshold
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+@settings(max_examples=150)
+def test_any_two_texts_get_a_score_between_0_and_1_and_equal_ones_1(expected: str, answer: str) -> None:
+    for one, other in ((expected, answer), (expected, expected)):
+        score, reasoning = compare(question(one, other))
+        assert 0.0 <= score <= 1.0
+        assert reasoning
+        assert compare(question(one, other)) == (score, reasoning)
+
+
+@pytest.mark.parametrize(
+    "part", ["1", "a1_", "1,", "not ", "May 1 ", " ", "1:", "$", "x or ", "is ", "1.1.", "-", "42 "]
+)
+def test_a_hostile_answer_of_100_kb_takes_no_more_than_seconds(part: str) -> None:
+    started = time.perf_counter()
+    compare(question("is 42 or x", part * (100_000 // len(part)) + " 42"))
+    assert time.perf_counter() - started < 5
+
+
+def test_the_judge_is_a_plug_in_and_gives_one_verdict_a_question_in_order() -> None:
+    plugin = get("judges", "exact").load()
+    judge: Judge = plugin.from_settings(ScoringSettings())
+    assert isinstance(judge, ExactJudge)
+    assert isinstance(judge, Judge)
+    verdicts = judge.judge([question("a", "a"), question("a", "b")])
+    assert [verdict.score for verdict in verdicts if isinstance(verdict, Verdict)] == [1.0, 0.0]
+
+
+def test_the_public_names_of_judges_are_sorted_and_there() -> None:
+    assert judges.__all__ == sorted(judges.__all__)
+    assert all(hasattr(judges, name) for name in judges.__all__)

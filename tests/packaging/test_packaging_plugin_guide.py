@@ -1,0 +1,123 @@
+"""The package of docs/plugins.md, taken from the page, installed for real, and used through the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[2]
+GUIDE: Final = ROOT / "docs" / "plugins.md"
+_BLOCK: Final = re.compile(r"^```(toml|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+_SEND_TO_COLLECTOR: Final = """
+import pathlib, socket, sys
+from otel_agentic import plugins
+from otel_agentic.config import Settings, StoreSettings
+from otel_agentic.pipeline import Engine
+
+with Engine(Settings(store=StoreSettings(db=pathlib.Path("lines.duckdb"))), create=True) as engine:
+    collector = plugins.get("collectors", "lines").load().from_settings(engine.settings)
+    collector.start(engine.store)
+    host, _, port = collector.endpoint.removeprefix("tcp://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection, connection.makefile("rwb") as stream:
+        for line in (pathlib.Path(sys.argv[1]).read_bytes(), b"nonsense\\n"):
+            stream.write(line)
+            stream.flush()
+            print(stream.readline().decode(), end="")
+    collector.stop(1.0)
+"""
+
+
+def acme_spans(path: Path, conversations: int) -> Path:
+    """Write runs of an Acme agent as one OTLP/JSON document."""
+    spans = []
+    for number in range(conversations):
+        attributes = {
+            "acme.step": "run",
+            "acme.chat": f"chat-{number}",
+            "acme.agent": "clerk",
+            "acme.asked": "Where is my order?",
+            "acme.answered": "your order is in the post",
+            "agentic.case.id": "order",
+        }
+        begins_ns = 1_760_000_000_000_000_000 + number * 1_000_000_000
+        span = {
+            "traceId": f"{number + 1:032x}",
+            "spanId": f"{1:016x}",
+            "name": "acme run",
+            "startTimeUnixNano": str(begins_ns),
+            "endTimeUnixNano": str(begins_ns + 1_000_000),
+            "attributes": [{"key": key, "value": {"stringValue": value}} for key, value in attributes.items()],
+        }
+        spans.append(span)
+    document = {"resourceSpans": [{"resource": {}, "scopeSpans": [{"scope": {"name": "acme"}, "spans": spans}]}]}
+    path.write_text(json.dumps(document) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where the guide's package is installed."""
+    source, target = tmp_path_factory.mktemp("acme"), tmp_path_factory.mktemp("acme-installed")
+    (source / "acme_agentic").mkdir()
+    (source / "acme_agentic" / "__init__.py").touch()
+    for language, text in _BLOCK.findall(GUIDE.read_text(encoding="utf-8")):
+        name = "pyproject.toml" if language == "toml" else text.splitlines()[0].removeprefix("# ")
+        (source / name).write_text(text, encoding="utf-8")
+    options = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--target", str(target)]
+    subprocess.run([sys.executable, "-m", "pip", "install", *options, str(source)], check=True)
+    return target
+
+
+def run(installed: Path, folder: Path, *arguments: str) -> str:
+    """Run Python in a folder with the package importable; return what it printed."""
+    path = os.pathsep.join([str(installed), *filter(None, sys.path)])
+    ran = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert 0 == ran.returncode, ran.stderr
+    return ran.stdout
+
+
+def test_dialect_judge_and_estimator_of_the_guide_are_used_from_spans_to_report(
+    installed: Path, tmp_path: Path
+) -> None:
+    command = ("-m", "otel_agentic.cli")
+    spans = acme_spans(tmp_path / "spans.jsonl", conversations=6)
+    case = {"case_id": "order", "turns": [{"query": "Where is my order?", "answer": "In the post"}]}
+    (tmp_path / "cases.jsonl").write_text(json.dumps(case) + "\n", encoding="utf-8")
+    database = ("--db", "t.duckdb")
+
+    run(installed, tmp_path, *command, "ingest", str(spans), *database)
+    run(installed, tmp_path, *command, "evaluate", *database, "--cases", "cases.jsonl", "--judge", "keywords")
+    asked = ("--estimator", "rule_of_three", "-k", "1", "--format", "json")
+    (group,) = json.loads(run(installed, tmp_path, *command, "report", *database, *asked))["groups"]
+
+    assert ("clerk", 6, 6) == (group["agent"], group["n"], group["c"])
+    estimate = group["estimates"]["rule_of_three"]["pass_pow_k"]["1"]
+    assert {"value": 1.0, "lower": 0.5, "upper": 1.0} == estimate
+    read_by = run(
+        installed, tmp_path, *command, "query", *database, "SELECT DISTINCT dialect FROM spans", "--format", "csv"
+    )
+    assert ["dialect", "acme"] == read_by.split()
+
+
+def test_the_collector_of_the_guide_answers_once_its_spans_are_stored(installed: Path, tmp_path: Path) -> None:
+    spans = acme_spans(tmp_path / "spans.jsonl", conversations=3)
+
+    answers = run(installed, tmp_path, "-c", _SEND_TO_COLLECTOR, str(spans)).splitlines()
+
+    assert "stored 3" == answers[0]
+    assert answers[1].startswith("refused: ")

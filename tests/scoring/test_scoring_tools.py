@@ -1,0 +1,293 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from otel_agentic.conversations.model import CallKind, ToolCall
+from otel_agentic.scoring import MadeCall, Scope, ToolRules, ToolScore, fault_class, score_tools
+from otel_agentic.truth import ToolExpectation
+
+MISSING = object()
+NO_WEIGHT_OF_USE = {"selection": 0.25, "parameters": 0.25, "sequence": 0.25, "utilization": 0.25}
+
+
+def made(
+    name: str,
+    arguments: dict[str, Any] | None = None,
+    *,
+    step: int = 1,
+    result: Any = None,
+    error: str | None = None,
+    kind: CallKind = "tool",
+    captured: bool = True,
+    flag: bool | None = None,
+    turn: int = 0,
+) -> MadeCall:
+    call = ToolCall(
+        name=name,
+        kind=kind,
+        step=step,
+        position=step - 1,
+        arguments=(arguments or {}) if captured else None,
+        result=result,
+        result_captured=captured,
+        error=error,
+        call_id=None,
+        trace_id="t",
+        span_id=f"span{step}",
+        parent_span_id=None,
+        agent_name=None,
+        source="span",
+        used_flag=flag,
+    )
+    return MadeCall(turn_index=turn, call=call)
+
+
+def expectation(*calls: dict[str, Any], **fields: Any) -> ToolExpectation:
+    return ToolExpectation.model_validate_json(json.dumps({"calls": calls, **fields}))
+
+
+def expected(name: str, parameters: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
+    return {"tool_name": name, "parameters": parameters or {}, **fields}
+
+
+def score(wanted: ToolExpectation, *calls: MadeCall, answer: str = "", turn: int | None = 0, **rules: Any) -> ToolScore:
+    scope = Scope(
+        turn_index=turn,
+        calls=tuple(sorted(calls, key=lambda call: call.place)),
+        answers=((0, answer),),
+        queries=("please",),
+        captured=True,
+    )
+    settings: dict[str, Any] = {
+        "threshold": 1.0,
+        "weights": NO_WEIGHT_OF_USE,
+        "effects": (),
+        "count_errors": False,
+        "numbers_as_text": False,
+    }
+    return score_tools(wanted, scope, ToolRules(**{**settings, **rules}))
+
+
+def kinds(found: ToolScore) -> list[str]:
+    return [fault.kind for fault in found.faults]
+
+
+SEARCH = {"q": "rome", "n": 3}
+BOOK = {"name": "Ada", "time": "20:00"}
+LADDER = expectation(expected("search", SEARCH), expected("book", BOOK), order="relative")
+
+
+@pytest.mark.parametrize(
+    ("calls", "selection", "parameters", "sequence", "fault"),
+    [
+        ([made("search", SEARCH), made("book", BOOK, step=2)], 1, 1, 1, None),
+        ([made("search", SEARCH), made("search", SEARCH, step=2), made("book", BOOK, step=3)], 2 / 3, 1, 1, "spurious"),
+        ([made("book", BOOK), made("search", SEARCH, step=2)], 1, 1, 0.5, "wrong_order"),
+        ([made("search", SEARCH), made("book", {**BOOK, "time": "19:00"}, step=2)], 1, 0.75, 1, "wrong_parameters"),
+        ([made("search", SEARCH)], 0.5, 0.5, 0.5, "missing"),
+        ([], 0, 0, 0, "missing"),
+    ],
+)
+def test_the_ladder_falls_and_each_row_names_its_own_fault(
+    calls: list[MadeCall], selection: float, parameters: float, sequence: float, fault: str | None
+) -> None:
+    found = score(LADDER, *calls)
+    assert found.dimensions == pytest.approx(
+        {"selection": selection, "parameters": parameters, "sequence": sequence, "utilization": None}
+    )
+    assert found.overall == pytest.approx((selection + parameters + sequence) / 3)
+    assert fault_class(found.faults) == fault
+    assert found.outcome == ("pass" if fault is None else "fail")
+    assert found.reason == (None if fault is None else "tool_fault")
+
+
+def test_a_wrong_parameter_is_a_row_with_both_values_and_a_sentence() -> None:
+    found = score(LADDER, made("search", SEARCH), made("book", {"name": "Ada", "seat": 1}, step=2))
+    assert [(fault.parameter, fault.expected, fault.made) for fault in found.faults] == [
+        ("seat", None, 1),
+        ("time", "20:00", None),
+    ]
+    assert found.explanation == (
+        "book in turn 1, step 2: parameter seat = 1 was not expected; "
+        'book in turn 1, step 2: parameter time was not given, expected "20:00"'
+    )
+
+
+def test_a_call_that_answered_with_an_error_was_not_made_unless_errors_count() -> None:
+    failing = made("search", SEARCH, error="Error: no seat")
+    wanted = expectation(expected("search", SEARCH))
+    assert kinds(score(wanted, failing)) == ["missing", "errored"]
+    assert kinds(score(wanted, failing, made("search", SEARCH, step=2))) == ["errored"]
+    assert score(wanted, failing, made("search", SEARCH, step=2)).outcome == "pass"
+    assert score(wanted, failing, count_errors=True).outcome == "pass"
+
+
+@pytest.mark.parametrize(
+    ("rule", "selection", "outcome"), [("allow", 1.0, "pass"), ("penalize", 0.5, "fail"), ("forbid", 0.5, "fail")]
+)
+def test_extra_calls_are_allowed_penalized_or_forbidden(rule: str, selection: float, outcome: str) -> None:
+    found = score(expectation(expected("a"), extra_calls=rule), made("a"), made("b", step=2))
+    assert (found.dimensions["selection"], found.outcome) == (selection, outcome)
+
+
+def test_a_forbidden_extra_call_fails_whatever_the_threshold() -> None:
+    calls = (made("a"), made("b", step=2))
+    assert score(expectation(expected("a"), extra_calls="penalize"), *calls, threshold=0.5).outcome == "pass"
+    assert score(expectation(expected("a"), extra_calls="forbid"), *calls, threshold=0.5).outcome == "fail"
+    forbidden = score(expectation(expected("a"), extra_calls="allow", forbidden=["b*"]), *calls, threshold=0.0)
+    assert (forbidden.outcome, kinds(forbidden)) == ("fail", ["forbidden"])
+
+
+def test_reads_may_be_free_and_writes_forbidden_by_the_most_specific_pattern() -> None:
+    wanted = expectation(expected("book"), extra_calls={"read": "allow", "write": "forbid"})
+    case_effects = {"get_*": "read", "get_money": "write"}
+    rules: dict[str, Any] = {"effects": (case_effects, {"get_money": "read", "look": "read"})}
+    assert score(wanted, made("book"), made("get_user", step=2), made("look", step=3), **rules).outcome == "pass"
+    assert score(wanted, made("book"), made("get_money", step=2), **rules).outcome == "fail"
+    assert score(wanted, made("book"), made("unknown", step=2), **rules).outcome == "fail"
+    assert score(wanted, made("book"), made("book", step=2), **rules).outcome == "fail"
+
+
+def test_no_expected_call_means_no_call_beyond_what_is_allowed() -> None:
+    assert score(expectation()).outcome == "pass"
+    assert score(expectation(), made("a")).dimensions["selection"] == 0.0
+    assert score(expectation(extra_calls="allow"), made("a")).dimensions["selection"] == 1.0
+    assert score(expectation(), made("a", error="failed")).outcome == "pass"
+
+
+def test_an_optional_call_is_excused_only_if_its_parameters_match() -> None:
+    wanted = expectation(expected("book"), expected("look", {"x": 1}, required=False))
+    assert score(wanted, made("book")).overall == 1.0
+    assert score(wanted, made("book"), made("look", {"x": 1}, step=2)).overall == 1.0
+    assert kinds(score(wanted, made("book"), made("look", {"x": 2}, step=2))) == ["spurious"]
+
+
+def test_required_calls_are_paired_before_optional_ones_of_the_same_name() -> None:
+    wanted = expectation(expected("a", {"x": 1}, required=False), expected("a", {"x": 2}))
+    assert kinds(score(wanted, made("a", {"x": 1}))) == ["wrong_parameters"]
+    assert score(wanted, made("a", {"x": 1}), made("a", {"x": 2}, step=2)).outcome == "pass"
+
+
+def test_an_optional_call_is_left_over_for_whichever_order_the_calls_came_in() -> None:
+    wanted = expectation(expected("a", ignore_extra_parameters=True), expected("a", {"x": 1}, required=False))
+    one, other = {"x": 1}, {"y": 2}
+    assert score(wanted, made("a", one), made("a", other, step=2)).outcome == "pass"
+    assert score(wanted, made("a", other), made("a", one, step=2)).outcome == "pass"
+
+
+def test_the_best_alternative_counts() -> None:
+    wanted = expectation(expected("bus"), alternatives=[{"calls": [expected("train")]}, {"calls": [expected("taxi")]}])
+    assert score(wanted, made("train")).outcome == "pass"
+    assert kinds(score(wanted, made("plane"))) == ["missing", "spurious"]
+
+
+def test_transfers_and_agents_count_only_where_they_are_named() -> None:
+    handoff = made("to_human", kind="transfer")
+    assert score(expectation(), handoff).outcome == "pass"
+    assert score(expectation(expected("to_human")), handoff).outcome == "pass"
+    assert score(expectation(forbidden=["to_*"]), handoff).outcome == "fail"
+
+
+@pytest.mark.parametrize(("order", "sequence"), [("relative", 1.0), ("exact", 1 / 3)])
+def test_equal_steps_are_a_parallel_group(order: str, sequence: float) -> None:
+    wanted = expectation(expected("a", step=5), expected("b", step=5), expected("c", step=9), order=order)
+    together = score(wanted, made("b"), made("a"), made("c", step=2))
+    assert together.dimensions["sequence"] == 1.0
+    apart = score(wanted, made("b"), made("a", step=2), made("c", step=3))
+    assert apart.dimensions["sequence"] == pytest.approx(1.0 if order == "relative" else sequence)
+
+
+def test_a_sequence_needs_an_order_and_two_required_calls() -> None:
+    assert score(expectation(expected("a"), expected("b")), made("b"), made("a", step=2)).dimensions["sequence"] is None
+    assert score(expectation(expected("a"), order="exact"), made("a")).dimensions["sequence"] is None
+
+
+def test_expected_calls_and_none_made_is_a_failure_whatever_the_weights() -> None:
+    found = score(expectation(expected("a")), weights={"sequence": 1.0})
+    assert (found.outcome, found.overall) == ("fail", 0.0)
+
+
+def test_no_applicable_weight_is_no_data() -> None:
+    found = score(expectation(expected("a")), made("a"), weights={"sequence": 1.0})
+    assert (found.outcome, found.reason, found.overall) == ("not_evaluated", "no_data", None)
+
+
+def test_without_content_names_are_scored_and_shown_and_the_outcome_is_not_evaluated() -> None:
+    found = score(expectation(expected("a", {"x": 1}), expected("b"), order="relative"), made("a", captured=False))
+    assert (found.outcome, found.reason, found.overall) == ("not_evaluated", "content_not_captured", None)
+    assert found.dimensions == {"selection": 0.5, "parameters": None, "sequence": 0.5, "utilization": None}
+    assert kinds(found) == ["missing"]
+
+
+def test_content_of_an_allowed_extra_call_is_not_needed() -> None:
+    wanted = expectation(expected("a"), extra_calls="allow")
+    assert score(wanted, made("a"), made("b", step=2, captured=False)).outcome == "pass"
+
+
+def test_where_nothing_at_all_was_captured_a_missing_call_is_not_known_to_be_missing() -> None:
+    scope = Scope(turn_index=None, calls=(), answers=(), queries=(), captured=False)
+    rules = ToolRules(threshold=1.0, weights={"selection": 1.0}, effects=(), count_errors=False, numbers_as_text=False)
+    assert score_tools(expectation(expected("a")), scope, rules).reason == "content_not_captured"
+
+
+def test_a_parameter_that_only_a_judge_could_compare_leaves_the_outcome_open_unless_all_else_fails() -> None:
+    wanted = expectation(expected("a", {"x": "Rome", "y": 1}, match={"x": "judge"}))
+    assert score(wanted, made("a", {"x": "Rome", "y": 1})).outcome == "pass"
+    open_one = score(wanted, made("a", {"x": "Roma", "y": 1}))
+    assert (open_one.outcome, open_one.reason, open_one.dimensions["parameters"]) == ("not_evaluated", "no_data", None)
+    assert score(wanted, made("a", {"x": "Roma", "y": 2})).outcome == "fail"
+
+
+def test_weights_are_normalised_over_what_applies() -> None:
+    wanted = expectation(expected("a", {"x": 1}))
+    found = score(wanted, made("a", {"x": 2}), weights={"selection": 3, "parameters": 1})
+    assert found.overall == 0.75
+    assert (
+        score(wanted, made("a", {"x": 2}), weights={"selection": 3, "parameters": 1}, threshold=0.75).outcome == "pass"
+    )
+
+
+WEATHER = expectation(expected("weather"))
+
+
+@pytest.mark.parametrize(
+    ("result", "answer", "expected_score"),
+    [
+        ({"temperature": 11.46}, "It is 11.5 degrees.", 1.0),
+        ({"temperature": 11.46}, "The temperature is 20 degrees.", 0.0),
+        ({"temperature": 11.46}, "It is nice.", None),
+        ('{"code": "HAT136", "seats": 3, "price": 241, "stops": 0}', "You fly with HAT136.", 1.0),
+        ({"sky": "cloudy"}, "Expect cloudy weather.", 1.0),
+        (255.0, "That makes 255.", 1.0),
+        ("please", "please", None),
+    ],
+)
+def test_use_of_a_result_is_inferred_from_the_answer(result: Any, answer: str, expected_score: float | None) -> None:
+    assert score(WEATHER, made("weather", result=result), answer=answer).dimensions["utilization"] == expected_score
+
+
+def test_use_of_a_result_is_inferred_from_a_later_expected_call() -> None:
+    wanted = expectation(expected("find"), expected("book", {"code": "HAT136"}))
+    found = score(wanted, made("find", result={"code": "HAT136"}), made("book", {"code": "HAT136"}, step=2))
+    assert found.dimensions["utilization"] == 1.0
+    assert found.evidence == {"utilization": ["find: 'HAT136' is argument 'code' of the later call book"]}
+
+
+def test_an_unused_result_fails_a_turn_and_never_a_conversation_unless_the_data_say_so() -> None:
+    unused = made("weather", result={"temperature": 11})
+    said = "The temperature is 20 degrees."
+    assert kinds(score(WEATHER, unused, answer=said)) == ["unused_result"]
+    assert score(WEATHER, unused, answer=said).outcome == "fail"
+    whole = score(WEATHER, unused, answer=said, turn=None)
+    assert (whole.outcome, whole.dimensions["utilization"]) == ("pass", 0.0)
+    assert score(WEATHER, made("weather", flag=False), turn=None).outcome == "fail"
+    assert score(WEATHER, made("weather", flag=True), answer=said).overall == 1.0
+
+
+def test_many_calls_of_one_name_are_paired_by_their_parameters() -> None:
+    wanted = expectation(*(expected("a", {"x": place}) for place in range(40)))
+    calls = [made("a", {"x": 39 - place}, step=place + 1) for place in range(40)]
+    assert score(wanted, *calls).overall == 1.0

@@ -1,0 +1,80 @@
+"""Writes docs/settings.md: every setting with its default, from the settings themselves.
+
+Run it as `python -m tools.settings_reference [--check]`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import BaseModel
+
+from otel_agentic.config import CONFIG_FILE_VARIABLE, DEFAULT_CONFIG_FILE, Settings
+from tools.generated import ROOT, run
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+PAGE: Final = ROOT / "docs" / "settings.md"
+
+_INTRODUCTION: Final = f"""\
+# Settings
+
+Written by `make docs` from the settings themselves. Sources, strongest first:
+
+1. flags of the command line ([reference](cli.md));
+2. environment variables: `OTEL_AGENTIC_`, section, two underscores, name, such as `OTEL_AGENTIC_RECEIVE__HTTP`; lists and
+   tables are written as JSON;
+3. a TOML file: `--config FILE`, else the one that `{CONFIG_FILE_VARIABLE}` names, else `./{DEFAULT_CONFIG_FILE}`.
+
+`otel-agentic config show` prints what is in force. A value that is not allowed stops the command and names the setting.
+
+```toml
+[receive]
+http = "127.0.0.1:4318"
+
+[stats]
+k = [1, 3, 5]
+```
+"""
+
+
+def reference() -> str:
+    """Return the page: one section of the page a section of the settings."""
+    return "\n".join([_INTRODUCTION, *(_section(name, field) for name, field in Settings.model_fields.items())])
+
+
+def _section(name: str, field: FieldInfo) -> str:
+    section = field.annotation
+    if not (isinstance(section, type) and issubclass(section, BaseModel)):
+        raise TypeError(f"setting {name} is no section; settings are two levels deep")
+    rows = [
+        f"| `{inner}` | {_default(found)} | {_cell(found.description or '')} |"
+        for inner, found in section.model_fields.items()
+    ]
+    head = ["| setting | default | what it is |", "|---|---|---|"]
+    return "\n".join([f"## {name}\n", f"{(section.__doc__ or '').strip()}\n", *head, *rows, ""])
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.get_default(call_default_factory=True, validated_data={})
+    return "unset" if value is None else f"`{_cell(_toml(value))}`"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} = {_toml(inner)}" for name, inner in value.items()) + "}"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_toml(inner) for inner in value) + "]"
+    if isinstance(value, bool | int | float):
+        return str(value).lower()
+    return json.dumps(str(value), ensure_ascii=False)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    run(PAGE, reference)
