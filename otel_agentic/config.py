@@ -18,6 +18,7 @@ from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
     TomlConfigSettingsSource,
 )
 
@@ -25,6 +26,9 @@ from otel_agentic.errors import ConfigError
 
 CONFIG_FILE_VARIABLE: Final = "OTEL_AGENTIC_CONFIG"
 DEFAULT_CONFIG_FILE: Final = "otel-agentic.toml"
+
+#: Settings whose values are never shown, not even refused ones.
+_SECRETS: Final = frozenset({"headers", "token"})
 
 Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
 Seconds = Annotated[float, Field(gt=0.0)]
@@ -214,7 +218,11 @@ def load_settings(config_file: Path | None = None, **flags: dict[str, Any]) -> S
     try:
         loaded = _Loaded(**{name: section for name, section in flags.items() if section})  # type: ignore[arg-type]
     except ValidationError as error:
-        raise ConfigError(_describe(error, path)) from error
+        raise ConfigError(_describe(error, path)) from None  # the cause would show secrets in a traceback
+    except SettingsError as error:
+        raise ConfigError(
+            f"environment OTEL_AGENTIC_*: {error}: {error.__cause__}; lists and tables are written as JSON, e.g. [1,3,5]"
+        ) from None
     # Back to the plain class, so that equality and pickling do not depend on where the file was.
     return Settings.model_construct(**{name: getattr(loaded, name) for name in Settings.model_fields})
 
@@ -277,5 +285,6 @@ def _require_toml(path: Path) -> None:
 def _describe(error: ValidationError, path: Path | None) -> str:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
+    got = "a secret" if _SECRETS & set(first["loc"]) else repr(first.get("input"))
     source = f" (from flags, OTEL_AGENTIC_* or {path})" if path else " (from flags or OTEL_AGENTIC_*)"
-    return f"setting {where}: {first['msg']}, got {first.get('input')!r}{source}"
+    return f"setting {where}: {first['msg']}, got {got}{source}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from typing import Any, Final
@@ -47,11 +48,23 @@ class _LazyGroup(click.Group):
         found: click.Command = getattr(import_module(f"otel_agentic.cli.{module}"), name)
         return found
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command. Where the reader of its output went away (`| head`), that is its end, and a good one.
+
+        click itself would end with 1, which to us says that a gate failed.
+        """
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # The last flush of the process goes nowhere, without a complaint.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="otel-agentic")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error; may stand anywhere.")
-def cli(*, debug: bool) -> None:  # noqa: ARG001 — `main` takes the flag out, wherever it stands; here it is for --help
+def cli(*, debug: bool) -> None:
     """Tell how reliable production AI agents are: pass@K and pass^K from OpenTelemetry spans."""
 
 
@@ -65,9 +78,6 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(error.exit_code)
     except (click.exceptions.Abort, KeyboardInterrupt):
         sys.exit(_INTERRUPTED)
-    except SystemExit as stop:
-        # click ends with 1 when the reader of our output goes away (`| head`); to us 1 says that a gate failed.
-        sys.exit(0 if isinstance(stop.__context__, BrokenPipeError) else stop.code)
     except Exception as error:  # noqa: BLE001 — whatever it is, it is told in a readable line
         sys.exit(_failed(error, debug=debug))
     sys.exit(result if isinstance(result, int) else 0)

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from otel_agentic.cli.conversation import print_conversation
 from otel_agentic.cli.options import format_option, opened, selection_of, selection_options, target_options
-from otel_agentic.cli.output import console, print_json, print_line, ratio, safe, short, table
+from otel_agentic.cli.output import console, print_json, print_line, say
+from otel_agentic.cli.tables import Column, print_table, text, told_apart
+from otel_agentic.cli.text import moment, plural
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rich.console import Console
+_SUBJECT: Final = ("agent", "agent_version", "environment")
 
 
-@click.group()
+@click.group(short_help="List, show and export what was rebuilt.")
 def conversations() -> None:
     """Look at rebuilt conversations."""
 
 
-@conversations.command(name="list")
+@conversations.command(name="list", short_help="List conversations, newest first.")
 @target_options
 @selection_options
 @click.option("--outcome", type=click.Choice(["pass", "fail", "not_evaluated"]), help="Only with this outcome.")
@@ -37,7 +40,7 @@ def list_(
     limit: int,
     output: str,
 ) -> None:
-    """List conversations, newest first."""
+    """List conversations, newest first, with the case that each was held against and its outcome."""
     chosen = selection_of(since, until, agent)
     if outcome is not None:
         chosen["outcome"] = outcome
@@ -45,23 +48,11 @@ def list_(
         rows = client.call("conversations_list", **chosen, limit=limit)
     if output == "json":
         print_json(rows)
-        return
-    names = (
-        "conversation_id",
-        "agent",
-        "agent_version",
-        "ended_at",
-        "turn_count",
-        "call_count",
-        "case_id",
-        "outcome",
-        "reason",
-    )
-    shown = [[_shown(name, row[name]) for name in names] for row in rows]
-    console().print(table(None, [name.replace("_", " ") for name in names], shown, right=("turn count", "call count")))
+    else:
+        _print(rows, limit)
 
 
-@conversations.command()
+@conversations.command(short_help="Show one conversation, expected beside made.")
 @click.argument("conversation_id")
 @click.option("--environment", help="Deployment environment, where the id exists in several.")
 @target_options
@@ -74,7 +65,7 @@ def show(
     config_file: Path | None,
     output: str,
 ) -> None:
-    """Show one conversation, expected beside made."""
+    """Show one conversation: its turns and calls with what was expected, its outcome, and what is wrong with its tools."""
     arguments = {"conversation_id": conversation_id, **({"environment": environment} if environment else {})}
     with opened(db, server, config_file) as client:
         found = client.call("conversations_show", **arguments)
@@ -84,7 +75,7 @@ def show(
     print_conversation(console(), found)
 
 
-@conversations.command()
+@conversations.command(short_help="Print conversations as JSON lines.")
 @target_options
 @selection_options
 def export(
@@ -101,72 +92,39 @@ def export(
             print_line(line)
 
 
-def print_conversation(out: Console, found: dict[str, Any]) -> None:
-    """Print one conversation with what was expected beside what was made."""
-    conversation, score = found["conversation"], found["score"]
-    out.print(
-        f"conversation {safe(conversation['conversation_id'])}, agent {safe(conversation['agent_name'])} "
-        f"{safe(conversation['agent_version'])}, revision {conversation['revision']}",
-        style="bold",
-        markup=False,
-    )
-    case = (score or {}).get("case") or {}
-    if score is not None:
-        reason = f" ({score['reason']})" if score["reason"] else ""
-        out.print(
-            f"case {safe(score['case_id'])}: {score['outcome']}{reason} — {safe(score['explanation'])}", markup=False
+def _print(rows: list[dict[str, Any]], limit: int) -> None:
+    out = console()
+    if not rows:
+        say(out, "no conversations in this selection")
+        return
+    names, same = told_apart(rows, _SUBJECT)
+    columns = [
+        Column(name="conversation", whole=True),
+        *text(*(name.replace("agent_", "") for name in names)),
+        Column(name="ended", whole=True, spare=1),
+        Column(name="turns", right=True),
+        Column(name="calls", right=True),
+        *text("case", "outcome"),
+    ]
+    shown = [
+        (
+            row["conversation_id"],
+            *(row[name] for name in names),
+            moment(row["ended_at"]),
+            row["turn_count"],
+            row["call_count"],
+            row["case_id"],
+            _outcome(row),
         )
-    expected_turns = _aligned(case, score)
-    for turn in conversation["turns"]:
-        out.print(
-            table(
-                f"turn {turn['index'] + 1}",
-                ("", "made", "expected"),
-                _turn_rows(turn, expected_turns.get(turn["index"], {})),
-            )
-        )
-    if case.get("tools"):
-        rows = [[call["tool_name"], short(call.get("parameters", {}), 100)] for call in case["tools"]["calls"]]
-        out.print(table("expected in any turn", ("tool", "parameters"), rows))
-    faults = (score or {}).get("tool_faults") or []
-    if faults:
-        rows = [[fault["dimension"], fault["fault"], fault["tool_name"], fault["explanation"]] for fault in faults]
-        out.print(table("faults", ("dimension", "fault", "tool", "what"), rows))
-    for tools in (score or {}).get("tool_scores") or []:
-        where = "conversation" if tools["turn_index"] is None else f"turn {tools['turn_index'] + 1}"
-        names = ("selection", "parameters", "sequence", "utilization")
-        told = ", ".join(f"{name} {ratio(tools[name])}" for name in names)
-        out.print(f"tools of the {where}: {told}; overall {ratio(tools['overall'])}", markup=False)
+        for row in rows
+    ]
+    subject = " ".join(str(value) for value in same.values())
+    print_table(out, columns, shown, f"Conversations of {subject}" if subject else "Conversations")
+    if len(rows) == limit:
+        say(out, f"(the newest {plural(limit, 'conversation')}; --limit shows more)", style="dim")
 
 
-def _aligned(case: dict[str, Any], score: dict[str, Any] | None) -> dict[int, dict[str, Any]]:
-    """Return the case's turn that each turn of the conversation was held against."""
-    expected = case.get("turns") or []
-    pairs = [(turn["turn_index"], turn["case_turn_index"]) for turn in (score or {}).get("turn_scores") or []]
-    return {made: expected[place] for made, place in pairs if place is not None and place < len(expected)}
-
-
-def _turn_rows(turn: dict[str, Any], expected: dict[str, Any]) -> list[list[Any]]:
-    calls = (expected.get("tools") or {}).get("calls") or []
-    rows = [["query", short(turn["query"], 200), short(expected["query"], 200) if expected.get("query") else ""]]
-    for place in range(max(len(turn["tools"]), len(calls))):
-        made = _made(turn["tools"][place]) if place < len(turn["tools"]) else ""
-        wanted = (
-            f"{calls[place]['tool_name']} {short(calls[place].get('parameters', {}), 100)}"
-            if place < len(calls)
-            else ""
-        )
-        rows.append(["call", made, wanted])
-    rows.append(
-        ["answer", short(turn["answer"], 300), short(expected["answer"], 300) if expected.get("answer") else ""]
-    )
-    return rows
-
-
-def _made(call: dict[str, Any]) -> str:
-    outcome = f"error: {short(call['error'], 60)}" if call["error"] else short(call["result"], 60)
-    return f"{call['name']} {short(call['arguments'], 100)} -> {outcome}"
-
-
-def _shown(name: str, value: Any) -> Any:
-    return value[:19].replace("T", " ") if name == "ended_at" and value else value
+def _outcome(row: dict[str, Any]) -> str:
+    if row["outcome"] is None:
+        return "open" if row["closed_by"] is None else "not evaluated yet"
+    return f"{row['outcome']}: {row['reason']}" if row["reason"] else str(row["outcome"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 
-@click.command()
+@click.command(short_help="Watch it work: agents, spans, scores, in a minute.")
 @click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="Keep the DuckDB file in this folder.")
 @click.pass_context
 def demo(ctx: click.Context, keep: Path | None) -> None:

@@ -17,9 +17,9 @@ _DUCKDB_INTERRUPTED: Final = "Query interrupted"
 
 
 def told(error: Exception) -> list[str]:
-    """Return the lines that tell a person about an error.
+    r"""Return the lines that tell a person about an error.
 
-    >>> told(QueryError("the query failed: no column x\\n\\nLINE 1: SELECT x\\n               ^"))
+    >>> told(QueryError("the query failed: no column x\n\nLINE 1: SELECT x\n               ^"))
     ['the query failed: no column x (line 1)']
     """
     if isinstance(error, click.ClickException):
@@ -47,4 +47,3 @@ def _usage(error: click.ClickException) -> str:
 
 def _one_line(text: str) -> str:
     return printable(" ".join(text.split()))
-

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from otel_agentic.cli.advice import advice
 from otel_agentic.cli.options import (
     cases_option,
     format_option,
@@ -17,13 +18,17 @@ from otel_agentic.cli.options import (
     target_options,
     texts_of,
 )
-from otel_agentic.cli.output import console, print_json, progress_bar
+from otel_agentic.cli.output import console, print_json, progress_bar, say
+from otel_agentic.cli.text import plural
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+#: Warnings printed one by one.
+_WARNINGS: Final = 10
 
-@click.command()
+
+@click.command(short_help="Match conversations to cases and score them.")
 @target_options
 @cases_option
 @labels_option
@@ -48,7 +53,10 @@ def evaluate(
     output: str,
     quiet: bool,
 ) -> None:
-    """Match closed conversations to cases and score them. What is scored already under the same truth stays as it is."""
+    """Match closed conversations to cases and score them.
+
+    Cases and labels given once are remembered. What has a score under the same truth, judge and settings keeps it.
+    """
     truth = {"cases": texts_of(cases, "cases"), "labels": texts_of(labels, "labels")}
     chosen = selection_of(since, until, agent)
     sections = {"scoring": {"judge": judge}} if judge else {}
@@ -62,12 +70,26 @@ def evaluate(
 
 def _print(done: dict[str, Any]) -> None:
     out = console()
-    out.print(f"{done['cases']:,} cases and {done['labels']:,} labels in force; evaluator {done['evaluation_id']}")
+    cases, labels = plural(done["cases"], "case"), plural(done["labels"], "label")
+    say(out, f"{cases} and {labels} in force; evaluator version {done['evaluation_id']}")
+    if not done["scored"]:
+        say(
+            out, "nothing to score: the closed conversations of this selection, if any, have a score under this version"
+        )
+        say(out, "(--force scores them again)")
+        return
     counts = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(done["outcomes"].items()))
-    out.print(f"[bold]{done['scored']:,}[/] conversations scored now{': ' + counts if counts else ''}")
+    say(out, f"{plural(done['scored'], 'conversation')} scored: {counts}", style="bold")
     for reason, count in sorted(done["reasons"].items()):
-        out.print(f"  {count:,} x {reason}", markup=False)
+        say(out, f"  {count:,} x {reason}")
     if done["restated"]:
-        out.print(f"{done['restated']:,} of them had an earlier score, which is kept as superseded")
-    for warning in done["warnings"][:10]:
-        out.print(f"warning: {warning}", markup=False)
+        say(out, f"{done['restated']:,} of them had an earlier score, which is kept as superseded")
+    for warning in done["warnings"][:_WARNINGS]:
+        say(out, f"warning: {warning}", style="yellow")
+    if len(done["warnings"]) > _WARNINGS:
+        say(
+            out,
+            f"… and {len(done['warnings']) - _WARNINGS:,} more; `otel-agentic truth matches --only warning` lists them",
+        )
+    for line in advice(done["reasons"]):
+        say(out, line)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from otel_agentic.cli.options import config_option, db_option, format_option, quiet_option, settings_of
-from otel_agentic.cli.output import console, print_json, progress_bar, table
-from otel_agentic.errors import DecodeError, StoreBusyError
+from otel_agentic.cli.output import console, print_json, progress_bar, say
+from otel_agentic.cli.tables import Column, print_table, text
+from otel_agentic.cli.text import percent, plural
+from otel_agentic.errors import BadInputError, DecodeError, StoreBusyError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from otel_agentic.config import Settings
     from otel_agentic.pipeline import Ingested
 
+_CONTENT: Final = ("query", "answer", "arguments", "results", "conversation_id")
 
-@click.command()
+
+@click.command(short_help="Read files of spans into the store.")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @db_option
 @format_option
@@ -32,9 +35,11 @@ def ingest(
 ) -> None:
     """Read OTLP files (JSON lines, protobuf, gzip, zstd), directories or `-` into the store; conversations close.
 
-    A part that cannot be read is reported with file and line, counted as rejected, and loses nothing else.
+    A part that cannot be read is reported with file and line, counted as rejected, and loses nothing else. Spans that
+    are stored already are counted as duplicate: to read a file twice changes nothing.
     """
     settings = settings_of(config_file, db)
+    _require_paths(paths)
     _refuse_live(settings)
     with progress_bar(quiet=quiet) as progress:
         from otel_agentic.pipeline import Engine, ingest_files  # noqa: PLC0415 — not needed for --help
@@ -70,6 +75,14 @@ def summary_json(done: Ingested) -> dict[str, Any]:
     }
 
 
+def _require_paths(paths: tuple[str, ...]) -> None:
+    """Refuse a path that is not there before a database is made."""
+    missing = [path for path in paths if path != "-" and not Path(path).exists()]
+    if missing:
+        hint = "give an existing file, a directory, or - for standard input"
+        raise BadInputError("\n".join(f"{path}: no such file; {hint}" for path in missing))
+
+
 def _refuse_live(settings: Settings) -> None:
     from otel_agentic.pipeline.serverfile import find_live_server  # noqa: PLC0415 — not needed for --help
 
@@ -84,33 +97,32 @@ def _refuse_live(settings: Settings) -> None:
 def _print(summary: dict[str, Any]) -> None:
     out = console()
     spans = summary["spans"]
-    out.print(
-        f"[bold]{spans['stored']:,}[/] spans and log records stored, {spans['duplicate']:,} duplicate, "
-        f"{spans['rejected']:,} rejected, {spans['ignored']:,} ignored"
+    say(
+        out,
+        f"{spans['stored']:,} spans and log records stored, {spans['duplicate']:,} duplicate, "
+        f"{spans['rejected']:,} rejected, {spans['ignored']:,} ignored",
+        style="bold",
     )
     for reason, count in sorted(summary["reasons"].items()):
-        out.print(f"  {count:,} x {reason}", markup=False)
-    revised = f" ({summary['revised']:,} of them new revisions)" if summary["revised"] else ""
-    out.print(
-        f"[bold]{summary['conversations']:,}[/] conversations new or changed{revised}: "
-        f"{summary['turns']:,} turns, {summary['tool_calls']:,} tool calls"
-    )
+        say(out, f"  {count:,} x {reason}")
+    if summary["conversations"]:
+        revised = f" ({plural(summary['revised'], 'new revision')})" if summary["revised"] else ""
+        turns, calls = plural(summary["turns"], "turn"), plural(summary["tool_calls"], "tool call")
+        say(out, f"{plural(summary['conversations'], 'conversation')} new or changed{revised}: {turns}, {calls}")
+    else:
+        say(out, "no conversation is new or changed")
     if summary["coverage"]:
-        out.print(coverage_table(summary["coverage"]))
+        click.echo()
+        _print_coverage(summary["coverage"])
 
 
-def coverage_table(rows: list[dict[str, Any]]) -> Any:
-    """Return the content coverage, shares in percent, as a table."""
-    columns = ("query", "answer", "arguments", "results", "conversation_id")
+def _print_coverage(rows: list[dict[str, Any]]) -> None:
+    columns = [
+        *text("service", "dialect"),
+        *(Column(name=name.replace("_", " "), right=True) for name in ("turns", *_CONTENT)),
+    ]
     shown = [
-        (row["service"], row["dialect"], f"{row['turns']:,}", *(_percent(row[name]) for name in columns))
+        (row["service"], row["dialect"], f"{row['turns']:,}", *(percent(row[name]) for name in _CONTENT))
         for row in rows
     ]
-    names = ("query", "answer", "arguments", "results", "conversation id")
-    return table(
-        "Content captured, by service", ("service", "dialect", "turns", *names), shown, right=("turns", *names)
-    )
-
-
-def _percent(value: float | None) -> str:
-    return "—" if value is None else f"{value:.0%}"
+    print_table(console(), columns, shown, "Content captured in the store, share of turns or calls that have it")

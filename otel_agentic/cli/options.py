@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from otel_agentic.config import Settings, load_settings
-from otel_agentic.errors import UsageError
+from otel_agentic.errors import CaseError, UsageError
 
 if TYPE_CHECKING:
     from otel_agentic.pipeline import Client
@@ -21,11 +21,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 config_option = click.option(
     "--config", "config_file", type=click.Path(path_type=Path, dir_okay=False), help="A TOML settings file."
 )
-db_option = click.option("--db", type=click.Path(path_type=Path), help="The DuckDB file.")
-format_option = click.option(
-    "--format", "output", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output."
+db_option = click.option(
+    "--db",
+    type=click.Path(path_type=Path),
+    help="The DuckDB file; default: otel-agentic.duckdb, or as the settings say.",
 )
-quiet_option = click.option("--quiet", is_flag=True, help="Print errors only.")
+format_option = click.option(
+    "--format",
+    "output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="What to print.",
+)
+quiet_option = click.option("--quiet", is_flag=True, help="Print nothing but errors and what --format json asks for.")
 cases_option = click.option(
     "--cases",
     multiple=True,
@@ -50,10 +59,12 @@ def target_options(command: F) -> F:
 def selection_options(command: F) -> F:
     """Add `--since`, `--until` and `--agent`."""
     since = click.option(
-        "--since", metavar="TIME", help="Conversations that ended at or after this time (ISO 8601, or 24h, 7d ago)."
+        "--since",
+        metavar="TIME",
+        help="Conversations that ended at or after this time: ISO 8601, or an age such as 7d.",
     )
     until = click.option("--until", metavar="TIME", help="Conversations that ended before this time.")
-    agent = click.option("--agent", metavar="GLOB", help="Agents whose name fits.")
+    agent = click.option("--agent", metavar="GLOB", help="Agents whose name fits, such as 'support-*'.")
     found: F = since(until(agent(command)))
     return found
 
@@ -133,6 +144,7 @@ def texts_of(paths: tuple[Path, ...], what: str) -> list[tuple[str, str]]:
 
     Raises:
         UsageError: a file cannot be read; names it.
+        CaseError: a file is not text.
     """
     found = []
     for path in paths:
@@ -141,7 +153,7 @@ def texts_of(paths: tuple[Path, ...], what: str) -> list[tuple[str, str]]:
         except OSError as error:
             raise UsageError(f"{what} file {path}: {error.strerror}; give a readable file") from error
         except UnicodeDecodeError as error:
-            raise UsageError(f"{what} file {path}: byte {error.start} is not UTF-8; save it as UTF-8") from error
+            raise CaseError(f"{what} file {path}: byte {error.start} is not UTF-8; save it as UTF-8") from error
     return found
 
 

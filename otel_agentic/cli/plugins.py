@@ -5,11 +5,12 @@ from __future__ import annotations
 import click
 
 from otel_agentic.cli.options import format_option
-from otel_agentic.cli.output import console, print_json, table
+from otel_agentic.cli.output import console, print_json
+from otel_agentic.cli.tables import Column, print_table
 from otel_agentic.errors import PluginError
 
 
-@click.command()
+@click.command(short_help="List what is installed, and whether it loads.")
 @format_option
 def plugins(output: str) -> None:
     """List collectors, dialects, judges, evaluators and estimators, and whether each loads."""
@@ -28,4 +29,11 @@ def plugins(output: str) -> None:
     if output == "json":
         print_json([dict(zip(names, row, strict=True)) for row in rows])
         return
-    console().print(table(None, names, rows))
+    columns = [
+        Column(name="group", whole=True),
+        Column(name="name", whole=True),
+        Column(name="distribution", least=18),
+        Column(name="object", least=20, spare=1),
+        Column(name="state", least=20),
+    ]
+    print_table(console(), columns, rows)

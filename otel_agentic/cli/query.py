@@ -2,35 +2,108 @@
 
 from __future__ import annotations
 
-import csv
-import sys
-from typing import TYPE_CHECKING
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+from rich.table import Table
+from rich.text import Text
 
 from otel_agentic.cli.options import opened, target_options
-from otel_agentic.cli.output import console, print_json, table
-from otel_agentic.cli.tools import csv_cell
+from otel_agentic.cli.output import console, print_csv, print_json, say, show
+from otel_agentic.cli.tables import Column, fits, print_table
+from otel_agentic.cli.text import plural, safe
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from rich.console import Console
 
-@click.command()
+    from otel_agentic.pipeline import Client
+
+#: Characters of one value, and rows, that a table shows.
+_LONGEST_VALUE: Final = 400
+_MOST_ROWS: Final = 1000
+_INTERRUPTED: Final = 130
+_NUMBERS: Final = frozenset(
+    {"DOUBLE", "FLOAT", "BIGINT", "INTEGER", "HUGEINT", "UBIGINT", "UINTEGER", "SMALLINT", "TINYINT"}
+)
+
+
+@click.command(short_help="Run SQL on the store, read-only.")
 @click.argument("sql")
 @target_options
-@click.option("--format", "output", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
+@click.option(
+    "--format",
+    "output",
+    type=click.Choice(["table", "json", "csv"]),
+    default="table",
+    show_default=True,
+    help="What to print.",
+)
 def query(sql: str, db: Path | None, server: str | None, config_file: Path | None, output: str) -> None:
-    """Run one read-only SQL statement; start with the views v_reliability, v_failing_tools, v_conversations, v_coverage."""
+    """Run one read-only SQL statement.
+
+    Start with the views v_reliability, v_failing_tools, v_conversations and v_coverage; `DESCRIBE v_coverage` and
+    `SHOW TABLES` tell more. Where the rows are wider than the terminal, each is printed as a list.
+    """
     with opened(db, server, config_file) as client:
-        found = client.call("query", sql=sql)
+        found = _asked(client, sql)
     if output == "json":
         print_json([dict(zip(found["columns"], row, strict=True)) for row in found["rows"]])
     elif output == "csv":
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(found["columns"])
-        writer.writerows([csv_cell(value) for value in row] for row in found["rows"])
+        print_csv(found["columns"], found["rows"])
     else:
-        console().print(table(None, found["columns"], found["rows"]))
+        _print(console(), found)
     if found["truncated"]:
-        click.echo(f"cut after {len(found['rows']):,} rows (store.query_max_rows)", err=True)
+        click.echo(f"cut after {plural(len(found['rows']), 'row')} (store.query_max_rows)", err=True)
+
+
+def _asked(client: Client, sql: str) -> dict[str, Any]:
+    """Return the answer to a query. Ctrl-C ends the process at once: a query writes nothing that could be half done.
+
+    DuckDB looks for signals so rarely that the main thread would wait for the end of the query instead.
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="otel-agentic-query") as pool:
+        try:
+            found: dict[str, Any] = pool.submit(client.call, "query", sql=sql).result()
+        except KeyboardInterrupt:
+            os._exit(_INTERRUPTED)
+    return found
+
+
+def _print(out: Console, found: dict[str, Any]) -> None:
+    types, total = found["types"], len(found["rows"])
+    columns = [
+        Column(name=name, right=kind in _NUMBERS, whole=kind.startswith("TIMESTAMP"))
+        for name, kind in zip(found["columns"], types, strict=True)
+    ]
+    rows = [[_shown(value, kind) for value, kind in zip(row, types, strict=True)] for row in found["rows"][:_MOST_ROWS]]
+    if len(columns) == 1 or fits(columns, rows, out.width):
+        print_table(out, columns, rows)
+    else:
+        _print_records(out, found["columns"], rows)
+    more = f"; the first {_MOST_ROWS:,} are shown, --format json and csv give all" if total > _MOST_ROWS else ""
+    say(out, f"({plural(total, 'row')}{more})", style="dim")
+
+
+def _print_records(out: Console, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print each row as a list of names and values."""
+    for number, row in enumerate(rows, 1):
+        say(out, f"row {number:,}", style="bold")
+        record = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+        record.add_column(style="cyan")
+        record.add_column(overflow="fold")
+        for name, value in zip(names, row, strict=True):
+            record.add_row(Text(safe(name)), Text(value))
+        show(out, record)
+
+
+def _shown(value: Any, kind: str) -> str:
+    """Return a value for people: numbers to six digits, times in UTC without saying so, long text cut."""
+    if kind.startswith("TIMESTAMP") and isinstance(value, str):
+        return value.removesuffix("+00:00").replace("T", " ")
+    text = f"{value:.6g}" if isinstance(value, float) else safe(value)
+    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"

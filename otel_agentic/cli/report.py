@@ -6,23 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from otel_agentic.cli.options import (
-    format_option,
-    numbers_of,
-    opened,
-    selection_of,
-    selection_options,
-    target_options,
-)
-from otel_agentic.cli.output import console, interval, print_json, ratio, table
+from otel_agentic.cli.options import numbers_of, opened, selection_of, selection_options, target_options
+from otel_agentic.cli.output import print_json
+from otel_agentic.cli.report_notes import period
+from otel_agentic.cli.report_table import print_markdown, print_report
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_KEYS = ("agent", "agent_version", "environment", "service", "tag", "case", "tool")
 
-
-@click.command()
+@click.command(short_help="Tell how reliable each agent is.")
 @target_options
 @click.option("-k", "k", metavar="1,3,5", help="The k of pass@k and pass^k.")
 @click.option(
@@ -36,7 +29,14 @@ _KEYS = ("agent", "agent_version", "environment", "service", "tag", "case", "too
 @click.option(
     "--estimator", metavar="NAME", help="One estimator: plugin, unbiased, per_case, bayesian, or a plug-in's."
 )
-@format_option
+@click.option(
+    "--format",
+    "output",
+    type=click.Choice(["table", "json", "markdown"]),
+    default="table",
+    show_default=True,
+    help="What to print.",
+)
 def report(
     db: Path | None,
     server: str | None,
@@ -50,7 +50,10 @@ def report(
     estimator: str | None,
     output: str,
 ) -> None:
-    """Tell how reliable each agent is, with intervals, coverage and deployment tier."""
+    """Tell how reliable each agent is: pass@k and pass^k with intervals, coverage and deployment tier.
+
+    pass@k is the chance that at least one of k attempts is right, pass^k that all k are.
+    """
     arguments: dict[str, Any] = {**selection_of(since, until, agent), "by": list(by)}
     optional = {"k": numbers_of(k, "-k"), "window": window, "estimator": estimator}
     arguments |= {name: value for name, value in optional.items() if value is not None}
@@ -58,68 +61,7 @@ def report(
         found = client.call("report", **arguments)
     if output == "json":
         print_json(found)
-        return
-    print_report(found)
-
-
-def print_report(found: dict[str, Any]) -> None:
-    """Print a report as a table with the notes that its numbers need."""
-    out = console()
-    groups = found["groups"]
-    if not groups:
-        out.print("no closed conversations in this selection; `otel-agentic conversations list` shows what there is")
-        return
-    out.print(_table(groups))
-    for group in groups:
-        for note in _notes(group):
-            out.print(f"{_name(group)}: {note}", markup=False)
-
-
-def _table(groups: list[dict[str, Any]]) -> Any:
-    """Return a row for each group and k; what is true of the whole group stands in its first row."""
-    keys = [key for key in _KEYS if any(group[key] is not None for group in groups)]
-    rows = []
-    for group in groups:
-        found = _shown(group)
-        whole = [*(group[key] for key in keys), group["n"], group["c"], ratio(group["coverage"]), group["tier"]]
-        for place, k in enumerate(found["pass_at_k"]):
-            cells = whole if place == 0 else [""] * len(whole)
-            rows.append([*cells, k, interval(found["pass_at_k"][k]), interval(found["pass_pow_k"][k])])
-    columns = [key.replace("_", " ") for key in keys]
-    right = ("n", "correct", "coverage", "k")
-    return table(
-        "Reliability", [*columns, "n", "correct", "coverage", "tier", "k", "pass@k", "pass^k"], rows, right=right
-    )
-
-
-def _shown(group: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = group["estimates"][group["default_estimator"]]
-    return found
-
-
-def _notes(group: dict[str, Any]) -> list[str]:
-    estimates = _shown(group)
-    notes = [
-        f"estimator {group['default_estimator']}, intervals {estimates['interval_method']} at {estimates['level']:.0%}"
-    ]
-    if group["not_evaluated"]:
-        reasons = ", ".join(f"{count} {reason}" for reason, count in group["not_evaluated"].items())
-        low, high = group["bounds"]
-        notes.append(f"not evaluated: {reasons}; with them the pass rate lies in [{ratio(low)}, {ratio(high)}]")
-    if group["tier"] == "insufficient_evidence":
-        needed = group["needed"]
-        more = (
-            f"about {needed:,} more conversations at this rate would settle it"
-            if needed
-            else "no number would settle it soon"
-        )
-        notes.append(f"leaning {group['leaning'] or 'nowhere'}; {more}")
-    dimensions = group["tool_dimensions"]
-    if dimensions:
-        means = ", ".join(f"{name} {ratio(found['mean'])} (n {found['n']})" for name, found in dimensions.items())
-        notes.append(f"tools: {means}")
-    return notes
-
-
-def _name(group: dict[str, Any]) -> str:
-    return " ".join(str(group[key]) for key in _KEYS if group[key] is not None) or "all"
+    elif output == "markdown":
+        print_markdown(found, period(window, since, until))
+    else:
+        print_report(found, period(window, since, until))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from otel_agentic.config import Settings
 
 
-@click.command()
+@click.command(short_help="Receive spans, rebuild and score, emit metrics.")
 @db_option
 @click.option("--grpc", metavar="ADDR", help="OTLP/gRPC address, host:port; port 0 takes a free one.")
 @click.option("--http", metavar="ADDR", help="OTLP/HTTP address, host:port; port 0 takes a free one.")
@@ -43,7 +43,11 @@ def serve(
     collectors: tuple[str, ...],
     config_file: Path | None,
 ) -> None:
-    """Receive spans over OTLP, rebuild and score conversations, and emit pass@K and pass^K."""
+    """Receive spans over OTLP, rebuild and score conversations, and emit pass@K and pass^K.
+
+    Runs until Ctrl-C or SIGTERM, and then writes what it accepted. While it runs, every other command on the same --db
+    asks it by itself.
+    """
     settings = settings_of(
         config_file,
         db,
@@ -53,8 +57,17 @@ def serve(
         emit=_given(endpoint=emit),
     )
     truth = {"cases": texts_of(cases, "cases"), "labels": texts_of(labels, "labels")}
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    _log_to_stderr()
     _run(settings, truth, collectors)
+
+
+def _log_to_stderr() -> None:
+    """Log what we say from INFO on, and what libraries say from WARNING on: uvicorn greets at INFO."""
+    logging.basicConfig(
+        level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    for own in ("otel_agentic", "collectors"):
+        logging.getLogger(own).setLevel(logging.INFO)
 
 
 def _run(settings: Settings, truth: dict[str, list[tuple[str, str]]], extra: tuple[str, ...]) -> None:
@@ -68,7 +81,7 @@ def _run(settings: Settings, truth: dict[str, list[tuple[str, str]]], extra: tup
         if any(truth.values()):
             live.run("truth_import", truth)
         found = live.start()
-        click.echo(f"collecting into {settings.store.db}")
+        click.echo(f"collecting into {settings.store.db}; Ctrl-C stops")
         click.echo(f"  OTLP/gRPC  {found.grpc}")
         click.echo(f"  OTLP/HTTP  {found.http}")
         click.echo(f"  admin      {found.admin}  (queries, /metrics, /healthz)")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich import box
 from rich.cells import cell_len
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from otel_agentic.cli.output import say, show
 from otel_agentic.cli.text import safe
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-#: Columns of text fold, but not to less than this.
-_LEAST_WIDTH: Final = 12
 _GAP: Final = 2
 _COLOURS: Final = {
     "pass": "green",
@@ -34,11 +32,15 @@ _COLOURS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column: `whole` is never folded, `right` is whole and aligned right, the highest `spare` is left out first."""
+    """A column: `whole` is never folded, `right` is whole and aligned right, the highest `spare` is left out first.
+
+    `least` is the width that other columns of text fold down to, in characters.
+    """
 
     name: str
     right: bool = False
     whole: bool = False
+    least: int = 12
     spare: int = 0
 
 
@@ -62,9 +64,10 @@ def print_table(
 
 
 def fits(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: int) -> bool:
-    """Return whether a table of these rows needs neither folding nor leaving out."""
+    """Return whether a table of these rows needs nothing worse than text that folds."""
     cells = [[safe(value) for value in row] for row in rows]
-    return _total([_natural(column, cells, place) for place, column in enumerate(columns)]) <= width
+    natural = [_natural(column, cells, place) for place, column in enumerate(columns)]
+    return _total(_least(columns, natural)) <= width
 
 
 def told_apart(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
@@ -86,18 +89,16 @@ def told_apart(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple
 
 
 def _drawn(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> Table:
-    """Return the table; cells are escaped, for most of them are strangers' text."""
+    """Return the table. Cells are no markup, for most of them are strangers' text."""
     made = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     natural = [_natural(column, cells, place) for place, column in enumerate(columns)]
     roomy = _total(_least(columns, natural)) <= width
     for column in columns:
         # Whole columns are cut, not folded, where even they are too wide: then everything folds instead.
         whole = roomy and (column.right or column.whole)
-        made.add_column(
-            escape(column.name), justify="right" if column.right else "left", overflow="fold", no_wrap=whole
-        )
+        made.add_column(Text(column.name), justify="right" if column.right else "left", overflow="fold", no_wrap=whole)
     for row in cells:
-        made.add_row(*(_coloured(value) for value in row))
+        made.add_row(*(Text(value, style=_COLOURS.get(value, "")) for value in row))
     return made
 
 
@@ -115,7 +116,7 @@ def _kept(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int)
 
 def _least(columns: Sequence[Column], natural: Sequence[int]) -> list[int]:
     return [
-        size if column.right or column.whole else min(size, max(_LEAST_WIDTH, cell_len(column.name)))
+        size if column.right or column.whole else min(size, max(column.least, cell_len(column.name)))
         for column, size in zip(columns, natural, strict=True)
     ]
 
@@ -127,8 +128,3 @@ def _natural(column: Column, cells: Sequence[Sequence[str]], place: int) -> int:
 
 def _total(widths: Sequence[int]) -> int:
     return sum(widths) + _GAP * max(0, len(widths) - 1)
-
-
-def _coloured(value: str) -> str:
-    colour = _COLOURS.get(value)
-    return f"[{colour}]{value}[/]" if colour else escape(value)

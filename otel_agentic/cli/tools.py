@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
-import csv
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from otel_agentic.cli.options import opened, selection_of, selection_options, target_options
-from otel_agentic.cli.output import console, print_json, ratio, short, table
+from otel_agentic.cli.output import console, print_csv, print_json, say
+from otel_agentic.cli.tables import Column, print_table, text, told_apart
+from otel_agentic.cli.text import percent, short
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_CSV_COLUMNS = (
+_CSV_COLUMNS: Final = (
     "agent", "agent_version", "environment", "tool", "dimension", "fault", "parameter", "faults", "conversations",
     "share", "example_conversation", "example", "expected", "made", "trace_id", "span_id", "first_seen", "last_seen",
 )  # fmt: skip
-#: First characters that make a spreadsheet read a cell as a formula.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_SUBJECT: Final = ("agent", "agent_version", "environment")
 
 
-@click.group()
+@click.group(short_help="Ask which tools fail, and how.")
 def tools() -> None:
     """Ask about tool calls."""
 
 
-@tools.command()
+@tools.command(short_help="List what is wrong with which tool.")
 @target_options
 @selection_options
-@click.option("--format", "output", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
+@click.option(
+    "--format",
+    "output",
+    type=click.Choice(["table", "json", "csv"]),
+    default="table",
+    show_default=True,
+    help="What to print.",
+)
 def failing(
     db: Path | None,
     server: str | None,
@@ -40,57 +46,62 @@ def failing(
     agent: str | None,
     output: str,
 ) -> None:
-    """List what is wrong with which tool, most frequent first, with a conversation to look at."""
+    """List what is wrong with which tool, most frequent first, with the newest conversation where it happened.
+
+    The share is of all tool faults of the agent. JSON and CSV hold more: an explanation, the values, when it was first
+    and last seen, the span.
+    """
     with opened(db, server, config_file) as client:
         rows = client.call("tools_failing", **selection_of(since, until, agent))
     if output == "json":
         print_json(rows)
     elif output == "csv":
-        _print_csv(rows)
-    elif rows:
-        console().print(failing_table(rows))
+        print_csv(_CSV_COLUMNS, ([row[name] for name in _CSV_COLUMNS] for row in rows))
     else:
-        click.echo("no tool faults in scored conversations")
+        _print(rows)
 
 
-def failing_table(rows: list[dict[str, Any]]) -> Any:
-    """Return the failing tools as a table."""
+def _print(rows: list[dict[str, Any]]) -> None:
+    out = console()
+    if not rows:
+        say(out, "no tool faults in scored conversations of this selection")
+        return
+    names, same = told_apart(rows, _SUBJECT)
+    columns = [
+        *text(*(name.replace("agent_", "") for name in names)),
+        Column(name="tool", least=20),
+        Column(name="dimension", whole=True, spare=1),
+        Column(name="fault", least=16),
+        Column(name="faults", right=True),
+        Column(name="share", right=True, spare=2),
+        Column(name="for example", least=30, spare=3),
+        Column(name="conversation", whole=True),
+    ]
     shown = [
         (
-            f"{row['agent']} {row['agent_version'] or ''}".strip(),
+            *(row[name] for name in names),
             row["tool"],
             row["dimension"],
-            row["fault"] + (f" ({row['parameter']})" if row["parameter"] else ""),
-            row["faults"],
-            ratio(row["share"]),
+            f"{row['fault']} {row['parameter'] or ''}".rstrip(),
+            f"{row['faults']:,}",
+            percent(row["share"]),
             _example(row),
-            row["first_seen"][:16].replace("T", " "),
             row["example_conversation"],
         )
         for row in rows
     ]
-    columns = ("agent", "tool", "dimension", "fault", "faults", "share", "for example", "since", "conversation")
-    return table("Failing tools", columns, shown, right=("faults", "share"))
+    print_table(out, columns, shown, " ".join(["Failing tools", *([f"of {_subject(same)}"] if same else [])]))
+
+
+def _subject(same: dict[str, Any]) -> str:
+    return " ".join(str(value) for value in same.values())
 
 
 def _example(row: dict[str, Any]) -> str:
+    """Return what happened in the newest conversation, without the name of the tool, which stands beside it."""
     if row["parameter"]:
-        return f"expected {short(row['expected'], 40)}, made {short(row['made'], 40)}"
-    return short(row["example"], 80)
-
-
-def _print_csv(rows: list[dict[str, Any]]) -> None:
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(_CSV_COLUMNS)
-    writer.writerows([csv_cell(row[name]) for name in _CSV_COLUMNS] for row in rows)
-
-
-def csv_cell(value: Any) -> Any:
-    """Return a value for a CSV cell that no spreadsheet takes for a formula."""
-    if isinstance(value, (dict, list)):
-        import orjson  # noqa: PLC0415 — JSON inside CSV is rare
-
-        return orjson.dumps(value).decode()
-    if isinstance(value, str) and value.startswith(_FORMULA):
-        return "'" + value
-    return value
+        return f"{short(row['made'], 30)} instead of {short(row['expected'], 30)}"
+    told = str(row["example"] or "")
+    for named, instead in ((f", {row['tool']}(", " ("), (f"{row['tool']} in ", "")):
+        told = told.replace(named, instead, 1)
+    return short(told, 70)

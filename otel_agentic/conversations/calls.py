@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from bisect import bisect_right
+from collections import defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.conversations.model import CallKind, ToolCall
+from otel_agentic.conversations.results import with_result
 from otel_agentic.conversations.turns import after_last_assistant
 from otel_agentic.dialects import events
-from otel_agentic.dialects.values import has_named_arguments, text_of
+from otel_agentic.dialects.values import has_named_arguments
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
     from otel_agentic.conversations.tree import Node
     from otel_agentic.conversations.turns import TurnSpans
 
@@ -56,16 +60,18 @@ def calls_of(
     calls = _requested(turn)
     spans = sorted((node for node in turn.nodes if isinstance(node.event, events.ToolCall)), key=lambda node: node.at)
     unclaimed = _join(calls, spans)
-    calls += [_from_span(node, turn) for node in unclaimed]
+    silent = _silent_calls(turn)
+    calls += [_from_span(node, silent) for node in unclaimed]
     calls.sort(key=lambda call: (call.asker, call.place))
     _tell(calls, turn)
     steps = {asker: step for step, asker in enumerate(dict.fromkeys(call.asker for call in calls), start=1)}
     known = frozenset(_folded(name) for name in agents)
-    return tuple(
-        _with_result(
-            _finished(call, step=steps[call.asker], position=position, agent=agent, agents=known), call, error_patterns
-        )
+    finished = [
+        _finished(call, step=steps[call.asker], position=position, agent=agent, agents=known)
         for position, call in enumerate(calls)
+    ]
+    return tuple(
+        with_result(made, call.event, call.told, error_patterns) for made, call in zip(finished, calls, strict=True)
     )
 
 
@@ -166,17 +172,20 @@ def _folded(name: str) -> str:
     return _NOT_WORD.sub("_", name.lower()).strip("_")
 
 
-def _from_span(node: Node, turn: TurnSpans) -> _Call:
+def _silent_calls(turn: TurnSpans) -> Mapping[Node | None, list[Node]]:
+    """Return the model calls whose response was not captured, in time order, by the run that made them."""
+    found: dict[Node | None, list[Node]] = defaultdict(list)
+    for node in sorted(turn.nodes, key=lambda node: node.at):
+        if isinstance(node.event, events.ModelCall) and node.event.messages_out is None:
+            found[node.run].append(node)
+    return found
+
+
+def _from_span(node: Node, silent: Mapping[Node | None, list[Node]]) -> _Call:
     """Return a call that only its span tells of; the silent model call before it in the same run asked for it."""
-    silent = [
-        other
-        for other in turn.nodes
-        if isinstance(other.event, events.ModelCall)
-        and other.event.messages_out is None
-        and other.run is node.run
-        and other.span.start_ns <= node.span.start_ns
-    ]
-    asker = max(silent, key=lambda other: other.at, default=node)
+    around = silent.get(node.run, [])
+    before = bisect_right(around, node.span.start_ns, key=lambda other: other.span.start_ns)
+    asker = around[before - 1] if before else node
     return _Call(asker=(*asker.at, 0), place=(node.span.start_ns, node.order), request=None, asked_by=None, node=node)
 
 
@@ -240,35 +249,6 @@ def _arguments(call: _Call) -> Mapping[str, Any] | None:
     if asked is None or (made is not None and not has_named_arguments(asked) and has_named_arguments(made)):
         return made
     return asked
-
-
-def _with_result(made: ToolCall, call: _Call, error_patterns: Sequence[re.Pattern[str]]) -> ToolCall:
-    event, told = call.event, call.told
-    if event is not None and event.result_captured:
-        result, captured = event.result, True
-    elif told is not None and told.captured:
-        result, captured = told.result, True
-    else:
-        result, captured = None, False
-    error = None
-    if event is not None and event.is_error:
-        error = event.header.error or text_of(result) or "error"
-    elif told is not None and told.is_error:
-        error = text_of(told.result) or "error"
-    elif captured:
-        error = error_in(result, error_patterns)
-    return replace(made, result=result, result_captured=captured, error=error)
-
-
-def error_in(result: Any, patterns: Sequence[re.Pattern[str]]) -> str | None:
-    """Return the error that a result is, although nothing marked it as one; None when it is none."""
-    if isinstance(result, Mapping):
-        error = result.get("error")
-        failed = result.get("status") == "error" or result.get("is_error") is True or result.get("isError") is True
-        return text_of(error) if error else (text_of(result) if failed else None)
-    if isinstance(result, str) and any(pattern.search(result[:500]) for pattern in patterns):
-        return result
-    return None
 
 
 def _kind(call: _Call, name: str, agents: frozenset[str]) -> CallKind:

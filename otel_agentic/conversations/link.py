@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from otel_agentic.conversations.model import ConversationId, LinkMethod
-from otel_agentic.dialects.detect import UNKNOWN
+from otel_agentic.conversations.naming import inherited_ids
 from otel_agentic.dialects.events import AgentRun, Ignored, Message, ModelCall
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def segments_of(nodes: Sequence[Node]) -> list[Segment]:
         nodes: all nodes of the trace in depth-first order (`tree.build`).
     """
     groups: dict[str | None, list[Node]] = defaultdict(list)
-    ids = _inherited_ids(nodes)
+    ids = inherited_ids(nodes)
     several = len(set(ids)) > 1
     for node, conversation_id in zip(nodes, ids, strict=True):
         if conversation_id is not None or not several:
@@ -180,46 +180,6 @@ def _chain_for(
             return chain, "span_link", False
     chain, ambiguous = loose.find(segment)
     return chain, "history" if chain else "trace", ambiguous
-
-
-def _inherited_ids(nodes: Sequence[Node]) -> list[str | None]:
-    """Return each node's conversation id: the topmost above it, else one that the trace gives it.
-
-    The agent's own spans name it first, then what ran inside a tool call, then spans around the agent (a web request
-    with its user's session). In a trace of several conversations, what holds more than one of them belongs to none.
-    """
-    known = [node for node in nodes if node.event.header.dialect != UNKNOWN]
-    free = [node for node in known if node.holding_call is None]
-    for naming in (free, known, nodes):
-        found = _ids_from_above(naming, nodes)
-        distinct = set(found.values()) - {None}
-        if len(distinct) == 1:
-            return [distinct.pop()] * len(nodes)
-        if distinct and naming is known:
-            break  # several agents that were used as tools, each with a session of its own
-        if distinct:
-            return [found[id(node)] or _nearby(node, nodes, found) for node in nodes]
-    return [None] * len(nodes)
-
-
-def _ids_from_above(naming: Iterable[Node], nodes: Sequence[Node]) -> dict[int, str | None]:
-    """Return the topmost id above or on each node, by the node's `id()`, as some of the nodes name it."""
-    may_name = {id(node) for node in naming}
-    found: dict[int, str | None] = {}
-    for node in nodes:  # depth first: a parent comes before its children
-        above = found.get(id(node.parent)) if node.parent is not None else None
-        own = node.event.header.conversation_id if id(node) in may_name else None
-        found[id(node)] = above if above is not None else own
-    return found
-
-
-def _nearby(node: Node, nodes: Sequence[Node], found: Mapping[int, str | None]) -> str | None:
-    """Return the id for a node without one in a trace that holds several: what it contains, else what came before."""
-    below = {found[id(inner)] for inner in node.subtree()} - {None}
-    if below:
-        return below.pop() if len(below) == 1 else None
-    before = [found[id(other)] for other in nodes if found[id(other)] is not None and other.order < node.order]
-    return before[-1] if before else next(value for value in found.values() if value is not None)
 
 
 def _segment(nodes: Sequence[Node], explicit_id: str | None) -> Segment:

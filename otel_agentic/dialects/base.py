@@ -7,7 +7,7 @@ A dialect plug-in (entry-point group `otel_agentic.dialects`) is a class with `f
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from otel_agentic.dialects.events import (
     AgentEvent,
@@ -19,23 +19,16 @@ from otel_agentic.dialects.events import (
     Plan,
     ToolCall,
 )
+from otel_agentic.dialects.fields import agent_version, first, span_error, verdict_of
 from otel_agentic.dialects.messages import read_messages
 from otel_agentic.dialects.values import arguments_of, id_of, is_redacted, parsed, result_of, text_of, tool_message
-from otel_agentic.spans.model import StatusCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from otel_agentic.config import ConversationSettings
     from otel_agentic.dialects.events import Role
     from otel_agentic.spans.model import LogRecord, Span
-
-#: Set by those who know better than any guess: the verdict on a conversation, written by an evaluator into its spans.
-VERDICT_EVENT: Final = "gen_ai.evaluation.result"
-VERDICT_NAME: Final = "agentic.conversation"
-
-_AGENT_VERSION_KEYS: Final = ("gen_ai.agent.version", "service.version")
-_EXCEPTION_EVENT: Final = "exception"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,50 +219,3 @@ class TableDialect:
             if found is not None:
                 return read_messages(found, default_role)
         return None
-
-
-def first(attributes: Mapping[str, Any], keys: Iterable[str]) -> Any:
-    """Return the value of the first key that is there and not None."""
-    for key in keys:
-        value = attributes.get(key)
-        if value is not None:
-            return value
-    return None
-
-
-def agent_version(span: Span) -> str | None:
-    """Return `gen_ai.agent.version` of the span, else `service.version` of its resource, else None."""
-    agent_key, service_key = _AGENT_VERSION_KEYS
-    found = span.attributes.get(agent_key)
-    return text_of(found if found is not None else span.resource.attributes.get(service_key))
-
-
-def span_error(span: Span, keys: Iterable[str]) -> str | None:
-    """Return the error text of a failed span: its exception, status message or error type; None when it did not fail.
-
-    An exception event on a span whose status is not an error may be control flow (an interrupt), so it is no failure.
-    """
-    kind = first(span.attributes, keys)
-    if span.status != StatusCode.ERROR and kind is None:
-        return None
-    if span.status_message:
-        # Some write the error type into the message too.
-        said = kind is None or span.status_message.startswith(str(kind))
-        return span.status_message if said else f"{kind}: {span.status_message}"
-    for event in span.events:
-        if event.name == _EXCEPTION_EVENT:
-            parts = (event.attributes.get("exception.type"), event.attributes.get("exception.message"))
-            return ": ".join(str(part) for part in parts if part) or "exception"
-    return str(kind) if kind else "error"
-
-
-def verdict_of(span: Span, logs: Sequence[LogRecord]) -> bool | None:
-    """Return the verdict that an evaluation event on the span gives, None when there is none."""
-    places = [event.attributes for event in span.events if event.name == VERDICT_EVENT]
-    places += [log.attributes for log in logs if log.event_name == VERDICT_EVENT]
-    for attributes in places:
-        label = attributes.get("gen_ai.evaluation.score.label")
-        # Not a set: a hostile label may be a list.
-        if attributes.get("gen_ai.evaluation.name") == VERDICT_NAME and label in ("pass", "fail"):
-            return bool(label == "pass")
-    return None

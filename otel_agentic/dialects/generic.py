@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.dialects.base import Table, TableDialect, first
+from otel_agentic.dialects.base import Table, TableDialect
+from otel_agentic.dialects.fields import first
 
 if TYPE_CHECKING:
     from otel_agentic.spans.model import Span

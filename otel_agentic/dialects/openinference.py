@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.dialects.base import Table, TableDialect, first
+from otel_agentic.dialects.base import Table, TableDialect
 from otel_agentic.dialects.events import AgentRun, Header, Message, Role
+from otel_agentic.dialects.fields import first
 from otel_agentic.dialects.messages import read_message, read_messages
 from otel_agentic.dialects.values import flat, is_redacted, parsed, text_of
 

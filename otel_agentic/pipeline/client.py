@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from otel_agentic.config import Settings
 
 _CONNECT_TIMEOUT_S: Final = 5.0
+_FAILURE: Final = {"error", "message", "exit_code"}
 
 
 class Client(Protocol):
@@ -82,19 +84,34 @@ class RemoteClient:
 
     def call(self, name: str, **arguments: Any) -> Any:
         """Return a command's result."""
-        with self._sent(name, arguments) as response:
+        with self._reaching(), self._sent(name, arguments) as response:
             return orjson.loads(response.read())
 
     def stream(self, name: str, **arguments: Any) -> Iterator[Any]:
         """Yield the objects of a command that streams."""
-        with self._sent(name, arguments) as response:
+        with self._reaching(), self._sent(name, arguments) as response:
             for line in response.iter_lines():
                 if line:
-                    yield orjson.loads(line)
+                    yield self._item(orjson.loads(line))
 
     def close(self) -> None:
         """Close the connection."""
         self._http.close()
+
+    def _item(self, item: Any) -> Any:
+        """Return an object of a stream; a failure in the middle comes as an object, too, for the status went before it."""
+        if isinstance(item, dict) and item.keys() == _FAILURE:
+            raise _error_told(item, self._url)
+        return item
+
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
+        try:
+            yield
+        except httpx.HTTPError as error:
+            raise BackendError(
+                f"no collector answers at {self._url}: {error}; check --server, or use --db on a file that none holds"
+            ) from error
 
     def _sent(self, name: str, arguments: dict[str, Any]) -> _Answer:
         given = {key: value for key, value in arguments.items() if value is not None}
@@ -112,12 +129,7 @@ class _Answer:
         )
 
     def __enter__(self) -> httpx.Response:
-        try:
-            response = self._open.__enter__()
-        except httpx.HTTPError as error:
-            raise BackendError(
-                f"no collector answers at {self._url}: {error}; check --server, or use --db on a file that none holds"
-            ) from error
+        response = self._open.__enter__()
         if response.is_success:
             return response
         try:
@@ -133,11 +145,15 @@ def _error_in(response: httpx.Response, url: str) -> OtelAgenticError:
     """Return the error that a collector answered with, of the class that it was raised as."""
     try:
         told = orjson.loads(response.read())
-        kind, message = str(told["error"]), str(told["message"])
+        if response.status_code == httpx.codes.UNAUTHORIZED:
+            return errors.UsageError(f"{url}: {told['message']}; set admin.token (OTEL_AGENTIC_ADMIN__TOKEN)")
+        return _error_told(told, url)
     except (orjson.JSONDecodeError, KeyError, TypeError, httpx.HTTPError):
         return BackendError(f"{url} answered {response.status_code}: is that the admin address of a collector?")
-    if response.status_code == httpx.codes.UNAUTHORIZED:
-        return errors.UsageError(f"{url}: {message}; set admin.token (OTEL_AGENTIC_ADMIN__TOKEN)")
+
+
+def _error_told(told: dict[str, Any], url: str) -> OtelAgenticError:
+    kind, message = str(told["error"]), str(told["message"])
     known = getattr(errors, kind, None)
     if isinstance(known, type) and issubclass(known, OtelAgenticError):
         return known(message)
@@ -159,6 +175,14 @@ def open_client(
     if server is not None:
         return RemoteClient(server, token)
     live = find_live_server(Path(settings.store.db))
-    if live is not None:
+    if live is not None and _answers(live.admin):  # a process that died leaves its file, and its id goes to another
         return RemoteClient(live.admin, token)
     return LocalClient(settings, progress)
+
+
+def _answers(url: str) -> bool:
+    try:
+        httpx.get(f"{url}/healthz", timeout=_CONNECT_TIMEOUT_S, trust_env=False)
+    except httpx.HTTPError:
+        return False
+    return True

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import ConfigDict, ValidationError, validate_call
+from pydantic import ConfigDict, Field, ValidationError, validate_call
 
 from otel_agentic.errors import BadInputError, UsageError
 from otel_agentic.pipeline.evaluate import OnScored, TruthFile
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from otel_agentic.pipeline.engine import Engine
 
 _EXPORT_CHUNK: Final = 500
+_INT_END: Final = 2**63
 Json = Any
 Step = Callable[[str, int, int | None], None]
 
@@ -126,7 +127,7 @@ class Commands:
         until_ns: int | None = None,
         agent: str | None = None,
         outcome: Literal["pass", "fail", "not_evaluated"] | None = None,
-        limit: int = 50,
+        limit: Annotated[int, Field(ge=1)] = 50,
     ) -> Json:
         """Return conversations, newest first."""
         selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
@@ -239,8 +240,10 @@ def call(commands: Commands, name: str, arguments: Mapping[str, Any]) -> Any:
 def plain(value: Any) -> Any:  # noqa: PLR0911 — one return a type
     """Return a value from the database as JSON can say it: times as ISO 8601 text, decimals as numbers."""
     match value:
-        case None | str() | int() | float():
+        case bool() | None | str() | float():
             return value
+        case int():  # an integer that JSON readers cannot hold becomes its digits
+            return value if -_INT_END <= value < _INT_END else str(value)
         case Mapping():
             return {str(key): plain(inner) for key, inner in value.items()}
         case list() | tuple():

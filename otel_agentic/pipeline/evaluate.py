@@ -11,8 +11,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from otel_agentic import plugins
-from otel_agentic.scoring.outcome import MatchedConversation, score_conversations
-from otel_agentic.scoring.version import evaluator_version, truth_version
+from otel_agentic.scoring import MatchedConversation, evaluator_version, score_conversations, truth_version
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.store.scores import (
     Evaluation,

@@ -16,6 +16,7 @@ from otel_agentic.pipeline.engine import Engine
 from otel_agentic.pipeline.serverfile import LiveServer, remove_server_file, write_server_file
 from otel_agentic.pipeline.windowing import Windowing
 from otel_agentic.server import AdminServer, build_app
+from otel_agentic.store.conversations import ended_times
 from otel_agentic.telemetry import Telemetry
 
 if TYPE_CHECKING:

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from otel_agentic.conversations.model import ClosedBy, Conversation
     from otel_agentic.dialects.detect import Reader
     from otel_agentic.store import Store
-    from otel_agentic.store.database import Connection
     from otel_agentic.store.conversations import Current
+    from otel_agentic.store.database import Connection
 
 _log = logging.getLogger(__name__)
 Key = tuple[str, str]
@@ -252,7 +252,7 @@ def _each_part(items: Sequence[T], work: Callable[[Sequence[T]], R], what: str) 
         result = work(items)
     except OtelAgenticError:
         raise  # the store's trouble, not an item's
-    except Exception:
+    except Exception:  # noqa: BLE001 — narrowed down to the item, which is logged
         if len(items) == 1:
             _log.exception("%s %r cannot be rebuilt and is left out", what, items[0])
             return

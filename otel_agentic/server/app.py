@@ -15,7 +15,7 @@ from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from otel_agentic.errors import OtelAgenticError, UsageError, codes_of
+from otel_agentic.errors import OtelAgenticError, TooLargeError, UsageError, codes_of
 from otel_agentic.net import is_authorized
 
 if TYPE_CHECKING:
@@ -57,11 +57,11 @@ def build_app(backend: Backend, *, token: SecretStr | None) -> Starlette:
         try:
             arguments = await _arguments(request)
             result = await run_in_threadpool(backend.run, name, arguments)
+            if isinstance(result, Iterator):
+                return StreamingResponse(_lines(result), media_type=_JSON_LINES)
+            return _json(result)
         except Exception as error:  # noqa: BLE001 — every failure is answered in the same shape
             return _failure(error)
-        if isinstance(result, Iterator):
-            return StreamingResponse(_lines(result), media_type=_JSON_LINES)
-        return _json(result)
 
     async def metrics(request: Request) -> Response:
         if (refused := _refusal(request, token)) is not None:
@@ -76,13 +76,17 @@ def build_app(backend: Backend, *, token: SecretStr | None) -> Starlette:
         state = await run_in_threadpool(backend.health)
         return _json(state, status=200 if state.get("ready") else 503)
 
+    async def unforeseen(_: Request, error: Exception) -> Response:
+        return _failure(error)
+
     return Starlette(
+        exception_handlers={Exception: unforeseen},
         routes=[
             Route("/v1/commands/{name}", command, methods=["POST"]),
             Route("/metrics", metrics, methods=["GET"]),
             Route("/healthz", healthz, methods=["GET"]),
             Route("/readyz", readyz, methods=["GET"]),
-        ]
+        ],
     )
 
 
@@ -98,7 +102,7 @@ async def _arguments(request: Request) -> dict[str, Any]:
     async for part in request.stream():
         body += part
         if len(body) > _MAX_BODY_BYTES:
-            raise UsageError(f"the request is larger than {_MAX_BODY_BYTES} bytes; send fewer files at once")
+            raise TooLargeError(f"the request is larger than {_MAX_BODY_BYTES} bytes; send fewer files at once")
     if not body:
         return {}
     try:
@@ -111,18 +115,27 @@ async def _arguments(request: Request) -> dict[str, Any]:
 
 
 def _failure(error: Exception) -> Response:
-    codes = codes_of(error)
+    return _json(_told(error), status=codes_of(error).http)
+
+
+def _told(error: Exception) -> dict[str, Any]:
     if not isinstance(error, OtelAgenticError):
-        _log.exception("a command failed", exc_info=error)
-    body = {"error": type(error).__name__, "message": str(error), "exit_code": codes.exit}
-    return _json(body, status=codes.http)
+        _log.error("a command failed", exc_info=error)
+    return {"error": type(error).__name__, "message": str(error), "exit_code": codes_of(error).exit}
 
 
 async def _lines(found: Iterator[Any]) -> AsyncIterator[bytes]:
-    async for item in iterate_in_threadpool(found):
-        yield orjson.dumps(item, default=str, option=orjson.OPT_NON_STR_KEYS) + b"\n"
+    """Yield objects as lines of JSON. The status went out before the first: a failure on the way is the last line."""
+    try:
+        async for item in iterate_in_threadpool(found):
+            yield _bytes(item) + b"\n"
+    except Exception as error:  # noqa: BLE001 — told to the caller, as every failure is
+        yield _bytes(_told(error)) + b"\n"
 
 
 def _json(value: Any, status: int = 200) -> Response:
-    body = orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS)
-    return Response(body, status_code=status, media_type=_JSON)
+    return Response(_bytes(value), status_code=status, media_type=_JSON)
+
+
+def _bytes(value: Any) -> bytes:
+    return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS)

@@ -70,6 +70,7 @@ ORDER BY t.turn_index
 _CONVERSATION_SCORE: Final = """
 SELECT s.* EXCLUDE (environment, conversation_id), m.confidence AS match_confidence, m.candidates
 FROM conversation_scores s
+SEMI JOIN (SELECT * FROM conversations WHERE NOT superseded) USING (environment, conversation_id, revision)
 LEFT JOIN matches m USING (evaluation_id, environment, conversation_id, revision)
 WHERE NOT s.superseded AND s.environment = $environment AND s.conversation_id = $id
 """
@@ -88,6 +89,7 @@ SELECT
     (SELECT count(*) FROM expected_calls e
      WHERE e.dataset = k.dataset AND e.case_id = k.case_id AND e.version = k.version) AS expected_calls,
     (SELECT count(*) FROM conversation_scores s
+     SEMI JOIN (SELECT * FROM conversations WHERE NOT superseded) USING (environment, conversation_id, revision)
      WHERE NOT s.superseded AND s.dataset = k.dataset AND s.case_id = k.case_id) AS attempts
 FROM cases k
 WHERE k.current
@@ -150,7 +152,12 @@ def score_of(con: DuckDBPyConnection, key: tuple[str, str]) -> Row | None:
 def outcomes_of(con: DuckDBPyConnection) -> dict[tuple[str, str], tuple[str | None, str, str | None]]:
     """Return (case id, outcome, reason) of the newest score of each conversation."""
     rows = con.execute(
-        "SELECT environment, conversation_id, case_id, outcome, reason FROM conversation_scores WHERE NOT superseded"
+        """
+        SELECT environment, conversation_id, case_id, outcome, reason
+        FROM conversation_scores
+        SEMI JOIN (SELECT * FROM conversations WHERE NOT superseded) USING (environment, conversation_id, revision)
+        WHERE NOT superseded
+        """
     ).fetchall()
     return {(row[0], row[1]): (row[2], row[3], row[4]) for row in rows}
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from otel_agentic.errors import StoreUnusableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from duckdb import DuckDBPyConnection
 
@@ -18,7 +18,13 @@ _MIGRATIONS: Final = (
     "CREATE TABLE IF NOT EXISTS schema_migrations (name VARCHAR NOT NULL, applied_at TIMESTAMP_NS NOT NULL)"
 )
 _COMMENTED_ENTITY: Final = re.compile(r"^-- (?P<text>[^\n]+)\nCREATE (?P<kind>TABLE|VIEW) (?P<name>\w+)", re.MULTILINE)
-_COMMENTED_COLUMN: Final = re.compile(r'^    "?(?P<name>\w+)"? [A-Z][^\n]*? -- (?P<text>[^\n]+)$', re.MULTILINE)
+#: How a column stands in each kind of entity: `name TYPE … -- text` in a table, `… AS name -- text` in a view's SELECT.
+_COMMENTED_COLUMN: Final = {
+    "TABLE": re.compile(r'^    "?(?P<name>\w+)"? [A-Z][^\n]*? -- (?P<text>[^\n]+)$', re.MULTILINE),
+    "VIEW": re.compile(r'^    (?:[^\n]* AS |\w+\.)?"?(?P<name>\w+)"?,? -- (?P<text>[^\n]+)$', re.MULTILINE),
+}
+_END: Final = {"TABLE": "\n);", "VIEW": ";\n"}
+_IS_OURS: Final = "SELECT 1 FROM duckdb_tables() WHERE table_name = 'schema_migrations'"
 _MIGRATION_COMMENTS: Final = (
     "COMMENT ON TABLE schema_migrations IS 'One row is an applied migration of this schema.'",
     "COMMENT ON COLUMN schema_migrations.name IS 'migration file'",
@@ -41,19 +47,19 @@ def all_migrations() -> list[Migration]:
     return [Migration(name=entry.name, sql=entry.read_text("utf-8")) for entry in sorted(found, key=lambda e: e.name)]
 
 
-def migrate(con: DuckDBPyConnection, path: str) -> list[str]:
+def migrate(con: DuckDBPyConnection, path: str, known: Sequence[Migration] | None = None) -> list[str]:
     """Bring a database to this release's schema; return the names of the migrations applied now.
 
     Args:
         con: a connection that may write.
         path: the database's name, for messages.
+        known: the migrations of this release, in order; None takes `all_migrations`.
 
     Raises:
         StoreUnusableError: the file was written by a newer release.
     """
-    con.execute(_MIGRATIONS)
-    applied = {str(name) for (name,) in con.execute("SELECT name FROM schema_migrations").fetchall()}
-    known = all_migrations()
+    applied = _applied(con)
+    known = all_migrations() if known is None else known
     newer = sorted(applied - {migration.name for migration in known})
     if newer:
         raise StoreUnusableError(
@@ -65,12 +71,18 @@ def migrate(con: DuckDBPyConnection, path: str) -> list[str]:
     return [migration.name for migration in pending]
 
 
+def _applied(con: DuckDBPyConnection) -> set[str]:
+    if not con.execute(_IS_OURS).fetchall():
+        return set()
+    return {str(name) for (name,) in con.execute("SELECT name FROM schema_migrations").fetchall()}
+
+
 def _apply(con: DuckDBPyConnection, migration: Migration) -> None:
     con.execute("BEGIN TRANSACTION")
     try:
+        con.execute(_MIGRATIONS)
         con.execute(migration.sql)
-        for statement in (*_MIGRATION_COMMENTS, *comments(migration.sql)):
-            con.execute(statement)
+        con.execute(";\n".join((*_MIGRATION_COMMENTS, *comments(migration.sql))))
         con.execute("INSERT INTO schema_migrations VALUES (?, now()::TIMESTAMP_NS)", [migration.name])
     except BaseException:
         con.execute("ROLLBACK")
@@ -87,10 +99,9 @@ def comments(sql: str) -> Iterator[str]:
     for entity in _COMMENTED_ENTITY.finditer(sql):
         kind, name = entity["kind"], entity["name"]
         yield f"COMMENT ON {kind} {name} IS '{_quoted(entity['text'])}'"
-        if kind == "TABLE":
-            body = sql[entity.end() : sql.index("\n);", entity.end())]
-            for column in _COMMENTED_COLUMN.finditer(body + "\n"):
-                yield f"COMMENT ON COLUMN {name}.{_identifier(column['name'])} IS '{_quoted(column['text'])}'"
+        body = sql[entity.end() : sql.index(_END[kind], entity.end())]
+        for column in _COMMENTED_COLUMN[kind].finditer(body + "\n"):
+            yield f"COMMENT ON COLUMN {name}.{_identifier(column['name'])} IS '{_quoted(column['text'])}'"
 
 
 def _quoted(text: str) -> str:

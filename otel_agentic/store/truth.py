@@ -33,6 +33,9 @@ WHERE c.dataset = w.dataset AND c.case_id = w.case_id AND c.version = w.version
 """
 _CURRENT: Final = "SELECT definition FROM cases WHERE current ORDER BY dataset, case_id"
 _FORGET_LABELS: Final = "DELETE FROM labels l USING wanted w WHERE l.conversation_id = w.conversation_id"
+_LABELS_OF_FILE: Final = """
+SELECT conversation_id, case_id, verdict, source FROM labels WHERE regexp_replace(source, ':[0-9]+$', '') = $source
+"""
 _LABELS: Final = "SELECT conversation_id, case_id, verdict FROM labels ORDER BY conversation_id"
 
 
@@ -60,9 +63,11 @@ def load_cases(con: DuckDBPyConnection) -> list[Case]:
 
 
 def save_labels(con: DuckDBPyConnection, labels: Mapping[str, Label], source: str, now_ns: int) -> None:
-    """Remember labels; a conversation's newest label replaces its older one."""
-    given = list(labels.values())
-    rows_with(con, {"conversation_id": [label.conversation_id for label in given]}, _FORGET_LABELS, fetch=False)
+    """Put the labels of one file in force: each replaces an older one, and one that the file no longer holds goes."""
+    known = {row[0]: row for row in con.execute(_LABELS_OF_FILE, {"source": source}).fetchall()}
+    given = [label for label in labels.values() if known.get(label.conversation_id) != _label_row(label, source)]
+    stale = [*(label.conversation_id for label in given), *(known.keys() - labels.keys())]
+    rows_with(con, {"conversation_id": stale}, _FORGET_LABELS, fetch=False)
     Table(con, "labels").insert(
         con,
         {
@@ -73,6 +78,10 @@ def save_labels(con: DuckDBPyConnection, labels: Mapping[str, Label], source: st
             "imported_at": [now_ns] * len(given),
         },
     )
+
+
+def _label_row(label: Label, source: str) -> tuple[str, str | None, bool | None, str]:
+    return (label.conversation_id, label.case_id, label.verdict, f"{source}:{label.line}")
 
 
 def load_labels(con: DuckDBPyConnection) -> dict[str, Label]:

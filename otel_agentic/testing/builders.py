@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SECOND_NS: Final = 1_000_000_000
-#: A round moment in 2026, where everything starts unless told otherwise.
-NOON_NS: Final = 1_780_000_000 * SECOND_NS
+#: Noon (UTC) of a day in 2026, where everything starts unless told otherwise.
+NOON_NS: Final = 1_780_056_000 * SECOND_NS
 
 _TRACE_BYTES: Final = 16
 _SPAN_BYTES: Final = 8
@@ -72,7 +72,7 @@ def span(
     trace_id = parent.trace_id if isinstance(parent, Span) else _hex(trace, _TRACE_BYTES)
     parent_id = parent.span_id if isinstance(parent, Span) else parent and _hex(parent, _SPAN_BYTES)
     seed = span_id or repr((trace_id, parent_id, name, start_ns, sorted((attributes or {}).items(), key=repr)))
-    described = {"service.name": service} | (resource or {})
+    described: dict[str, Any] = {"service.name": service, **(resource or {})}
     if environment is not None:
         described["deployment.environment.name"] = environment
     return Span(

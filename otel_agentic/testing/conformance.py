@@ -59,7 +59,7 @@ def _unclaimed(dialect: Dialect, sample: Span) -> Iterator[str]:
 
 def _undetermined(dialect: Dialect, sample: Span) -> Iterator[str]:
     once = dialect.read(sample, ())
-    turned = replace(sample, attributes=dict(reversed(sample.attributes.items())))
+    turned = replace(sample, attributes=dict(reversed(list(sample.attributes.items()))))
     if repr(once) != repr(dialect.read(sample, ())):
         yield f"reads span {sample.name!r} differently when asked again"
     if repr(once) != repr(replace(dialect.read(turned, ()), header=once.header)):

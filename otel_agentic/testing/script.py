@@ -95,9 +95,7 @@ def made(
 
 
 def _calls(exchange: Exchange, agent_name: str) -> Iterator[CallOutline]:
-    step = 0
-    for caller, nested, asked in _steps(exchange, agent_name, nested=False):
-        step += 1
+    for step, (caller, nested, asked) in enumerate(_steps(exchange, agent_name, nested=False), start=1):
         for call in asked.calls:
             yield CallOutline(
                 name=call.name,

@@ -1,23 +1,21 @@
-"""The part of JSON Schema that a parameter needs: small, and strict about what it does not know.
+"""JSON Schema for parameters, by the `jsonschema` package, with patterns bounded in time.
 
-Ref: JSON Schema, draft 2020-12, Validation vocabulary. An unknown keyword is refused when a case is loaded, never skipped.
+Ref: JSON Schema, draft 2020-12. A schema that points outside itself (`$ref` to another document) is refused: nothing is
+fetched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+import json
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
-from otel_agentic.truth.patterns import compile_pattern, occurs
-from otel_agentic.truth.values import canonical, is_number
+from otel_agentic.truth.patterns import occurs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-#: Keywords that say nothing about whether a value conforms.
-_ANNOTATIONS: Final = frozenset(
-    {"title", "description", "default", "examples", "format", "deprecated", "$schema", "$id", "$comment"}
-)
+    from jsonschema.protocols import Validator
 
 
 def conforms(value: Any, schema: Any) -> bool:
@@ -26,143 +24,65 @@ def conforms(value: Any, schema: Any) -> bool:
     >>> conforms(3, {"type": "integer", "minimum": 1}), conforms("3", {"type": "integer"})
     (True, False)
     """
-    if isinstance(schema, bool):
-        return schema
-    return all(
-        _CHECKS[keyword](value, operand, schema) for keyword, operand in schema.items() if keyword not in _ANNOTATIONS
-    )
+    from jsonschema.exceptions import ValidationError  # noqa: PLC0415 — few cases use schemas, and it is slow to import
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415 — same
+
+    try:
+        _validator(json.dumps(schema)).validate(value)
+    except (ValidationError, Unresolvable, RecursionError, OverflowError):
+        return False
+    return True
 
 
 def schema_problems(schema: Any) -> Iterator[str]:
     """Yield what keeps a schema from being used, one sentence each."""
-    if isinstance(schema, bool):
-        return
-    if not isinstance(schema, Mapping):
+    from jsonschema import Draft202012Validator  # noqa: PLC0415 — same
+
+    if not isinstance(schema, (bool, dict)):
         yield f"a JSON Schema is an object, true or false; found {schema!r}"
         return
-    for keyword, operand in schema.items():
-        if keyword in _ANNOTATIONS:
-            continue
-        if keyword not in _CHECKS:
-            yield f"unknown JSON Schema keyword {keyword!r}; allowed: {', '.join(sorted(_CHECKS))}"
-        elif not _OPERANDS[keyword](operand):
-            yield f"JSON Schema keyword {keyword!r} does not take {operand!r}"
-        else:
-            for inner in _inner_schemas(keyword, operand):
-                yield from schema_problems(inner)
+    checker = Draft202012Validator(Draft202012Validator.META_SCHEMA, format_checker=Draft202012Validator.FORMAT_CHECKER)
+    for error in checker.iter_errors(schema):
+        where = "/".join(str(part) for part in error.absolute_path) or "the top"
+        yield f"not a JSON Schema, at {where}: {error.message}"
+    for reference in _references(schema):
+        if not _resolves(reference, schema):
+            yield f"$ref {reference!r} leads nowhere in this schema; nothing is fetched, write what it means in place"
 
 
-def _inner_schemas(keyword: str, operand: Any) -> list[Any]:
-    if keyword == "properties":
-        return list(operand.values())
-    if keyword in {"anyOf", "allOf", "oneOf"}:
-        return list(operand)
-    return [operand] if keyword in {"items", "additionalProperties", "not"} else []
+@lru_cache(maxsize=256)
+def _validator(schema: str) -> Validator:
+    from jsonschema import Draft202012Validator, ValidationError, validators  # noqa: PLC0415 — same
+
+    def pattern(_: Any, operand: str, value: Any, __: Any) -> Iterator[ValidationError]:
+        if isinstance(value, str) and not occurs(operand, value):
+            yield ValidationError(f"{value!r} does not match {operand!r}")
+
+    # The package's stubs leave this function untyped.
+    bounded: type[Validator] = validators.extend(Draft202012Validator, {"pattern": pattern})  # type: ignore[no-untyped-call]
+    return bounded(json.loads(schema))
 
 
-_TYPES: Final[Mapping[str, Callable[[Any], bool]]] = {
-    "null": lambda value: value is None,
-    "boolean": lambda value: isinstance(value, bool),
-    "number": is_number,
-    "integer": lambda value: is_number(value) and value % 1 == 0,
-    "string": lambda value: isinstance(value, str),
-    "array": lambda value: isinstance(value, (list, tuple)),
-    "object": lambda value: isinstance(value, Mapping),
-}
+def _resolves(reference: str, schema: Any) -> bool:
+    from referencing import Registry, Resource  # noqa: PLC0415 — same
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415 — same
+    from referencing.jsonschema import DRAFT202012  # noqa: PLC0415 — same
 
-
-def _type(value: Any, operand: Any, _: Any) -> bool:
-    return any(_TYPES[name](value) for name in ([operand] if isinstance(operand, str) else operand))
-
-
-def _properties(value: Any, operand: Any, _: Any) -> bool:
-    return not isinstance(value, Mapping) or all(
-        conforms(value[name], schema) for name, schema in operand.items() if name in value
-    )
-
-
-def _additional(value: Any, operand: Any, schema: Any) -> bool:
-    known = schema.get("properties", {})
-    return not isinstance(value, Mapping) or all(
-        conforms(held, operand) for name, held in value.items() if name not in known
-    )
-
-
-def _distinct(value: Any, operand: Any, _: Any) -> bool:
-    return not (operand and _TYPES["array"](value)) or len({canonical(item) for item in value}) == len(value)
-
-
-def _number(check: Callable[[Any, Any], bool]) -> Callable[[Any, Any, Any], bool]:
-    return lambda value, operand, _: not is_number(value) or check(value, operand)
-
-
-def _sized(kind: str, check: Callable[[int, Any], bool]) -> Callable[[Any, Any, Any], bool]:
-    return lambda value, operand, _: not _TYPES[kind](value) or check(len(value), operand)
-
-
-_CHECKS: Final[Mapping[str, Callable[[Any, Any, Any], bool]]] = {
-    "type": _type,
-    "enum": lambda value, operand, _: canonical(value) in {canonical(item) for item in operand},
-    "const": lambda value, operand, _: canonical(value) == canonical(operand),
-    "properties": _properties,
-    "additionalProperties": _additional,
-    "required": lambda value, operand, _: not isinstance(value, Mapping) or all(name in value for name in operand),
-    "items": lambda value, operand, _: not _TYPES["array"](value) or all(conforms(item, operand) for item in value),
-    "minItems": _sized("array", lambda size, operand: size >= operand),
-    "maxItems": _sized("array", lambda size, operand: size <= operand),
-    "uniqueItems": _distinct,
-    "minLength": _sized("string", lambda size, operand: size >= operand),
-    "maxLength": _sized("string", lambda size, operand: size <= operand),
-    "pattern": lambda value, operand, _: not isinstance(value, str) or occurs(operand, value),
-    "minimum": _number(lambda value, operand: value >= operand),
-    "maximum": _number(lambda value, operand: value <= operand),
-    "exclusiveMinimum": _number(lambda value, operand: value > operand),
-    "exclusiveMaximum": _number(lambda value, operand: value < operand),
-    "multipleOf": _number(lambda value, operand: value % operand == 0),
-    "anyOf": lambda value, operand, _: any(conforms(value, schema) for schema in operand),
-    "allOf": lambda value, operand, _: all(conforms(value, schema) for schema in operand),
-    "oneOf": lambda value, operand, _: sum(conforms(value, schema) for schema in operand) == 1,
-    "not": lambda value, operand, _: not conforms(value, operand),
-}
-
-
-def _is_pattern(operand: Any) -> bool:
+    resource = Resource.from_contents(schema, default_specification=DRAFT202012)
     try:
-        return isinstance(operand, str) and compile_pattern(operand) is not None
-    except ValueError:
+        Registry().resolver_with_root(resource).lookup(reference)
+    except Unresolvable:
         return False
+    return True
 
 
-def _is_type(operand: Any) -> bool:
-    names = [operand] if isinstance(operand, str) else operand
-    return isinstance(names, list) and bool(names) and all(isinstance(n, str) and n in _TYPES for n in names)
-
-
-def _is_size(operand: Any) -> bool:
-    return bool(_TYPES["integer"](operand)) and operand >= 0
-
-
-def _is_list(operand: Any) -> bool:
-    return isinstance(operand, list) and bool(operand)
-
-
-def _is_schema(operand: Any) -> bool:
-    return isinstance(operand, (bool, Mapping))
-
-
-_OPERANDS: Final[Mapping[str, Callable[[Any], bool]]] = {
-    "type": _is_type,
-    "enum": _is_list,
-    "const": lambda _: True,
-    "properties": lambda operand: isinstance(operand, Mapping),
-    "additionalProperties": _is_schema,
-    "required": lambda operand: isinstance(operand, list) and all(isinstance(name, str) for name in operand),
-    "items": _is_schema,
-    **dict.fromkeys(("minItems", "maxItems", "minLength", "maxLength"), _is_size),
-    "uniqueItems": lambda operand: isinstance(operand, bool),
-    "pattern": _is_pattern,
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), is_number),
-    "multipleOf": lambda operand: is_number(operand) and operand > 0,
-    **dict.fromkeys(("anyOf", "allOf", "oneOf"), _is_list),
-    "not": _is_schema,
-}
+def _references(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        for key, value in schema.items():
+            if key in {"$ref", "$dynamicRef"} and isinstance(value, str):
+                yield value
+            else:
+                yield from _references(value)
+    elif isinstance(schema, list):
+        for item in schema:
+            yield from _references(item)

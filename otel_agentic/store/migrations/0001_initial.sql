@@ -337,15 +337,15 @@ CREATE TABLE windows (
 -- Reliability of each agent, version and environment over all closed conversations.
 CREATE VIEW v_reliability AS
 SELECT
-    c.agent,
-    c.agent_version,
-    nullif(c.environment, '') AS environment,
-    count(*) FILTER (s.outcome IN ('pass', 'fail')) AS evaluated,
-    count(*) FILTER (s.outcome = 'pass') AS correct,
-    count(*) FILTER (s.outcome = 'not_evaluated') AS not_evaluated,
-    count(*) FILTER (s.outcome = 'pass') / nullif(count(*) FILTER (s.outcome IN ('pass', 'fail')), 0) AS success_rate,
-    count(*) FILTER (s.outcome IN ('pass', 'fail')) / count(*) AS coverage,
-    max(c.ended_at) AS last_conversation
+    c.agent, -- agent name
+    c.agent_version, -- agent version
+    nullif(c.environment, '') AS environment, -- deployment environment, null when unknown
+    count(*) FILTER (s.outcome IN ('pass', 'fail')) AS evaluated, -- conversations that passed or failed
+    count(*) FILTER (s.outcome = 'pass') AS correct, -- of them passed
+    count(*) FILTER (s.outcome = 'not_evaluated') AS not_evaluated, -- conversations that could not be judged
+    count(*) FILTER (s.outcome = 'pass') / nullif(count(*) FILTER (s.outcome IN ('pass', 'fail')), 0) AS success_rate, -- correct / evaluated; null when none is evaluated
+    count(*) FILTER (s.outcome IN ('pass', 'fail')) / count(*) AS coverage, -- evaluated / all
+    max(c.ended_at) AS last_conversation -- end of the newest conversation
 FROM conversation_scores s
 JOIN conversations c USING (environment, conversation_id, revision)
 WHERE NOT s.superseded AND NOT c.superseded
@@ -354,19 +354,19 @@ GROUP BY ALL;
 -- What is wrong with which tool: dimension, fault and parameter, how often, and a conversation to look at.
 CREATE VIEW v_failing_tools AS
 SELECT
-    c.agent,
-    c.agent_version,
-    nullif(c.environment, '') AS environment,
-    f.tool_name AS tool,
-    f.dimension,
-    f.fault,
-    f.parameter,
-    count(*) AS faults,
-    count(DISTINCT (f.environment, f.conversation_id)) AS conversations,
-    count(*) / sum(count(*)) OVER (PARTITION BY c.agent, c.agent_version, c.environment) AS share,
-    arg_max(f.conversation_id, c.ended_at) AS example_conversation,
-    min(c.ended_at) AS first_seen,
-    max(c.ended_at) AS last_seen
+    c.agent, -- agent name
+    c.agent_version, -- agent version
+    nullif(c.environment, '') AS environment, -- deployment environment, null when unknown
+    f.tool_name AS tool, -- tool name
+    f.dimension, -- dimension that the fault hurts: selection, parameters, sequence or utilization
+    f.fault, -- what is wrong with the call
+    f.parameter, -- parameter, for wrong_parameters
+    count(*) AS faults, -- how often
+    count(DISTINCT (f.environment, f.conversation_id)) AS conversations, -- in how many conversations
+    count(*) / sum(count(*)) OVER (PARTITION BY c.agent, c.agent_version, c.environment) AS share, -- share of all faults of the agent, version and environment
+    arg_max(f.conversation_id, c.ended_at) AS example_conversation, -- the newest conversation with it
+    min(c.ended_at) AS first_seen, -- end of the oldest conversation with it
+    max(c.ended_at) AS last_seen -- end of the newest conversation with it
 FROM tool_faults f
 JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
 JOIN conversations c USING (environment, conversation_id, revision)
@@ -376,22 +376,22 @@ GROUP BY c.agent, c.agent_version, c.environment, f.tool_name, f.dimension, f.fa
 -- Each conversation in its newest revision, with its score.
 CREATE VIEW v_conversations AS
 SELECT
-    c.conversation_id,
-    nullif(c.environment, '') AS environment,
-    c.revision,
-    c.agent,
-    c.agent_version,
-    c.service,
-    c.started_at,
-    c.ended_at,
-    c.closed_by,
-    c.turn_count,
-    c.call_count,
-    c.content_captured,
-    s.case_id,
-    s.outcome,
-    s.reason,
-    s.explanation
+    c.conversation_id, -- conversation id
+    nullif(c.environment, '') AS environment, -- deployment environment, null when unknown
+    c.revision, -- newest revision
+    c.agent, -- agent name
+    c.agent_version, -- agent version
+    c.service, -- service.name
+    c.started_at, -- start of the first event
+    c.ended_at, -- end of the last event
+    c.closed_by, -- end_mark, end_of_input or idle; null while open
+    c.turn_count, -- number of turns
+    c.call_count, -- number of tool calls
+    c.content_captured, -- full, partial or none
+    s.case_id, -- case that it was matched to
+    s.outcome, -- pass, fail or not_evaluated; null before it is scored
+    s.reason, -- why it failed or was not evaluated
+    s.explanation -- one sentence
 FROM conversations c
 LEFT JOIN conversation_scores s
     ON s.environment = c.environment AND s.conversation_id = c.conversation_id AND s.revision = c.revision
@@ -415,14 +415,14 @@ WITH dialects AS (
     GROUP BY ALL
 )
 SELECT
-    c.service,
-    d.dialect,
-    count(*) AS turns,
-    avg(t.query_captured::INT) AS query,
-    avg(t.answer_captured::INT) AS answer,
-    sum(calls.with_arguments) / nullif(sum(calls.calls), 0) AS arguments,
-    sum(calls.with_result) / nullif(sum(calls.calls), 0) AS results,
-    avg((c.link_method = 'explicit')::INT) AS conversation_id
+    c.service, -- service.name
+    d.dialect, -- dialect of most spans of the trace
+    count(*) AS turns, -- turns
+    avg(t.query_captured::INT) AS query, -- share of turns with their query
+    avg(t.answer_captured::INT) AS answer, -- share of turns with their answer
+    sum(calls.with_arguments) / nullif(sum(calls.calls), 0) AS arguments, -- share of calls with their arguments
+    sum(calls.with_result) / nullif(sum(calls.calls), 0) AS results, -- share of calls with their result or error
+    avg((c.link_method = 'explicit')::INT) AS conversation_id -- share of turns whose conversation names itself
 FROM turns t
 JOIN conversations c USING (environment, conversation_id, revision)
 LEFT JOIN dialects d USING (trace_id)

@@ -1,0 +1,41 @@
+"""What to do about conversations that could not be evaluated."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_ADVICE: Final = {
+    "content_not_captured": (
+        "the instrumentation does not record the texts or arguments that the score needs; turn content capture on, e.g. "
+        "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY (older instrumentations: true)"
+    ),
+    "unmatched": (
+        "no case belongs to them, or they were not evaluated yet; `otel-agentic evaluate --cases FILE`, then "
+        "`otel-agentic truth matches --only unmatched` lists what is left"
+    ),
+    "ambiguous": (
+        "several cases fit equally; `otel-agentic truth matches --only ambiguous` lists them, and a case id on the spans "
+        "(agentic.case.id) or a labels file settles it"
+    ),
+    "judge_error": "the judge failed after its retries; `otel-agentic evaluate --force` asks it again",
+    "incomplete": (
+        "idleness closed them before all turns of the case were there, or their spans contradict each other; an end mark "
+        "(agentic.conversation.end) on the last span says that a conversation is over"
+    ),
+    "sampled_out": "the judge was not asked, by sampling or budget",
+    "empty": "conversations without a turn; `otel-agentic doctor FILE` shows how their spans are read",
+    "no_data": "their cases say nothing that could be scored: neither answers nor tools nor outputs",
+}
+
+
+def advice(reasons: Iterable[str]) -> list[str]:
+    """Return a line for each reason that something can be said about, in the order of this file.
+
+    >>> advice(["judge_error", "verdict"])
+    ['judge_error: the judge failed after its retries; `otel-agentic evaluate --force` asks it again']
+    """
+    given = set(reasons)
+    return [f"{reason}: {told}" for reason, told in _ADVICE.items() if reason in given]

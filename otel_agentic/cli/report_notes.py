@@ -1,0 +1,138 @@
+"""The sentences that the numbers of a report need: which groups, which estimator, what the intervals assume."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+from otel_agentic.cli.advice import advice
+from otel_agentic.cli.tables import told_apart
+from otel_agentic.cli.text import plural, ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Group = dict[str, Any]
+
+KEYS: Final = ("agent", "agent_version", "environment", "service", "tag", "case", "tool")
+_POOLED: Final = "pooled over conversations"
+_KINDS: Final = {
+    "per_case": "mean over cases",
+    "plugin": _POOLED,
+    "unbiased": _POOLED,
+    "bayesian": _POOLED,
+}
+_ONE_CASE: Final = "_one_case"
+#: How the name of an interval method ends, and what the method assumes; the first that fits counts.
+_ASSUMED: Final = (
+    (_ONE_CASE, "the attempts of one case count as independent; the interval is about that case alone"),
+    ("_effective_n", "cases count as independent; attempts of one case may go alike, so they weigh less (effective n)"),
+    ("", "conversations count as independent"),
+)
+
+
+def period(window: str | None, since: str | None, until: str | None) -> str:
+    """Return what time a report is about.
+
+    >>> period(None, None, None), period("24h", None, None), period(None, "7d", None)
+    ('all time', 'window 24h up to the newest conversation', 'since 7d')
+    """
+    bounds = [f"since {since}" if since else "", f"until {until}" if until else ""]
+    told = " ".join(bound for bound in bounds if bound)
+    if window is None:
+        return told or "all time"
+    return f"window {window} up to {until or 'the newest conversation'}" + (f", since {since}" if since else "")
+
+
+def title(groups: Sequence[Group]) -> str:
+    """Return what all groups have in common, as a title."""
+    _, same = told_apart(groups, KEYS)
+    agent = same.pop("agent", None)
+    told = [f"{name.replace('agent_', '')} {value}" for name, value in same.items()]
+    return ", ".join([f"Reliability of {agent}" if agent else "Reliability", *told])
+
+
+def name_of(group: Group, groups: Sequence[Group]) -> str:
+    """Return the name of a group among the others: what tells it apart, or its agent where it is the only one."""
+    differing, _ = told_apart(groups, KEYS)
+    told = [str(group[name]) for name in differing if group[name] is not None]
+    return " ".join(told) or str(group["agent"] or "all")
+
+
+def shown_estimates(group: Group) -> dict[str, Any]:
+    """Return the estimates of the estimator that is shown first."""
+    found: dict[str, Any] = group["estimates"][group["default_estimator"]]
+    return found
+
+
+def group_notes(groups: Sequence[Group]) -> list[str]:
+    """Return what is to be known of single groups, and what to do about it."""
+    told = [f"{name_of(group, groups)}: {note}" for group in groups for note in _notes(group)]
+    missing = [reason for group in groups for reason in group["not_evaluated"]]
+    return [*told, *_one_case_note(groups), *advice(missing)]
+
+
+def method_notes(groups: Sequence[Group], left_out: dict[str, dict[str, int]]) -> list[str]:
+    """Return how the numbers were made and what their intervals assume: a line for each way that is in use.
+
+    Args:
+        groups: the groups of the report.
+        left_out: by estimator and k, how many cases had fewer than k attempts.
+    """
+    ways = Counter(
+        (group["default_estimator"], shown_estimates(group)["interval_method"], shown_estimates(group)["level"])
+        for group in groups
+        if group["n"]
+    )
+    lines = []
+    for (estimator, method, level), count in ways.items():
+        where = f" of {plural(count, 'group')}" if len(ways) > 1 else ""
+        kind = f" ({_KINDS[estimator]})" if estimator in _KINDS else ""
+        assumed = f": {_assumed(method)}" if estimator in _KINDS else ""
+        lines.append(f"estimator{where}: {estimator}{kind}; {level:.0%} intervals {method}{assumed}")
+    shown = {estimator for estimator, _, _ in ways}
+    return [*lines, *(_left_out(name, left_out[name]) for name in left_out if name in shown)]
+
+
+def _notes(group: Group) -> list[str]:
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in group["not_evaluated"].items())
+    if group["n"] == 0:
+        return [f"no conversation was evaluated, so there is no number to give: {reasons or 'there is none'}"]
+    notes = []
+    if reasons:
+        low, high = group["bounds"]
+        notes.append(f"not evaluated: {reasons}; with them the pass rate lies in [{ratio(low)}, {ratio(high)}]")
+    if group["tier"] == "insufficient_evidence":
+        notes.append(_undecided(group))
+    return notes
+
+
+def _undecided(group: Group) -> str:
+    leaning = f", leaning {group['leaning']}" if group["leaning"] else ""
+    if not group["needed"]:
+        return f"insufficient_evidence{leaning}; at this rate no number of conversations within reach would settle it"
+    more = plural(group["needed"], "more conversation")
+    return f"insufficient_evidence{leaning}; about {more} at this rate would settle it"
+
+
+def _one_case_note(groups: Sequence[Group]) -> list[str]:
+    """Warn of intervals that are about one case, unless that is what was asked for."""
+    alone = [
+        name_of(group, groups)
+        for group in groups
+        if group["case"] is None and group["n"] and shown_estimates(group)["interval_method"].endswith(_ONE_CASE)
+    ]
+    if not alone:
+        return []
+    return [
+        f"warning: all conversations of {', '.join(alone)} are of one case: intervals and tier are about that case alone"
+    ]
+
+
+def _assumed(method: str) -> str:
+    return next(told for ending, told in _ASSUMED if method.endswith(ending))
+
+
+def _left_out(estimator: str, by_k: dict[str, int]) -> str:
+    told = ", ".join(f"{plural(count, 'case')} at k={k}" for k, count in by_k.items() if count)
+    return f"{estimator} leaves out cases with fewer than k attempts: {told or 'none here'}"

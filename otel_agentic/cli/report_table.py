@@ -1,0 +1,148 @@
+"""A report as tables, for a terminal and as Markdown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from otel_agentic.cli.output import console, say
+from otel_agentic.cli.report_notes import KEYS, group_notes, method_notes, name_of, shown_estimates, title
+from otel_agentic.cli.tables import Column, fits, print_table, text, told_apart
+from otel_agentic.cli.text import interval, markdown, percent, ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import Console
+
+    from otel_agentic.cli.report_notes import Group
+
+NOTHING_FOUND: Final = (
+    "no closed conversations in this selection; `otel-agentic conversations list` shows what there is"
+)
+_DIMENSIONS: Final = ("selection", "parameters", "sequence", "utilization")
+_TOOLS_TITLE: Final = "Tool correctness: mean score (conversations)"
+_ESTIMATES: Final = (Column(name="k", right=True), Column(name="pass@k", whole=True), Column(name="pass^k", whole=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Drawn:
+    """A table before it is drawn."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Any]]
+
+
+def print_report(found: dict[str, Any], about: str) -> None:
+    """Print a report as a table with the notes that its numbers need.
+
+    Args:
+        found: the report, in the shape of the contract.
+        about: what time it is about.
+    """
+    out = console()
+    groups: list[Group] = found["groups"]
+    if not groups:
+        say(out, NOTHING_FOUND)
+        return
+    heading = f"{title(groups)} ({about})"
+    whole = _reliability(groups)
+    if fits(whole.columns, whole.rows, out.width):
+        print_table(out, whole.columns, whole.rows, heading)
+    else:
+        _print_blocks(out, groups, heading)
+    tools = _tools(groups)
+    if tools.rows:
+        click.echo()
+        print_table(out, tools.columns, tools.rows, _TOOLS_TITLE)
+    click.echo()
+    for note in group_notes(groups):
+        say(out, note)
+    for note in method_notes(groups, found["cases_left_out"]):
+        say(out, note, style="dim")
+
+
+def print_markdown(found: dict[str, Any], about: str) -> None:
+    """Print a report as Markdown: tables, then the notes as a list. See `print_report`."""
+    groups: list[Group] = found["groups"]
+    if not groups:
+        click.echo(markdown(NOTHING_FOUND))
+        return
+    lines = [f"## {markdown(title(groups))}", "", f"{markdown(about).capitalize()}.", "", *_pipes(_reliability(groups))]
+    tools = _tools(groups)
+    if tools.rows:
+        lines += ["", f"### {_TOOLS_TITLE}", "", *_pipes(tools)]
+    notes = [*group_notes(groups), *method_notes(groups, found["cases_left_out"])]
+    click.echo("\n".join([*lines, "", *(f"- {markdown(note)}" for note in notes)]))
+
+
+def _print_blocks(out: Console, groups: Sequence[Group], heading: str) -> None:
+    """Print a small table a group, for a terminal that is too narrow for one of all."""
+    say(out, heading, style="bold")
+    for group in groups:
+        name = f"{name_of(group, groups)}: " if len(groups) > 1 else ""
+        coverage = f"coverage {percent(group['coverage'])}"
+        click.echo()
+        say(out, f"{name}{group['c']:,} of {group['n']:,} correct, {coverage}, {group['tier']}")
+        print_table(out, _ESTIMATES, _estimate_rows(group))
+
+
+def _reliability(groups: Sequence[Group]) -> _Drawn:
+    """Return a row for each group and k; what is true of the whole group stands in its first row."""
+    names, _ = told_apart(groups, KEYS)
+    ways = len({group["default_estimator"] for group in groups}) > 1
+    columns = [
+        *text(*(name.replace("agent_", "") for name in names)),
+        Column(name="correct", right=True),
+        Column(name="coverage", right=True),
+        Column(name="tier", whole=True),
+        *([Column(name="estimator", whole=True)] if ways else []),
+        *_ESTIMATES,
+    ]
+    rows = []
+    for group in groups:
+        whole = [
+            *(group[name] for name in names),
+            f"{group['c']:,}/{group['n']:,}",
+            percent(group["coverage"]),
+            group["tier"],
+            *([group["default_estimator"]] if ways else []),
+        ]
+        for place, cells in enumerate(_estimate_rows(group)):
+            rows.append([*(whole if place == 0 else [""] * len(whole)), *cells])
+    return _Drawn(columns=columns, rows=rows)
+
+
+def _estimate_rows(group: Group) -> list[list[str]]:
+    found = shown_estimates(group)
+    return [[k, interval(found["pass_at_k"][k]), interval(found["pass_pow_k"][k])] for k in found["pass_at_k"]]
+
+
+def _tools(groups: Sequence[Group]) -> _Drawn:
+    """Return the mean of each tool dimension that any group has."""
+    names, _ = told_apart(groups, KEYS)
+    scored = [group for group in groups if group["tool_dimensions"]]
+    there = [name for name in _DIMENSIONS if any(name in group["tool_dimensions"] for group in scored)]
+    rows = [
+        [*(group[name] for name in names), *(_mean(group["tool_dimensions"].get(name)) for name in there)]
+        for group in scored
+    ]
+    columns = [
+        *text(*(name.replace("agent_", "") for name in names)),
+        *(Column(name=name, right=True) for name in there),
+    ]
+    return _Drawn(columns=columns, rows=rows)
+
+
+def _mean(found: dict[str, Any] | None) -> str | None:
+    return None if found is None else f"{ratio(found['mean'])} ({found['n']:,})"
+
+
+def _pipes(drawn: _Drawn) -> Iterator[str]:
+    """Yield the lines of a Markdown table."""
+    yield f"| {' | '.join(markdown(column.name) for column in drawn.columns)} |"
+    yield f"|{'|'.join('---:' if column.right else '---' for column in drawn.columns)}|"
+    for row in drawn.rows:
+        yield f"| {' | '.join(markdown(value) for value in row)} |"

@@ -1,0 +1,58 @@
+"""Which conversation id each span of a trace has, by its own words or by those of the spans around it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_agentic.dialects.detect import UNKNOWN
+from otel_agentic.dialects.events import ModelCall
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from otel_agentic.conversations.tree import Node
+
+
+def inherited_ids(nodes: Sequence[Node]) -> list[str | None]:
+    """Return each node's conversation id: the topmost above it, else one that the trace gives it.
+
+    The agent's own spans name it before spans around it do (a web request with its user's session). An agent that was
+    used as a tool has a session of its own, which names the trace only where it is all there is. In a trace of several
+    conversations, what holds more than one of them belongs to none.
+    """
+    own = [node for node in nodes if not _is_of_sub_agent(node)]
+    known = [node for node in own if node.event.header.dialect != UNKNOWN]
+    alone = not any(node.is_run or isinstance(node.event, ModelCall) for node in own)
+    for naming in (known, own, nodes if alone else ()):
+        found = _ids_from_above(naming, nodes)
+        distinct = set(found.values()) - {None}
+        if len(distinct) == 1:
+            return [distinct.pop()] * len(nodes)
+        if distinct:
+            return [found[id(node)] or _nearby(node, nodes, found) for node in nodes]
+    return [None] * len(nodes)
+
+
+def _is_of_sub_agent(node: Node) -> bool:
+    run = node if node.is_run else node.run
+    return run is not None and run.holding_call is not None
+
+
+def _ids_from_above(naming: Iterable[Node], nodes: Sequence[Node]) -> dict[int, str | None]:
+    """Return the topmost id above or on each node, by the node's `id()`, as some of the nodes name it."""
+    may_name = {id(node) for node in naming}
+    found: dict[int, str | None] = {}
+    for node in nodes:  # depth first: a parent comes before its children
+        above = found.get(id(node.parent)) if node.parent is not None else None
+        own = node.event.header.conversation_id if id(node) in may_name else None
+        found[id(node)] = above if above is not None else own
+    return found
+
+
+def _nearby(node: Node, nodes: Sequence[Node], found: Mapping[int, str | None]) -> str | None:
+    """Return the id for a node without one in a trace that holds several: what it contains, else what came before."""
+    below = {found[id(inner)] for inner in node.subtree()} - {None}
+    if below:
+        return below.pop() if len(below) == 1 else None
+    before = [found[id(other)] for other in nodes if found[id(other)] is not None and other.order < node.order]
+    return before[-1] if before else next(value for value in found.values() if value is not None)

@@ -1,0 +1,58 @@
+"""What the tests of the command line share: a clean environment, and a small store that is scored."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.running import done
+from tests.cli.small import conversation, write_cases, write_spans
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def _own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Keep the settings of whoever runs the tests out: environment, and `otel-agentic.toml` where they stand."""
+    for name in list(os.environ):
+        if name.startswith(("OTEL_", "COLUMNS")):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shop:
+    """Four conversations of a shop's agent, two of each case, scored: three of them right."""
+
+    db: Path
+    spans: Path
+    cases: Path
+
+
+@pytest.fixture(scope="session")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
+    """Return a store that tests read and do not change."""
+    folder = tmp_path_factory.mktemp("shop")
+    look_up, cancel = {"order": "A1"}, {"order": "B2"}
+    made = [
+        conversation("c1", calls=[("look_up", look_up, '{"day": "Monday"}')], case="where"),
+        conversation("c2", calls=[("look_up", {"order": "A2"}, '{"day": "Friday"}')], case="where"),
+        conversation("c3", query="Cancel it", answer="Done.", calls=[("cancel", cancel, "ok")], case="cancel"),
+        conversation("c4", query="Cancel it", answer="Done.", calls=[("cancel", cancel, "ok")], case="cancel"),
+    ]
+    cases = [
+        {"case_id": "where", "tools": {"calls": [{"tool_name": "look_up", "parameters": look_up}]}},
+        {"case_id": "cancel", "tools": {"calls": [{"tool_name": "cancel", "parameters": cancel}]}},
+    ]
+    found = Shop(
+        db=folder / "shop.duckdb",
+        spans=write_spans(folder / "spans.jsonl", made),
+        cases=write_cases(folder / "cases.jsonl", cases),
+    )
+    done("ingest", found.spans, "--db", found.db)
+    done("evaluate", "--db", found.db, "--cases", found.cases)
+    return found

@@ -1,0 +1,114 @@
+"""`otel-agentic ingest`: what cannot be read is told, and loses nothing else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING
+
+from tests.cli.running import COMMAND, done, environment, run
+from tests.cli.small import conversation, write_spans
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_MADE = [conversation(name) for name in ("c1", "c2", "c3")]
+_NOTHING_STORED = {"stored": 0, "duplicate": 0, "rejected": 0, "ignored": 0}
+
+
+def broken(folder: Path) -> Path:
+    """Write three conversations with two lines between them that are not OTLP."""
+    first, second, third = (json.dumps(each) for each in _MADE)
+    path = folder / "broken.jsonl"
+    path.write_text(f'{first}\n{{"resourceSpans": [\n{second}\nnonsense\n{third}\n', encoding="utf-8")
+    return path
+
+
+def test_malformed_lines_are_told_with_file_and_line_and_everything_else_is_stored(tmp_path: Path) -> None:
+    ran = run("ingest", broken(tmp_path), "--db", "t.duckdb", "--format", "json")
+
+    assert 3 == ran.code
+    first, second = ran.lines
+    assert first.startswith("otel-agentic: ")
+    assert "broken.jsonl:2: " in first
+    assert "broken.jsonl:4: " in second
+    assert {"stored": 3, "duplicate": 0, "rejected": 2, "ignored": 0} == ran.json["spans"]
+    assert {"malformed line": 2} == ran.json["reasons"]
+    assert (3, 3, 0) == (ran.json["conversations"], ran.json["turns"], ran.json["tool_calls"])
+    assert 2 == len(ran.json["problems"])
+
+
+def test_the_summary_is_printed_before_the_problems_are_told(tmp_path: Path) -> None:
+    ran = run("ingest", broken(tmp_path), "--db", "t.duckdb")
+
+    assert ran.out.startswith(
+        "3 spans and log records stored, 0 duplicate, 2 rejected, 0 ignored\n  2 x malformed line"
+    )
+    assert "Content captured in the store" in ran.out
+    assert "shop     genai" in ran.out
+
+
+def test_quiet_prints_errors_only(tmp_path: Path) -> None:
+    ran = run("ingest", broken(tmp_path), "--db", "t.duckdb", "--quiet")
+
+    assert (3, "", 2) == (ran.code, ran.out, len(ran.lines))
+
+
+def test_a_missing_path_is_bad_input_and_makes_no_database(tmp_path: Path) -> None:
+    ran = run("ingest", write_spans(tmp_path / "spans.jsonl", _MADE), "nowhere.jsonl", "no.gz", "--db", "t.duckdb")
+
+    assert 3 == ran.code
+    first, second = ran.lines
+    assert (
+        first
+        == "otel-agentic: nowhere.jsonl: no such file; give an existing file, a directory, or - for standard input"
+    )
+    assert second.startswith("otel-agentic: no.gz: ")
+    assert not (tmp_path / "t.duckdb").exists()
+
+
+def test_directories_and_compressed_files_are_read(tmp_path: Path) -> None:
+    folder = tmp_path / "exports"
+    folder.mkdir()
+    write_spans(folder / "a.jsonl", _MADE[:1])
+    write_spans(folder / "b.jsonl.gz", _MADE[1:])
+
+    assert 3 == done("ingest", folder, "--db", "t.duckdb", "--format", "json").json["spans"]["stored"]
+
+
+def test_standard_input_is_read(tmp_path: Path) -> None:
+    text = write_spans(tmp_path / "spans.jsonl", _MADE).read_bytes()
+    ran = subprocess.run(
+        [*COMMAND, "ingest", "-", "--db", "t.duckdb", "--format", "json"],
+        input=text,
+        capture_output=True,
+        check=True,
+        env=environment(),
+    )
+
+    assert 3 == json.loads(ran.stdout)["spans"]["stored"]
+
+
+def test_reading_a_file_twice_changes_nothing_and_says_so(tmp_path: Path) -> None:
+    path = write_spans(tmp_path / "spans.jsonl", _MADE)
+    done("ingest", path, "--db", "t.duckdb")
+    again = done("ingest", path, "--db", "t.duckdb").out
+
+    assert again.startswith(
+        "0 spans and log records stored, 3 duplicate, 0 rejected, 0 ignored\nno conversation is new"
+    )
+
+
+def test_late_spans_make_a_new_revision_and_the_summary_counts_it(tmp_path: Path) -> None:
+    early = conversation("c1", calls=[("look_up", {"order": "A1"}, "ok")])
+    late = conversation("c1", calls=[("look_up", {"order": "A1"}, "ok"), ("refund", {"order": "A1"}, "ok")])
+    done("ingest", write_spans(tmp_path / "early.jsonl", [early]), "--db", "t.duckdb")
+    told = done("ingest", write_spans(tmp_path / "late.jsonl", [late]), "--db", "t.duckdb").out
+
+    assert "1 conversation new or changed (1 new revision): 1 turn, 2 tool calls" in told
+
+
+def test_an_empty_file_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").touch()
+
+    assert _NOTHING_STORED == done("ingest", "empty.jsonl", "--db", "t.duckdb", "--format", "json").json["spans"]

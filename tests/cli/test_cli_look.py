@@ -1,0 +1,200 @@
+"""The commands that only look: query, doctor, plugins, config, conversations, truth."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.running import done, run
+from tests.cli.small import conversation, write_cases, write_spans
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Shop
+
+
+def test_a_query_is_a_table_for_people(shop: Shop) -> None:
+    sql = "SELECT outcome, count(*) AS n, avg(turn_count) AS t, max(ended_at) AS e FROM v_conversations GROUP BY ALL ORDER BY 1"
+    told = done("query", sql, "--db", shop.db).out.splitlines()
+
+    assert ["outcome", "n", "t", "e"] == told[0].split()
+    assert ["fail", "1", "1", "2026-03-02", "12:01:00"] == told[2].split()
+    assert "(2 rows)" == told[-1]
+
+
+def test_rows_wider_than_the_terminal_become_lists(shop: Shop) -> None:
+    told = done("query", "SELECT * FROM v_conversations ORDER BY conversation_id LIMIT 1", "--db", shop.db).out
+
+    assert told.startswith("row 1\n")
+    assert "conversation_id   c1\n" in told
+
+
+def test_a_query_is_json_and_csv_for_machines(shop: Shop) -> None:
+    sql = "SELECT case_id, count(*) AS n FROM conversation_scores GROUP BY ALL ORDER BY 1"
+
+    found = [{"case_id": "cancel", "n": 2}, {"case_id": "where", "n": 2}]
+    assert found == done("query", sql, "--db", shop.db, "--format", "json").json
+    rows = list(csv.DictReader(io.StringIO(done("query", sql, "--db", shop.db, "--format", "csv").out)))
+    assert [{"case_id": "cancel", "n": "2"}, {"case_id": "where", "n": "2"}] == rows
+
+
+def test_a_query_that_is_cut_says_so(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_AGENTIC_STORE__QUERY_MAX_ROWS", "3")
+    ran = done("query", "SELECT * FROM range(10)", "--db", shop.db, "--format", "csv")
+
+    assert ["range", "0", "1", "2"] == ran.out.split()
+    assert "cut after 3 rows (store.query_max_rows)\n" == ran.err
+
+
+def test_many_rows_of_csv_are_all_there(shop: Shop) -> None:
+    told = done("query", "SELECT * FROM range(2500)", "--db", shop.db, "--format", "csv").out
+
+    assert ["range", *map(str, range(2500))] == told.split()
+
+
+def test_conversations_are_listed_by_outcome_and_newest_first(shop: Shop) -> None:
+    failed = done("conversations", "list", "--db", shop.db, "--outcome", "fail", "--format", "json").json
+    assert [("c2", "tool_fault")] == [(row["conversation_id"], row["reason"]) for row in failed]
+    told = done("conversations", "list", "--db", shop.db, "--limit", "2").out
+    assert told.startswith("Conversations of clerk 1.0 production\n")
+    assert "(the newest 2 conversations; --limit shows more)" in told
+
+
+def test_a_conversation_shows_what_became_of_expected_calls(shop: Shop) -> None:
+    told = done("conversations", "show", "c2", "--db", shop.db).out
+
+    assert 'look_up {"order":"A1"}  wrong_parameters order' in told
+    assert 'parameter order was "A2", expected "A1"' in told
+    found = done("conversations", "show", "c2", "--db", shop.db, "--format", "json").json
+    assert ("c2", "fail") == (found["conversation"]["conversation_id"], found["score"]["outcome"])
+
+
+def test_a_turn_is_shown_beside_what_its_case_expects(tmp_path: Path) -> None:
+    case = {
+        "case_id": "where",
+        "outputs": ["Monday", "a refund"],
+        "turns": [
+            {
+                "query": "Where is my order?",
+                "answer": "On Monday",
+                "not_answer": "never",
+                "tools": {"calls": [{"tool_name": "look_up", "parameters": {"order": "A1"}}, {"tool_name": "greet"}]},
+            }
+        ],
+    }
+    write_cases(tmp_path / "cases.jsonl", [case])
+    spans = [conversation("c1", calls=[("look_up", {"order": "A1"}, "ok")], case="where")]
+    done("ingest", write_spans(tmp_path / "spans.jsonl", spans), "--db", "t.duckdb")
+    done("evaluate", "--db", "t.duckdb", "--cases", "cases.jsonl")
+
+    told = done("conversations", "show", "c1", "--db", "t.duckdb").out
+    assert "turn 1  made                    expected" in told
+    assert 'call    look_up {"order":"A1"}  look_up {"order":"A1"}' in told
+    assert "greet {}" in told
+    assert "never: never" in told
+    assert ["Monday", "yes"] in [line.split() for line in told.splitlines()]
+    assert ["a", "refund", "no"] in [line.split() for line in told.splitlines()]
+
+
+def test_ground_truth_is_imported_listed_and_checked(shop: Shop, tmp_path: Path) -> None:
+    write_spans(tmp_path / "spans.jsonl", [conversation("c1")])
+    done("ingest", "spans.jsonl", "--db", "t.duckdb")
+    assert "no cases in force" in done("truth", "list", "--db", "t.duckdb").out
+
+    assert "2 new case versions; 2 cases in force\n" == done("truth", "import", shop.cases, "--db", "t.duckdb").out
+    again = done("truth", "import", shop.cases, "--db", "t.duckdb", "--format", "json").json
+    assert {"new_case_versions": 0, "cases": 2} == again
+    assert "2 cases in force, dataset cases" in done("truth", "list", "--db", "t.duckdb").out
+    assert f"{shop.cases}: 2 cases, ok\n" == done("truth", "validate", shop.cases).out
+    (checked,) = done("truth", "validate", shop.cases, "--format", "json").json
+    assert {"file": str(shop.cases), "kind": "case", "count": 2, "problems": []} == checked
+
+
+def test_labels_are_checked_by_their_name(tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_text("conversation_id,verdict\nc1,pass\n", encoding="utf-8")
+
+    assert "labels.csv: 1 label, ok\n" == done("truth", "validate", "labels.csv").out
+
+
+def test_doctor_shows_how_spans_are_read(shop: Shop) -> None:
+    told = done("doctor", shop.spans, "--traces", "1").out
+
+    assert "4 AgentRun" in told
+    assert "4 ToolCall" in told
+    assert "invoke_agent clerk — agent run of clerk, conversation c1" in told
+    assert 'tool call look_up {"order":"A1"} -> {"day":"Monday"}' in told
+    assert "(3 more traces; --traces 4 shows all)" in told
+    found = done("doctor", shop.spans, "--format", "json").json
+    assert (4, []) == (found["traces"], found["problems"])
+    assert {"scope", "dialect", "because_of", "events"} == set(found["scopes"][0])
+
+
+def test_doctor_says_what_was_not_captured(tmp_path: Path) -> None:
+    bare = conversation("c1", calls=[("look_up", {"order": "A1"}, "ok")], content=False)
+    told = done("doctor", write_spans(tmp_path / "spans.jsonl", [bare])).out
+
+    assert "tool call look_up arguments not captured -> result not captured" in told
+
+
+def test_doctor_tells_what_cannot_be_read_and_shows_the_rest(shop: Shop, tmp_path: Path) -> None:
+    (tmp_path / "broken.jsonl").write_bytes(b"nonsense\n" + shop.spans.read_bytes())
+    ran = run("doctor", "broken.jsonl")
+
+    assert 3 == ran.code
+    assert ran.err.startswith("otel-agentic: broken.jsonl:1: ")
+    assert "4 AgentRun" in ran.out
+
+
+def test_doctor_finds_this_installation_sound() -> None:
+    assert "ok     duckdb" in done("doctor").out
+    checks = done("doctor", "--format", "json").json
+    assert {True} == {check["ok"] for check in checks}
+    assert "package collectors" in {check["what"] for check in checks}
+
+
+def test_plugins_are_listed_with_their_state() -> None:
+    found = done("plugins", "--format", "json").json
+
+    assert {"bayesian", "per_case", "plugin", "unbiased"} <= {
+        row["name"] for row in found if row["group"] == "estimators"
+    }
+    assert {"ok"} == {row["state"] for row in found}
+    assert "otlp_grpc" in done("plugins").out
+
+
+def test_settings_are_shown_with_where_they_come_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "settings.toml").write_text("[stats]\nlevel = 0.9\n[admin]\ntoken = 'geheim'\n", encoding="utf-8")
+    monkeypatch.setenv("OTEL_AGENTIC_STORE__QUERY_MAX_ROWS", "7")
+    ran = done("config", "show", "--config", "settings.toml")
+    told = [" ".join(line.split()) for line in ran.out.splitlines()]
+
+    assert "level 0.9 level of intervals (from the file)" in told
+    assert "query_max_rows 7 rows a user query may return (from the environment)" in told
+    assert {"[store]", "[receive]", "[admin]", "[conversations]", "[scoring]", "[stats]", "[windows]", "[emit]"} <= set(
+        told
+    )
+    assert "geheim" not in ran.out
+    as_json = done("config", "show", "--config", "settings.toml", "--format", "json")
+    assert (0.9, 7) == (as_json.json["stats"]["level"], as_json.json["store"]["query_max_rows"])
+    assert "geheim" not in as_json.out
+
+
+def test_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_AGENTIC_STATS__LEVEL", "95")
+    ran = run("config", "show")
+
+    assert (2, 1) == (ran.code, len(ran.lines))
+    assert "setting stats.level" in ran.err
+
+
+def test_machine_output_is_nothing_but_json(shop: Shop) -> None:
+    commands = (("report",), ("tools", "failing"), ("conversations", "list"), ("truth", "list"), ("truth", "matches"))
+    for command in commands:
+        ran = done(*command, "--db", shop.db, "--format", "json")
+        assert "" == ran.err
+        json.loads(ran.out)

@@ -1,0 +1,155 @@
+"""What only a process shows: how it starts, how it ends, and how it looks on a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.running import COMMAND, environment, plain_lines, run_process, wait_until
+from tests.cli.small import conversation, write_spans
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Shop
+
+_HEAVY = ("duckdb", "scipy", "numpy", "httpx", "grpc", "starlette", "uvicorn", "opentelemetry.sdk", "langchain_core")
+_LOADED = """
+import sys
+from otel_agentic.cli import main
+try:
+    main(sys.argv[1:])
+except SystemExit:
+    print("loaded", *(name for name in {heavy!r} if name in sys.modules), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--help",), ("report", "--help"), ("serve", "-h"), ("truth", "import", "--help")]
+)
+def test_help_loads_nothing_heavy(arguments: tuple[str, ...]) -> None:
+    code = _LOADED.format(heavy=_HEAVY)
+    ran = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, check=True, env=environment(), text=True
+    )
+
+    assert "loaded\n" == ran.stderr
+    assert ran.stdout.startswith("Usage: ")
+
+
+def test_help_takes_less_than_half_a_second_of_processor() -> None:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert 0 == run_process("--help").code
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.5
+
+
+def test_help_fits_eighty_columns_and_cuts_no_sentence() -> None:
+    told = run_process("--help", env={"COLUMNS": "80"}).out
+
+    assert "..." not in told.partition("Commands:")[2]
+    assert all(len(line) <= 80 for line in told.splitlines())
+
+
+def test_the_version_is_told() -> None:
+    assert run_process("--version").out.startswith("otel-agentic, version ")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("query", "SELECT * FROM range(90000)"),
+        ("query", "SELECT * FROM range(90000)", "--format", "csv"),
+        ("query", "SELECT * FROM range(90000)", "--format", "json"),
+    ],
+    ids=["table", "csv", "json"],
+)
+def test_a_reader_that_goes_away_is_no_failure(shop: Shop, command: tuple[str, ...]) -> None:
+    with subprocess.Popen(
+        [*COMMAND, *command, "--db", str(shop.db)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(10)
+        process.stdout.close()
+        told = process.stderr.read()
+
+    assert (0, b"") == (process.returncode, told)
+
+
+@pytest.mark.parametrize("command", [("query", "SELECT sum(random()) FROM range(10000000000)"), ("ingest", "-")])
+def test_ctrl_c_ends_at_once_with_130_and_without_a_traceback(
+    shop: Shop, command: tuple[str, ...], tmp_path: Path
+) -> None:
+    db = shop.db if command[0] == "query" else tmp_path / "t.duckdb"
+    reader, writer = os.pipe()  # nobody writes to it or closes it: a long input
+    with subprocess.Popen(
+        [*COMMAND, *command, "--db", str(db)], stdin=reader, stderr=subprocess.PIPE, env=environment()
+    ) as process:
+        assert process.stderr is not None
+        wait_until(lambda: _holds(process.pid, db))
+        time.sleep(0.3)  # it holds the file a moment before it reads or asks
+        process.send_signal(signal.SIGINT)
+        code = process.wait(10)
+        told = process.stderr.read()
+    os.close(reader)
+    os.close(writer)
+
+    assert (130, b"") == (code, told.strip())
+
+
+def _holds(pid: int, path: Path) -> bool:
+    """Return whether a process has a file open."""
+    folder = f"/proc/{pid}/fd"
+    return any(os.path.realpath(f"{folder}/{name}") == str(path) for name in os.listdir(folder))
+
+
+def test_a_database_that_a_foreign_process_holds_is_busy_and_its_pid_is_named(tmp_path: Path) -> None:
+    spans = write_spans(tmp_path / "spans.jsonl", [conversation("c1")])
+    assert 0 == run_process("ingest", spans, "--db", "t.duckdb").code
+    hold = "import duckdb, sys; con = duckdb.connect('t.duckdb'); print('held', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path
+    ) as holder:
+        assert holder.stdout is not None
+        assert b"held\n" == holder.stdout.readline()
+        for command in (
+            ("report",),
+            ("ingest", str(spans)),
+            ("serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"),
+        ):
+            ran = run_process(*command, "--db", "t.duckdb")
+            assert (4, 1) == (ran.code, len(ran.lines))
+            assert f"t.duckdb is held by process {holder.pid}" in ran.err
+        holder.terminate()
+
+
+def test_a_real_terminal_is_used_to_its_width_and_no_further(shop: Shop) -> None:
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 90, 0, 0))
+    command = [*COMMAND, "report", "--by", "case", "--db", str(shop.db)]
+    process = subprocess.Popen(command, stdout=theirs, stderr=theirs, env=environment({"TERM": "xterm"}))
+    os.close(theirs)
+    told = bytearray()
+    with contextlib.suppress(OSError):  # Linux ends the reading of a terminal that nobody holds any more with an error
+        while part := os.read(ours, 65536):
+            told += part
+    os.close(ours)
+
+    assert 0 == process.wait(30)
+    lines = plain_lines(told.decode())
+    assert ["case", "correct", "coverage", "tier", "k", "pass@k", "pass^k"] == lines[1].split()
+    assert 80 < max(map(len, lines)) <= 90

@@ -1,0 +1,193 @@
+"""The sentences below a report: what was not evaluated, what is not proven, what the intervals assume."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from otel_agentic.cli.report_notes import group_notes, method_notes, name_of, period, title
+from tests.cli.running import done
+from tests.cli.small import NOON_NS, SECOND_NS, conversation, write_cases, write_spans
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Shop
+
+_HOUR_NS = 3600 * SECOND_NS
+
+
+def group(**changes: Any) -> dict[str, Any]:
+    """Return a group of a report, in the shape of the contract."""
+    method = changes.pop("method", "beta_equal_tailed")
+    estimator = changes.pop("default_estimator", "bayesian")
+    unused = dict.fromkeys(("agent_version", "environment", "service", "tag", "case", "tool", "window"))
+    estimates = {"interval_method": method, "level": 0.95, "pass_at_k": {}, "pass_pow_k": {}}
+    return {
+        "agent": "clerk",
+        **unused,
+        "n": 20,
+        "c": 18,
+        "coverage": 1.0,
+        "bounds": [0.9, 0.9],
+        "not_evaluated": {},
+        "default_estimator": estimator,
+        "estimates": {estimator: estimates},
+        "tool_dimensions": {},
+        "tier": "needs_improvement",
+        "leaning": None,
+        "needed": 0,
+        **changes,
+    }
+
+
+def test_a_group_without_a_number_says_so_and_what_to_do() -> None:
+    empty = group(
+        n=0, c=0, coverage=0.0, not_evaluated={"unmatched": 3, "judge_error": 1}, tier="insufficient_evidence"
+    )
+
+    told = group_notes([empty])
+
+    assert told[
+        0
+    ] == "clerk: no conversation was evaluated, so there is no number to give: 3 unmatched, 1 judge_error" or (
+        "3 unmatched" in told[0] and "1 judge_error" in told[0]
+    )
+    assert ["unmatched", "judge_error"] == [line.partition(":")[0] for line in told[1:]]
+    assert "settle" not in " ".join(told)
+    assert [] == method_notes([empty], {})
+
+
+def test_what_was_not_evaluated_stands_with_the_bounds_it_leaves() -> None:
+    told = group_notes([group(coverage=0.8, bounds=[0.72, 0.92], not_evaluated={"incomplete": 5})])
+
+    assert told[0] == "clerk: not evaluated: 5 incomplete; with them the pass rate lies in [.720, .920]"
+    assert told[1].startswith("incomplete: idleness closed them")
+
+
+@pytest.mark.parametrize(
+    ("leaning", "needed", "told"),
+    [
+        ("ready", 1253, "leaning ready; about 1,253 more conversations at this rate would settle it"),
+        ("ready", 1, "leaning ready; about 1 more conversation at this rate would settle it"),
+        ("ready", None, "leaning ready; at this rate no number of conversations within reach would settle it"),
+    ],
+)
+def test_missing_evidence_says_where_it_leans_and_how_much_more_is_needed(
+    leaning: str, needed: int | None, told: str
+) -> None:
+    (note,) = group_notes([group(tier="insufficient_evidence", leaning=leaning, needed=needed)])
+
+    assert note == f"clerk: insufficient_evidence, {told}"
+
+
+def test_a_group_of_one_case_is_warned_of_unless_cases_were_asked_for() -> None:
+    alone = group(method="beta_equal_tailed_one_case")
+
+    (warning,) = group_notes([alone])
+    assert (
+        "warning: all conversations of clerk are of one case: intervals and tier are about that case alone" == warning
+    )
+    assert [] == group_notes([group(method="wilson_one_case", case="where")])
+
+
+@pytest.mark.parametrize(
+    ("method", "assumed"),
+    [
+        ("beta_equal_tailed", "conversations count as independent"),
+        ("wilson_effective_n", "cases count as independent; attempts of one case may go alike, so they weigh less"),
+        ("wilson_one_case", "the attempts of one case count as independent; the interval is about that case alone"),
+    ],
+)
+def test_what_the_intervals_assume_follows_from_how_they_were_made(method: str, assumed: str) -> None:
+    (line,) = method_notes([group(method=method)], {})
+
+    assert line.startswith(f"estimator: bayesian (pooled over conversations); 95% intervals {method}: {assumed}")
+
+
+def test_an_estimator_of_a_stranger_is_named_and_nothing_is_claimed_for_it() -> None:
+    (line,) = method_notes([group(default_estimator="rule_of_three", method="three_over_n")], {})
+
+    assert line == "estimator: rule_of_three; 95% intervals three_over_n"
+
+
+def test_each_way_that_is_in_use_has_its_line() -> None:
+    groups = [
+        group(agent="a"),
+        group(agent="b"),
+        group(agent="c", default_estimator="per_case", method="wilson_effective_n"),
+    ]
+    pooled, per_case, left_out = method_notes(groups, {"per_case": {"1": 0, "3": 2, "5": 1}, "unseen": {"1": 4}})
+
+    assert pooled.startswith("estimator of 2 groups: bayesian")
+    assert per_case.startswith("estimator of 1 group: per_case (mean over cases)")
+    assert left_out == "per_case leaves out cases with fewer than k attempts: 2 cases at k=3, 1 case at k=5"
+
+
+def test_groups_are_named_by_what_tells_them_apart() -> None:
+    old, new = group(agent_version="1.0", tag="production"), group(agent_version="2.0", tag="production")
+
+    assert "Reliability of clerk, tag production" == title([old, new])
+    assert ["1.0", "2.0"] == [name_of(each, [old, new]) for each in (old, new)]
+    assert "clerk" == name_of(old, [old])
+
+
+def test_a_period_is_told_in_words() -> None:
+    assert "all time" == period(None, None, None)
+    assert "window 7d up to the newest conversation, since 30d" == period("7d", "30d", None)
+    assert "since 2026-03-01 until 2026-03-02" == period(None, "2026-03-01", "2026-03-02")
+
+
+def test_a_report_of_one_case_warns(tmp_path: Path) -> None:
+    attempts = [
+        conversation(f"c{number}", calls=[("look_up", {"order": "A1"}, "ok")], case="where", start_ns=NOON_NS + number)
+        for number in range(3)
+    ]
+    call = {"tool_name": "look_up", "parameters": {"order": "A1"}}
+    write_cases(tmp_path / "cases.jsonl", [{"case_id": "where", "tools": {"calls": [call]}}])
+    done("ingest", write_spans(tmp_path / "spans.jsonl", attempts), "--db", "t.duckdb")
+    done("evaluate", "--db", "t.duckdb", "--cases", "cases.jsonl")
+
+    assert "warning: all conversations of clerk are of one case" in done("report", "--db", "t.duckdb").out
+    assert "warning" not in done("report", "--db", "t.duckdb", "--by", "case").out
+
+
+def test_before_an_evaluation_the_report_says_to_evaluate(tmp_path: Path) -> None:
+    done("ingest", write_spans(tmp_path / "spans.jsonl", [conversation("c1")]), "--db", "t.duckdb")
+
+    assert "`otel-agentic evaluate --cases FILE`" in done("report", "--db", "t.duckdb").out
+    assert "not evaluated yet" in done("conversations", "list", "--db", "t.duckdb").out
+    assert "not evaluated yet" in done("conversations", "show", "c1", "--db", "t.duckdb").out
+
+
+def test_an_empty_selection_is_told_and_is_no_error(shop: Shop) -> None:
+    nobody = ("--db", shop.db, "--agent", "nobody")
+
+    assert "no closed conversations in this selection" in done("report", *nobody).out
+    assert "no closed conversations in this selection" in done("report", *nobody, "--format", "markdown").out
+    assert {"groups": [], "cases_left_out": {}} == done("report", *nobody, "--format", "json").json
+    assert "no tool faults" in done("tools", "failing", *nobody).out
+    assert "no conversations in this selection" in done("conversations", "list", *nobody).out
+    assert "" == done("conversations", "export", *nobody).out
+    assert "no conversations in this selection" in done("truth", "matches", *nobody).out
+    assert "no matches with a warning" in done("truth", "matches", *nobody, "--only", "warning").out
+
+
+def test_groups_of_different_versions_are_told_apart(tmp_path: Path) -> None:
+    made = [
+        conversation(f"c{version}{number}", version=version, case="done", start_ns=NOON_NS + number * _HOUR_NS)
+        for version in ("1.0", "2.0")
+        for number in range(2)
+    ]
+    write_cases(tmp_path / "cases.jsonl", [{"case_id": "done", "turns": [{"answer": "It arrives on Monday."}]}])
+    done("ingest", write_spans(tmp_path / "spans.jsonl", made), "--db", "t.duckdb")
+    done("evaluate", "--db", "t.duckdb", "--cases", "cases.jsonl")
+    by_version = ("report", "--db", "t.duckdb", "--by", "version", "--by", "environment", "-k", "1")
+
+    told = done(*by_version).out
+    assert told.startswith("Reliability of clerk, environment production (all time)\nversion  correct")
+    found = done(*by_version, "--format", "json").json["groups"]
+    assert [("1.0", "production", 2), ("2.0", "production", 2)] == [
+        (each["agent_version"], each["environment"], each["n"]) for each in found
+    ]

@@ -1,0 +1,125 @@
+"""Tables fit the terminal: numbers stay whole, text folds, and what is left out is told."""
+
+from __future__ import annotations
+
+from contextlib import redirect_stdout
+from io import StringIO
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+
+from otel_agentic.cli.output import say
+from otel_agentic.cli.tables import Column, fits, print_table, text, told_apart
+from tests.cli.running import on_terminal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Shop
+
+_COLUMNS = [
+    Column(name="agent"),
+    Column(name="n", right=True),
+    Column(name="pass^k", whole=True),
+    Column(name="example", least=20, spare=2),
+    Column(name="share", right=True, spare=1),
+]
+_ROWS = [["airline-support-agent", 200, ".420 [.321, .526]", "an example of many words, too long for a line", "15%"]]
+
+
+def drawn(width: int, columns: list[Column], rows: list[list[object]], capsys: pytest.CaptureFixture[str]) -> list[str]:
+    print_table(Console(file=StringIO(), width=width), columns, rows)
+    return capsys.readouterr().out.splitlines()
+
+
+def test_a_wide_terminal_shows_all_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    names, _, *rows = drawn(120, _COLUMNS, _ROWS, capsys)
+
+    assert ["agent", "n", "pass^k", "example", "share"] == names.split()
+    assert [
+        "airline-support-agent  200  .420 [.321, .526]  an example of many words, too long for a line    15%"
+    ] == rows
+
+
+def test_text_folds_before_anything_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = drawn(80, _COLUMNS, _ROWS, capsys)
+
+    assert "example" in lines[0]
+    assert ".420 [.321, .526]" in lines[2]
+    assert len(lines) > 3
+
+
+def test_what_is_spare_is_left_out_and_that_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = drawn(48, _COLUMNS, _ROWS, capsys)
+
+    assert ["agent", "n", "pass^k", "share"] == lines[0].split()
+    assert ".420 [.321, .526]" in lines[2]
+    assert "(example: not shown for want of width; --format json has" in lines[-1]
+
+
+def test_numbers_lose_no_digit_even_on_the_narrowest_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = drawn(20, text("k", "value"), [["1", ".420 [.321, .526] and more"]], capsys)
+
+    assert "1.420[.321,.526]andmore" == "".join("".join(lines[2:]).split())
+
+
+@given(
+    width=st.integers(40, 200),
+    rows=st.lists(st.tuples(st.text("ab ü語_", max_size=60), st.integers(0, 10**6)), max_size=4),
+)
+def test_no_line_is_wider_than_the_terminal(width: int, rows: list[tuple[str, int]]) -> None:
+    columns = [Column(name="tool"), Column(name="n", right=True), Column(name="x", spare=1)]
+    out = Console(file=StringIO(), width=width)
+    assert fits(columns, [[name, number, ""] for name, number in rows], width)
+    with redirect_stdout(StringIO()) as told:
+        print_table(out, columns, [[name, number, name] for name, number in rows])
+    assert all(cell_len(line) <= width for line in told.getvalue().splitlines() if "want of width" not in line)
+
+
+def test_names_whose_values_agree_go_to_the_title() -> None:
+    rows = [{"agent": "a", "version": None, "tag": None}, {"agent": "a", "version": "1", "tag": None}]
+
+    assert (["version"], {"agent": "a"}) == told_apart(rows, ["agent", "version", "tag"])
+
+
+def test_lines_in_a_pipe_are_not_wrapped(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "word " * 100
+    say(Console(file=StringIO(), width=40), line)
+
+    assert [line.rstrip()] == capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_no_command_prints_wider_than_the_terminal(shop: Shop, width: int) -> None:
+    on_db = ("--db", shop.db)
+    commands: list[tuple[str | Path, ...]] = [
+        ("report", "--by", "case", *on_db),
+        ("tools", "failing", *on_db),
+        ("conversations", "list", *on_db),
+        ("conversations", "show", "c2", *on_db),
+        ("truth", "list", *on_db),
+        ("truth", "matches", *on_db),
+        ("query", "SELECT * FROM v_failing_tools", *on_db),
+        ("config", "show"),
+        ("plugins",),
+        ("doctor",),
+        ("doctor", shop.spans),
+    ]
+    for command in commands:
+        lines = on_terminal(width, *command)
+        assert lines
+        assert all(cell_len(line) <= width for line in lines), command
+
+
+def test_a_narrow_terminal_gets_a_table_for_each_group(shop: Shop) -> None:
+    told = on_terminal(80, "report", "--by", "case", "-k", "1", "--db", shop.db)
+
+    assert "cancel: 2 of 2 correct, coverage 100%, insufficient_evidence" in told
+    assert "1  1.00 [.342, 1.00]  1.00 [.342, 1.00]" in told
+    assert "where: 1 of 2 correct, coverage 100%, insufficient_evidence" in told
+    whole = on_terminal(100, "report", "--by", "case", "-k", "1", "--db", shop.db)
+    assert ["case", "correct", "coverage", "tier", "k", "pass@k", "pass^k"] == whole[1].split()

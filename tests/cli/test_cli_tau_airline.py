@@ -1,0 +1,227 @@
+"""The acceptance of the main job, typed as a user does: real runs in, the published table out."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.cli.running import Ran, done, run_process
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_REPORT = ("report", "-k", "1,2,3,4", "--estimator", "per_case", "--format", "json")
+_GROUP_KEYS = [
+    "agent", "agent_version", "environment", "service", "tag", "case", "tool", "window", "n", "c", "coverage", "bounds",
+    "not_evaluated", "default_estimator", "estimates", "tool_dimensions", "tier", "leaning", "needed",
+]  # fmt: skip
+_LINE_KEYS = [
+    "conversation_id", "environment", "revision", "agent_name", "agent_version", "service", "started_at", "ended_at",
+    "closed_by", "case_id", "outcome", "reason", "turns",
+]  # fmt: skip
+_TURN_KEYS = ["index", "query", "answer", "trace_id", "span_id", "error", "tools"]
+_CALL_KEYS = [
+    "name", "kind", "arguments", "result", "step", "error", "call_id", "span_id", "parent_span_id", "agent_name",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Airline:
+    """The store after the commands of the issue, and what each of them printed."""
+
+    data: Path
+    db: Path
+    ingested: Ran
+    evaluated: Ran
+    reported: Ran
+
+
+@pytest.fixture(scope="module")
+def airline(shared_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Airline:
+    data, folder = shared_dir / "data" / "tau-airline", tmp_path_factory.mktemp("airline")
+    truth = ("--cases", data / "cases.jsonl", "--labels", data / "labels.csv")
+    return Airline(
+        data=data,
+        db=folder / "t.duckdb",
+        ingested=run_process("ingest", "--db", "t.duckdb", data / "spans.jsonl.gz", cwd=folder),
+        evaluated=run_process("evaluate", "--db", "t.duckdb", *truth, cwd=folder),
+        reported=run_process(*_REPORT, "--db", "t.duckdb", cwd=folder),
+    )
+
+
+def exported(airline: Airline) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in done("conversations", "export", "--db", airline.db).out.splitlines()]
+
+
+def test_the_three_commands_succeed_without_a_word_on_standard_error(airline: Airline) -> None:
+    runs = (airline.ingested, airline.evaluated, airline.reported)
+    assert [(0, ""), (0, ""), (0, "")] == [(ran.code, ran.err) for ran in runs]
+
+
+def test_the_report_gives_the_published_row(airline: Airline) -> None:
+    (group,) = airline.reported.json["groups"]
+    found = group["estimates"]["per_case"]
+
+    assert (200, 84, 1.0) == (group["n"], group["c"], group["coverage"])
+    powers = [found["pass_pow_k"][k]["value"] for k in "1234"]
+    assert pytest.approx([0.420, 0.273, 0.220, 0.200], abs=0.0005) == powers
+    chances = [found["pass_at_k"][k]["value"] for k in "1234"]
+    assert pytest.approx([0.420, 0.567, 0.660, 0.720], abs=0.0005) == chances
+
+
+def test_the_report_has_the_shape_of_the_contract(airline: Airline) -> None:
+    found = airline.reported.json
+    (group,) = found["groups"]
+
+    assert ["groups", "cases_left_out"] == list(found)
+    assert _GROUP_KEYS == list(group)
+    unused = ("agent_version", "environment", "service", "tag", "case", "tool", "window")
+    assert [None] * len(unused) == [group[name] for name in unused]
+    assert ["interval_method", "level", "pass_at_k", "pass_pow_k"] == list(group["estimates"]["per_case"])
+    assert {"value", "lower", "upper"} == set(group["estimates"]["per_case"]["pass_at_k"]["1"])
+    assert {"mean", "n"} == set(group["tool_dimensions"]["selection"])
+    assert {"per_case": {"1": 0, "2": 0, "3": 0, "4": 0}} == found["cases_left_out"]
+    assert [0.42, 0.42] == group["bounds"]
+
+
+def test_everything_is_rebuilt(airline: Airline) -> None:
+    told = airline.ingested.out
+
+    assert "4,959 spans and log records stored, 0 duplicate, 0 rejected" in told
+    assert "200 conversations new or changed: 1,341 turns, 1,164 tool calls" in told
+    lines = exported(airline)
+    turns = [turn for line in lines for turn in line["turns"]]
+    calls = [call for turn in turns for call in turn["tools"]]
+    assert (200, 1341, 1164) == (len(lines), len(turns), len(calls))
+    assert 73 == sum(call["error"] is not None for call in calls)
+
+
+def test_exported_lines_have_the_shape_of_the_contract(airline: Airline) -> None:
+    for line in exported(airline):
+        assert _LINE_KEYS == list(line)
+        assert line["outcome"] in {"pass", "fail"}
+        assert list(range(len(line["turns"]))) == [turn["index"] for turn in line["turns"]]
+        for turn in line["turns"]:
+            assert _TURN_KEYS == list(turn)
+            for call in turn["tools"]:
+                assert _CALL_KEYS == list(call)
+                assert isinstance(call["arguments"], dict)
+                assert call["error"] is None or isinstance(call["error"], str)
+                assert call["step"] >= 1
+
+
+def test_ingesting_and_evaluating_again_changes_nothing(airline: Airline) -> None:
+    before, report = exported(airline), done(*_REPORT, "--db", airline.db).json
+
+    again = done("ingest", "--db", airline.db, airline.data / "spans.jsonl.gz", "--format", "json").json
+    assert {"stored": 0, "duplicate": 4959, "rejected": 0, "ignored": 0} == again["spans"]
+    assert (0, 0, []) == (again["conversations"], again["revised"], again["problems"])
+    truth = ("--cases", airline.data / "cases.jsonl", "--labels", airline.data / "labels.csv")
+    rescored = done("evaluate", "--db", airline.db, *truth, "--format", "json").json
+    assert (0, 0, 0) == (rescored["scored"], rescored["restated"], rescored["new_case_versions"])
+    remembered = done("evaluate", "--db", airline.db)
+    assert "50 cases and 200 labels in force" in remembered.out
+    assert "nothing to score" in remembered.out
+
+    assert before == exported(airline)
+    assert report == done(*_REPORT, "--db", airline.db).json
+    revisions = "SELECT count(*) n, max(revision) last FROM conversations"
+    assert [{"n": 200, "last": 1}] == done("query", revisions, "--db", airline.db, "--format", "json").json
+
+
+def test_tool_scores_and_faults_are_there(airline: Airline) -> None:
+    (group,) = airline.reported.json["groups"]
+    failing = done("tools", "failing", "--db", airline.db, "--format", "json").json
+
+    assert {"selection", "parameters", "utilization"} == set(group["tool_dimensions"])
+    assert {"errored", "missing", "spurious", "wrong_parameters"} == {row["fault"] for row in failing}
+    assert 73 == sum(row["faults"] for row in failing if row["fault"] == "errored")
+    counts = [row["faults"] for row in failing]
+    assert sorted(counts, reverse=True) == counts
+    assert all(row["example_conversation"].startswith("conv_") for row in failing)
+
+
+def test_a_report_by_tool_folds_nothing_but_text(airline: Airline) -> None:
+    told = done("report", "--db", airline.db, "--by", "tool", "-k", "1,3").out
+
+    assert told.startswith("Reliability of airline-support-agent (all time)\ntool ")
+    assert "cancel_reservation               12/60      100%  not_ready" in told
+    assert ".442 [.306, .588]" in told
+    assert "Tool correctness: mean score (conversations)" in told
+    assert "per_case leaves out cases with fewer than k attempts: 10 cases at k=3" in told
+
+
+def test_a_window_is_named_and_counted_back_from_the_newest_conversation(airline: Airline) -> None:
+    narrow = ("report", "--db", airline.db, "--window", "1h")
+
+    (group,) = done(*narrow, "--format", "json").json["groups"]
+    assert ("1h", 2) == (group["window"], group["n"])
+    assert "(window 1h up to the newest conversation)" in done(*narrow).out
+    until = done(*narrow, "--until", "2026-03-05").out
+    assert "window 1h up to 2026-03-05" in until or "no closed conversations" in until
+
+
+def test_markdown_tables_are_rectangular(airline: Airline) -> None:
+    told = done("report", "--db", airline.db, "--by", "case", "-k", "1", "--format", "markdown").out
+
+    assert told.startswith("## Reliability of airline-support-agent\n\nAll time.\n\n| case |")
+    assert {7} == {_cells(line) for line in _first_table(told)}
+    assert 52 == len(list(_first_table(told)))
+    assert "- estimator: per\\_case (mean over cases); 95% intervals wilson\\_one\\_case" in told
+
+
+def _first_table(text: str) -> Iterator[str]:
+    lines = iter(text.splitlines())
+    for line in lines:
+        if line.startswith("|"):
+            yield line
+            break
+    for line in lines:
+        if not line.startswith("|"):
+            return
+        yield line
+
+
+def _cells(line: str) -> int:
+    return line.replace("\\|", "").count("|") - 1
+
+
+def test_a_conversation_is_shown_with_what_was_expected(airline: Airline) -> None:
+    (failed, *_) = done("conversations", "list", "--db", airline.db, "--outcome", "fail", "--format", "json").json
+    told = done("conversations", "show", failed["conversation_id"], "--db", airline.db).out
+
+    assert f"conversation {failed['conversation_id']}" in told
+    assert f"case {failed['case_id']}: fail (verdict) — verdict of labels: fail" in told
+    assert "turn 1  made" in told
+    assert "tools of " in told
+
+
+def test_matches_say_how_each_conversation_found_its_case(airline: Airline) -> None:
+    found = done("truth", "matches", "--db", airline.db, "--format", "json").json
+
+    assert 200 == len(found)
+    assert {("case_id", 1.0)} == {(row["method"], row["confidence"]) for row in found}
+    listed = done("truth", "list", "--db", airline.db, "--format", "json").json
+    assert {4} == {row["attempts"] for row in listed}
+    assert "50 cases in force, dataset tau-airline" in done("truth", "list", "--db", airline.db).out
+
+
+def test_without_content_nothing_is_scored_and_the_report_says_what_to_do(airline: Airline, tmp_path: Path) -> None:
+    db = tmp_path / "nocontent.duckdb"
+    done("ingest", "--db", db, airline.data / "variant-nocontent.jsonl.gz")
+    told = done("evaluate", "--db", db, "--cases", airline.data / "cases.jsonl").out
+
+    assert "20 conversations scored: 20 not_evaluated\n  20 x content_not_captured" in told
+    report = done("report", "--db", db).out
+    assert "no conversation was evaluated, so there is no number to give: 20 content_not_captured" in report
+    assert "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT" in report
+    (group,) = done("report", "--db", db, "--format", "json").json["groups"]
+    assert (0, 0, 0.0, {"content_not_captured": 20}) == (
+        group["n"], group["c"], group["coverage"], group["not_evaluated"],
+    )  # fmt: skip
+    values = [found["value"] for found in group["estimates"]["bayesian"]["pass_at_k"].values()]
+    assert [None, None, None] == values

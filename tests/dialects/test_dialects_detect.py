@@ -1,0 +1,133 @@
+"""Which dialect reads a span, and why."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from otel_agentic import plugins
+from otel_agentic.dialects import Ignored, ModelCall, Reader, Table, TableDialect
+from otel_agentic.dialects.genai import GenAI
+from otel_agentic.testing import log_record, span
+from tests.dialects.reading import READER, SETTINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from otel_agentic.dialects import AgentEvent
+    from otel_agentic.spans.model import LogRecord, Span
+
+_STRANGER = """
+from otel_agentic.dialects import Table, TableDialect
+
+class Stranger(TableDialect):
+    name = "stranger"
+    table = Table(marks=("stranger.",), kind=("stranger.kind",), kinds={"think": "model"})
+"""
+
+
+@pytest.mark.parametrize(
+    ("found", "dialect", "why"),
+    [
+        (span(attributes={"gen_ai.operation.name": "chat"}), "genai", "attribute gen_ai.operation.name"),
+        (span(scope="openinference.instrumentation.x"), "openinference", "scope openinference.instrumentation.x"),
+        (
+            span(attributes={"openinference.span.kind": "LLM", "gen_ai.system": "x"}),
+            "openinference",
+            "attribute openinference.span.kind",
+        ),
+        (span(attributes={"tool.name": "weather"}), "generic", "names a tool"),
+        (span(attributes={"type": "llm"}), "generic", "names its kind"),
+        (
+            span(attributes={"session.id": "s1", "query": "Weather?"}),
+            "generic",
+            "has a conversation id and content",
+        ),
+        (span("GET /", attributes={"session.id": "s1"}), "none", "no dialect claims it"),
+    ],
+)
+def test_a_span_has_the_first_dialect_that_claims_it_and_its_reason(found: Span, dialect: str, why: str) -> None:
+    reading = READER.read(found)
+
+    assert (dialect, why) == (reading.event.header.dialect, reading.why)
+
+
+def test_a_span_of_no_dialect_still_carries_session_case_verdict_and_end() -> None:
+    root = span(
+        attributes={"session.id": "s1", "agentic.case.id": "case-1", "agentic.conversation.end": True},
+    )
+    verdict = {"gen_ai.evaluation.name": "agentic.conversation", "gen_ai.evaluation.score.label": "pass"}
+
+    header = READER.read(root, [log_record(root, "gen_ai.evaluation.result", attributes=verdict)]).event.header
+
+    assert ("none", "s1", "case-1", True, True) == (
+        header.dialect,
+        header.conversation_id,
+        header.case_id,
+        header.verdict,
+        header.ends_conversation,
+    )
+
+
+@pytest.fixture
+def stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Install a distribution with a dialect of its own, for one test."""
+    info = tmp_path / "a_strange_dialect-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: a-strange-dialect\nVersion: 1.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text(
+        "[otel_agentic.dialects]\nstranger = a_strange_dialect:Stranger\n", encoding="utf-8"
+    )
+    (tmp_path / "a_strange_dialect.py").write_text(_STRANGER, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    plugins.find.cache_clear()
+    yield
+    sys.modules.pop("a_strange_dialect", None)
+    plugins.find.cache_clear()
+
+
+@pytest.mark.usefixtures("stranger")
+def test_a_plug_in_dialect_is_found_by_entry_point_and_asked_before_the_built_in_ones() -> None:
+    reader = Reader.from_settings(SETTINGS)
+
+    found = reader.read(span(attributes={"stranger.kind": "think", "gen_ai.operation.name": "execute_tool"}))
+
+    assert ("stranger", "attribute stranger.kind") == (found.event.header.dialect, found.why)
+    assert isinstance(found.event, ModelCall)
+    assert reader.read(span(attributes={"gen_ai.operation.name": "chat"})).event.header.dialect == "genai"
+
+
+class Broken(TableDialect):
+    """A dialect that raises on what it reads."""
+
+    name = "broken"
+    table = Table(marks=("broken.",), kinds={})
+
+    def read(self, span: Span, logs: Sequence[LogRecord]) -> AgentEvent:  # noqa: ARG002 — the signature is the base class's
+        raise ZeroDivisionError(span.name)
+
+
+def test_a_dialect_that_raises_costs_its_own_span_only() -> None:
+    reader = Reader([Broken(SETTINGS), GenAI(SETTINGS)], SETTINGS)
+
+    broken, sound = reader.read_all(
+        [span("a", attributes={"broken.x": 1}), span("b", attributes={"gen_ai.operation.name": "chat"})], {}
+    )
+
+    assert isinstance(broken.event, Ignored)
+    assert broken.event.reason == "dialect 'broken' failed: ZeroDivisionError: a"
+    assert isinstance(sound.event, ModelCall)
+
+
+def test_log_records_are_joined_by_trace_and_span() -> None:
+    first = span("a", attributes={"gen_ai.operation.name": "chat"})
+    second = span("b", attributes={"gen_ai.operation.name": "chat"})
+    logs = {(second.trace_id, second.span_id): [log_record(second, "gen_ai.user.message", {"content": "Hi"})]}
+
+    found: list[Any] = [reading.event for reading in READER.read_all([first, second], logs)]
+
+    assert found[0].messages_in is None
+    assert found[1].messages_in[0].text == "Hi"

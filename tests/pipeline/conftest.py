@@ -1,0 +1,96 @@
+"""Engines on real DuckDB files; tau-airline is ingested and evaluated once, tests that change it take a copy."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+from otel_agentic.config import Settings
+from otel_agentic.pipeline import Commands, Engine, ingest_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class OpenEngine(Protocol):
+    """Opens an engine."""
+
+    def __call__(self, db: Path | None = None, **sections: dict[str, Any]) -> Engine: ...
+
+
+def settings_for(db: Path, **sections: dict[str, Any]) -> Settings:
+    """Return settings for a file; `sections` are settings sections."""
+    return Settings.model_validate({**sections, "store": {"db": db, **sections.get("store", {})}})
+
+
+@pytest.fixture
+def open_engine(tmp_path: Path) -> Iterator[OpenEngine]:
+    """Open engines that are closed after the test."""
+    with ExitStack() as stack:
+
+        def opened(db: Path | None = None, **sections: dict[str, Any]) -> Engine:
+            return stack.enter_context(Engine(settings_for(db or tmp_path / "t.duckdb", **sections), create=True))
+
+        yield opened
+
+
+@pytest.fixture
+def engine(open_engine: OpenEngine) -> Engine:
+    """An engine on an empty file."""
+    return open_engine()
+
+
+@pytest.fixture(scope="session")
+def tau(shared_dir: Path) -> Path:
+    """The folder of tau-airline."""
+    return shared_dir / "data" / "tau-airline"
+
+
+@pytest.fixture(scope="session")
+def tau_truth(tau: Path) -> dict[str, Any]:
+    """Arguments of `evaluate`: the cases and labels of tau-airline."""
+    return {name: [(file, (tau / file).read_text("utf-8"))] for name, file in FILES.items()}
+
+
+FILES = {"cases": "cases.jsonl", "labels": "labels.csv"}
+
+
+@pytest.fixture(scope="session")
+def tau_file(tau: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with tau-airline, not evaluated. Leave it as it is."""
+    db = tmp_path_factory.mktemp("tau") / "tau.duckdb"
+    with Engine(settings_for(db), create=True) as engine:
+        ingest_files(engine, [str(tau / "spans.jsonl.gz")], lambda *_: None)
+    return db
+
+
+@pytest.fixture(scope="session")
+def labelled_file(tau_file: Path, tau_truth: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with tau-airline, evaluated with its labels. Leave it as it is."""
+    db = tmp_path_factory.mktemp("labelled") / "tau.duckdb"
+    shutil.copy(tau_file, db)
+    with Engine(settings_for(db)) as engine:
+        Commands(engine).evaluate(**tau_truth)
+    return db
+
+
+@pytest.fixture
+def copy_of(tmp_path: Path, open_engine: OpenEngine) -> CopyOf:
+    """Open a copy of a prepared file."""
+
+    def copied(file: Path, **sections: dict[str, Any]) -> Engine:
+        db = tmp_path / f"copy-of-{file.name}"
+        shutil.copy(file, db)
+        return open_engine(db, **sections)
+
+    return copied
+
+
+class CopyOf(Protocol):
+    """Opens a copy of a file."""
+
+    def __call__(self, file: Path, **sections: dict[str, Any]) -> Engine: ...

@@ -1,0 +1,247 @@
+"""Spans -> stored conversations: revisions, links that change, and nothing where nothing changed."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import hypothesis.strategies as st
+from hypothesis import HealthCheck, given, settings
+
+from otel_agentic.conversations import assemble, link_segments, read_segments
+from otel_agentic.dialects import Reader
+from otel_agentic.pipeline.rebuild import Rebuilder
+from otel_agentic.store.reader import load_traces
+from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, batch, made, span, speak_genai
+from tests.pipeline.parts import ask_hotel, contents, conversations, feed, revisions, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    import pytest
+
+    from otel_agentic.dialects.detect import Reading
+    from otel_agentic.pipeline import Engine
+    from otel_agentic.spans.model import LogRecord, Span
+    from tests.pipeline.conftest import CopyOf, OpenEngine
+
+HOTEL = speak_genai(ask_hotel()).spans
+TOOL_SPAN = next(found for found in HOTEL if "gen_ai.tool.name" in found.attributes)
+NO_LOSS: tuple[Span, ...] = tuple(found for found in HOTEL if found is not TOOL_SPAN)
+#: Three queries to an agent that names no conversation: each trace repeats the history so far.
+CHAIN = (
+    AgentRunScript(conversation_id=None)
+    .ask("Which hotel?")
+    .says("The Ritz.")
+    .ask("How much?")
+    .says("300 euros.")
+    .ask("Book it.")
+    .says("Done.")
+)
+
+
+def traces_of(spans: Iterable[Span]) -> list[list[Span]]:
+    """Return the spans trace by trace, in the order of their first span."""
+    found: dict[str, list[Span]] = {}
+    for each in sorted(spans, key=lambda item: item.start_ns):
+        found.setdefault(each.trace_id, []).append(each)
+    return list(found.values())
+
+
+def test_a_conversation_comes_back_as_it_was_assembled(copy_of: CopyOf, tau_file: Path) -> None:
+    engine = copy_of(tau_file)
+    with engine.store.read() as con:
+        traces = [name for (name,) in con.execute("SELECT DISTINCT trace_id FROM trace_links").fetchall()]
+        stored = load_traces(con, traces)
+    own = engine.settings.conversations
+    linked = link_segments(read_segments(stored.spans, stored.logs, engine.reader), own)
+    built = [assemble(item, own, closed_by="end_of_input") for item in linked]
+
+    assert {item.key: item for item in built} == conversations(engine)
+    assert (200, 1341, 1164) == (
+        len(built),
+        sum(len(item.turns) for item in built),
+        sum(len(turn.calls) for item in built for turn in item.turns),
+    )
+
+
+def test_input_that_changes_nothing_makes_no_revision(engine: Engine) -> None:
+    feed(engine, *HOTEL)
+    before = contents(engine)
+
+    assert () == feed(engine, *HOTEL).saved
+    assert before == contents(engine)
+
+
+def test_a_late_span_makes_the_next_revision_and_the_first_is_kept(engine: Engine) -> None:
+    feed(engine, *NO_LOSS)
+
+    rebuilt = feed(engine, TOOL_SPAN)
+
+    assert [("conversation-1", 1, True), ("conversation-1", 2, False)] == revisions(engine)
+    assert 1 == rebuilt.late_spans
+    assert [(1, "message"), (2, "both")] == rows(engine, "SELECT revision, source FROM tool_calls ORDER BY revision")
+    assert [(1, 1), (2, 1)] == rows(engine, "SELECT revision, count(*) FROM turns GROUP BY revision ORDER BY revision")
+
+
+def test_a_late_span_that_says_nothing_new_makes_no_revision(engine: Engine) -> None:
+    feed(engine, *HOTEL)
+
+    rebuilt = feed(engine, span("GET /", parent=HOTEL[0], start_ns=HOTEL[0].start_ns, end_ns=HOTEL[0].end_ns))
+
+    assert ((), 0) == (rebuilt.saved, rebuilt.late_spans)
+    assert [("conversation-1", 1, False)] == revisions(engine)
+
+
+def test_environments_separate_equal_ids(engine: Engine) -> None:
+    for environment in (None, "staging", "production"):
+        feed(engine, speak_genai(ask_hotel(environment=environment), start_ns=NOON_NS + len(environment or "")))
+
+    assert {("", "conversation-1"), ("staging", "conversation-1"), ("production", "conversation-1")} == set(
+        conversations(engine)
+    )
+    assert {1} == {len(found.turns) for found in conversations(engine).values()}
+
+
+def test_a_trace_that_gets_an_id_later_leaves_its_own_conversation(engine: Engine) -> None:
+    loose = speak_genai(ask_hotel(None)).spans
+    feed(engine, *loose)
+    ((_, old),) = conversations(engine)
+
+    rebuilt = feed(
+        engine,
+        span("late", parent=loose[0], attributes={"gen_ai.conversation.id": "named", "gen_ai.operation.name": "chat"}),
+    )
+
+    assert {("", old)} == rebuilt.vanished
+    assert [(old, 1, True), ("named", 1, False)] == sorted(revisions(engine), key=lambda row: row[2], reverse=True)
+
+
+def test_a_conversation_that_dissolved_and_is_there_again_keeps_its_old_revision(engine: Engine) -> None:
+    first, second, _ = traces_of(speak_genai(CHAIN).spans)
+    feed(engine, *second)
+    feed(engine, *first)  # the second trace goes on what the first began
+    own = second[0].trace_id
+    assert [(own, 1, True)] == [row for row in revisions(engine) if row[0] == own]
+
+    named = span(
+        "late", parent=first[0], attributes={"gen_ai.conversation.id": "named", "gen_ai.operation.name": "chat"}
+    )
+    feed(engine, named)  # the first belongs elsewhere after all
+
+    assert [(own, 1, True), (own, 2, False)] == [row for row in revisions(engine) if row[0] == own]
+    assert [(1, 1), (2, 1)] == rows(
+        engine,
+        "SELECT revision, count(*) FROM turns WHERE conversation_id = $id GROUP BY ALL ORDER BY ALL",
+        {"id": own},
+    )
+
+
+def test_a_history_links_anew_when_its_middle_arrives_late(engine: Engine) -> None:
+    first, second, third = traces_of(speak_genai(CHAIN).spans)
+    feed(engine, *first)
+    feed(engine, *third)
+
+    feed(engine, *second)
+
+    ((_, name),) = conversations(engine)
+    assert first[0].trace_id == name
+    assert ["Which hotel?", "How much?", "Book it."] == [turn.query for turn in conversations(engine)["", name].turns]
+    assert [(1, True), (2, True), (3, False)] == [row[1:] for row in revisions(engine)]
+
+
+def test_a_history_that_arrives_backwards_ends_as_one_conversation(engine: Engine) -> None:
+    first, second, third = traces_of(speak_genai(CHAIN).spans)
+    vanished = [feed(engine, *trace).vanished for trace in (third, second, first)]
+
+    ((_, name),) = conversations(engine)
+    assert first[0].trace_id == name
+    assert [set(), {("", third[0].trace_id)}, {("", second[0].trace_id)}] == vanished
+
+
+def test_equal_beginnings_stay_apart_and_are_counted_even_after_a_later_rebuild(engine: Engine) -> None:
+    # Two attempts begin alike and end at the same moment: the third trace goes on either.
+    begun, goes_on, _ = traces_of(speak_genai(CHAIN).spans)
+    rival = [replace(item, trace_id="f" * 32) for item in begun]
+    feed(engine, *begun, *rival, *goes_on)
+    assert 3 == len(conversations(engine))
+    counted = "SELECT count(*) FROM conversations WHERE ambiguous_link AND NOT superseded"
+    assert [(1,)] == rows(engine, counted)
+
+    key = ("", goes_on[0].trace_id)
+    touched = engine.rebuilder.read([])
+    engine.store.write(lambda con: con.execute("UPDATE conversations SET closed_by = NULL"))
+    engine.rebuilder.rebuild(replace(touched, keys=frozenset({key})), lambda _: "idle")
+
+    assert [(1,)] == rows(engine, counted)
+
+
+@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_however_spans_arrive_the_conversations_are_the_same(
+    open_engine: OpenEngine, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    script = (
+        AgentRunScript().ask("Which hotel?").calls(made("search", {"q": "hotels"}, result=["Ritz"])).says("The Ritz.")
+    )
+    spans = [*speak_genai(script).spans, *speak_genai(CHAIN, start_ns=NOON_NS + 3600 * SECOND_NS).spans]
+    at_once = open_engine(tmp_path_factory.mktemp("a") / "t.duckdb")
+    feed(at_once, *spans)
+    shuffled = data.draw(st.permutations([*spans, *spans[::3]]))
+    cuts = sorted(data.draw(st.lists(st.integers(1, len(shuffled) - 1), max_size=3)))
+    bit_by_bit = open_engine(tmp_path_factory.mktemp("b") / "t.duckdb")
+    for first, last in zip([0, *cuts], [*cuts, len(shuffled)], strict=True):
+        feed(bit_by_bit, *shuffled[first:last])
+
+    def told(engine: Engine) -> dict[Any, Any]:
+        return {key: replace(found, revision=1) for key, found in conversations(engine).items()}
+
+    assert told(at_once) == told(bit_by_bit)
+
+
+class Stubborn(Reader):
+    """Cannot read one trace."""
+
+    bad = ""
+
+    def read_all(self, spans: Iterable[Span], logs: Mapping[tuple[str, str], Sequence[LogRecord]]) -> list[Reading]:
+        found = list(spans)
+        if found[0].trace_id == self.bad:
+            raise ArithmeticError("unforeseen")
+        return super().read_all(found, logs)
+
+
+def test_a_trace_that_nobody_foresaw_does_not_hold_up_its_neighbours(
+    engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = engine.settings.conversations
+    reader = Stubborn(Reader.from_settings(own)._dialects, own)
+    bad = reader.bad = HOTEL[0].trace_id
+    rebuilder = Rebuilder(engine.store, reader, own)
+    others = [speak_genai(ask_hotel(f"c-{number}"), start_ns=NOON_NS + number * SECOND_NS) for number in range(4)]
+    engine.store.accept(batch(*HOTEL, *others))
+
+    with caplog.at_level(logging.ERROR):
+        rebuilder.rebuild(rebuilder.read(rebuilder.pending()), lambda _: "end_of_input")
+
+    assert {f"c-{number}" for number in range(4)} == {name for _, name in conversations(engine)}
+    assert f"trace '{bad}' cannot be rebuilt and is left out" in caplog.text
+    assert [bad] == engine.rebuilder.pending()  # it is taken up again by a release that can read it
+
+
+def test_a_trace_that_was_read_and_not_linked_is_taken_up_again(engine: Engine) -> None:
+    engine.store.accept(speak_genai(ask_hotel(None)))
+    engine.rebuilder.read(engine.rebuilder.pending())  # and then the process was killed
+
+    assert 1 == len(feed(engine).saved)
+    assert [] == engine.rebuilder.pending()
+
+
+def test_bytes_and_maps_that_look_like_them_are_rebuilt(engine: Engine) -> None:
+    hostile = [
+        replace(item, attributes={**item.attributes, "x": {"$bytes": "no base64!"}, "y": b"\xff"}) for item in HOTEL
+    ]
+
+    assert 1 == len(feed(engine, *hostile).saved)

@@ -1,0 +1,176 @@
+"""The report: the shape of the contract, and the published table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+
+from otel_agentic.errors import PluginError, UsageError
+from otel_agentic.pipeline import Commands, ingest_files
+from otel_agentic.testing import speak_genai
+from otel_agentic.truth import parse_labels
+from tests.pipeline.parts import CASE, ask_hotel, conversations, feed, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from otel_agentic.pipeline import Engine
+    from tests.pipeline.conftest import CopyOf, OpenEngine
+
+K = [1, 2, 3, 4]
+GROUP_KEYS = {"agent", "agent_version", "environment", "service", "tag", "case", "tool", "window"}
+SAID_KEYS = {
+    "n",
+    "c",
+    "coverage",
+    "bounds",
+    "not_evaluated",
+    "estimates",
+    "tool_dimensions",
+    "tier",
+    "leaning",
+    "needed",
+}
+
+
+def values(estimates: Mapping[str, Any], name: str) -> list[float]:
+    return [estimates[name][str(k)]["value"] for k in K]
+
+
+@pytest.fixture
+def labelled(copy_of: CopyOf, labelled_file: Path) -> Commands:
+    """Commands on tau-airline with its labels."""
+    return Commands(copy_of(labelled_file))
+
+
+def test_the_object_has_the_keys_of_the_contract(labelled: Commands) -> None:
+    found = labelled.report(k=K)
+
+    assert {"groups", "cases_left_out"} == found.keys()
+    (group,) = found["groups"]
+    assert GROUP_KEYS | SAID_KEYS | {"default_estimator"} == group.keys()
+    assert {None} == {group[name] for name in GROUP_KEYS - {"agent"}}
+    for estimates in group["estimates"].values():
+        assert {"interval_method", "level", "pass_at_k", "pass_pow_k"} == estimates.keys()
+        for rates in (estimates["pass_at_k"], estimates["pass_pow_k"]):
+            assert [str(k) for k in K] == list(rates)
+            assert all({"value", "lower", "upper"} == rate.keys() for rate in rates.values())
+    assert {"plugin", "unbiased", "per_case", "bayesian"} == group["estimates"].keys()
+    assert all({"mean", "n"} == mean.keys() for mean in group["tool_dimensions"].values())
+    assert found == orjson.loads(orjson.dumps(found))
+
+
+def test_tau_airline_gives_its_published_table(labelled: Commands, tau: Path) -> None:
+    (group,) = labelled.report(k=K, estimator="per_case")["groups"]
+
+    (estimates,) = group["estimates"].values()
+    assert [0.420, 0.273, 0.220, 0.200] == pytest.approx(values(estimates, "pass_pow_k"), abs=0.0005)
+    assert [0.420, 0.567, 0.660, 0.720] == pytest.approx(values(estimates, "pass_at_k"), abs=0.0005)
+    assert (200, 84, 1.0) == (group["n"], group["c"], group["coverage"])
+
+
+def test_without_labels_the_spans_and_cases_alone_agree_with_them(
+    copy_of: CopyOf, tau_file: Path, tau_truth: dict[str, Any]
+) -> None:
+    engine = copy_of(tau_file)
+    commands = Commands(engine)
+    done = commands.evaluate(cases=tau_truth["cases"])
+    ((name, text),) = tau_truth["labels"]
+    labels = parse_labels(name, text, reward_threshold=1.0 - 1e-6).require()
+
+    assert 84 == pytest.approx(done["outcomes"]["pass"], abs=1)
+    told = dict(rows(engine, "SELECT conversation_id, outcome = 'pass' FROM conversation_scores WHERE NOT superseded"))
+    assert 200 == len(labels)
+    assert 198 <= sum(told[label.conversation_id] == label.verdict for label in labels.values())
+
+
+def test_content_that_was_not_captured_is_never_a_failure(
+    open_engine: OpenEngine, tau: Path, tau_truth: dict[str, Any]
+) -> None:
+    engine = open_engine()
+    ingest_files(engine, [str(tau / "variant-nocontent.jsonl.gz")], lambda *_: None)
+    commands = Commands(engine)
+    commands.evaluate(cases=tau_truth["cases"])
+
+    (group,) = commands.report(k=K)["groups"]
+
+    assert {"content_not_captured": 20} == group["not_evaluated"]
+    assert (0, 0, 0.0, [0.0, 1.0]) == (group["n"], group["c"], group["coverage"], group["bounds"])
+    assert {None} == {value for found in group["estimates"].values() for value in values(found, "pass_at_k")}
+    assert "insufficient_evidence" == group["tier"]
+
+
+@pytest.mark.parametrize("variant", ["structured", "sibling", "openinference"])
+def test_the_variants_give_the_same_conversations_as_the_main_file(
+    open_engine: OpenEngine, copy_of: CopyOf, tau_file: Path, tau: Path, variant: str
+) -> None:
+    engine = open_engine()
+    ingest_files(engine, [str(tau / f"variant-{variant}.jsonl.gz")], lambda *_: None)
+    main = {name: found for (_, name), found in conversations(copy_of(tau_file)).items()}
+
+    def told(found: Any) -> list[Any]:
+        return [
+            (turn.query, turn.answer, [(call.name, call.arguments, call.result, call.step) for call in turn.calls])
+            for turn in found.turns
+        ]
+
+    own = conversations(engine)
+    assert 20 == len(own)
+    assert [] == [name for (_, name), found in own.items() if told(found) != told(main[name])]
+
+
+@pytest.mark.parametrize(
+    ("by", "groups"), [(["case"], 50), (["environment"], 1), (["version"], 1), (["agent", "agent"], 1)]
+)
+def test_groups_are_what_was_asked_for(labelled: Commands, by: Any, groups: int) -> None:
+    found = labelled.report(k=[1], by=by)["groups"]
+
+    assert groups == len(found)
+    assert 200 == sum(group["n"] for group in found)
+
+
+def test_a_window_reaches_back_from_the_newest_conversation(labelled: Commands) -> None:
+    (whole,) = labelled.report(k=[1], window="365d")["groups"]
+    (part,) = labelled.report(k=[1], window="1h")["groups"]
+
+    assert (200, "365d", "1h") == (whole["n"], whole["window"], part["window"])
+    assert 0 < part["n"] < 200
+
+
+def test_a_conversation_that_nobody_scored_counts_as_not_evaluated(engine: Engine) -> None:
+    feed(engine, speak_genai(ask_hotel()))
+
+    (group,) = Commands(engine).report(k=[1])["groups"]
+
+    assert (0, {"unmatched": 1}) == (group["n"], group["not_evaluated"])
+
+
+def test_an_empty_store_has_no_groups(engine: Engine) -> None:
+    assert {"groups": [], "cases_left_out": {}} == Commands(engine).report()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ({"k": [0]}, UsageError),
+        ({"k": [-1, 2]}, UsageError),
+        ({"k": []}, UsageError),
+        ({"window": "yesterday"}, UsageError),
+        ({"estimator": "best"}, PluginError),
+    ],
+)
+def test_what_is_not_allowed_is_refused(engine: Engine, wrong: dict[str, Any], error: type[Exception]) -> None:
+    feed(engine, speak_genai(ask_hotel()))
+    with pytest.raises(error):
+        Commands(engine).report(**wrong)
+
+
+def test_the_attempts_of_one_case_are_left_out_where_k_is_larger(engine: Engine) -> None:
+    feed(engine, speak_genai(ask_hotel()))
+    commands = Commands(engine)
+    commands.evaluate(cases=[("cases.jsonl", CASE)])
+
+    assert {"1": 0, "3": 1} == commands.report(k=[1, 3])["cases_left_out"]["per_case"]

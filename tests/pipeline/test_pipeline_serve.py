@@ -1,0 +1,170 @@
+"""`serve` as a process of its own: signals, kills, and who holds the file."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import duckdb
+import pytest
+
+from otel_agentic.errors import StoreBusyError
+from otel_agentic.pipeline import Engine, LocalClient, open_client
+from otel_agentic.pipeline.serverfile import find_live_server, server_file
+from otel_agentic.testing import NOON_NS, SECOND_NS, speak_genai
+from tests.pipeline.exporting import export
+from tests.pipeline.parts import ask_hotel, rows
+from tests.pipeline.running import ask, eventually, live_settings, running
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from otel_agentic.config import Settings
+    from otel_agentic.pipeline.serverfile import LiveServer
+
+    Serve = Callable[..., subprocess.Popen[str]]
+
+COMMAND = [sys.executable, "-m", "otel_agentic.cli", "serve"]
+FREE_PORTS = ["--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    return tmp_path / "t.duckdb"
+
+
+@pytest.fixture
+def settings(db: Path) -> Settings:
+    return live_settings(db)
+
+
+@pytest.fixture
+def serve(db: Path) -> Iterator[Serve]:
+    """Start `serve` on the test's file; it is killed after the test if it still runs."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*options: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [*COMMAND, "--db", str(db), *FREE_PORTS, *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        with process:
+            process.kill()
+
+
+def up(process: subprocess.Popen[str], db: Path) -> LiveServer:
+    """Return the addresses of a collector once it answers."""
+    deadline = time.monotonic() + 30
+    while (found := find_live_server(db)) is None or found.pid != process.pid:
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return found
+
+
+def test_sigterm_drains_and_removes_the_file_beside_the_database(serve: Serve, db: Path, settings: Settings) -> None:
+    process = serve()
+    found = up(process, db)
+    export(found, speak_genai(ask_hotel()).spans)
+    export(found, speak_genai(ask_hotel(None)).spans, "grpc")
+    assert 8 == ask(settings, "query", sql="SELECT count(*) FROM spans")["rows"][0][0]
+
+    process.send_signal(signal.SIGTERM)
+    told, _ = process.communicate(timeout=15)
+
+    assert 0 == process.returncode
+    assert "stopping: writing what was accepted" in told
+    assert [db.name] == [path.name for path in db.parent.iterdir()]
+    with Engine(settings) as engine:
+        assert [(8,)] == rows(engine, "SELECT count(*) FROM spans")
+
+
+def test_a_second_serve_on_the_file_names_the_process_that_holds_it(serve: Serve, db: Path) -> None:
+    first = serve()
+    up(first, db)
+
+    told, _ = (second := serve()).communicate(timeout=30)
+
+    assert 4 == second.returncode
+    assert f"held by process {first.pid}" in told.splitlines()[-1]
+    assert "Traceback" not in told
+    assert up(first, db).pid == first.pid
+
+
+def test_a_taken_port_ends_with_exit_code_2_and_leaves_the_file_free(serve: Serve, db: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        told, _ = (process := serve("--http", address)).communicate(timeout=30)
+
+    assert 2 == process.returncode
+    assert address in told.splitlines()[-1]
+    assert "Traceback" not in told
+    assert not server_file(db).exists()
+    duckdb.connect(str(db)).close()
+
+
+def test_a_kill_under_real_exporters_loses_nothing_that_was_acknowledged(
+    serve: Serve, db: Path, settings: Settings
+) -> None:
+    acknowledged = 0
+    for run in range(2):
+        process = serve()
+        found = up(process, db)
+        for number in range(5):
+            script = ask_hotel(f"c-{run}-{number}")
+            export(found, speak_genai(script, start_ns=NOON_NS + acknowledged * SECOND_NS).spans, ("http", "grpc")[run])
+            acknowledged += 1
+        process.kill()
+        process.wait()
+
+    client = open_client(settings, server=None)  # the file that names the killed one is still there
+    assert isinstance(client, LocalClient)
+    assert [[4 * acknowledged]] == client.call("query", sql="SELECT count(*) FROM spans")["rows"]
+    client.close()
+    with running(settings) as (live, _):
+        eventually(
+            lambda: rows(live.engine, "SELECT count(*) FROM conversations WHERE closed_by IS NOT NULL"),
+            [(acknowledged,)],
+        )
+
+
+def test_commands_reach_a_collector_in_another_process(serve: Serve, db: Path, settings: Settings) -> None:
+    process = serve()
+    found = up(process, db)
+    export(found, speak_genai(ask_hotel()).spans)
+
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "otel_agentic.cli",
+            "query",
+            "SELECT count(*) AS n FROM spans",
+            "--db",
+            db,
+            "--format",
+            "json",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (0, "") == (done.returncode, done.stderr)
+    assert "4" in done.stdout
+    with pytest.raises(StoreBusyError, match=f"process {process.pid}"):
+        Engine(settings)

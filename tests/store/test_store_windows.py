@@ -1,0 +1,125 @@
+"""Window rows: written once, restated when they say something else, gone when nothing is left to say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from otel_agentic.config import StatsSettings
+from otel_agentic.stats import BayesianEstimator, Estimator, PerCaseEstimator
+from otel_agentic.store.windows import save_windows, stored_ends
+from otel_agentic.testing import NOON_NS, SECOND_NS
+from otel_agentic.windows import ScoredConversation, roll
+from tests.store.asking import rows, value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from otel_agentic.store import Store
+
+MINUTE_NS = 60 * SECOND_NS
+ENDS = [NOON_NS, NOON_NS + MINUTE_NS]
+SETTINGS = StatsSettings(k=(1, 2))
+ESTIMATORS: list[Estimator] = [BayesianEstimator.from_settings(SETTINGS), PerCaseEstimator.from_settings(SETTINGS)]
+ONE = ScoredConversation(
+    environment="prod",
+    conversation_id="c-1",
+    revision=1,
+    agent="desk",
+    agent_version=None,
+    service="concierge",
+    ended_ns=NOON_NS - SECOND_NS,
+    case_id="case-1",
+    tags=(),
+    outcome="pass",
+    reason=None,
+)
+#: Two attempts at each of two cases: one passes all of its own, the other none.
+FOUR = [
+    replace(ONE, conversation_id="c-1", case_id="a"),
+    replace(ONE, conversation_id="c-2", case_id="a"),
+    replace(ONE, conversation_id="c-3", case_id="b", outcome="fail"),
+    replace(ONE, conversation_id="c-4", case_id="b", outcome="fail"),
+]
+
+
+def save(store: Store, scored: Sequence[ScoredConversation], now_ns: int = 1, ends: Sequence[int] = ENDS) -> int:
+    points = roll(scored, ["1h"], ends, estimators=ESTIMATORS, settings=SETTINGS, k=SETTINGS.k)
+    return store.write(lambda con: save_windows(con, points, ends, now_ns))
+
+
+def test_a_row_is_written_for_each_end_estimator_and_k(store: Store) -> None:
+    assert 2 * 2 * 2 == save(store, FOUR)
+    assert [("bayesian", 1), ("bayesian", 2), ("per_case", 1), ("per_case", 2)] == rows(
+        store, 'SELECT estimator, k FROM windows WHERE "end" = make_timestamp_ns(?) ORDER BY ALL', [NOON_NS]
+    )
+
+
+def test_the_same_windows_again_change_nothing(store: Store) -> None:
+    save(store, FOUR, now_ns=1)
+    before = rows(store, "SELECT * FROM windows ORDER BY ALL")
+
+    assert 0 == save(store, FOUR, now_ns=2)
+    assert before == rows(store, "SELECT * FROM windows ORDER BY ALL")
+
+
+def test_a_window_with_one_conversation_more_is_restated(store: Store) -> None:
+    save(store, FOUR, now_ns=1)
+
+    assert 8 == save(store, [*FOUR, replace(ONE, conversation_id="late")], now_ns=2)
+    assert [(2, 5, 3, 2)] == rows(store, "SELECT DISTINCT revision, n, c, epoch_ns(computed_at) FROM windows")
+
+
+def test_a_window_where_other_conversations_pass_is_restated_though_as_many_do(store: Store) -> None:
+    save(store, FOUR)
+    # One attempt of each case passes now: the counts are as before, pass@2 over cases is not.
+    swapped = [replace(FOUR[0], outcome="fail"), FOUR[1], replace(FOUR[2], outcome="pass"), FOUR[3]]
+
+    save(store, swapped)
+
+    assert [(1.0, 2)] == rows(
+        store, "SELECT DISTINCT pass_at_k, revision FROM windows WHERE estimator = 'per_case' AND k = 2"
+    )
+
+
+def test_a_subject_that_left_a_window_leaves_no_row_there(store: Store) -> None:
+    save(store, [replace(ONE, agent=None)])
+
+    save(store, [ONE])  # the late root span named the agent
+
+    assert [("desk", 1)] == rows(store, "SELECT DISTINCT agent, revision FROM windows")
+
+
+def test_rows_of_other_ends_widths_and_estimators_stay(store: Store) -> None:
+    save(store, [replace(ONE, agent="other")])
+    store.write(lambda con: con.execute("UPDATE windows SET \"window\" = '24h' WHERE estimator = 'per_case'"))
+
+    save(store, [ONE], ends=ENDS[1:])
+
+    assert [("desk", "1h", 4), ("other", "1h", 2), ("other", "24h", 4)] == rows(
+        store, 'SELECT agent, "window", count(*) FROM windows GROUP BY ALL ORDER BY ALL'
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "limit", "expected"),
+    [(0, 2**62, 10, ENDS), (NOON_NS + 1, 2**62, 10, ENDS[1:]), (0, NOON_NS, 10, ENDS[:1]), (0, 2**62, 1, ENDS[1:])],
+)
+def test_the_newest_ends_of_a_range_are_found(
+    store: Store, first: int, last: int, limit: int, expected: list[int]
+) -> None:
+    save(store, FOUR)
+
+    with store.read() as con:
+        assert expected == stored_ends(con, first, last, limit=limit)
+
+
+def test_a_subject_without_environment_or_version_is_one_row_too(store: Store) -> None:
+    nameless = replace(ONE, agent=None, agent_version=None, service=None, environment="")
+
+    save(store, [nameless])
+    save(store, [nameless])
+
+    assert 8 == value(store, "SELECT count(*) FROM windows")

@@ -1,0 +1,210 @@
+"""The builders, scripts and the conformance kit that users and plug-in authors get."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from otel_agentic.config import ConversationSettings
+from otel_agentic.conversations import assemble, link_segments, read_segments
+from otel_agentic.dialects import AgentEvent, AgentRun, ModelCall, Reader, Table, TableDialect
+from otel_agentic.dialects.messages import read_messages
+from otel_agentic.spans.model import StatusCode
+from otel_agentic.testing import (
+    NOON_NS,
+    SECOND_NS,
+    AgentRunScript,
+    batch,
+    check_dialect,
+    conversation,
+    event,
+    link_to,
+    log_record,
+    made,
+    outline,
+    span,
+    speak_genai,
+    speak_openinference,
+    tool_call,
+    turn,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from otel_agentic.spans.model import LogRecord, Span
+
+SETTINGS: Final = ConversationSettings()
+SCRIPT: Final = (
+    AgentRunScript(agent_name="travel")
+    .ask("Which hotel?")
+    .calls(made("search", {"q": "hotels"}, result=["Ritz"]), made("weather", error="TimeoutError: late"))
+    .says("The Ritz.")
+    .ask("Sure?")
+    .says("Yes.")
+)
+
+
+def test_the_same_arguments_build_the_same_span_and_others_another() -> None:
+    assert span("a", attributes={"x": 1}) == span("a", attributes={"x": 1})
+    assert 4 == len(
+        {found.span_id for found in (span("a"), span("b"), span("a", start_ns=1), span("a", attributes={"x": 1}))}
+    )
+    assert (32, 16) == (len(span().trace_id), len(span().span_id))
+
+
+def test_ids_may_be_given_as_hex_or_as_any_text() -> None:
+    trace, own = "ab" * 16, "cd" * 8
+
+    assert (trace, own) == (span(trace=trace, span_id=own).trace_id, span(trace=trace, span_id=own).span_id)
+    assert span(trace="one").trace_id == span(trace="one").trace_id != span(trace="two").trace_id
+
+
+def test_a_child_takes_over_trace_and_resource() -> None:
+    root = span("root", trace="t", service="mesa", environment="staging")
+    child = span("child", parent=root)
+
+    assert (root.trace_id, root.span_id, root.resource) == (child.trace_id, child.parent_span_id, child.resource)
+    assert {"service.name": "mesa", "deployment.environment.name": "staging"} == dict(child.resource.attributes)
+
+
+def test_a_batch_holds_spans_log_records_and_other_batches() -> None:
+    root = span("root", events=[event("e")], links=[link_to(span(trace="other"))])
+    log = log_record(root, "gen_ai.choice", {"a": 1})
+    found = batch(batch(root), log)
+
+    assert ((root,), (log,)) == (found.spans, found.logs)
+    assert (root.end_ns, root.span_id) == (log.time_ns, log.span_id)
+
+
+def test_a_turn_numbers_its_calls_and_a_conversation_its_turns() -> None:
+    found = conversation(turn("q", "a", tool_call("x"), tool_call("y", step=1), tool_call("z")), turn())
+
+    assert [0, 1] == [item.index for item in found.turns]
+    assert [("x", 1, 0), ("y", 1, 1), ("z", 2, 2)] == [
+        (call.name, call.step, call.position) for call in found.turns[0].calls
+    ]
+    assert NOON_NS + SECOND_NS == found.ended_ns
+
+
+def test_a_script_grows_without_changing_the_one_it_came_from() -> None:
+    begun = AgentRunScript().ask("Hi")
+
+    assert (None, "Hello!") == (begun.exchanges[0].answer, begun.says("Hello!").exchanges[0].answer)
+
+
+def test_a_script_is_rebuilt_from_what_it_speaks() -> None:
+    reader = Reader.from_settings(SETTINGS)
+
+    for spoken in (speak_genai(SCRIPT), speak_genai(SCRIPT, "logs"), speak_openinference(SCRIPT)):
+        (linked,) = link_segments(read_segments(spoken.spans, spoken.logs, reader), SETTINGS)
+        assert SCRIPT.outline() == outline(assemble(linked, SETTINGS))
+
+
+def test_speaking_twice_gives_the_same_spans_and_later_gives_other_traces() -> None:
+    assert speak_genai(SCRIPT) == speak_genai(SCRIPT)
+    later = speak_genai(SCRIPT, start_ns=NOON_NS + SECOND_NS)
+    assert not {found.trace_id for found in speak_genai(SCRIPT).spans} & {found.trace_id for found in later.spans}
+
+
+def test_the_style_none_holds_no_content() -> None:
+    said = repr(speak_genai(SCRIPT, "none"))
+
+    assert not any(word in said for word in ("Ritz", "hotels", "Sure"))
+    assert "search" in said
+
+
+def test_a_failed_call_has_a_failed_span() -> None:
+    failed = [found for found in speak_openinference(SCRIPT).spans if found.status == StatusCode.ERROR]
+
+    assert [("weather", "exception")] == [(found.name, found.events[0].name) for found in failed]
+
+
+class Mine(TableDialect):
+    """A dialect as a plug-in author writes it."""
+
+    name = "mine"
+    table = Table(
+        marks=("mine.",),
+        kind=("mine.kind",),
+        kinds={"run": "agent", "llm": "model"},
+        query=("mine.query",),
+        messages_in=("mine.in",),
+        tool_name=("mine.tool",),
+        arguments=("mine.arguments",),
+    )
+
+
+SAMPLES: Final = (
+    span("run", attributes={"mine.kind": "run", "mine.query": "Which hotel?"}),
+    span("llm", attributes={"mine.kind": "llm", "mine.in": '[{"role": "user", "content": "Which hotel?"}]'}),
+    span("tool", attributes={"mine.tool": "search", "mine.arguments": '{"q": "hotels"}'}),
+)
+
+
+class Raising(Mine):
+    """It takes for granted that a query is text."""
+
+    def read(self, span: Span, logs: Sequence[LogRecord]) -> AgentEvent:
+        str.strip(span.attributes.get("mine.query", ""))
+        return super().read(span, logs)
+
+
+class Inventing(Mine):
+    """It says that there was nothing where nothing was captured."""
+
+    def messages_in(self, span: Span, logs: Sequence[LogRecord]) -> tuple[()]:  # noqa: ARG002 — the signature is the base class's
+        return ()
+
+
+class Fickle(Mine):
+    """It takes the conversation id from whichever attribute comes first."""
+
+    def agent_run(self, header: object, span: Span, logs: object, *, certain: bool) -> AgentRun:  # noqa: ARG002 — same
+        first = str(next(iter(span.attributes.values())))
+        return AgentRun(
+            header=self.header(span, ()), certain=True, query=first, answer=None, messages_in=None, messages_out=None
+        )
+
+
+class Blind(Mine):
+    """It claims nothing."""
+
+    def claims(self, span: Span) -> str | None:  # noqa: ARG002 — same
+        return None
+
+
+class Swapping(Mine):
+    """It answers with the event of another span."""
+
+    def read(self, span: Span, logs: Sequence[LogRecord]) -> AgentEvent:  # noqa: ARG002 — same
+        return ModelCall(
+            header=self.header(SAMPLES[0], ()), messages_in=read_messages(None), messages_out=None, model=None, response_id=None
+        )  # fmt: skip
+
+
+def test_a_sound_dialect_conforms() -> None:
+    check_dialect(Mine(SETTINGS), *SAMPLES)
+
+
+@pytest.mark.parametrize(
+    ("broken", "complaint"),
+    [
+        (Raising, "raises on span 'run' with mine.query = "),
+        (Inventing, "span 'llm' without content has messages_in = (), expected none"),
+        (Fickle, "reads span 'run' differently when its attributes stand in another order"),
+        (Blind, "does not claim span 'run'"),
+        (Swapping, "the event of span 'llm' has a header of another span"),
+    ],
+)
+def test_each_broken_rule_is_told_with_its_span(broken: type[TableDialect], complaint: str) -> None:
+    with pytest.raises(AssertionError) as told:
+        check_dialect(broken(SETTINGS), *SAMPLES)
+
+    assert complaint in str(told.value)
+
+
+def test_a_check_without_samples_is_no_check() -> None:
+    with pytest.raises(AssertionError, match="no sample span given"):
+        check_dialect(Mine(SETTINGS))
