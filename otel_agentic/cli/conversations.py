@@ -27,7 +27,9 @@ def conversations() -> None:
 @target_options
 @selection_options
 @click.option("--outcome", type=click.Choice(["pass", "fail", "not_evaluated"]), help="Only with this outcome.")
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Newest so many.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), metavar="N", default=50, show_default=True, help="Only the newest so many."
+)
 @format_option
 def list_(
     db: Path | None,

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Show how spans are read; check the installation.")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
-@click.option("--traces", type=click.IntRange(min=0), default=5, show_default=True, help="Show this many traces.")
+@click.option(
+    "--traces", type=click.IntRange(min=0), metavar="N", default=5, show_default=True, help="Show so many traces."
+)
 @config_option
 @format_option
 def doctor(paths: tuple[str, ...], traces: int, config_file: Path | None, output: str) -> None:

@@ -20,9 +20,12 @@ from otel_agentic.cli.options import (
 )
 from otel_agentic.cli.output import console, print_json, progress_bar, say
 from otel_agentic.cli.text import plural
+from otel_agentic.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from otel_agentic.pipeline import Client
 
 #: Warnings printed one by one.
 _WARNINGS: Final = 10
@@ -61,11 +64,22 @@ def evaluate(
     chosen = selection_of(since, until, agent)
     sections = {"scoring": {"judge": judge}} if judge else {}
     with progress_bar(quiet=quiet) as progress, opened(db, server, config_file, progress, **sections) as client:
+        _require_judge_here(judge, client)
         done = client.call("evaluate", **truth, **chosen, force=force)
     if output == "json":
         print_json(done)
     elif not quiet:
         _print(done)
+
+
+def _require_judge_here(judge: str | None, client: Client) -> None:
+    """Refuse a judge that would be ignored: a collector has its own, and scores under one evaluator version."""
+    from otel_agentic.pipeline import RemoteClient  # noqa: PLC0415 — not needed for --help
+
+    if judge is not None and isinstance(client, RemoteClient):
+        raise UsageError(
+            f"--judge {judge}: a running collector judges with its own; start it with `otel-agentic serve --judge {judge}`"
+        )
 
 
 def _print(done: dict[str, Any]) -> None:

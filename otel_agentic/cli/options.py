@@ -24,7 +24,7 @@ config_option = click.option(
 db_option = click.option(
     "--db",
     type=click.Path(path_type=Path),
-    help="The DuckDB file; default: otel-agentic.duckdb, or as the settings say.",
+    help="The DuckDB file; unless given, the one of the settings.",
 )
 format_option = click.option(
     "--format",
@@ -52,7 +52,7 @@ labels_option = click.option(
 def target_options(command: F) -> F:
     """Add `--db`, `--server` and `--config`."""
     server = click.option("--server", metavar="URL", help="The admin address of a running collector.")
-    found: F = config_option(server(db_option(command)))
+    found: F = db_option(server(config_option(command)))
     return found
 
 

@@ -62,17 +62,29 @@ FROM conversations c
 ANTI JOIN trace_links l USING (environment, conversation_id)
 WHERE NOT c.superseded
 """
-#: The neighbourhood of traces without an id: those of the same service that may share a conversation with them by
-#: history, and those that span links tie to them. Asked again until nothing new comes.
+#: The neighbourhood of traces without an id: those whose messages they may go on, those that may go on theirs (so that
+#: rivals for one beginning come, too), and those that span links tie to them. Asked again until nothing new comes.
 _NEIGHBOURS: Final = """
-SELECT DISTINCT l.trace_id
-FROM trace_links l
-JOIN trace_links w ON w.trace_id IN (SELECT trace_id FROM wanted)
-WHERE (
-    l.explicit_id IS NULL AND w.explicit_id IS NULL AND l.events > 0 AND w.events > 0
-    AND l.environment = w.environment AND l.service IS NOT DISTINCT FROM w.service
-    AND l.started_at <= w.ended_at + to_microseconds($idle_us) AND w.started_at <= l.ended_at + to_microseconds($idle_us)
-) OR list_contains(l.linked_traces, w.trace_id) OR list_contains(w.linked_traces, l.trace_id)
+WITH own AS (
+    SELECT * FROM trace_links SEMI JOIN wanted USING (trace_id)
+), span AS (
+    SELECT min(started_at) - to_microseconds($idle_us) AS first, max(ended_at) + to_microseconds($idle_us) AS last FROM own
+), near AS (
+    SELECT l.* FROM trace_links l, span WHERE l.ended_at >= span.first AND l.started_at <= span.last
+), goes_on AS (
+    SELECT trace_id, environment, service, started_at, unnest(history_in) AS digest FROM near
+), pairs AS (
+    SELECT b.trace_id AS before, a.trace_id AS after
+    FROM goes_on a
+    JOIN near b ON b.history_out = a.digest AND b.environment = a.environment AND b.service IS NOT DISTINCT FROM a.service
+    WHERE a.started_at BETWEEN b.ended_at AND b.ended_at + to_microseconds($idle_us)
+), tied AS (
+    SELECT trace_id AS before, unnest(linked_traces) AS after FROM trace_links
+)
+SELECT before FROM pairs SEMI JOIN own ON own.trace_id = after
+UNION SELECT after FROM pairs SEMI JOIN own ON own.trace_id = before
+UNION SELECT before FROM tied SEMI JOIN own ON own.trace_id = after
+UNION SELECT after FROM tied SEMI JOIN own ON own.trace_id = before
 """
 _ASSIGN: Final = """
 UPDATE trace_links l
@@ -137,6 +149,8 @@ def save_segments(
             "explicit_id": [segment.explicit_id for segment in segments],
             "conversation_id": [segment.explicit_id for segment in segments],
             "linked_traces": [sorted(segment.linked_traces) for segment in segments],
+            "history_in": [list(segment.history_in) for segment in segments],
+            "history_out": [segment.history_out for segment in segments],
             "events": [len(segment.nodes) for segment in segments],
             "started_at": [segment.start_ns for segment in segments],
             "ended_at": [segment.end_ns for segment in segments],
@@ -149,6 +163,7 @@ def save_segments(
             "trace_id": silent,
             "environment": [""] * len(silent),
             "linked_traces": [[] for _ in silent],
+            "history_in": [[] for _ in silent],
             "events": [0] * len(silent),
             "started_at": [0] * len(silent),
             "ended_at": [0] * len(silent),

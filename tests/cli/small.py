@@ -47,8 +47,11 @@ def conversation(
     if case is not None:
         own["agentic.case.id"] = case
     end_ns = start_ns + 60 * SECOND_NS
-    root = _span(trace, _hex(name, 16), None, span_name or f"invoke_agent {agent}", (start_ns, end_ns), own)
-    tools = [_tool(trace, name, place, call, content, start_ns) for place, call in enumerate(calls)]
+    root = _span(trace, _hex(name, 16), span_name or f"invoke_agent {agent}", (start_ns, end_ns), own)
+    tools = [_tool(name, place, call, start_ns) for place, call in enumerate(calls)]
+    for span, (_, arguments, result) in zip(tools, calls, strict=True):
+        told = {"gen_ai.tool.call.arguments": json.dumps(arguments), "gen_ai.tool.call.result": result}
+        span["attributes"] += _attributes(told if content else {})
     return request([root, *tools])
 
 
@@ -72,20 +75,16 @@ def write_cases(path: Path, cases: Iterable[Mapping[str, Any]]) -> Path:
     return path
 
 
-def _tool(trace: str, name: str, place: int, call: Call, content: bool, start_ns: int) -> dict[str, Any]:
-    tool, arguments, result = call
-    own = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool}
-    if content:
-        own |= {"gen_ai.tool.call.arguments": json.dumps(arguments), "gen_ai.tool.call.result": result}
+def _tool(conversation: str, place: int, call: Call, start_ns: int) -> dict[str, Any]:
+    own = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": call[0]}
     begin_ns = start_ns + (place + 1) * SECOND_NS
     times = (begin_ns, begin_ns + SECOND_NS // 2)
-    return _span(trace, _hex(f"{name}/{place}", 16), _hex(name, 16), f"execute_tool {tool}", times, own)
+    made = _span(_hex(conversation, 32), _hex(f"{conversation}/{place}", 16), f"execute_tool {call[0]}", times, own)
+    return {**made, "parentSpanId": _hex(conversation, 16)}
 
 
-def _span(
-    trace: str, span: str, parent: str | None, name: str, times: tuple[int, int], attributes: Mapping[str, Any]
-) -> dict[str, Any]:
-    made = {
+def _span(trace: str, span: str, name: str, times: tuple[int, int], attributes: Mapping[str, Any]) -> dict[str, Any]:
+    return {
         "traceId": trace,
         "spanId": span,
         "name": name,
@@ -94,7 +93,6 @@ def _span(
         "endTimeUnixNano": str(times[1]),
         "attributes": _attributes(attributes),
     }
-    return made if parent is None else {**made, "parentSpanId": parent}
 
 
 def _attributes(values: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -7,13 +7,13 @@ import io
 import json
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tests.cli.running import done, run
 from tests.cli.small import conversation, write_cases, write_spans
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
     from tests.cli.conftest import Shop
 

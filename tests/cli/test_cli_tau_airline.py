@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +12,7 @@ from tests.cli.running import Ran, done, run_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 _REPORT = ("report", "-k", "1,2,3,4", "--estimator", "per_case", "--format", "json")
 _GROUP_KEYS = [

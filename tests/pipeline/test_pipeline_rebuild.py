@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from otel_agentic.conversations import assemble, link_segments, read_segments
 from otel_agentic.dialects import Reader
 from otel_agentic.pipeline.rebuild import Rebuilder
+from otel_agentic.store import links
 from otel_agentic.store.reader import load_traces
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, batch, made, span, speak_genai
 from tests.pipeline.parts import ask_hotel, contents, conversations, feed, revisions, rows
@@ -229,6 +230,20 @@ def test_a_trace_that_nobody_foresaw_does_not_hold_up_its_neighbours(
     assert {f"c-{number}" for number in range(4)} == {name for _, name in conversations(engine)}
     assert f"trace '{bad}' cannot be rebuilt and is left out" in caplog.text
     assert [bad] == engine.rebuilder.pending()  # it is taken up again by a release that can read it
+
+
+def test_a_trace_without_an_id_brings_in_its_rivals_and_not_all_that_happened_near_it(engine: Engine) -> None:
+    first, second, third = traces_of(speak_genai(CHAIN).spans)
+    rival = [replace(item, trace_id="f" * 32) for item in first]
+    others = [
+        speak_genai(ask_hotel(None, service=f"s{number % 2}"), start_ns=NOON_NS + number) for number in range(1, 20)
+    ]
+    feed(engine, *first, *rival, *second, *third, *others)
+
+    with engine.store.read() as con:
+        near = links.neighbourhood(con, {third[0].trace_id}, 300 * SECOND_NS)
+
+    assert {trace[0].trace_id for trace in (first, rival, second, third)} == near
 
 
 def test_a_trace_that_was_read_and_not_linked_is_taken_up_again(engine: Engine) -> None:

@@ -52,6 +52,8 @@ CREATE TABLE trace_links (
     explicit_id VARCHAR, -- conversation id found in the spans, null when there is none
     conversation_id VARCHAR, -- conversation that the trace was linked to, null before it was linked
     linked_traces VARCHAR[] NOT NULL, -- traces that span links point at
+    history_in VARCHAR[] NOT NULL, -- digests of the messages that it began with, one for each length; empty with an id
+    history_out VARCHAR, -- digest of all messages that it ended with; null with an id
     events INTEGER NOT NULL, -- agent events found; 0 when nothing in the trace concerns an agent
     started_at TIMESTAMP_NS NOT NULL, -- start of the first event, the epoch when there is none
     ended_at TIMESTAMP_NS NOT NULL, -- end of the last event, the epoch when there is none
