@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from pydantic import SecretStr
 
-from otel_agentic.net import Address, is_authorized, listen, parse_address, require_allowed
 from otel_agentic.errors import UsageError
+from otel_agentic.net import Address, is_authorized, listen, parse_address, require_allowed
 
 TOKEN = SecretStr("s3cret")
 
