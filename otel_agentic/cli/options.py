@@ -149,7 +149,7 @@ def texts_of(paths: tuple[Path, ...], what: str) -> list[tuple[str, str]]:
     found = []
     for path in paths:
         try:
-            found.append((path.name, path.read_bytes().decode("utf-8-sig")))
+            found.append((str(path), path.read_bytes().decode("utf-8-sig")))
         except OSError as error:
             raise UsageError(f"{what} file {path}: {error.strerror}; give a readable file") from error
         except UnicodeDecodeError as error:

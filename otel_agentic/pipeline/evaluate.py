@@ -80,6 +80,7 @@ class Evaluating:
     def __init__(self, store: Store, settings: ScoringSettings) -> None:
         self._store = store
         self._settings = settings
+        self._truth: Truth | None = None
 
     @cached_property
     def _judge(self) -> Judge:
@@ -107,14 +108,22 @@ class Evaluating:
                 save_labels(con, given, name, now_ns)
             return sum(save_cases(con, found, name, now_ns) for name, found in read_cases)
 
-        return self._store.write(write)
+        try:
+            return self._store.write(write)
+        finally:
+            self._truth = None
 
     def truth(self) -> Truth:
-        """Return the ground truth in force.
+        """Return the ground truth in force; it is read again only after `remember`.
 
         Raises:
             PluginError: the judge is not installed or does not load.
         """
+        if self._truth is None:
+            self._truth = self._read_truth()
+        return self._truth
+
+    def _read_truth(self) -> Truth:
         with self._store.read() as con:
             cases, labels = load_cases(con), load_labels(con)
         truth = f"{truth_version(cases)}-{_labels_version(labels)}"

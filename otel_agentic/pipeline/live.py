@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from otel_agentic import plugins
+from otel_agentic.errors import OverloadedError
 from otel_agentic.pipeline.assembler import Assembler
 from otel_agentic.pipeline.commands import Commands, call
 from otel_agentic.pipeline.engine import Engine
@@ -57,6 +58,7 @@ class LiveCollector:
             raise
         self.assembler = Assembler(self.engine, self._rebuilt)
         self._scoring = threading.Lock()
+        self._query_slots = threading.BoundedSemaphore(settings.admin.query_slots)
         self._admin: AdminServer | None = None
         self._started: list[Collector] = []
         self._ready = False
@@ -70,7 +72,7 @@ class LiveCollector:
         try:
             token = self.settings.admin.token
             self._admin = AdminServer(
-                build_app(self, token=token),
+                build_app(self, token=token, any_host=self.settings.receive.insecure),
                 self.settings.admin.address,
                 token=token,
                 insecure=self.settings.receive.insecure,
@@ -113,10 +115,23 @@ class LiveCollector:
     def run(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Run a command on the live store; see `commands`."""
         commands = Commands(self.engine, scored=self._emit)
-        if name != "evaluate":
-            return call(commands, name, arguments)
-        with self._scoring:  # one evaluation at a time, or two would score the same conversation
-            return call(commands, name, arguments)
+        if name == "evaluate":
+            with self._scoring:  # one evaluation at a time, or two would score the same conversation
+                return call(commands, name, arguments)
+        if name == "query":
+            return self._query(commands, arguments)
+        return call(commands, name, arguments)
+
+    def _query(self, commands: Commands, arguments: Mapping[str, Any]) -> Any:
+        if not self._query_slots.acquire(blocking=False):
+            slots = self.settings.admin.query_slots
+            raise OverloadedError(
+                f"{slots} queries are running already (admin.query_slots); try again when one is done"
+            )
+        try:
+            return call(commands, "query", arguments)
+        finally:
+            self._query_slots.release()
 
     def metrics(self) -> tuple[str, bytes]:
         """Return `/metrics`."""

@@ -6,6 +6,7 @@ It knows nothing of the store: what it can do is handed in as a `Backend`.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -16,7 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from otel_agentic.errors import OtelAgenticError, TooLargeError, UsageError, codes_of
-from otel_agentic.net import is_authorized
+from otel_agentic.net import is_authorized, parse_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +29,7 @@ _log = logging.getLogger(__name__)
 #: A command with all its case files; far more than any sensible one.
 _MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 _JSON: Final = "application/json"
+_PORT: Final = re.compile(r":\d+$")
 _JSON_LINES: Final = "application/x-ndjson"
 
 
@@ -47,11 +49,15 @@ class Backend(Protocol):
         ...
 
 
-def build_app(backend: Backend, *, token: SecretStr | None) -> Starlette:
-    """Return the app. With a token, everything but `/healthz` and `/readyz` asks for it."""
+def build_app(backend: Backend, *, token: SecretStr | None, any_host: bool = False) -> Starlette:
+    """Return the app.
+
+    With a token, everything but `/healthz` and `/readyz` asks for it. Without one, only requests that name a loopback
+    host are answered, unless `any_host` is set.
+    """
 
     async def command(request: Request) -> Response:
-        if (refused := _refusal(request, token)) is not None:
+        if (refused := _refusal(request, token, any_host=any_host)) is not None:
             return refused
         name = request.path_params["name"]
         try:
@@ -64,7 +70,7 @@ def build_app(backend: Backend, *, token: SecretStr | None) -> Starlette:
             return _failure(error)
 
     async def metrics(request: Request) -> Response:
-        if (refused := _refusal(request, token)) is not None:
+        if (refused := _refusal(request, token, any_host=any_host)) is not None:
             return refused
         kind, body = await run_in_threadpool(backend.metrics)
         return Response(body, media_type=kind)
@@ -90,11 +96,30 @@ def build_app(backend: Backend, *, token: SecretStr | None) -> Starlette:
     )
 
 
-def _refusal(request: Request, token: SecretStr | None) -> Response | None:
-    if is_authorized(request.headers.get("authorization"), token):
-        return None
-    body = {"error": "Unauthorized", "message": "send the admin token as `Authorization: Bearer …`", "exit_code": 4}
-    return _json(body, status=401)
+def _refusal(request: Request, token: SecretStr | None, *, any_host: bool) -> Response | None:
+    """Return the answer to a request that is not let in, None for one that is.
+
+    A web page that a person has open may send requests to this machine: it can set neither our content type nor, by a
+    name of its own for our address, the host.
+    """
+    if token is None and not any_host and not _is_local(request.headers.get("host", "")):
+        return _refused(403, "Forbidden", "ask by a loopback address, or set admin.token")
+    if not is_authorized(request.headers.get("authorization"), token):
+        return _refused(401, "Unauthorized", "send the admin token as `Authorization: Bearer …`")
+    if request.method == "POST" and request.headers.get("content-type", "").split(";")[0].strip() != _JSON:
+        return _refused(415, "UnsupportedMediaType", f"send arguments as {_JSON}")
+    return None
+
+
+def _refused(status: int, error: str, message: str) -> Response:
+    return _json({"error": error, "message": message, "exit_code": 2}, status=status)
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return parse_address(host if _PORT.search(host) else f"{host}:0").is_loopback
+    except UsageError:
+        return False
 
 
 async def _arguments(request: Request) -> dict[str, Any]:

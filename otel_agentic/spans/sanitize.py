@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 _Item = TypeVar("_Item")
 
 #: The first nanosecond that a signed 64-bit time cannot hold.
-TIME_END_NS: Final = 2**63
+#: The first integer beyond 64 bits with a sign.
+_INT64_END: Final = 2**63
+#: The first time that is none: DuckDB keeps the last nanosecond of its range for infinity.
+TIME_END_NS: Final = 2**63 - 1
 #: As deep as protobuf itself reads nested AnyValues, so that OTLP/JSON and OTLP/protobuf agree.
 MAX_DEPTH: Final = 48
 
@@ -88,7 +91,7 @@ def clean_float(value: float, altered: Counter[str]) -> float | str:
 
 def clean_int(value: int, altered: Counter[str]) -> int | str:
     """Return the number, or its digits as text where 64 bits do not hold it."""
-    if -TIME_END_NS <= value < TIME_END_NS:
+    if -_INT64_END <= value < _INT64_END:
         return value
     altered[MENDED_NUMBER] += 1
     try:

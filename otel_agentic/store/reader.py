@@ -16,18 +16,19 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
+#: By row id: the narrow column of trace ids is searched first, so that wide ones are read only where they are wanted.
 _SPANS: Final = """
 SELECT
     trace_id, span_id, parent_span_id, name, kind, epoch_ns(start_time), epoch_ns(end_time), status, status_message,
     scope, scope_version, attributes, events, links, resource, epoch_ns(received_at)
 FROM spans
-WHERE trace_id IN (SELECT trace_id FROM wanted)
+WHERE rowid IN (SELECT rowid FROM spans WHERE trace_id IN (SELECT trace_id FROM wanted))
 """
 _LOGS: Final = """
 SELECT
     trace_id, span_id, epoch_ns("time"), event_name, body, attributes, scope, resource, epoch_ns(received_at)
 FROM log_records
-WHERE trace_id IN (SELECT trace_id FROM wanted)
+WHERE rowid IN (SELECT rowid FROM log_records WHERE trace_id IN (SELECT trace_id FROM wanted))
 """
 
 

@@ -50,7 +50,7 @@ _NEVER_SCORED: Final = """
 SELECT environment, conversation_id
 FROM conversations
 ANTI JOIN (SELECT * FROM conversation_scores WHERE NOT superseded) USING (environment, conversation_id, revision)
-WHERE NOT superseded AND closed_by IS NOT NULL
+WHERE NOT superseded AND closed_by IN ('idle', 'end_mark')
 ORDER BY ended_at, environment, conversation_id
 """
 _SCORED_BEFORE: Final = """
@@ -139,7 +139,10 @@ def to_score(con: DuckDBPyConnection, evaluation_id: str, selection: Selection, 
 
 
 def never_scored(con: DuckDBPyConnection) -> list[Key]:
-    """Return the closed conversations whose newest revision no evaluation has scored, oldest first."""
+    """Return the conversations closed live whose newest revision no evaluation has scored, oldest first.
+
+    What was ingested from files waits for `evaluate`: old results never go into live series by themselves.
+    """
     return [(environment, name) for environment, name in con.execute(_NEVER_SCORED).fetchall()]
 
 

@@ -192,7 +192,7 @@ def test_bad_cases_are_told_before_anything_listens(tmp_path: Path) -> None:
     ran = run_process("serve", "--db", tmp_path / "other.duckdb", *_LISTEN, "--cases", tmp_path / "cases.jsonl")
 
     assert (3, "") == (ran.code, ran.out)
-    assert "otel-agentic: cases.jsonl:1: case_id: found 5; allowed: a text\n" == ran.err
+    assert f"otel-agentic: {tmp_path / 'cases.jsonl'}:1: case_id: found 5; allowed: a text\n" == ran.err
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])

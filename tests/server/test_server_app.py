@@ -17,6 +17,7 @@ from otel_agentic.server import AdminServer, build_app
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+JSON = {"content-type": "application/json"}
 MEGABYTE = b" " * (1 << 20)
 
 
@@ -59,7 +60,7 @@ def serving(backend: Backend, token: str | None = None) -> Iterator[AdminServer]
 
 @pytest.fixture
 def http(backend: Backend) -> Iterator[httpx.Client]:
-    with serving(backend) as server, httpx.Client(base_url=server.url) as client:
+    with serving(backend) as server, httpx.Client(base_url=server.url, headers=JSON) as client:
         yield client
 
 
@@ -220,3 +221,18 @@ def test_the_address_is_free_again_after_a_stop(backend: Backend) -> None:
 
     again = AdminServer(build_app(backend, token=None), address, token=None, insecure=False)
     again.stop()
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
+def test_a_web_page_cannot_send_commands_by_the_content_types_it_may_set(backend: Backend, kind: str) -> None:
+    with serving(backend) as server:
+        answer = httpx.post(f"{server.url}/v1/commands/report", content=b"{}", headers={"content-type": kind})
+    assert (415, []) == (answer.status_code, backend.asked)
+
+
+def test_a_web_page_cannot_reach_the_commands_by_a_name_of_its_own_for_this_machine(backend: Backend) -> None:
+    with serving(backend) as server:
+        headers = {**JSON, "host": f"evil.example:{server.url.rsplit(':', 1)[1]}"}
+        answer = httpx.post(f"{server.url}/v1/commands/report", content=b"{}", headers=headers)
+    assert 403 == answer.status_code
+    assert "loopback" in answer.json()["message"]
