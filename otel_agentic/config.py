@@ -46,6 +46,9 @@ class StoreSettings(_Section):
     queue_batches: Count = Field(default=256, description="batches waiting for the writer before senders are refused")
     queue_spans: Count = Field(default=100_000, description="spans waiting for the writer before senders are refused")
     checkpoint_threshold_mb: Count = Field(default=256, description="write-ahead log size that forces a checkpoint, MB")
+    memory_limit_mb: Count = Field(
+        default=512, description="memory that DuckDB may use before it spills to disk beside the file, MB"
+    )
     recent_ids: Count = Field(default=1_000_000, description="span ids remembered in memory to catch resent spans")
     query_timeout_s: Seconds = Field(default=30.0, description="time limit of one user query, seconds")
     query_max_rows: Count = Field(default=100_000, description="rows a user query may return")

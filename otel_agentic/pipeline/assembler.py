@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from otel_agentic.conversations import idle_limit_ns, turn_limit_ns
 from otel_agentic.pipeline.rebuild import Rebuilt, Touched
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
     from otel_agentic.pipeline.engine import Engine
     from otel_agentic.pipeline.rebuild import Key
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
+#: Traces read, and conversations rebuilt, in one tick at most: after each the scores are told, and a stop is obeyed.
+_PORTION: Final = 1000
 _LONGEST_TICK_S: Final = 1.0
 _NS_PER_S: Final = 1_000_000_000
 
@@ -47,6 +51,7 @@ class Assembler:
         self._arrived: dict[str, int] = {}
         self._open: dict[Key, _Open] = {}
         self._loose: dict[str, int] = {}
+        self._behind = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="otel-agentic-assembler", daemon=True)
 
@@ -80,7 +85,9 @@ class Assembler:
     def tick(self) -> Rebuilt:
         """Do what is due now; return what changed."""
         with self._lock:
-            arrived, self._arrived = self._arrived, {}
+            arrived = dict(islice(self._arrived.items(), _PORTION))
+            for trace_id in arrived:
+                del self._arrived[trace_id]
         if arrived:
             try:
                 self._note(self._engine.rebuilder.read(arrived), max(arrived.values()))
@@ -99,9 +106,13 @@ class Assembler:
 
     def _rebuild_due(self, now_ns: int) -> Rebuilt:
         turn_ns = turn_limit_ns(self._settings)
-        closing = {key for key, state in self._open.items() if now_ns - state.last_ns >= self._limit_ns(state)}
-        quiet = {key for key, state in self._open.items() if state.fresh and now_ns - state.last_ns >= turn_ns}
-        loose = {trace_id: at_ns for trace_id, at_ns in self._loose.items() if now_ns - at_ns >= turn_ns}
+        closing = _portion(key for key, state in self._open.items() if now_ns - state.last_ns >= self._limit_ns(state))
+        quiet = _portion(key for key, state in self._open.items() if state.fresh and now_ns - state.last_ns >= turn_ns)
+        loose = {
+            trace_id: self._loose[trace_id]
+            for trace_id in _portion(trace_id for trace_id, at_ns in self._loose.items() if now_ns - at_ns >= turn_ns)
+        }
+        self._behind = bool(self._arrived) or _PORTION in {len(closing), len(quiet), len(loose)}
         if not (closing or quiet or loose):
             return Rebuilt()
         touched = Touched(keys=frozenset(closing | quiet), loose_traces=frozenset(loose))
@@ -136,7 +147,7 @@ class Assembler:
     def _run(self) -> None:
         tick_s = min(_LONGEST_TICK_S, self._settings.turn_idle_s / 2)
         behind = True  # an earlier process may have closed what it did not score
-        while not self._stop.wait(tick_s):
+        while not self._stop.wait(0 if self._behind else tick_s):
             try:
                 rebuilt = self.tick()
                 behind = behind or bool(rebuilt.saved or rebuilt.vanished)
@@ -144,7 +155,12 @@ class Assembler:
                     self._on_rebuilt(rebuilt)
                     behind = False
             except Exception:  # noqa: BLE001 — logged, and taken up again at the next tick: the spans are safe in the store
+                self._behind = False  # what fails again must not fail in a tight loop
                 _log.exception("rebuilding conversations failed")
+
+
+def _portion(due: Iterable[T]) -> set[T]:
+    return set(islice(due, _PORTION))
 
 
 def _idle(key: Key, closing: set[Key]) -> ClosedBy | None:

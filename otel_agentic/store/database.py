@@ -47,6 +47,7 @@ def open_database(path: Path, settings: StoreSettings, *, create: bool) -> duckd
             },
         )
         con.execute(f"SET checkpoint_threshold = '{settings.checkpoint_threshold_mb}MB'")
+        con.execute(f"SET memory_limit = '{settings.memory_limit_mb}MB'")
         con.execute("SET GLOBAL TimeZone = 'UTC'")  # each reader has a connection of its own
         con.execute("SET lock_configuration = true")
     except duckdb.Error as error:
