@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from otel_agentic.dialects.events import AgentEvent
     from otel_agentic.spans.model import LogRecord, Span
 
+_log = logging.getLogger(__name__)
 #: Built-in dialects in the order they are asked: the most particular first, the fallback last. Plug-ins come before.
 _ORDER: Final = ("openinference", "genai", "generic")
 
@@ -49,6 +51,7 @@ class Reader:
     def __init__(self, dialects: Sequence[Dialect], settings: ConversationSettings) -> None:
         self._dialects = tuple(dialects)
         self._unknown = _Unknown(settings)
+        self._faulty: set[str] = set()
 
     @classmethod
     def from_settings(cls, settings: ConversationSettings) -> Reader:
@@ -64,10 +67,20 @@ class Reader:
     def dialect_of(self, span: Span) -> tuple[Dialect, str]:
         """Return the dialect that reads the span, and why."""
         for dialect in self._dialects:
-            why = dialect.claims(span)
+            try:
+                why = dialect.claims(span)
+            except Exception:  # noqa: BLE001 — logged; a plug-in's fault must not keep spans from being stored
+                self._complain(dialect.name)
+                continue
             if why is not None:
                 return dialect, why
         return self._unknown, "no dialect claims it"
+
+    def _complain(self, name: str) -> None:
+        """Log the fault of a dialect once: it would come with every span."""
+        if name not in self._faulty:
+            self._faulty.add(name)
+            _log.exception("dialect %r cannot say which spans are its own and is passed over for those", name)
 
     def read(self, span: Span, logs: Sequence[LogRecord] = ()) -> Reading:
         """Return what a span with its log records means."""

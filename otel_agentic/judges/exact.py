@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from otel_agentic.judges.base import JudgeFailure, Question, Verdict
 from otel_agentic.judges.contradiction import contradicted
-from otel_agentic.judges.facts import Fact, Facts, extract
+from otel_agentic.judges.facts import Fact, Facts, FactText
 from otel_agentic.judges.negation import denied_at, has_denial, sentences
 from otel_agentic.truth.text import normalise, places_of, words
 
@@ -68,18 +68,8 @@ class ExactJudge:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Text:
+class _Text(FactText):
     """A text with what the comparison needs of it."""
-
-    raw: str
-
-    @cached_property
-    def plain(self) -> str:
-        return normalise(self.raw)
-
-    @cached_property
-    def facts(self) -> Facts:
-        return extract(self.raw)
 
     @cached_property
     def stems(self) -> Counter[str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.judges.dates import Day, TimeOfDay, days, times
 from otel_agentic.judges.quantities import Quantity, quantities
+from otel_agentic.truth.text import normalise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -149,3 +150,20 @@ def _is_identifier(token: str) -> bool:
     if not (_CODE_MARK.search(token) and _LETTER.search(token)) or token[0] in "$€£¥₹" or _GLUED.fullmatch(token):
         return False
     return bool(_DIGIT.search(token)) or "_" in token.strip("_") or "@" in token[1:-1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FactText:
+    """A text whose normalised form and facts are read once, when they are first asked for."""
+
+    raw: str
+
+    @cached_property
+    def plain(self) -> str:
+        """The normalised text."""
+        return normalise(self.raw)
+
+    @cached_property
+    def facts(self) -> Facts:
+        """The facts of the text."""
+        return extract(self.raw)

@@ -35,7 +35,8 @@ class Ingested:
 def ingest_files(engine: Engine, paths: Sequence[str], progress: Progress) -> Ingested:
     """Read files into the store and rebuild what they touch; conversations close, for this is the end of the input.
 
-    A part that cannot be read is told in `problems` and counted as rejected; everything else is stored.
+    A part that cannot be read is told in `problems` and counted as rejected; everything else is stored. A trace that is
+    stored but cannot be rebuilt is told there too.
 
     Raises:
         BadInputError: a path does not exist or is no file.
@@ -52,7 +53,9 @@ def ingest_files(engine: Engine, paths: Sequence[str], progress: Progress) -> In
     rebuilt = rebuild_pending(engine, progress)
     with engine.store.read() as con:
         covered = tuple(coverage(con))
-    return Ingested(receipt=receipt, rebuilt=rebuilt, problems=_limited(problems), coverage=covered)
+    return Ingested(
+        receipt=receipt, rebuilt=rebuilt, problems=_limited([*problems, *rebuilt.left_out]), coverage=covered
+    )
 
 
 def rebuild_pending(engine: Engine, progress: Progress) -> Rebuilt:

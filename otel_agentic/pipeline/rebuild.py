@@ -46,14 +46,22 @@ _CHUNK: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Touched:
-    """What arrived spans concern: conversations that name themselves, and traces that do not."""
+    """What arrived spans concern: conversations that name themselves, and traces that do not.
+
+    `left_out` tells of traces that could not be read, one sentence each: their spans are stored, and they stay pending.
+    """
 
     keys: frozenset[Key]
     loose_traces: frozenset[str]
+    left_out: tuple[str, ...] = ()
 
     def __or__(self, other: Touched) -> Touched:
         """Return both together."""
-        return Touched(keys=self.keys | other.keys, loose_traces=self.loose_traces | other.loose_traces)
+        return Touched(
+            keys=self.keys | other.keys,
+            loose_traces=self.loose_traces | other.loose_traces,
+            left_out=self.left_out + other.left_out,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,12 +81,14 @@ class Saved:
 class Rebuilt:
     """What a rebuild changed: the saved revisions, and the conversations that dissolved into others.
 
-    `late_spans` counts the spans that came after their conversation had closed.
+    `late_spans` counts the spans that came after their conversation had closed. `left_out` tells of traces and
+    conversations that could not be read or rebuilt, one sentence each.
     """
 
     saved: tuple[Saved, ...] = ()
     vanished: frozenset[Key] = frozenset()
     late_spans: int = 0
+    left_out: tuple[str, ...] = ()
 
     def __add__(self, other: Rebuilt) -> Rebuilt:
         """Return both together."""
@@ -86,6 +96,7 @@ class Rebuilt:
             saved=self.saved + other.saved,
             vanished=self.vanished | other.vanished,
             late_spans=self.late_spans + other.late_spans,
+            left_out=self.left_out + other.left_out,
         )
 
 
@@ -110,11 +121,12 @@ class Rebuilder:
             progress: called with the number of traces read after each chunk.
         """
         touched = Touched(keys=frozenset(), loose_traces=frozenset())
+        left_out: list[str] = []
         for chunk in chunks(sorted(set(trace_ids))):
-            for part in _each_part(chunk, self._read_chunk, "trace"):
+            for part in _each_part(chunk, self._read_chunk, "trace", left_out):
                 touched |= part
             progress(len(chunk))
-        return touched
+        return replace(touched, left_out=tuple(left_out))
 
     def rebuild(
         self,
@@ -130,15 +142,18 @@ class Rebuilder:
             progress: called with the number of conversations or traces done after each chunk.
         """
         total = Rebuilt()
+        left_out = list(touched.left_out)
         for loose in chunks(sorted(touched.loose_traces)):
-            for part in _each_part(loose, lambda some: self._rebuild_part([], some, closed_by), "trace"):
+            for part in _each_part(loose, lambda some: self._rebuild_part([], some, closed_by), "trace", left_out):
                 total += part
             progress(len(loose))
         for keys in chunks(sorted(touched.keys)):
-            for part in _each_part(keys, lambda some: self._rebuild_part(some, [], closed_by), "conversation"):
+            for part in _each_part(
+                keys, lambda some: self._rebuild_part(some, [], closed_by), "conversation", left_out
+            ):
                 total += part
             progress(len(keys))
-        return total
+        return replace(total, left_out=tuple(left_out))
 
     def _read_chunk(self, trace_ids: Sequence[str]) -> Touched:
         with self._store.read() as con:
@@ -243,22 +258,25 @@ def _key(linked: Linked) -> Key:
     return (linked.environment, str(linked.conversation_id))
 
 
-def _each_part(items: Sequence[T], work: Callable[[Sequence[T]], R], what: str) -> Iterator[R]:
+def _each_part(items: Sequence[T], work: Callable[[Sequence[T]], R], what: str, left_out: list[str]) -> Iterator[R]:
     """Yield the result of some work on all items, in parts where one of them makes it fail.
 
-    That one is logged and left out: an item that nobody foresaw must not hold up its neighbours.
+    That one is logged, told in `left_out` and passed over: an item that nobody foresaw must not hold up its neighbours.
     """
     try:
         result = work(items)
     except OtelAgenticError:
         raise  # the store's trouble, not an item's
-    except Exception:  # noqa: BLE001 — narrowed down to the item, which is logged
+    except Exception as error:  # noqa: BLE001 — narrowed down to the item, which is logged and told
         if len(items) == 1:
             _log.exception("%s %r cannot be rebuilt and is left out", what, items[0])
+            left_out.append(
+                f"{what} {items[0]!r} is stored but cannot be rebuilt ({type(error).__name__}: {error}); please report it"
+            )
             return
         middle = len(items) // 2
-        yield from _each_part(items[:middle], work, what)
-        yield from _each_part(items[middle:], work, what)
+        yield from _each_part(items[:middle], work, what, left_out)
+        yield from _each_part(items[middle:], work, what, left_out)
     else:
         yield result
 

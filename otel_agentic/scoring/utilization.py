@@ -10,12 +10,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from otel_agentic.judges.facts import Facts, Identifier, extract
+from otel_agentic.judges.facts import FactText, Identifier, extract
 from otel_agentic.judges.quantities import Quantity, rounds_to
 from otel_agentic.truth.text import normalise, places_of, says_text
 from otel_agentic.truth.values import canonical, is_number, leaves
@@ -47,18 +46,8 @@ class Use:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Text:
+class _Text(FactText):
     """A text of user or agent, read once for all calls."""
-
-    raw: str
-
-    @cached_property
-    def plain(self) -> str:
-        return normalise(self.raw)
-
-    @cached_property
-    def facts(self) -> Facts:
-        return extract(self.raw)
 
     def says(self, value: Any) -> bool:
         """Return whether a number or text of a result is said, numbers perhaps rounded."""

@@ -7,7 +7,7 @@ and field names may be camelCase or snake_case.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from otel_agentic.errors import DecodeError
 from otel_agentic.spans.json_values import (
@@ -44,13 +44,26 @@ from otel_agentic.spans.sanitize import (
 from otel_agentic.spans.tally import Tally, merge_batches
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from otel_agentic.spans.limits import Limits
     from otel_agentic.spans.model import LogRecord, Span
 
 #: A JSON object that holds neither spans nor log records, such as a metrics export or a file of another tool.
 NOT_OTLP: Final = "JSON without resourceSpans or resourceLogs"
 
-_REQUEST_FIELDS: Final = frozenset({"resourceSpans", "resource_spans", "resourceLogs", "resource_logs"})
+
+class _Keys(NamedTuple):
+    """The fields of one signal from the request down to its records, each in both spellings."""
+
+    blocks: tuple[str, str]
+    scopes: tuple[str, str]
+    records: tuple[str, str]
+
+
+_SPAN_KEYS: Final = _Keys(("resourceSpans", "resource_spans"), ("scopeSpans", "scope_spans"), ("spans", "spans"))
+_LOG_KEYS: Final = _Keys(("resourceLogs", "resource_logs"), ("scopeLogs", "scope_logs"), ("logRecords", "log_records"))
+_REQUEST_FIELDS: Final = frozenset({*_SPAN_KEYS.blocks, *_LOG_KEYS.blocks})
 _KINDS: Final = {kind.name: kind.value for kind in SpanKind}
 _STATUSES: Final = {code.name: code.value for code in StatusCode}
 
@@ -64,8 +77,8 @@ def decode_traces_json(data: bytes, limits: Limits) -> SpanBatch:
         DecodeError: the bytes are not JSON, or not of that shape; names the field.
     """
     document = _document(data)
-    blocks = objects(document, "resourceSpans", "resource_spans")
-    strays = 0 if blocks else _stray_logs(document)
+    blocks = objects(document, *_SPAN_KEYS.blocks)
+    strays = 0 if blocks else _count(document, _LOG_KEYS)
     return SpanBatch(rejected={LOGS_ON_TRACES: strays}) if strays else _traces(blocks, limits)
 
 
@@ -78,8 +91,8 @@ def decode_logs_json(data: bytes, limits: Limits) -> SpanBatch:
         DecodeError: the bytes are not JSON, or not of that shape; names the field.
     """
     document = _document(data)
-    blocks = objects(document, "resourceLogs", "resource_logs")
-    strays = 0 if blocks else _stray_spans(document)
+    blocks = objects(document, *_LOG_KEYS.blocks)
+    strays = 0 if blocks else _count(document, _SPAN_KEYS)
     return SpanBatch(rejected={SPANS_ON_LOGS: strays}) if strays else _logs(blocks, limits)
 
 
@@ -90,8 +103,8 @@ def decode_document(data: bytes, limits: Limits) -> SpanBatch:
         DecodeError: the bytes are not JSON, or not of that shape; names the field.
     """
     document = _document(data)
-    traces = objects(document, "resourceSpans", "resource_spans")
-    logs = objects(document, "resourceLogs", "resource_logs")
+    traces = objects(document, *_SPAN_KEYS.blocks)
+    logs = objects(document, *_LOG_KEYS.blocks)
     if document and not traces and not logs and document.keys().isdisjoint(_REQUEST_FIELDS):
         return SpanBatch(ignored={NOT_OTLP: 1})
     return merge_batches([_traces(traces, limits), _logs(logs, limits)])
@@ -104,52 +117,48 @@ def _document(data: bytes) -> dict[str, Any]:
     return document
 
 
-def _stray_logs(document: dict[str, Any]) -> int:
-    blocks = objects(document, "resourceLogs", "resource_logs")
-    scopes = [part for block in blocks for part in objects(block, "scopeLogs", "scope_logs")]
-    return sum(len(objects(part, "logRecords", "log_records")) for part in scopes)
-
-
-def _stray_spans(document: dict[str, Any]) -> int:
-    blocks = objects(document, "resourceSpans", "resource_spans")
-    scopes = [part for block in blocks for part in objects(block, "scopeSpans", "scope_spans")]
-    return sum(len(objects(part, "spans", "spans")) for part in scopes)
+def _count(document: dict[str, Any], keys: _Keys) -> int:
+    """Return how many records of a signal a document holds."""
+    scopes = [part for block in objects(document, *keys.blocks) for part in objects(block, *keys.scopes)]
+    return sum(len(objects(part, *keys.records)) for part in scopes)
 
 
 def _traces(blocks: list[dict[str, Any]], limits: Limits) -> SpanBatch:
     tally = Tally()
-    spans: list[Span] = []
-    for block in blocks:
-        resource = _resource(block, limits, tally)
-        for part in objects(block, "scopeSpans", "scope_spans"):
-            raws = objects(part, "spans", "spans")
-            if not raws:
-                continue
-            if _is_own(part):
-                tally.ignored[OWN_TELEMETRY] += len(raws)
-                continue
-            scope = _scope(part, limits, tally)
-            decoded = (_span(raw, resource, scope, limits, tally) for raw in raws)
-            spans += [span for span in decoded if span is not None]
+    spans = [
+        span
+        for raw, resource, scope in _records(blocks, _SPAN_KEYS, limits, tally)
+        if (span := _span(raw, resource, scope, limits, tally)) is not None
+    ]
     return tally.batch(spans=spans)
 
 
 def _logs(blocks: list[dict[str, Any]], limits: Limits) -> SpanBatch:
     tally = Tally()
-    logs: list[LogRecord] = []
+    logs = [
+        record
+        for raw, resource, scope in _records(blocks, _LOG_KEYS, limits, tally)
+        if (record := _log(raw, resource, scope, limits, tally)) is not None
+    ]
+    return tally.batch(logs=logs)
+
+
+def _records(
+    blocks: list[dict[str, Any]], keys: _Keys, limits: Limits, tally: Tally
+) -> Iterator[tuple[dict[str, Any], Resource, Scope]]:
+    """Yield each span or log record that is not our own, with the resource and scope that it shares with others."""
     for block in blocks:
         resource = _resource(block, limits, tally)
-        for part in objects(block, "scopeLogs", "scope_logs"):
-            raws = objects(part, "logRecords", "log_records")
+        for part in objects(block, *keys.scopes):
+            raws = objects(part, *keys.records)
             if not raws:
                 continue
             if _is_own(part):
                 tally.ignored[OWN_TELEMETRY] += len(raws)
                 continue
             scope = _scope(part, limits, tally)
-            decoded = (_log(raw, resource, scope, limits, tally) for raw in raws)
-            logs += [record for record in decoded if record is not None]
-    return tally.batch(logs=logs)
+            for raw in raws:
+                yield raw, resource, scope
 
 
 def _is_own(part: dict[str, Any]) -> bool:

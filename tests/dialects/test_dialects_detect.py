@@ -122,6 +122,29 @@ def test_a_dialect_that_raises_costs_its_own_span_only() -> None:
     assert isinstance(sound.event, ModelCall)
 
 
+class Undecided(TableDialect):
+    """A dialect that raises when it is asked which spans are its own."""
+
+    name = "undecided"
+    table = Table(kinds={})
+
+    def claims(self, span: Span) -> str | None:
+        raise ZeroDivisionError(span.name)
+
+
+def test_a_dialect_that_cannot_say_what_is_its_own_is_passed_over_and_complained_of_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    reader = Reader([Undecided(SETTINGS), GenAI(SETTINGS)], SETTINGS)
+
+    found = [reader.read(span(name, attributes={"gen_ai.operation.name": "chat"})) for name in ("a", "b")]
+
+    assert [reading.event.header.dialect for reading in found] == ["genai", "genai"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "dialect 'undecided' cannot say which spans are its own and is passed over for those"
+    ]
+
+
 def test_log_records_are_joined_by_trace_and_span() -> None:
     first = span("a", attributes={"gen_ai.operation.name": "chat"})
     second = span("b", attributes={"gen_ai.operation.name": "chat"})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_agentic import LiveCollector, load_settings
-from otel_agentic.errors import OverloadedError
+from otel_agentic.errors import OverloadedError, QueryError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,5 +34,5 @@ def _until_refused(live: LiveCollector) -> None:
 
 
 def _ignoring_timeout(live: LiveCollector) -> None:
-    with pytest.raises(Exception, match="took longer than"):
+    with pytest.raises(QueryError, match="took longer than"):
         live.run("query", {"sql": "SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b"})
