@@ -1,5 +1,7 @@
 """A dialect is mostly a table: which attribute holds which meaning. Code stands only where a convention truly differs.
 
+Entries of a table are paths: an attribute's name, or a way into the JSON that it holds (`dialects.paths`).
+
 A dialect plug-in (entry-point group `otel_agentic.dialects`) is a class with `from_settings(settings)` that satisfies
 `Dialect`; most subclass `TableDialect` and fill in a `Table`.
 """
@@ -19,24 +21,31 @@ from otel_agentic.dialects.events import (
     Plan,
     ToolCall,
 )
-from otel_agentic.dialects.fields import agent_version, first, span_error, verdict_of
-from otel_agentic.dialects.messages import read_messages
-from otel_agentic.dialects.values import arguments_of, id_of, is_redacted, parsed, result_of, text_of, tool_message
+from otel_agentic.dialects.fields import agent_version, span_error, verdict_of
+from otel_agentic.dialects.messages import flattened, read_messages
+from otel_agentic.dialects.paths import attribute_of, first
+from otel_agentic.dialects.payloads import call_input, call_output, model_input, model_output, run_input, run_output
+from otel_agentic.dialects.values import id_of, is_redacted, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from otel_agentic.config import ConversationSettings
     from otel_agentic.dialects.events import Role
+    from otel_agentic.dialects.payloads import Spoken
     from otel_agentic.spans.model import LogRecord, Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Attribute names of one convention; each meaning lists the keys that are tried in order.
+    """Attributes of one convention; each meaning lists the paths that are tried in order.
 
     `scopes` are prefixes of instrumentation scope names, `marks` prefixes of attribute names: either makes a span the
-    dialect's. `kind` is the attribute that tells operations apart, `kinds` what its values mean.
+    dialect's. `kind` tells operations apart, `kinds` says what its values mean (`tool`, `model`, `agent`, `maybe_agent`,
+    `plan`, else the reason to ignore the span). `tool_name` makes a span a tool call whatever its kind; `name` only names
+    what the kind says. `input` and `output` hold whatever a vendor records of a run, a model call or a tool call
+    (`dialects.payloads`), and are read where nothing more particular is there. `flat_in` and `flat_out` are prefixes of
+    messages spelled out over many attributes (`prefix.0.role`).
     """
 
     scopes: tuple[str, ...] = ()
@@ -52,12 +61,24 @@ class Table:
     answer: tuple[str, ...] = ()
     messages_in: tuple[str, ...] = ()
     messages_out: tuple[str, ...] = ()
+    flat_in: tuple[str, ...] = ()
+    flat_out: tuple[str, ...] = ()
+    input: tuple[str, ...] = ()
+    output: tuple[str, ...] = ()
+    name: tuple[str, ...] = ()
     tool_name: tuple[str, ...] = ()
     call_id: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     result: tuple[str, ...] = ()
     error: tuple[str, ...] = ("error.type",)
     plan: tuple[str, ...] = ()
+
+    @property
+    def content_attributes(self) -> frozenset[str]:
+        """The attributes that hold what was said, asked and answered; prefixes of those that are spelled out."""
+        asked = (*self.query, *self.messages_in, *self.flat_in, *self.input, *self.arguments)
+        answered = (*self.answer, *self.messages_out, *self.flat_out, *self.output, *self.result, *self.plan)
+        return frozenset(attribute_of(path) for path in (*asked, *answered))
 
 
 @runtime_checkable
@@ -148,9 +169,9 @@ class TableDialect:
         """Return the conversation id on the span or one of its log records; a redacted one is none."""
         for attributes in (span.attributes, *(log.attributes for log in logs)):
             for key in self._conversation_keys:
-                value = attributes.get(key)
-                if value is not None and value != "" and not is_redacted(value):
-                    return text_of(value)
+                found = id_of(first(attributes, (key,)))
+                if found is not None:
+                    return found
         return None
 
     def case_id(self, span: Span) -> str | None:
@@ -164,58 +185,84 @@ class TableDialect:
 
     def agent_run(self, header: Header, span: Span, logs: Sequence[LogRecord], *, certain: bool) -> AgentRun:
         """Return the span as a run of an agent."""
-        query = text_of(first(span.attributes, self.table.query))
-        answer = text_of(first(span.attributes, self.table.answer))
+        attributes = span.attributes
+        query, answer = first(attributes, self.table.query), first(attributes, self.table.answer)
+        messages_in, messages_out = self.messages_in(span, logs), self.messages_out(span, logs)
+        if query is None and not messages_in:
+            given = self.run_input(span)
+            query, messages_in = given.text, given.messages or messages_in
+        if answer is None and not messages_out:
+            said = self.run_output(span)
+            answer, messages_out = said.text, said.messages or messages_out
         return AgentRun(
             header=header,
             certain=certain,
-            query=None if is_redacted(query) else query,
-            answer=None if is_redacted(answer) else answer,
-            messages_in=self.messages_in(span, logs),
-            messages_out=self.messages_out(span, logs),
+            query=None if is_redacted(query) else text_of(query),
+            answer=None if is_redacted(answer) else text_of(answer),
+            messages_in=messages_in,
+            messages_out=messages_out,
         )
+
+    def run_input(self, span: Span) -> Spoken:
+        """Return what the vendor recorded as the input of a run."""
+        return run_input(first(span.attributes, self.table.input))
+
+    def run_output(self, span: Span) -> Spoken:
+        """Return what the vendor recorded as the output of a run."""
+        return run_output(first(span.attributes, self.table.output))
 
     def model_call(self, header: Header, span: Span, logs: Sequence[LogRecord]) -> ModelCall:
         """Return the span as a request to a model."""
+        messages_in, messages_out = self.messages_in(span, logs), self.messages_out(span, logs)
+        if messages_in is None:
+            messages_in = model_input(first(span.attributes, self.table.input))
+        if messages_out is None:
+            messages_out = model_output(first(span.attributes, self.table.output))
         return ModelCall(
             header=header,
-            messages_in=self.messages_in(span, logs),
-            messages_out=self.messages_out(span, logs),
+            messages_in=messages_in,
+            messages_out=messages_out,
             model=text_of(first(span.attributes, self.table.model)),
             response_id=text_of(first(span.attributes, self.table.response_id)),
         )
 
     def tool_call(self, header: Header, span: Span) -> ToolCall:
         """Return the span as an execution of a tool."""
-        raw_result = first(span.attributes, self.table.result)
-        captured = raw_result is not None and not is_redacted(raw_result)
-        message = tool_message(parsed(raw_result)) if captured else None
-        result = result_of(message["content"] if message else raw_result) if captured else None
-        call_id = id_of(first(span.attributes, self.table.call_id))
+        attributes, table = span.attributes, self.table
+        output = call_output(first(attributes, (*table.result, *table.output)))
         return ToolCall(
             header=header,
-            name=text_of(first(span.attributes, self.table.tool_name)) or span.name,
-            call_id=call_id or (id_of(message["tool_call_id"]) if message else None),
-            arguments=arguments_of(first(span.attributes, self.table.arguments)),
-            result=result,
-            result_captured=captured and not is_redacted(result),
-            is_error=header.error is not None or (message is not None and message.get("status") == "error"),
+            name=text_of(first(attributes, (*table.tool_name, *table.name))) or span.name,
+            call_id=id_of(first(attributes, table.call_id)) or output.call_id,
+            arguments=call_input(first(attributes, (*table.arguments, *table.input))),
+            result=output.result,
+            result_captured=output.captured,
+            is_error=header.error is not None or output.is_error,
         )
 
     def messages_in(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
-        """Return what went to the model or agent; None when not captured."""
-        return self._messages(span, logs, self.table.messages_in, "user")
+        """Return what went to the model or agent as its convention lists it; None when it does not."""
+        return _listed(span, logs, self.table.messages_in, self.table.flat_in, "user")
 
     def messages_out(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
-        """Return what came back; None when not captured."""
-        return self._messages(span, logs, self.table.messages_out, "assistant")
+        """Return what came back as its convention lists it; None when it does not."""
+        return _listed(span, logs, self.table.messages_out, self.table.flat_out, "assistant")
 
-    def _messages(
-        self, span: Span, logs: Sequence[LogRecord], keys: tuple[str, ...], default_role: Role
-    ) -> tuple[Message, ...] | None:
-        places = (span.attributes, *(event.attributes for event in span.events), *(log.attributes for log in logs))
-        for attributes in places:
-            found = first(attributes, keys)
+
+def _listed(
+    span: Span, logs: Sequence[LogRecord], paths: tuple[str, ...], prefixes: tuple[str, ...], role: Role
+) -> tuple[Message, ...] | None:
+    if paths:
+        for attributes in (
+            span.attributes,
+            *(event.attributes for event in span.events),
+            *(log.attributes for log in logs),
+        ):
+            found = first(attributes, paths)
             if found is not None:
-                return read_messages(found, default_role)
-        return None
+                return read_messages(found, role)
+    for prefix in prefixes:
+        messages = flattened(span.attributes, prefix, role)
+        if messages is not None:
+            return messages
+    return None

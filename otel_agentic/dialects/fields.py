@@ -1,14 +1,15 @@
-"""What every dialect reads alike: the first attribute that is there, errors, versions, verdicts."""
+"""What every dialect reads alike: names of conversation ids, errors, versions, verdicts."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from otel_agentic.dialects.paths import first
 from otel_agentic.dialects.values import text_of
 from otel_agentic.spans.model import StatusCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from otel_agentic.spans.model import LogRecord, Span
 
@@ -18,15 +19,29 @@ VERDICT_NAME: Final = "agentic.conversation"
 
 _AGENT_VERSION_KEYS: Final = ("gen_ai.agent.version", "service.version")
 _EXCEPTION_EVENT: Final = "exception"
+#: What applications call a conversation in the metadata that they hand to a framework, the surest first.
+_SESSION_NAMES: Final = (
+    "conversation_id",
+    "conversationId",
+    "conversation.id",
+    "session_id",
+    "sessionId",
+    "session.id",
+    "thread_id",
+    "threadId",
+    "thread.id",
+    "chat_id",
+    "chatId",
+)
 
 
-def first(attributes: Mapping[str, Any], keys: Iterable[str]) -> Any:
-    """Return the value of the first key that is there and not None."""
-    for key in keys:
-        value = attributes.get(key)
-        if value is not None:
-            return value
-    return None
+def session_keys(prefix: str) -> tuple[str, ...]:
+    """Return the attribute names or paths under a prefix that may hold a conversation id, the surest first.
+
+    >>> session_keys("app.metadata.")[0]
+    'app.metadata.conversation_id'
+    """
+    return tuple(prefix + name for name in _SESSION_NAMES)
 
 
 def agent_version(span: Span) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.dialects.base import Table, TableDialect
-from otel_agentic.dialects.fields import first
+from otel_agentic.dialects.paths import first
 
 if TYPE_CHECKING:
     from otel_agentic.spans.model import Span

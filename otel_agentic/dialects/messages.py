@@ -1,6 +1,7 @@
 """One tolerant reader for the message shapes of all conventions.
 
-GenAI `parts`, OpenAI chat and Responses items, Anthropic and Bedrock content blocks, Vercel content parts, LangChain dumps.
+GenAI `parts`, OpenAI chat and Responses items, Anthropic and Bedrock content blocks, Gemini contents, Vercel content parts,
+LangChain dumps, LlamaIndex blocks.
 """
 
 from __future__ import annotations
@@ -9,7 +10,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from otel_agentic.dialects.events import CallRequest, CallResult, Message, Part, Redacted, Role, Text
-from otel_agentic.dialects.values import arguments_of, id_of, is_redacted, parsed, result_of, unwrap_dump
+from otel_agentic.dialects.values import (
+    arguments_of,
+    flat,
+    id_of,
+    is_redacted,
+    parsed,
+    result_of,
+    unwrap_dump,
+    unwrapped,
+)
 
 _ROLES: Final[Mapping[str, Role]] = {
     "system": "system",
@@ -26,6 +36,7 @@ _ROLES: Final[Mapping[str, Role]] = {
 #: Kinds of parts that carry text, by the names of the several conventions.
 _TEXT_KINDS: Final = frozenset({"text", "input_text", "output_text", ""})
 _REQUEST_KINDS: Final = frozenset({"tool_call", "tool-call", "tool_use", "function_call", "toolUse"})
+_ITEM_KINDS: Final = frozenset({"message", "tool_call", "tool_use", "function_call", "function_call_output"})
 _RESULT_KINDS: Final = frozenset(
     {"tool_call_response", "tool-result", "tool_result", "function_call_output", "toolResult"}
 )
@@ -38,10 +49,12 @@ _WRAPPERS: Final[Mapping[str, str]] = {
     "functionResponse": "tool_call_response",
     "function_response": "tool_call_response",
 }
+#: Under which keys a message keeps its content, the surest first.
+_CONTENT_KEYS: Final = ("parts", "content", "blocks")
 #: By these keys JSON text is told to be content blocks rather than a list that somebody wrote.
 _BLOCK_KEYS: Final = frozenset({"type", "text", *_WRAPPERS})
 _CALL_ID_KEYS: Final = ("call_id", "id", "tool_call_id", "toolCallId", "toolUseId", "tool_use_id")
-_ARGUMENT_KEYS: Final = ("arguments", "args", "input", "parameters")
+_ARGUMENT_KEYS: Final = ("arguments", "args", "input", "parameters", "tool_kwargs")
 _RESULT_KEYS: Final = ("result", "response", "output", "content")
 
 
@@ -66,6 +79,44 @@ def read_messages(value: Any, default_role: Role = "user") -> tuple[Message, ...
     return tuple(messages)
 
 
+def flattened(attributes: Mapping[str, Any], prefix: str, default_role: Role) -> tuple[Message, ...] | None:
+    """Return the messages spelled out as `prefix.0.role`, `prefix.0.content`, …; None when none of them says anything.
+
+    OpenInference puts `message.` before each field, and `message_content.` before those of a content block.
+    """
+    tree = flat(attributes, prefix)
+    if not isinstance(tree, list):
+        return None
+    items = [item.get("message", item) for item in tree if isinstance(item, Mapping)]
+    messages = [message for item in items if (message := read_message(_plain(item), default_role)) is not None]
+    # LangChain's chains flatten the role of their input's first message but not its text.
+    return tuple(messages) if any(message.parts for message in messages) else None
+
+
+def _plain(message: Any) -> Any:
+    """Return a flattened message in the shape of OpenAI's: content blocks lose their prefix."""
+    if not isinstance(message, Mapping):
+        return message
+    blocks = message.get("contents")
+    if not isinstance(blocks, list) or "content" in message:
+        return message
+    return {
+        **message,
+        "content": [block.get("message_content", block) for block in blocks if isinstance(block, Mapping)],
+    }
+
+
+def is_message(value: Any) -> bool:
+    """Return whether a value is one message, or an item that stands for one (a lone call or result)."""
+    fields = unwrap_dump(value)
+    if not isinstance(fields, Mapping):
+        return False
+    if isinstance(fields.get("parts"), list) or isinstance(fields.get("role"), str):
+        return True
+    kind = _kind_of(fields)
+    return kind in _ITEM_KINDS or (kind.lower() in _ROLES and "content" in fields)
+
+
 def read_message(value: Any, default_role: Role = "user") -> Message | None:
     """Return one message; None when the value is not one.
 
@@ -80,16 +131,25 @@ def read_message(value: Any, default_role: Role = "user") -> Message | None:
         part = _part(fields)  # a Responses item stands alone
         role: Role = "assistant" if isinstance(part, CallRequest) else "tool"
         return Message(role=role, parts=(part,)) if part else None
+    inner = fields.get("content")
+    if isinstance(inner, Mapping) and isinstance(inner.get("parts"), list):
+        fields = {**fields, **inner}  # Gemini's content inside a record of its own
     role = _role(fields, default_role)
     if role == "tool" and "parts" not in fields:
         return _tool_message(fields)
-    parts = list(_parts(fields.get("parts", fields.get("content"))))
+    parts = list(_parts(_first(fields, _CONTENT_KEYS)))
     asked = {part.call_id for part in parts if isinstance(part, CallRequest) and part.call_id is not None}
     # LangChain lists the calls of Anthropic's content blocks a second time.
-    parts += [request for request in _tool_calls(fields.get("tool_calls")) if request.call_id not in asked]
+    parts += [request for request in _tool_calls(_listed_calls(fields)) if request.call_id not in asked]
     if not parts and _role_name(fields) not in _ROLES:
         return None  # an item of another kind: reasoning, a search, a file
     return Message(role=role, parts=tuple(parts))
+
+
+def _listed_calls(fields: Mapping[str, Any]) -> Any:
+    """Return the tool calls listed beside the content; LangChain and LlamaIndex keep the provider's own elsewhere."""
+    extra = fields.get("additional_kwargs")
+    return fields.get("tool_calls") or (extra.get("tool_calls") if isinstance(extra, Mapping) else None)
 
 
 def _role(fields: Mapping[str, Any], default: Role) -> Role:
@@ -101,18 +161,25 @@ def _role_name(fields: Mapping[str, Any]) -> str:
     return name.lower() if isinstance(name, str) else ""
 
 
-def _tool_message(fields: Mapping[str, Any]) -> Message:
-    content = parsed(fields.get("content"))
+def _tool_message(fields: Mapping[str, Any]) -> Message | None:
+    content = parsed(fields.get("content", fields.get("blocks")))
+    if isinstance(content, Mapping) and content.get("type") == "function" and "function" in content:
+        return None  # Langfuse lists the definitions of the tools among the messages
     if isinstance(content, list) and content and all(_is_result(block) for block in content):
         return Message(role="tool", parts=tuple(part for block in content if (part := _part(block))))
     result = CallResult(
-        call_id=id_of(_first_text(fields, ("tool_call_id", "toolCallId", "id"))),
+        call_id=id_of(_first_text(_with_extra(fields), ("tool_call_id", "toolCallId", "id"))),
         name=_first_text(fields, ("name",)),
-        result=result_of(fields.get("content")),
-        captured="content" in fields and not is_redacted(fields["content"]),
+        result=result_of(content),
+        captured=bool(fields.keys() & {"content", "blocks"}) and not is_redacted(content),
         is_error=fields.get("status") == "error" or fields.get("is_error") is True,
     )
     return Message(role="tool", parts=(result,))
+
+
+def _with_extra(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    extra = fields.get("additional_kwargs")
+    return {**extra, **fields} if isinstance(extra, Mapping) else fields
 
 
 def _is_result(block: Any) -> bool:
@@ -150,7 +217,7 @@ def _part(block: Any) -> Part | None:
 
 
 def _kind_of(fields: Mapping[str, Any]) -> str:
-    kind = fields.get("type")
+    kind = fields.get("type", fields.get("block_type"))
     return "" if kind is None else str(kind)  # text, but for the hostile
 
 
@@ -174,7 +241,7 @@ def _result(block: Mapping[str, Any]) -> CallResult:
     return CallResult(
         call_id=_call_id(block),
         name=_first_text(block, ("name", "toolName")),
-        result=result_of(told),
+        result=result_of(unwrapped(told) if "response" in block else told),
         captured=any(key in block for key in _RESULT_KEYS) and not is_redacted(told),
         is_error=block.get("is_error") is True
         or block.get("status") == "error"

@@ -156,6 +156,15 @@ def result_of(value: Any) -> Any:
     return found
 
 
+def unwrapped(value: Any) -> Any:
+    """Return what Gemini's convention wraps, for it wants every tool result to be an object.
+
+    >>> unwrapped({"result": 3}), unwrapped({"temperature": 3})
+    (3, {'temperature': 3})
+    """
+    return value["result"] if isinstance(value, Mapping) and set(value) == {"result"} else value
+
+
 def flat(attributes: Mapping[str, Any], prefix: str) -> Any:
     """Return the tree that flattened keys `prefix.0.a.b` spell, lists in numeric order; None when there is none.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.dialects.base import TableDialect
 from otel_agentic.dialects.events import AgentRun, ModelCall, ToolCall
+from otel_agentic.dialects.paths import attribute_of
 from otel_agentic.testing.builders import event, log_record
 
 if TYPE_CHECKING:
@@ -116,17 +117,13 @@ def _is_content(key: str, keys: frozenset[str]) -> bool:
 
 
 def _table_content(dialect: Dialect) -> frozenset[str]:
-    if not isinstance(dialect, TableDialect):
-        return frozenset()
-    table = dialect.table
-    return frozenset(
-        (*table.query, *table.answer, *table.messages_in, *table.messages_out, *table.arguments, *table.result)
-    )
+    return dialect.table.content_attributes if isinstance(dialect, TableDialect) else frozenset()
 
 
 def _table_keys(dialect: Dialect) -> frozenset[str]:
     if not isinstance(dialect, TableDialect):
         return frozenset()
     table = dialect.table
-    found = {*table.kind, *table.conversation_id, *table.agent_name, *table.agent_id, *table.model, *table.response_id}
-    return frozenset(found | {*table.tool_name, *table.call_id, *table.error, *table.plan}) | _table_content(dialect)
+    paths = (*table.kind, *table.conversation_id, *table.agent_name, *table.agent_id, *table.model, *table.response_id)
+    named = {attribute_of(path) for path in (*paths, *table.name, *table.tool_name, *table.call_id, *table.error)}
+    return frozenset(named) | table.content_attributes
