@@ -21,7 +21,7 @@ from otel_agentic.dialects.events import (
     Plan,
     ToolCall,
 )
-from otel_agentic.dialects.fields import agent_version, span_error, verdict_of
+from otel_agentic.dialects.fields import agent_version, asks_for_tools, span_error, verdict_of
 from otel_agentic.dialects.messages import flattened, read_messages
 from otel_agentic.dialects.paths import attribute_of, first
 from otel_agentic.dialects.payloads import call_input, call_output, model_input, model_output, run_input, run_output
@@ -57,6 +57,7 @@ class Table:
     agent_id: tuple[str, ...] = ()
     model: tuple[str, ...] = ()
     response_id: tuple[str, ...] = ()
+    finish_reason: tuple[str, ...] = ()
     query: tuple[str, ...] = ()
     answer: tuple[str, ...] = ()
     messages_in: tuple[str, ...] = ()
@@ -218,12 +219,16 @@ class TableDialect:
             messages_in = model_input(first(span.attributes, self.table.input))
         if messages_out is None:
             messages_out = model_output(first(span.attributes, self.table.output))
+        asks = asks_for_tools(first(span.attributes, self.table.finish_reason))
+        if asks and messages_out is not None and not any(message.parts for message in messages_out):
+            messages_out = None  # it asked for tools, and the record does not say for which (LiteLLM)
         return ModelCall(
             header=header,
             messages_in=messages_in,
             messages_out=messages_out,
             model=text_of(first(span.attributes, self.table.model)),
             response_id=text_of(first(span.attributes, self.table.response_id)),
+            asks_for_tools=asks,
         )
 
     def tool_call(self, header: Header, span: Span) -> ToolCall:

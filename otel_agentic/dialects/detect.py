@@ -1,15 +1,22 @@
-"""Which dialect reads a span, and why."""
+"""Which dialect reads a span, and why.
+
+Asked in this order, the first that claims the span reads it: `[dialects.scopes]` and `[dialects.custom]` of the settings,
+plug-ins, built-in dialects.
+"""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic import plugins
-from otel_agentic.dialects.base import Dialect, TableDialect
-from otel_agentic.dialects.base import Table as _Table
+from otel_agentic.config import DialectSettings
+from otel_agentic.dialects.base import Dialect, Table, TableDialect
+from otel_agentic.dialects.custom import custom_dialect
 from otel_agentic.dialects.events import Ignored
+from otel_agentic.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -20,8 +27,22 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 #: Built-in dialects in the order they are asked: the most particular first, the fallback last. Plug-ins come before.
-_ORDER: Final = ("openinference", "genai", "generic")
-
+_ORDER: Final = (
+    "openinference",
+    "openllmetry",
+    "vercel",
+    "langsmith",
+    "langfuse",
+    "mlflow",
+    "logfire",
+    "adk",
+    "pydantic-ai",
+    "openai-agents",
+    "semantic-kernel",
+    "autogen",
+    "genai",
+    "generic",
+)
 
 #: The dialect name of spans that no dialect claims.
 UNKNOWN: Final = "none"
@@ -31,7 +52,7 @@ class _Unknown(TableDialect):
     """A span that no dialect knows: it may still carry a session, a case id, a verdict or the end mark."""
 
     name = UNKNOWN
-    table = _Table(kinds={}, conversation_id=("session.id",))
+    table = Table(kinds={}, conversation_id=("session.id",))
 
     def meaning(self, span: Span) -> str:  # noqa: ARG002 — the signature is the base class's
         return "no dialect knows it"
@@ -48,24 +69,56 @@ class Reading:
 class Reader:
     """Reads spans with the installed dialects."""
 
-    def __init__(self, dialects: Sequence[Dialect], settings: ConversationSettings) -> None:
+    def __init__(
+        self,
+        dialects: Sequence[Dialect],
+        settings: ConversationSettings,
+        overrides: Mapping[str, Dialect | None] | None = None,
+    ) -> None:
+        """Bind the dialects.
+
+        Args:
+            dialects: the dialects in the order they are asked.
+            settings: attribute names of the user's own.
+            overrides: the dialect of an instrumentation scope, by glob, whatever its spans look like; None reads none.
+        """
         self._dialects = tuple(dialects)
         self._unknown = _Unknown(settings)
-        self._faulty: set[str] = set()
+        self._overrides = {glob: dialect or self._unknown for glob, dialect in (overrides or {}).items()}
+        self._faults: dict[str, str] = {}
 
     @classmethod
-    def from_settings(cls, settings: ConversationSettings) -> Reader:
-        """Return a reader with every installed dialect.
+    def from_settings(cls, settings: ConversationSettings, dialects: DialectSettings | None = None) -> Reader:
+        """Return a reader with every installed dialect and with what the settings say of them.
 
         Raises:
             PluginError: two plug-ins share a name, or one fails to load.
+            ConfigError: a setting names a dialect, a meaning or a kind that is not there; names what is.
         """
+        chosen = dialects or DialectSettings()
         found = plugins.find("dialects")
         names = sorted(found, key=lambda name: (_ORDER.index(name) if name in _ORDER else -1, name))
-        return cls([found[name].load().from_settings(settings) for name in names], settings)
+        asked = [found[name].load().from_settings(settings) for name in names]
+        own = custom_dialect(chosen.custom, settings)
+        known: dict[str, Dialect | None] = {dialect.name: dialect for dialect in (*asked, *([own] if own else []))}
+        known[UNKNOWN] = None
+        return cls([*([own] if own else []), *asked], settings, _overrides(chosen.scopes, known))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the dialects, in the order they are asked."""
+        return tuple(dialect.name for dialect in self._dialects)
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What went wrong inside dialects, one sentence a dialect."""
+        return tuple(self._faults.values())
 
     def dialect_of(self, span: Span) -> tuple[Dialect, str]:
         """Return the dialect that reads the span, and why."""
+        for glob, chosen in self._overrides.items():
+            if fnmatchcase(span.scope.name, glob):
+                return chosen, f"chosen by [dialects.scopes] {glob}"
         for dialect in self._dialects:
             try:
                 why = dialect.claims(span)
@@ -78,9 +131,10 @@ class Reader:
 
     def _complain(self, name: str) -> None:
         """Log the fault of a dialect once: it would come with every span."""
-        if name not in self._faulty:
-            self._faulty.add(name)
-            _log.exception("dialect %r cannot say which spans are its own and is passed over for those", name)
+        if name not in self._faults:
+            told = f"dialect {name!r} cannot say which spans are its own and is passed over for those"
+            self._faults[name] = told
+            _log.exception(told)
 
     def read(self, span: Span, logs: Sequence[LogRecord] = ()) -> Reading:
         """Return what a span with its log records means."""
@@ -89,8 +143,19 @@ class Reader:
             return Reading(event=dialect.read(span, logs), why=why)
         except Exception as error:  # noqa: BLE001 — one plug-in's fault on one span must not cost all others
             reason = f"dialect {dialect.name!r} failed: {type(error).__name__}: {error}"
+            self._faults.setdefault(dialect.name, reason)
             return Reading(event=Ignored(header=self._unknown.header(span, logs), reason=reason), why=why)
 
     def read_all(self, spans: Iterable[Span], logs: Mapping[tuple[str, str], Sequence[LogRecord]]) -> list[Reading]:
         """Return the readings of spans, joined with log records by (trace id, span id)."""
         return [self.read(span, logs.get((span.trace_id, span.span_id), ())) for span in spans]
+
+
+def _overrides(scopes: Mapping[str, str], known: Mapping[str, Dialect | None]) -> dict[str, Dialect | None]:
+    for glob, name in scopes.items():
+        if name not in known:
+            raise ConfigError(
+                f"setting dialects.scopes: {glob!r} is to be read by {name!r}, and there is no such dialect; allowed: "
+                f"{', '.join(known)}"
+            )
+    return {glob: known[name] for glob, name in scopes.items()}

@@ -106,6 +106,7 @@ class AgentRun:
 
     `certain` is False for a span that merely may be a run (a chain, a workflow node, an unknown root): it counts only
     when nothing above it is one. `query` and `answer` are set where the span names them apart from messages.
+    `goes_on` is a run that brings no query of its own: the turn before it goes on.
     """
 
     header: Header
@@ -114,17 +115,22 @@ class AgentRun:
     answer: str | None
     messages_in: tuple[Message, ...] | None
     messages_out: tuple[Message, ...] | None
+    goes_on: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCall:
-    """One request to a model and its response."""
+    """One request to a model and its response.
+
+    `asks_for_tools` is what the finish reason says, None when there is none: it is known even without content.
+    """
 
     header: Header
     messages_in: tuple[Message, ...] | None
     messages_out: tuple[Message, ...] | None
     model: str | None
     response_id: str | None
+    asks_for_tools: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.dialects.paths import first
-from otel_agentic.dialects.values import text_of
+from otel_agentic.dialects.values import parsed, text_of
 from otel_agentic.spans.model import StatusCode
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ VERDICT_EVENT: Final = "gen_ai.evaluation.result"
 VERDICT_NAME: Final = "agentic.conversation"
 
 _AGENT_VERSION_KEYS: Final = ("gen_ai.agent.version", "service.version")
+#: `tool_calls`, `tool-calls`, `tool_use`, `function_call`: each provider has its own word.
+_TOOL_FINISH: Final = re.compile(r"tool|function", re.IGNORECASE)
 _EXCEPTION_EVENT: Final = "exception"
 #: What applications call a conversation in the metadata that they hand to a framework, the surest first.
 _SESSION_NAMES: Final = (
@@ -42,6 +45,18 @@ def session_keys(prefix: str) -> tuple[str, ...]:
     'app.metadata.conversation_id'
     """
     return tuple(prefix + name for name in _SESSION_NAMES)
+
+
+def asks_for_tools(reason: Any) -> bool | None:
+    """Return whether a finish reason, or a list of them, says that the model asked for tools; None when not told.
+
+    >>> asks_for_tools('["tool_calls"]'), asks_for_tools(["stop"]), asks_for_tools(None)
+    (True, False, None)
+    """
+    found = parsed(reason)
+    reasons = found if isinstance(found, list) else [found]
+    texts = [item for item in reasons if isinstance(item, str) and item]
+    return any(_TOOL_FINISH.search(text) for text in texts) if texts else None
 
 
 def agent_version(span: Span) -> str | None:

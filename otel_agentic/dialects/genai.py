@@ -14,6 +14,8 @@ from otel_agentic.dialects.messages import read_message
 from otel_agentic.dialects.values import parsed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from otel_agentic.dialects.events import Message, Role
     from otel_agentic.spans.model import LogRecord, Span
 
@@ -25,6 +27,12 @@ _MESSAGE_EVENTS: Final[Mapping[str, Role]] = {
     "gen_ai.tool.message": "tool",
 }
 _CHOICE_EVENT: Final = "gen_ai.choice"
+_KNOWN_EVENTS: Final = frozenset({*_MESSAGE_EVENTS, _CHOICE_EVENT})
+#: The same events as a list in one attribute, each with its name (pydantic-ai, Logfire).
+_EVENT_LIST: Final = "events"
+_EVENT_NAME: Final = "event.name"
+#: The place of a record in the history, from senders whose clock is too coarse (pydantic-ai, Semantic Kernel).
+_INDEX_KEYS: Final = ("gen_ai.message.index", "CHAT_MESSAGE_INDEX")
 _TOOL_OPERATION: Final = "execute_tool"
 
 
@@ -52,9 +60,14 @@ class GenAI(TableDialect):
         agent_id=("gen_ai.agent.id",),
         model=("gen_ai.response.model", "gen_ai.request.model"),
         response_id=("gen_ai.response.id",),
+        finish_reason=(
+            "gen_ai.response.finish_reasons",
+            "gen_ai.response.finish_reason",
+            "gen_ai.output.messages~.0.finish_reason",
+        ),
         answer=("final_result",),  # pydantic-ai
-        messages_in=("gen_ai.input.messages",),
-        messages_out=("gen_ai.output.messages",),
+        messages_in=("gen_ai.input.messages", "gen_ai.prompt"),
+        messages_out=("gen_ai.output.messages", "gen_ai.completion"),
         tool_name=("gen_ai.tool.name",),
         call_id=("gen_ai.tool.call.id",),
         arguments=("gen_ai.tool.call.arguments", "tool_arguments"),
@@ -83,30 +96,61 @@ class GenAI(TableDialect):
         return found if found is not None else _from_events(span, logs, choices=True)
 
 
+def messages_of_events(events: Iterable[Any]) -> tuple[Message, ...]:
+    """Return the messages that a list of message events holds, what came back last.
+
+    Args:
+        events: the fields of each event, its name under `event.name`.
+    """
+    named = [(str(fields.get(_EVENT_NAME)), fields) for fields in events if isinstance(fields, Mapping)]
+    return tuple(message for name, fields in named if (message := _of_event(name, fields)) is not None)
+
+
 def _from_events(span: Span, logs: Sequence[LogRecord], *, choices: bool) -> tuple[Message, ...] | None:
-    found: list[Message] = []
-    seen = False
-    for name, fields in _message_events(span, logs):
-        if (name == _CHOICE_EVENT) != choices:
-            continue
-        seen = True
-        message = _choice(fields) if choices else read_message(_with_role(fields, _MESSAGE_EVENTS[name]))
-        if message is not None:
-            found.append(message)
-    return tuple(found) if seen else None
+    events = [(name, fields) for name, fields in _message_events(span, logs) if (name == _CHOICE_EVENT) == choices]
+    found = tuple(message for name, fields in events if (message := _of_event(name, fields)) is not None)
+    return found if events else None
+
+
+def _of_event(name: str, fields: Mapping[str, Any]) -> Message | None:
+    if name == _CHOICE_EVENT:
+        return _choice(fields)
+    role = _MESSAGE_EVENTS.get(name)
+    return read_message(_with_role(fields, role)) if role is not None else None
 
 
 def _message_events(span: Span, logs: Sequence[LogRecord]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return (event name, its fields): the body of a log record, or the attributes of a span event."""
-    known = {*_MESSAGE_EVENTS, _CHOICE_EVENT}
+    """Return (event name, its fields) from the one place that has them: a sender that writes two writes all twice.
+
+    The fields are the body of a log record, the attributes of a span event, or an item of a list in an attribute.
+    """
     found: list[tuple[str, Mapping[str, Any]]] = []
-    for log in logs:
+    for log in sorted(logs, key=_place):
         body = parsed(log.body)
-        if log.event_name in known and isinstance(body, Mapping):
+        if log.event_name in _KNOWN_EVENTS and isinstance(body, Mapping):
             found.append((log.event_name, body))
-    if not found:  # a sender that writes both writes the same content twice
-        found = [(event.name, event.attributes) for event in span.events if event.name in known]
-    return found
+    if not found:
+        found = [(event.name, event.attributes) for event in span.events if event.name in _KNOWN_EVENTS]
+    return found or _listed_events(parsed(span.attributes.get(_EVENT_LIST)))
+
+
+def _place(log: LogRecord) -> tuple[int, int]:
+    """Return the sort key of a record: its time, then the place that the sender gave it in the history."""
+    index = next((log.attributes[key] for key in _INDEX_KEYS if isinstance(log.attributes.get(key), int)), -1)
+    return (log.time_ns, index)
+
+
+def _listed_events(items: Any) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the events of a list; where none is marked as the choice, what the assistant said last is."""
+    events = [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
+    named = [(str(event.get(_EVENT_NAME)), event) for event in events]
+    found = [(name, event) for name, event in named if name in _KNOWN_EVENTS]
+    if any(name == _CHOICE_EVENT for name, _ in found):
+        return found
+    last = len(found)
+    while last and _MESSAGE_EVENTS.get(found[last - 1][0]) == "assistant":
+        last -= 1
+    return [*found[:last], *((_CHOICE_EVENT, fields) for _, fields in found[last:])]
 
 
 def _with_role(fields: Mapping[str, Any], role: Role) -> dict[str, Any]:

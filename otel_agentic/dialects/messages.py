@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from otel_agentic.dialects.events import CallRequest, CallResult, Message, Part, Redacted, Role, Text
+from otel_agentic.dialects.reprs import message_fields, plain_fields
 from otel_agentic.dialects.values import (
     arguments_of,
     flat,
@@ -32,7 +33,10 @@ _ROLES: Final[Mapping[str, Role]] = {
     "model": "assistant",
     "tool": "tool",
     "function": "tool",
+    "tool-call": "assistant",  # smolagents
+    "tool-response": "tool",
 }
+_PAIR: Final = 2
 #: Kinds of parts that carry text, by the names of the several conventions.
 _TEXT_KINDS: Final = frozenset({"text", "input_text", "output_text", ""})
 _REQUEST_KINDS: Final = frozenset({"tool_call", "tool-call", "tool_use", "function_call", "toolUse"})
@@ -106,9 +110,21 @@ def _plain(message: Any) -> Any:
     }
 
 
+def _fields(value: Any) -> Any:
+    """Return the fields of a message in the notation of its framework; the value itself where it is none."""
+    if isinstance(value, str):
+        return message_fields(value) or value
+    if isinstance(value, Mapping) and "_role" in value:
+        return plain_fields(value)  # Haystack
+    if isinstance(value, list) and len(value) == _PAIR and all(isinstance(item, str) for item in value):
+        role, content = value  # LangChain takes pairs of role and text
+        return {"role": role, "content": content} if role.lower() in _ROLES else value
+    return unwrap_dump(value)
+
+
 def is_message(value: Any) -> bool:
     """Return whether a value is one message, or an item that stands for one (a lone call or result)."""
-    fields = unwrap_dump(value)
+    fields = _fields(value)
     if not isinstance(fields, Mapping):
         return False
     if isinstance(fields.get("parts"), list) or isinstance(fields.get("role"), str):
@@ -122,7 +138,7 @@ def read_message(value: Any, default_role: Role = "user") -> Message | None:
 
     A message of role `tool` holds results only, whatever shape its content has.
     """
-    fields = unwrap_dump(value)
+    fields = _fields(value)
     if isinstance(fields, str):
         return Message(role=default_role, parts=_texts(fields))
     if not isinstance(fields, Mapping):
@@ -135,7 +151,7 @@ def read_message(value: Any, default_role: Role = "user") -> Message | None:
     if isinstance(inner, Mapping) and isinstance(inner.get("parts"), list):
         fields = {**fields, **inner}  # Gemini's content inside a record of its own
     role = _role(fields, default_role)
-    if role == "tool" and "parts" not in fields:
+    if role == "tool" and ("parts" not in fields or "tool_call_id" in fields):
         return _tool_message(fields)
     parts = list(_parts(_first(fields, _CONTENT_KEYS)))
     asked = {part.call_id for part in parts if isinstance(part, CallRequest) and part.call_id is not None}
@@ -162,7 +178,7 @@ def _role_name(fields: Mapping[str, Any]) -> str:
 
 
 def _tool_message(fields: Mapping[str, Any]) -> Message | None:
-    content = parsed(fields.get("content", fields.get("blocks")))
+    content = parsed(_first(fields, ("content", "blocks", "parts")))
     if isinstance(content, Mapping) and content.get("type") == "function" and "function" in content:
         return None  # Langfuse lists the definitions of the tools among the messages
     if isinstance(content, list) and content and all(_is_result(block) for block in content):
@@ -171,7 +187,7 @@ def _tool_message(fields: Mapping[str, Any]) -> Message | None:
         call_id=id_of(_first_text(_with_extra(fields), ("tool_call_id", "toolCallId", "id"))),
         name=_first_text(fields, ("name",)),
         result=result_of(content),
-        captured=bool(fields.keys() & {"content", "blocks"}) and not is_redacted(content),
+        captured=bool(fields.keys() & {"content", "blocks", "parts"}) and not is_redacted(content),
         is_error=fields.get("status") == "error" or fields.get("is_error") is True,
     )
     return Message(role="tool", parts=(result,))
@@ -208,7 +224,7 @@ def _blocks(content: str) -> str | list[Any]:
 def _part(block: Any) -> Part | None:
     if isinstance(block, str):
         return next(iter(_texts(block)), None)
-    if not isinstance(block, Mapping):
+    if not isinstance(block, Mapping) or block.get("thought") is True:  # Gemini's reasoning is text with this mark
         return None
     wrapper = next((key for key in _WRAPPERS if isinstance(block.get(key), Mapping)), None)
     if wrapper is not None:
@@ -244,6 +260,7 @@ def _result(block: Mapping[str, Any]) -> CallResult:
         result=result_of(unwrapped(told) if "response" in block else told),
         captured=any(key in block for key in _RESULT_KEYS) and not is_redacted(told),
         is_error=block.get("is_error") is True
+        or block.get("error") is True
         or block.get("status") == "error"
         or (isinstance(kind, str) and kind.startswith("error-")),  # Vercel
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.dialects.base import Table, TableDialect
-from otel_agentic.dialects.events import Header, Message
+from otel_agentic.dialects.events import CallRequest, Header, Message
 from otel_agentic.dialects.paths import first
+from otel_agentic.dialects.payloads import model_input, model_output
 from otel_agentic.dialects.values import parsed, text_of
 
 if TYPE_CHECKING:
@@ -69,8 +70,30 @@ class OpenInference(TableDialect):
 
     def messages_in(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
         """Return the flattened messages of a model call; a chain flattens the first of its many messages only."""
-        return super().messages_in(span, logs) if self.meaning(span) == "model" else None
+        return self._surer(span, super().messages_in(span, logs), model_input, self.table.input)
 
     def messages_out(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
         """Return the flattened messages of a model call."""
-        return super().messages_out(span, logs) if self.meaning(span) == "model" else None
+        return self._surer(span, super().messages_out(span, logs), model_output, self.table.output)
+
+    def _surer(
+        self,
+        span: Span,
+        flat: tuple[Message, ...] | None,
+        read: Callable[[Any], tuple[Message, ...] | None],
+        paths: tuple[str, ...],
+    ) -> tuple[Message, ...] | None:
+        """Return the flattened messages, or those of the recorded value where flattening lost something."""
+        if self.meaning(span) != "model":
+            return None
+        if flat is None or not any(_has_hole(message) for message in flat):
+            return flat
+        whole = read(first(span.attributes, paths))
+        better = whole is not None and len(whole) >= len(flat) and not any(_has_hole(message) for message in whole)
+        return whole if better else flat
+
+
+def _has_hole(message: Message) -> bool:
+    """Return whether flattening lost something: all of a message, a result or the id of a call (Haystack)."""
+    lost = [part for part in message.parts if isinstance(part, CallRequest) and part.call_id is None]
+    return not message.parts or bool(lost) or any(not result.captured for result in message.results)

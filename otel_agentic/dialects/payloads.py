@@ -6,6 +6,7 @@ LlamaIndex events and tool outputs, Gemini contents.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +16,7 @@ from otel_agentic.dialects.values import (
     UNNAMED_ARGUMENT,
     arguments_of,
     id_of,
+    is_cut,
     is_redacted,
     parsed,
     result_of,
@@ -35,6 +37,7 @@ _OUTPUT_KEYS: Final = (
     "generations",
     "candidates",
     "message",
+    "replies",
     "outputs",
     "output",
     "response",
@@ -58,6 +61,8 @@ _ANSWER_KEYS: Final = ("answer", "output", "response", "result", "raw", "text", 
 _CALL_KEYS: Final = frozenset({"args", "kwargs"})
 #: What LangChain's callbacks record of a call.
 _CALLBACK_KEYS: Final = frozenset({"inputs", "input_str", "tags", "metadata", "kwargs"})
+#: `StopEvent(result=…)`: a Python object written down, which nobody said.
+_OBJECT: Final = re.compile(r"^\s*(?:<[\w.]+ object|[A-Z]\w*\((?:\w+=|\)))")
 #: A payload nested deeper than this says nothing.
 _DEEPEST: Final = 6
 
@@ -97,9 +102,18 @@ def model_input(value: Any) -> tuple[Message, ...] | None:
 
 
 def model_output(value: Any) -> tuple[Message, ...] | None:
-    """Return the messages of a model's response; None when not captured."""
+    """Return the messages of a model's response; None when not captured.
+
+    Where a record lists the whole conversation, the response is what the assistant said last; a record that ends with
+    somebody else's words is no response.
+    """
     found = _messages(parsed(value), _OUTPUT_KEYS, "assistant", _DEEPEST)
-    return found if found is not None else _lone_message(value, _ANSWER_KEYS, "assistant")
+    if found is None:
+        return _lone_message(value, _ANSWER_KEYS, "assistant")
+    start = len(found)
+    while start and found[start - 1].role == "assistant":
+        start -= 1
+    return found[start:] or None
 
 
 def call_input(value: Any) -> Mapping[str, Any] | None:
@@ -117,7 +131,7 @@ def call_input(value: Any) -> Mapping[str, Any] | None:
             return _called(found.get("args"), kwargs)
         if "inputs" in found and found.keys() <= _CALLBACK_KEYS:
             return arguments_of(found["inputs"])
-    return arguments_of(value)
+    return None if is_cut(value) else arguments_of(value)
 
 
 def call_output(value: Any) -> Output:
@@ -126,7 +140,7 @@ def call_output(value: Any) -> Output:
     >>> call_output('{"response": {"result": 5.5}, "name": "add", "id": "c1"}').result
     5.5
     """
-    if value is None or is_redacted(value):
+    if value is None or is_redacted(value) or is_cut(value):
         return Output(result=None, captured=False)
     found = parsed(value)
     message = tool_message(_inner(found))
@@ -151,7 +165,15 @@ def _inner(found: Any) -> Any:
     if not isinstance(found, Mapping):
         return found
     inner = found.get("output", found.get("outputs"))
-    return parsed(inner) if isinstance(inner, (Mapping, str)) and "content" not in found else found
+    inside = parsed(inner) if isinstance(inner, (Mapping, str)) and "content" not in found else found
+    return _added(inside) if isinstance(inside, Mapping) and "goto" in inside else inside
+
+
+def _added(command: Mapping[str, Any]) -> Any:
+    """Return the last message that a LangGraph command adds to the state: a tool may return one instead of its result."""
+    update = parsed(command.get("update"))
+    messages = parsed(update.get("messages")) if isinstance(update, Mapping) else None
+    return messages[-1] if isinstance(messages, list) and messages else command
 
 
 def _called(positional: Any, named: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -169,7 +191,7 @@ def _spoken(value: Any, keys: Sequence[str], text_keys: Sequence[str], role: Rol
     if isinstance(found, Mapping) and found.keys() >= _CALL_KEYS:
         return Spoken(text=_spoken_in_call(found))
     if isinstance(found, str):
-        return Spoken(text=found)
+        return Spoken(text=None if _OBJECT.match(found) or is_cut(value) else found)
     messages = _messages(found, keys, role, _DEEPEST)
     if messages:
         return Spoken(messages=messages)
@@ -214,17 +236,25 @@ def _listed(items: list[Any], keys: Sequence[str], role: Role, depth: int) -> tu
 
 
 def _lone_message(value: Any, keys: Sequence[str], role: Role) -> tuple[Message, ...] | None:
-    text = value if isinstance(value, str) and isinstance(parsed(value), str) else _lone_text(parsed(value), keys)
+    if is_cut(value):
+        return None
+    text = value if isinstance(value, str) and isinstance(parsed(value), str) else _named_text(parsed(value), keys)
     return read_messages(text, role) if text is not None else None
 
 
 def _lone_text(value: Any, keys: Sequence[str]) -> str | None:
+    """Return the one interesting text of an object: by name, else the only text there is."""
+    named = _named_text(value, keys)
+    if named is not None or not isinstance(value, Mapping):
+        return named
+    texts = [item for item in value.values() if isinstance(item, str) and not _OBJECT.match(item)]
+    return texts[0] if len(texts) == 1 else None
+
+
+def _named_text(value: Any, keys: Sequence[str]) -> str | None:
     if isinstance(value, str) or value is None:
         return value
     if not isinstance(value, Mapping):
         return text_of(value)
-    named = [value[key] for key in keys if isinstance(value.get(key), str)]
-    if named:
-        return str(named[0])
-    texts = [item for item in value.values() if isinstance(item, str)]
-    return texts[0] if len(texts) == 1 else None
+    named = (value[key] for key in keys if isinstance(value.get(key), str))
+    return next((text for text in named if not _OBJECT.match(text)), None)

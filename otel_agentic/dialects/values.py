@@ -9,7 +9,9 @@ from typing import Any, Final
 import orjson
 
 #: What SDKs put in the place of content that they removed.
-_REDACTION: Final = re.compile(r"^\s*(?:__REDACTED__|\[Scrubbed due to .*\]|<elided>|\[REDACTED\])\s*$", re.DOTALL)
+_REDACTION: Final = re.compile(
+    r"^\s*(?:__REDACTED__|\[Scrubbed due to .*\]|<elided>|\[REDACTED\]|readacted)\s*$", re.DOTALL
+)
 #: JSON text worth parsing: a container or a quoted string. Bare numbers stay text, their digits may be an identifier.
 _JSON_START: Final = re.compile(r'^\s*[\[{"]')
 #: JSON text nested deeper than this stays text: nobody means it, and writing it again would fail.
@@ -17,13 +19,13 @@ _MAX_DEPTH: Final = 100
 #: Flattened keys with more parts than this, or indices with more digits, are no message.
 _MAX_PATH: Final = 32
 _MAX_DIGITS: Final = 9
-#: What stands where a call has no id (google-adk).
-_NO_ID: Final = re.compile(r"^\s*(?:<[^>]*>)?\s*$")
+#: What stands where there is no id: `<not specified>` (google-adk), and how languages write nothing.
+_NO_ID: Final = re.compile(r"(?:<[^>]*>|null|none|undefined|nan)?", re.IGNORECASE)
 #: The key that holds a lone argument whose parameter name the instrumentation dropped.
 UNNAMED_ARGUMENT: Final = "input"
 #: Kinds of LangChain message dumps.
 _TOOL_MESSAGE_KEYS: Final = frozenset({"content", "tool_call_id"})
-_TEXT_BLOCK_KEYS: Final = frozenset({"type", "text", "id", "index", "annotations"})
+_TEXT_BLOCK_KEYS: Final = frozenset({"type", "block_type", "text", "id", "index", "annotations"})
 #: What Vercel calls the kinds of a tool's output.
 _VALUE_KINDS: Final = ("text", "json", "error-text", "error-json", "content")
 
@@ -54,6 +56,21 @@ def parsed(value: Any) -> Any:
     return found if shallow or _depth(found) <= _MAX_DEPTH else value
 
 
+def is_cut(value: object) -> bool:
+    """Return whether the value is JSON text whose end is missing: what a length limit leaves of it.
+
+    >>> is_cut('{"args": ["Which ho'), is_cut('{"a": 1} is no JSON')
+    (True, False)
+    """
+    if not isinstance(value, str) or _JSON_START.match(value) is None:
+        return False
+    try:
+        orjson.loads(value)
+    except orjson.JSONDecodeError as error:
+        return error.pos >= len(value)
+    return False
+
+
 def _depth(value: Any) -> int:
     level, depth = [value], 0
     while level:
@@ -78,11 +95,11 @@ def text_of(value: Any) -> str | None:
 def id_of(value: Any) -> str | None:
     """Return an identifier as text, None for one that is empty, a placeholder or redacted.
 
-    >>> id_of("call_1"), id_of(7), id_of("<not specified>")
-    ('call_1', '7', None)
+    >>> id_of("call_1"), id_of(7), id_of("<not specified>"), id_of("null")
+    ('call_1', '7', None, None)
     """
     text = text_of(value)
-    return None if text is None or is_redacted(text) or _NO_ID.match(text) else text
+    return None if text is None or is_redacted(text) or _NO_ID.fullmatch(text.strip()) else text
 
 
 def arguments_of(value: Any) -> Mapping[str, Any] | None:
@@ -149,6 +166,8 @@ def result_of(value: Any) -> Any:
         block = found[0]
         if isinstance(block.get("text"), str) and set(block) <= _TEXT_BLOCK_KEYS:
             return parsed(block["text"])
+        if set(block) == {"type", "content"} and block["type"] == "text" and isinstance(block["content"], str):
+            return parsed(block["content"])  # a part of the GenAI conventions
         if set(block) == {"json"}:  # Bedrock
             return block["json"]
     if isinstance(found, Mapping) and set(found) == {"type", "value"} and found["type"] in _VALUE_KINDS:

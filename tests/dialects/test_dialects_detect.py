@@ -119,6 +119,7 @@ def test_a_dialect_that_raises_costs_its_own_span_only() -> None:
 
     assert isinstance(broken.event, Ignored)
     assert broken.event.reason == "dialect 'broken' failed: ZeroDivisionError: a"
+    assert ("dialect 'broken' failed: ZeroDivisionError: a",) == reader.faults
     assert isinstance(sound.event, ModelCall)
 
 

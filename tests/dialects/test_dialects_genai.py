@@ -258,3 +258,21 @@ def test_an_exception_explains_a_failed_span_and_is_no_failure_of_one_that_worke
     assert "GraphInterrupt: ask" == failed.header.error
     assert worked.header.error is None
     assert not worked.is_error
+
+
+def test_content_of_the_first_conventions_is_read_from_prompt_and_completion() -> None:
+    attributes = chat(gen_ai__prompt='[{"role": "user", "content": "Weather?"}]', gen_ai__completion="21 °C.")
+
+    found = read_as(ModelCall, span(attributes=attributes))
+
+    assert [("user", "Weather?")] == said(found.messages_in)
+    assert [("assistant", "21 °C.")] == said(found.messages_out)
+
+
+def test_a_tools_message_with_a_call_id_is_its_result_although_it_is_written_as_text() -> None:
+    told = {"role": "tool", "parts": [{"type": "text", "content": "21 °C"}], "tool_call_id": "c1"}
+
+    found = read_as(ModelCall, span(attributes=chat(gen_ai__input__messages=json.dumps([told]))))
+
+    assert found.messages_in is not None
+    assert [("c1", "21 °C")] == [(result.call_id, result.result) for result in found.messages_in[0].results]

@@ -1,95 +1,143 @@
-"""Nothing that a stranger writes into an attribute makes a dialect raise."""
+"""Nothing that a stranger writes into an attribute makes a dialect raise, or keeps it busy."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import fields
-from typing import Any, Final
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otel_agentic.dialects import Table, TableDialect
-from otel_agentic.dialects.detect import _Unknown
+from otel_agentic.dialects.detect import UNKNOWN
 from otel_agentic.dialects.genai import GenAI
 from otel_agentic.dialects.generic import Generic
 from otel_agentic.dialects.openinference import OpenInference
-from otel_agentic.testing import (
-    AgentRunScript,
-    check_dialect,
-    event,
-    log_record,
-    made,
-    span,
-    speak_genai,
-    speak_openinference,
+from otel_agentic.testing import batch, check_dialect, event, log_record, span, speak_genai, speak_openinference
+from tests.conversations.rebuilding import conversations
+from tests.dialects.hostile import (
+    DIALECTS,
+    EVENTS,
+    KEYS,
+    RUN,
+    SAMPLES,
+    anything,
+    attributes,
+    first_keys,
+    keys_of,
+    slow_texts,
 )
-from tests.dialects.reading import SETTINGS
+from tests.dialects.reading import READER, SETTINGS
 
-DIALECTS: Final[tuple[TableDialect, ...]] = (
-    GenAI(SETTINGS),
-    OpenInference(SETTINGS),
-    Generic(SETTINGS),
-    _Unknown(SETTINGS),
+if TYPE_CHECKING:
+    from otel_agentic.dialects import AgentEvent, TableDialect
+    from otel_agentic.spans.model import LogRecord, Span
+
+#: CPU seconds that reading one span may take, whatever it holds. What is not linear in its size takes minutes.
+BOUND_S: Final = 1.0
+#: As long as a value is when it arrives (`receive.max_value_bytes`), and as short as a square still shows in.
+LONGEST: Final = 4 * 1024 * 1024
+SHORT: Final = 64 * 1024
+#: The meanings of spans that dialects look into.
+READ: Final = frozenset({"agent", "maybe_agent", "model", "tool", "plan"})
+OPERATIONS: Final = (None, "chat", "invoke_agent", "execute_tool", "plan")
+
+each_dialect: Final = pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
+
+
+@each_dialect
+@given(found=attributes, body=anything)
+@settings(max_examples=30)
+def test_no_value_under_any_key_makes_a_dialect_raise(dialect: TableDialect, found: dict[str, Any], body: Any) -> None:
+    events = [event(name, found) for name in EVENTS]
+    for kind in {*dialect.table.kinds, *OPERATIONS}:
+        kinds = {} if kind is None else dict.fromkeys((*dialect.table.kind, "gen_ai.operation.name"), kind)
+        hostile = span(attributes={**kinds, **found}, events=events)
+        logs = [log_record(hostile, name, body, attributes=found) for name in EVENTS]
+
+        dialect.claims(hostile)
+        assert dialect.read(hostile, logs) is not None
+
+
+@given(
+    speaker=st.sampled_from(sorted(SAMPLES)),
+    changes=st.lists(st.tuples(st.integers(0, 9), attributes), min_size=1, max_size=4),
+    body=anything,
+    name=st.sampled_from(EVENTS),
 )
-_TURN: Final = AgentRunScript().ask("Which hotel?").calls(made("search", {"q": "x"}, result=["Ritz"])).says("The Ritz.")
-
-#: Every key of every table, every key of real spans, and a few that code reads.
-KEYS: Final = sorted(
-    {
-        *(key for dialect in DIALECTS for field in fields(Table) for key in getattr(dialect.table, field.name)),
-        *(key for found in (*speak_genai(_TURN).spans, *speak_openinference(_TURN).spans) for key in found.attributes),
-        "metadata", "agentic.case.id", "agentic.conversation.end", "gen_ai.agent.version",
-        "llm.input_messages.0", "llm.input_messages.0.message",
-        "llm.input_messages.0.message.contents.0.message_content",
-        "gen_ai.evaluation.name", "gen_ai.evaluation.score.label", "exception.type", "message", "content", "tool_calls",
-    }
-)  # fmt: skip
-WORDS: Final = (
-    "role", "type", "content", "parts", "text", "id", "name", "arguments", "tool_calls", "function", "tool_call",
-    "tool_call_response", "result", "response", "messages", "lc", "kwargs", "data", "toolUse", "toolResult", "status",
-    "tool_call_id", "function_call", "output", "value", "user", "assistant", "tool", "error",
-)  # fmt: skip
-
-scalars = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats() | st.text(max_size=8)
-words = scalars | st.sampled_from(WORDS) | st.binary(max_size=4)
-values = st.recursive(
-    words,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=4),
-    max_leaves=12,
-)
-#: Values as they are, and as the JSON text that most SDKs write.
-anything = values | values.map(lambda value: json.dumps(value, default=str))
-
-
-@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
-@given(attributes=st.dictionaries(st.sampled_from(KEYS), anything, max_size=6), body=anything)
-@settings(max_examples=60)
-def test_no_value_under_any_key_makes_a_dialect_raise(
-    dialect: TableDialect, attributes: dict[str, Any], body: Any
+@settings(max_examples=150)
+def test_a_conversation_with_hostile_values_is_rebuilt(
+    speaker: str, changes: list[tuple[int, dict[str, Any]]], body: Any, name: str
 ) -> None:
-    events = [event(name, attributes) for name in ("gen_ai.choice", "exception", "gen_ai.evaluation.result")]
-    for operation in (None, "chat", "invoke_agent", "execute_tool"):
-        named = {} if operation is None else {"gen_ai.operation.name": operation}
-        kinds = {"openinference.span.kind": {"chat": "LLM", "execute_tool": "TOOL"}.get(operation or "", "AGENT")}
-        found = span(attributes={**named, **kinds, **attributes}, events=events)
-        logs = [
-            log_record(found, name, body, attributes=attributes) for name in ("gen_ai.user.message", "gen_ai.choice")
-        ]
+    spans = list(SAMPLES[speaker])
+    logs: list[LogRecord] = []
+    for index, found in changes:
+        at = index % len(spans)
+        attacked = {**spans[at].attributes, **found}
+        spans[at] = replace(spans[at], attributes=attacked, events=(*spans[at].events, event(name, found)))
+        logs.append(log_record(spans[at], name, body, attributes=found))
 
-        dialect.claims(found)
-        assert dialect.read(found, logs) is not None
+    for hostile in spans:
+        strictly(hostile, *logs)
+    assert conversations(batch(*spans, *logs)) is not None
+
+
+def strictly(hostile: Span, *logs: LogRecord) -> AgentEvent:
+    """Return what a span means to its dialect, whose faults are not caught."""
+    dialect, _ = READER.dialect_of(hostile)
+    return dialect.read(hostile, logs)
+
+
+def test_every_key_of_every_table_is_tried() -> None:
+    assert len(DIALECTS) == len(READER.names) + 1
+    assert UNKNOWN == DIALECTS[-1].name
+    assert {key for dialect in DIALECTS for key in keys_of(dialect)} <= set(KEYS)
+
+
+@each_dialect
+@pytest.mark.parametrize("text", slow_texts(SHORT).items(), ids=lambda item: item[0])
+def test_no_text_under_any_key_keeps_a_dialect_busy(dialect: TableDialect, text: tuple[str, str]) -> None:
+    name, value = text
+    taken = {key: seconds_to_read(dialect, {key: value}) for key in keys_of(dialect)}
+
+    assert {} == {(key, name): seconds for key, seconds in taken.items() if seconds > BOUND_S}
+
+
+@pytest.mark.slow
+@each_dialect
+@pytest.mark.parametrize("text", slow_texts(LONGEST).items(), ids=lambda item: item[0])
+def test_the_longest_text_under_all_keys_does_not_keep_a_dialect_busy(
+    dialect: TableDialect, text: tuple[str, str]
+) -> None:
+    name, value = text
+    keys = first_keys(dialect)
+
+    assert (name, True) == (name, seconds_to_read(dialect, dict.fromkeys(keys, value)) < BOUND_S * len(keys))
+
+
+def seconds_to_read(dialect: TableDialect, found: dict[str, Any]) -> float:
+    """Return how long a dialect takes for a span of the slowest kind, CPU seconds: other programs do not count."""
+    taken = []
+    read = {meaning: kind for kind, meaning in dialect.table.kinds.items() if meaning in READ}
+    for kind in (None, *read.values()):
+        kinds = {} if kind is None else dict.fromkeys(dialect.table.kind, kind)
+        hostile = span(attributes={**kinds, **found}, span_id="hostile")
+        began = time.process_time()
+        dialect.claims(hostile)
+        dialect.read(hostile, ())
+        taken.append(time.process_time() - began)
+    return max(taken)
 
 
 def test_the_genai_dialect_conforms() -> None:
-    check_dialect(GenAI(SETTINGS), *speak_genai(_TURN).spans, *speak_genai(_TURN, "structured").spans)
+    check_dialect(GenAI(SETTINGS), *speak_genai(RUN).spans, *speak_genai(RUN, "structured").spans)
 
 
 def test_the_openinference_dialect_conforms() -> None:
     flattened = ("llm.input_messages", "llm.output_messages")
 
-    check_dialect(OpenInference(SETTINGS), *speak_openinference(_TURN).spans, content=flattened)
+    check_dialect(OpenInference(SETTINGS), *speak_openinference(RUN).spans, content=flattened)
 
 
 def test_the_generic_dialect_conforms() -> None:

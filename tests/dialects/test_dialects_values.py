@@ -11,6 +11,7 @@ from otel_agentic.dialects.values import (
     flat,
     has_named_arguments,
     id_of,
+    is_cut,
     is_redacted,
     parsed,
     result_of,
@@ -170,3 +171,15 @@ def test_hostile_keys_do_not_nest_without_end() -> None:
     assert flat({"m." + "a." * 5000 + "z": 1}, "m") is None
     assert {"9" * 5000: 1} == flat({"m." + "9" * 5000: 1}, "m")
     assert flat({"n.0": 1}, "m") is None
+
+
+def test_json_text_is_cut_wherever_it_ends_too_early() -> None:
+    text = '{"args": ["Zürich \\"now\\"", {"n": -1.5e3, "t": true, "z": null}], "kwargs": {}}'
+
+    assert [length for length in range(1, len(text)) if not is_cut(text[:length])] == []
+    assert not is_cut(text)
+
+
+@pytest.mark.parametrize("value", ['{"a": 1} is no JSON', '"Yes," he said', "[sic] as he wrote", "plain", "", None, {}])
+def test_what_somebody_wrote_is_not_cut(value: object) -> None:
+    assert not is_cut(value)

@@ -1,0 +1,71 @@
+"""LangSmith's OpenTelemetry export: every run has its inputs in `gen_ai.prompt`, its outputs in `gen_ai.completion`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from otel_agentic.dialects.base import Table
+from otel_agentic.dialects.fields import session_keys
+from otel_agentic.dialects.recorded import RecordedDialect
+from otel_agentic.dialects.values import parsed
+
+if TYPE_CHECKING:
+    from otel_agentic.dialects.events import Header, ToolCall
+    from otel_agentic.spans.model import Span
+
+_OUTPUT: Final = "gen_ai.completion"
+_TRACEBACK: Final = "Traceback (most recent call last)"
+#: What is recorded of a function that did not return, and of one that returned nothing.
+_LEFT_OUT: Final[dict[str, object]] = {}
+_NOTHING: Final = {"output": None}
+
+
+class LangSmith(RecordedDialect):
+    """Runs of LangChain and of LangSmith's decorators and wrappers."""
+
+    name = "langsmith"
+    table = Table(
+        scopes=("langsmith",),
+        marks=("langsmith.span.kind",),
+        kind=("langsmith.span.kind", "gen_ai.operation.name"),
+        kinds={
+            "chain": "maybe_agent",
+            "llm": "model",
+            "tool": "tool",
+            "chat": "model",
+            "execute_tool": "tool",
+            "prompt": "prompt template",
+            "parser": "output parser",
+            "retriever": "retrieval",
+            "embedding": "embeddings",
+        },
+        # `langsmith.trace.session_name` is the project.
+        conversation_id=(*session_keys("langsmith.metadata."), "gen_ai.conversation.id", "session.id"),
+        agent_name=("langsmith.metadata.lc_agent_name", "gen_ai.agent.name"),
+        model=("gen_ai.response.model", "gen_ai.request.model"),
+        response_id=("gen_ai.response.id",),
+        finish_reason=("gen_ai.response.finish_reasons",),
+        messages_in=("gen_ai.input.messages",),
+        messages_out=("gen_ai.output.messages",),
+        flat_in=("gen_ai.prompt",),
+        flat_out=("gen_ai.completion",),
+        input=("gen_ai.prompt",),
+        output=(f"{_OUTPUT}~.output", _OUTPUT),
+        tool_name=("gen_ai.tool.name",),
+        call_id=("gen_ai.tool.call.id",),
+        arguments=("gen_ai.tool.call.arguments",),
+        result=("gen_ai.tool.call.result",),
+    )
+
+    def error(self, span: Span) -> str | None:
+        """Return why the run failed, without the traceback that is recorded behind it."""
+        found = super().error(span)
+        return found and (found.partition(_TRACEBACK)[0].strip() or found)
+
+    def tool_call(self, header: Header, span: Span) -> ToolCall:
+        """Return the call; a function that failed has no result, one that returned nothing has None."""
+        call, output = super().tool_call(header, span), parsed(span.attributes.get(_OUTPUT))
+        if output not in (_LEFT_OUT, _NOTHING):
+            return call
+        return replace(call, result=None, result_captured=output == _NOTHING and header.error is None)

@@ -1,0 +1,184 @@
+"""Python's own notation of containers and objects: what SDKs write where they meant JSON.
+
+Read by hand rather than by `ast`: a repr may hold objects that no Python reads (`<Status.DONE: 1>`), and strangers' text must
+not reach a compiler. One pass over a bounded text, bounded in depth.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+#: Longer text is no repr worth reading.
+_MAX_LENGTH: Final = 262_144
+_MAX_DEPTH: Final = 60
+_MAX_DIGITS: Final = 1000  # Python refuses to read thousands of them
+#: A container, or a call such as `Name(a=1)`: what a repr worth reading begins with.
+_START: Final = re.compile(r"\s*(?:[\[{(]|[A-Za-z_][\w.]*\()")
+_TOKEN: Final = re.compile(
+    r"""\s*(?:
+      (?P<text>[rb]?(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"))
+    | (?P<number>-?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|inf|nan)\b)
+    | (?P<name>[A-Za-z_][\w.]*)
+    | (?P<object><(?:[^<>'"]|'[^']*'|"[^"]*")*>)
+    | (?P<mark>[\[\](){},:=])
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+#: `<Role.USER: 'user'>`: a member of an enumeration of texts.
+_MEMBER: Final = re.compile(r"^\s*<[\w.]+: ('(?:[^'\\]|\\.)*')>$")
+_ESCAPE: Final = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|(.))", re.DOTALL)
+_PLAIN_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "\n": ""}
+_CONSTANTS: Final = {"None": None, "True": True, "False": False}
+_CLOSING: Final = {"[": "]", "(": ")"}
+_HIGHEST_CODE_POINT: Final = 0x10FFFF
+_SURROGATES: Final = range(0xD800, 0xE000)
+
+
+class _NotARepr(ValueError):  # noqa: N818 — never leaves this file
+    """The text is not a Python repr, or a larger one than is read."""
+
+
+def read_repr(text: object, *, class_key: str | None = None) -> Any:
+    """Return the container that a Python repr spells, None where the text is none.
+
+    Dictionaries, and lists for lists, tuples and sets; an object `Name(a=1)` becomes a dictionary of its fields, with its
+    class under `class_key` where that is given; a member of an enumeration of texts becomes its text, and other objects in
+    angle brackets are None.
+
+    >>> read_repr("{'city': 'Oslo', 'calm': True}")
+    {'city': 'Oslo', 'calm': True}
+    >>> read_repr("Call(name='add', arguments='{}', status=None)")
+    {'name': 'add', 'arguments': '{}', 'status': None}
+    >>> read_repr("Booked (see below).") is None
+    True
+    """
+    if not isinstance(text, str) or len(text) > _MAX_LENGTH or _START.match(text) is None:
+        return None
+    try:
+        found = _Reading(text.rstrip(), class_key).whole()
+    except _NotARepr:
+        return None
+    return found if isinstance(found, (dict, list)) else None
+
+
+class _Reading:
+    """One pass over the text of a repr."""
+
+    def __init__(self, text: str, class_key: str | None) -> None:
+        self._text = text
+        self._class_key = class_key
+        self._at = 0
+
+    def whole(self) -> Any:
+        found = self._value(0)
+        if self._at != len(self._text):
+            raise _NotARepr
+        return found
+
+    def _take(self) -> tuple[str, str]:
+        token = _TOKEN.match(self._text, self._at)
+        if token is None or token.lastgroup is None:
+            raise _NotARepr
+        self._at = token.end()
+        return token.lastgroup, token[token.lastgroup]
+
+    def _took(self, mark: str) -> bool:
+        token = _TOKEN.match(self._text, self._at)
+        if token is None or token["mark"] != mark:
+            return False
+        self._at = token.end()
+        return True
+
+    def _expect(self, mark: str) -> None:
+        if not self._took(mark):
+            raise _NotARepr
+
+    def _value(self, depth: int) -> Any:
+        if depth > _MAX_DEPTH:
+            raise _NotARepr
+        kind, piece = self._take()
+        if kind == "text":
+            return _unescaped(piece)
+        if kind == "number":
+            return _number(piece)
+        if kind == "object":
+            member = _MEMBER.search(piece)
+            return None if member is None else _unescaped(member[1])
+        if kind == "name":
+            return self._object(piece, depth + 1) if self._took("(") else _CONSTANTS.get(piece)
+        if piece == "{":
+            return self._braces(depth + 1)
+        if piece in _CLOSING:
+            return self._items(_CLOSING[piece], depth + 1)
+        raise _NotARepr
+
+    def _items(self, closing: str, depth: int) -> list[Any]:
+        found: list[Any] = []
+        while not self._took(closing):
+            found.append(self._value(depth))
+            if not self._took(","):
+                self._expect(closing)
+                break
+        return found
+
+    def _braces(self, depth: int) -> dict[str, Any] | list[Any]:
+        if self._took("}"):
+            return {}
+        first = self._value(depth)
+        if not self._took(":"):
+            return [first, *self._rest_of_set(depth)]
+        found = {str(first): self._value(depth)}
+        while not self._took("}"):
+            self._expect(",")
+            if self._took("}"):
+                break
+            key = self._value(depth)
+            self._expect(":")
+            found[str(key)] = self._value(depth)
+        return found
+
+    def _rest_of_set(self, depth: int) -> list[Any]:
+        if self._took(","):
+            return self._items("}", depth)
+        self._expect("}")
+        return []
+
+    def _object(self, name: str, depth: int) -> dict[str, Any]:
+        fields = self._fields(depth)
+        return fields if self._class_key is None else {**fields, self._class_key: name}
+
+    def _fields(self, depth: int) -> dict[str, Any]:
+        """Return the fields of an object; those without a name go by their number."""
+        found: dict[str, Any] = {}
+        while not self._took(")"):
+            start = self._at
+            kind, token = self._take()
+            if kind == "name" and self._took("="):
+                found[token] = self._value(depth)
+            else:
+                self._at = start
+                found[str(len(found))] = self._value(depth)
+            if not self._took(","):
+                self._expect(")")
+                break
+        return found
+
+
+def _number(token: str) -> int | float:
+    return int(token) if token.lstrip("-").isdecimal() and len(token) < _MAX_DIGITS else float(token)
+
+
+def _unescaped(token: str) -> str:
+    prefixed = token[0] in "rb"
+    inner = token[2:-1] if prefixed else token[1:-1]
+    return inner if "\\" not in inner or token[0] == "r" else _ESCAPE.sub(_escaped, inner)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = found[1] or found[2] or found[3]
+    if code is None:
+        return _PLAIN_ESCAPES.get(found[4], found[4])
+    point = int(code, 16)
+    # Half a character (a surrogate) is nothing that could be written again.
+    return chr(point) if point <= _HIGHEST_CODE_POINT and point not in _SURROGATES else "�"

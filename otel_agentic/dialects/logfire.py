@@ -1,0 +1,201 @@
+"""Logfire: its integrations of openai-agents and of model clients, and spans made by hand.
+
+Span names are templates, the filled text is `logfire.msg`. What a user's span carries, or the arguments of an instrumented
+function, are top-level attributes, listed in `logfire.json_schema`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from otel_agentic.dialects.fields import session_keys
+from otel_agentic.dialects.genai import GenAI
+from otel_agentic.dialects.generic import Generic
+from otel_agentic.dialects.handoffs import handoff
+from otel_agentic.dialects.paths import first
+from otel_agentic.dialects.payloads import Spoken, run_input, run_output
+from otel_agentic.dialects.values import id_of, is_redacted, parsed, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from otel_agentic.dialects.events import AgentEvent, Header, ToolCall
+    from otel_agentic.spans.model import LogRecord, Span
+
+_TEMPLATE: Final = "logfire.msg_template"
+_MESSAGE: Final = "logfire.msg"
+_SCHEMA: Final = ("logfire.json_schema~.properties",)
+_LEVEL: Final = "logfire.level_num"
+_ERROR_LEVEL: Final = 17
+_OPERATION: Final = "gen_ai.operation.name"
+_RETURN: Final = "return"
+_NAME: Final = "name"
+_SPAN_TYPE: Final = "logfire.span_type"
+_SPAN: Final = "span"
+_RUNS: Final = frozenset({"agent", "maybe_agent"})
+_FROM_AGENT, _TO_AGENT = "from_agent", "to_agent"
+#: Templates of the openai-agents integration, by how they begin.
+_AGENTS_SCOPE: Final = "logfire.openai_agents"
+_HANDOFF: Final = "Handoff:"
+_AGENT_RUN: Final = "Agent run:"
+_AGENTS: Final[Mapping[str, str]] = {
+    "OpenAI Agents trace:": "maybe_agent",  # holds one run, or all turns of a conversation
+    "Task:": "agent",
+    _AGENT_RUN: "agent",
+    "Function:": "tool",
+    "Chat completion": "model",
+    "Responses API": "model",
+}
+#: What people call the spans that they make: `tool get_weather`, `agent: concierge`.
+_BY_HAND: Final = re.compile(
+    r"(?P<kind>tool|agent)(?: run| call)?[ :]+['\"]?(?P<name>[\w.-]+)['\"]?\s*$", re.IGNORECASE
+)
+_NAMED_KINDS: Final = {"tool": "tool", "agent": "maybe_agent"}
+#: Set by instrumented clients, on the request and on the log of its streamed response; only an answered one has the second.
+_CLIENT: Final = "async"
+_ANSWERED: Final = ("gen_ai.response.model", "response_data", "gen_ai.output.messages")
+_ERRORS: Final = ("error~.data.error", "error~.message", "error")
+
+
+class Logfire(GenAI):
+    """Logfire's own spans. Those of other libraries that it exports keep their scope and are read by their dialect."""
+
+    name = "logfire"
+    table = replace(
+        GenAI.table,
+        scopes=("logfire",),
+        marks=(),
+        conversation_id=(*GenAI.table.conversation_id, "group_id", *session_keys("")),
+        agent_name=(*GenAI.table.agent_name, "agent_name"),
+        query=Generic.table.query,
+        answer=Generic.table.answer,
+        messages_in=(*GenAI.table.messages_in, "raw_input", "input", "request_data~.messages"),
+        messages_out=(
+            *GenAI.table.messages_out,
+            "response~.output",
+            "output~.0.output",  # the whole response, as openai-agents records a stream
+            "output",
+            "response_data~.message",
+            "response_data~.combined_chunk_content",
+        ),
+        tool_name=(*GenAI.table.tool_name, *Generic.table.tool_name),
+        arguments=(*GenAI.table.arguments, *Generic.table.arguments),
+        result=(*GenAI.table.result, *Generic.table.result),
+    )
+
+    def read(self, span: Span, logs: Sequence[LogRecord]) -> AgentEvent:
+        """Return what the span means; a handoff is the call of the tool that hands over."""
+        attributes = span.attributes
+        if _template(span).startswith(_HANDOFF) and attributes.get(_TO_AGENT):
+            header = self.header(span, logs)
+            return handoff(header, from_agent=attributes.get(_FROM_AGENT), to_agent=attributes[_TO_AGENT])
+        return super().read(span, logs)
+
+    def meaning(self, span: Span) -> str:
+        """Return the meaning by operation, template, or what people call their spans."""
+        if _OPERATION in span.attributes:
+            return "request of a streamed response" if _is_streamed(span) else super().meaning(span)
+        template = _template(span)
+        if span.scope.name == _AGENTS_SCOPE:
+            return next((kind for start, kind in _AGENTS.items() if template.startswith(start)), "a span of the SDK")
+        if span.attributes.get(_SPAN_TYPE, _SPAN) != _SPAN:
+            return "a line of the log"
+        if first(span.attributes, self.table.tool_name) is not None:
+            return "tool"
+        named = _BY_HAND.match(template)
+        if named is not None:
+            return _NAMED_KINDS[named["kind"].lower()]
+        return "maybe_agent" if self._is_turn(span) else "made by hand"
+
+    def _is_turn(self, span: Span) -> bool:
+        """Return whether a span made by hand looks like a turn: any span may have a text, few a conversation or an answer."""
+        if first(span.attributes, self.table.query) is None:
+            return False
+        return any(first(span.attributes, keys) is not None for keys in (self.table.conversation_id, self.table.answer))
+
+    def header(self, span: Span, logs: Sequence[LogRecord]) -> Header:
+        """Return the header, an agent's name taken from where its span has it."""
+        header = super().header(span, logs)
+        if header.agent_name is not None or self.meaning(span) not in _RUNS:
+            return header
+        if span.scope.name == _AGENTS_SCOPE:
+            is_run = _template(span).startswith(_AGENT_RUN)
+            return replace(header, agent_name=text_of(span.attributes.get(_NAME))) if is_run else header
+        return replace(header, agent_name=_named(span))
+
+    def conversation_id(self, span: Span, logs: Sequence[LogRecord]) -> str | None:
+        """Return the conversation id; what may be a parameter of a tool is none."""
+        if not _is_by_hand(span) or self.meaning(span) != "tool":
+            return super().conversation_id(span, logs)
+        keys = (key for key in self._conversation_keys if not key.isidentifier())
+        return id_of(first(span.attributes, keys))
+
+    def error(self, span: Span) -> str | None:
+        """Return why the span failed: a level of error says so where the status does not."""
+        found = super().error(span)
+        level = span.attributes.get(_LEVEL)
+        if not isinstance(level, int) or level < _ERROR_LEVEL:
+            return found
+        return text_of(first(span.attributes, _ERRORS)) or found or text_of(span.attributes.get(_MESSAGE)) or "error"
+
+    def tool_call(self, header: Header, span: Span) -> ToolCall:
+        """Return the execution of a tool; of a function, its arguments and what it returned."""
+        found = super().tool_call(header, span)
+        if not _is_by_hand(span):
+            return replace(found, name=text_of(span.attributes.get(_NAME)) or found.name)
+        if first(span.attributes, self.table.tool_name) is not None:
+            return found
+        given = _given(span)
+        result = given.pop(_RETURN, None)
+        return replace(
+            found,
+            name=_named(span) or found.name,
+            arguments=given or None,
+            result=result,
+            result_captured=_RETURN in span.attributes and not is_redacted(result),
+        )
+
+    def run_input(self, span: Span) -> Spoken:
+        """Return what the function that runs the agent was given."""
+        given = {name: value for name, value in _given(span).items() if name != _RETURN}
+        return run_input({"args": [], "kwargs": given}) if _is_by_hand(span) else Spoken()
+
+    def run_output(self, span: Span) -> Spoken:
+        """Return what the function that runs the agent returned."""
+        return run_output(_given(span).get(_RETURN))
+
+
+def _template(span: Span) -> str:
+    return text_of(span.attributes.get(_TEMPLATE)) or span.name
+
+
+def _named(span: Span) -> str | None:
+    """Return the name in what people call their spans."""
+    named = _BY_HAND.match(text_of(span.attributes.get(_MESSAGE)) or _template(span))
+    return named["name"] if named is not None else None
+
+
+def _is_by_hand(span: Span) -> bool:
+    return span.scope.name != _AGENTS_SCOPE and _OPERATION not in span.attributes
+
+
+def _is_streamed(span: Span) -> bool:
+    """Return whether a client's request has its response on a log of its own, which repeats the request."""
+    attributes = span.attributes
+    failed = attributes.get(_LEVEL) == _ERROR_LEVEL
+    return _CLIENT in attributes and not failed and not any(key in attributes for key in _ANSWERED)
+
+
+def _given(span: Span) -> dict[str, Any]:
+    """Return what the user put on a span; containers are JSON text there, which the schema tells from text."""
+    schema = first(span.attributes, _SCHEMA)
+    if not isinstance(schema, Mapping):
+        return {}
+    return {
+        name: parsed(span.attributes[name]) if isinstance(kind, Mapping) and "type" in kind else span.attributes[name]
+        for name, kind in schema.items()
+        if name in span.attributes
+    }

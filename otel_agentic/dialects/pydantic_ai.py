@@ -1,0 +1,120 @@
+"""pydantic-ai: all six formats of its instrumentation, and the lists of events and messages on its own keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
+
+from otel_agentic.dialects.events import CallRequest, CallResult, Text
+from otel_agentic.dialects.genai import GenAI, messages_of_events
+from otel_agentic.dialects.messages import read_messages
+from otel_agentic.dialects.paths import first
+from otel_agentic.dialects.values import parsed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from otel_agentic.dialects.events import AgentRun, Header, Message, ModelCall, Part
+    from otel_agentic.spans.model import LogRecord, Span
+
+_OPERATION: Final = "gen_ai.operation.name"
+#: The run's messages, with all that went before: today's format, and the first, of events.
+_ALL_MESSAGES: Final = "pydantic_ai.all_messages"
+_ALL_EVENTS: Final = "all_messages_events"
+#: Where the messages of this run begin in them; absent where there is no history, and in early releases.
+_FIRST_NEW: Final = "pydantic_ai.new_message_index"
+#: Tools that stand for the answer in a structured form.
+_OUTPUT_TOOLS: Final = ("model_request_parameters~.output_tools",)
+#: How the framework ends what it tells the model of a call that failed or did not fit the tool's parameters.
+_RETRY: Final = "Fix the errors and try again."
+_RUN_KEY: Final = "agent_name"
+_RUN_NAMES: Final = ("agent run", "invoke_agent")
+
+
+class PydanticAI(GenAI):
+    """pydantic-ai, on its own or through Logfire."""
+
+    name = "pydantic-ai"
+    table = replace(
+        GenAI.table,
+        scopes=("pydantic-ai",),
+        marks=("pydantic_ai.",),
+        agent_name=(*GenAI.table.agent_name, _RUN_KEY),
+    )
+
+    def meaning(self, span: Span) -> str:
+        """Return what the operation name says; early releases name none on runs."""
+        if _OPERATION not in span.attributes and _RUN_KEY in span.attributes and span.name.startswith(_RUN_NAMES):
+            return "agent"
+        return super().meaning(span)
+
+    def agent_run(self, header: Header, span: Span, logs: Sequence[LogRecord], *, certain: bool) -> AgentRun:
+        """Return a run, its messages cut into what it was given and what it said."""
+        run = super().agent_run(header, span, logs, certain=certain)
+        if run.messages_in is not None or run.messages_out is not None:
+            return run
+        found = _all_messages(span)
+        cut = _first_new_answer(found, span.attributes.get(_FIRST_NEW)) if found else None
+        return run if found is None or cut is None else replace(run, messages_in=found[:cut], messages_out=found[cut:])
+
+    def messages_in(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
+        """Return what went to the model; a result that asks to try again is an error."""
+        found = super().messages_in(span, logs)
+        return _with_errors(found)
+
+    def model_call(self, header: Header, span: Span, logs: Sequence[LogRecord]) -> ModelCall:
+        """Return a model call; a call of an output tool is the answer, not a call."""
+        call = super().model_call(header, span, logs)
+        names = _output_tools(span)
+        if not names or call.messages_out is None:
+            return call
+        return replace(call, messages_out=tuple(_without(message, names) for message in call.messages_out))
+
+
+def _all_messages(span: Span) -> tuple[Message, ...] | None:
+    events = parsed(span.attributes.get(_ALL_EVENTS))
+    if isinstance(events, list):
+        return _with_errors(messages_of_events(events))
+    return _with_errors(read_messages(span.attributes.get(_ALL_MESSAGES)))
+
+
+def _first_new_answer(messages: Sequence[Message], first_new: Any) -> int | None:
+    """Return where the run's own words begin; None where that cannot be told from the history before."""
+    if isinstance(first_new, int) and 0 <= first_new <= len(messages):
+        start = first_new
+    elif (
+        sum(message.role == "user" and any(isinstance(part, Text) for part in message.parts) for message in messages)
+        == 1
+    ):
+        start = 0
+    else:
+        return None
+    answers = (index for index in range(start, len(messages)) if messages[index].role == "assistant")
+    return next(answers, len(messages))
+
+
+def _with_errors(messages: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
+    if messages is None:
+        return None
+    return tuple(
+        replace(
+            message, parts=tuple(replace(part, is_error=True) if _is_retry(part) else part for part in message.parts)
+        )
+        for message in messages
+    )
+
+
+def _is_retry(part: Part) -> TypeGuard[CallResult]:
+    return isinstance(part, CallResult) and isinstance(part.result, str) and part.result.rstrip().endswith(_RETRY)
+
+
+def _output_tools(span: Span) -> frozenset[str]:
+    found = first(span.attributes, _OUTPUT_TOOLS)
+    tools = found if isinstance(found, list) else []
+    return frozenset(str(tool.get("name")) for tool in tools if isinstance(tool, Mapping))
+
+
+def _without(message: Message, names: frozenset[str]) -> Message:
+    kept = tuple(part for part in message.parts if not (isinstance(part, CallRequest) and part.name in names))
+    return replace(message, parts=kept)

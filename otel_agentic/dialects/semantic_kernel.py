@@ -1,0 +1,59 @@
+"""Semantic Kernel: results as the text that Python shows of an object, and functions that no model asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from otel_agentic.dialects.events import CallResult
+from otel_agentic.dialects.genai import GenAI
+from otel_agentic.dialects.literals import read_repr
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from otel_agentic.dialects.events import Header, Message, ToolCall
+    from otel_agentic.spans.model import LogRecord, Span
+
+_CALL_ID: Final = "gen_ai.tool.call.id"
+
+
+class SemanticKernel(GenAI):
+    """Semantic Kernel for Python and .NET."""
+
+    name = "semantic-kernel"
+    table = replace(
+        GenAI.table,
+        scopes=("semantic_kernel", "Microsoft.SemanticKernel"),
+        marks=("sk.",),
+        kinds={**GenAI.table.kinds, "text_completions": "model", "chat.completions": "model"},
+    )
+
+    def meaning(self, span: Span) -> str:
+        """Return what the operation says; a function without a call id was called by the application (a prompt)."""
+        found = super().meaning(span)
+        return "called by the application" if found == "tool" and _CALL_ID not in span.attributes else found
+
+    def tool_call(self, header: Header, span: Span) -> ToolCall:
+        """Return the execution of a function, its result read."""
+        found = super().tool_call(header, span)
+        return replace(found, result=_read(found.result))
+
+    def messages_in(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
+        """Return what went to the model, results read."""
+        found = super().messages_in(span, logs)
+        return None if found is None else tuple(_with_results(message) for message in found)
+
+
+def _with_results(message: Message) -> Message:
+    if not message.results:
+        return message
+    parts = (
+        replace(part, result=_read(part.result)) if isinstance(part, CallResult) else part for part in message.parts
+    )
+    return replace(message, parts=tuple(parts))
+
+
+def _read(result: Any) -> Any:
+    found = read_repr(result)
+    return result if found is None else found
