@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from otel_agentic.conversations.answers import last_words
 from otel_agentic.conversations.calls import calls_of
 from otel_agentic.conversations.model import ClosedBy, Conversation, ToolCall, Turn
+from otel_agentic.conversations.naming import agent_of
 from otel_agentic.conversations.turns import TurnSpans, cut
-from otel_agentic.dialects.events import AgentRun, Ignored, Message, ModelCall
+from otel_agentic.dialects.events import AgentRun, Ignored, ModelCall
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -52,10 +55,24 @@ def assemble(
         case_id=_first(header.case_id for header in headers),
         verdict=_last([header.verdict for header in headers]),
         turns=tuple(
-            _turn(index, turn, calls=calls_of(turn, agent=agent, agents=agents, error_patterns=patterns))
-            for index, turn in enumerate(turns)
+            _with_answer_told(
+                _turn(index, turn, calls=calls_of(turn, agent=agent, agents=agents, error_patterns=patterns)), after
+            )
+            for index, (turn, after) in enumerate(zip(turns, [*turns[1:], None], strict=True))
         ),
     )
+
+
+def _with_answer_told(turn: Turn, after: TurnSpans | None) -> Turn:
+    """Return the turn with the answer that the history of the next turn holds, where its own spans hold none."""
+    if after is None or turn.answer_captured or turn.error is not None:
+        return turn
+    heard = next((node.event.messages_in for node in after.top_calls if isinstance(node.event, ModelCall)), None) or ()
+    asked = [index for index, message in enumerate(heard) if message.role == "user" and message.text]
+    if len(asked) <= 1 or heard[asked[-2]].text != turn.query:
+        return turn
+    said = last_words(heard[: asked[-1]])
+    return turn if said is None else replace(turn, answer=said[0], answer_captured=said[1])
 
 
 def has_end_mark(linked: Linked) -> bool:
@@ -68,7 +85,7 @@ def _has_end_mark(headers: Sequence[Header]) -> bool:
 
 
 def _agent_name(turns: Sequence[TurnSpans]) -> str | None:
-    return _first(run.agent_name for turn in turns for run in turn.runs)
+    return _first(agent_of([*turn.runs, *turn.nodes]) for turn in turns if turn.runs)
 
 
 def _first(values: Iterable[str | None]) -> str | None:
@@ -82,6 +99,7 @@ def _last(values: Sequence[bool | None]) -> bool | None:
 def _turn(index: int, turn: TurnSpans, *, calls: tuple[ToolCall, ...]) -> Turn:
     answer, answer_captured = _answer(turn)
     spans = [node.span for node in turn.nodes]
+    teller = _teller(turn)
     return Turn(
         index=index,
         query=turn.query,
@@ -95,7 +113,17 @@ def _turn(index: int, turn: TurnSpans, *, calls: tuple[ToolCall, ...]) -> Turn:
         started_ns=min(span.start_ns for span in spans),
         ended_ns=max(span.end_ns for span in spans),
         response_id=_response_id(turn),
+        dialect=teller.event.header.dialect,
+        scope=teller.span.scope.name,
     )
+
+
+def _teller(turn: TurnSpans) -> Node:
+    """Return the node whose framework wrote the turn: its lead, or the first event where that says nothing."""
+    if not isinstance(turn.lead.event, Ignored):
+        return turn.lead
+    events = (node for node in turn.nodes if not isinstance(node.event, Ignored))
+    return min(events, key=lambda node: node.at, default=turn.lead)
 
 
 def _answer(turn: TurnSpans) -> tuple[str | None, bool]:
@@ -109,34 +137,23 @@ def _answer(turn: TurnSpans) -> tuple[str | None, bool]:
         event = run.event
         if isinstance(event, AgentRun) and event.answer is not None:
             return event.answer, True
-        found = _last_words(event.messages_out) if isinstance(event, AgentRun) else None
+        found = last_words(event.messages_out) if isinstance(event, AgentRun) else None
         if found is not None:
             return found
     calls = [node.event for node in _answering_calls(turn) if isinstance(node.event, ModelCall)]
     spoken = [call.messages_out for call in calls if call.messages_out]
     if not spoken:
         return None, False
-    return _last_words(spoken[-1]) or (None, True)
+    return last_words(spoken[-1]) or (None, True)
 
 
 def _answering_calls(turn: TurnSpans) -> list[Node]:
     """Return the model calls whose last one may answer: the turn's own agent's, else (after a handoff) any not in a call."""
     own = turn.top_calls
-    if own and isinstance(own[-1].event, ModelCall) and _last_words(own[-1].event.messages_out):
+    if own and isinstance(own[-1].event, ModelCall) and last_words(own[-1].event.messages_out):
         return own
     free = [node for node in turn.nodes if isinstance(node.event, ModelCall) and not node.holding_call]
     return sorted(free, key=lambda node: node.at)
-
-
-def _last_words(messages: Sequence[Message] | None) -> tuple[str | None, bool] | None:
-    """Return (text, captured) of the last assistant message when it is an answer, None when it is not."""
-    for message in reversed(messages or ()):
-        if message.role != "assistant":
-            continue
-        if message.redacted:
-            return None, False
-        return (message.text, True) if message.text and not message.requests else None
-    return None
 
 
 def _response_id(turn: TurnSpans) -> str | None:

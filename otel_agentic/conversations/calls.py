@@ -3,47 +3,27 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections import defaultdict
-from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
+from otel_agentic.conversations.answers import is_answer_tool
+from otel_agentic.conversations.duplicates import folded
+from otel_agentic.conversations.join import join, join_runs, tell, transfer_target
 from otel_agentic.conversations.model import CallKind, ToolCall
+from otel_agentic.conversations.requests import Asker, Call, add_unseen, anchor_remembered, asker_of, requested
 from otel_agentic.conversations.results import with_result
-from otel_agentic.conversations.turns import after_last_assistant
 from otel_agentic.dialects import events
 from otel_agentic.dialects.values import has_named_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from otel_agentic.conversations.tree import Node
     from otel_agentic.conversations.turns import TurnSpans
 
-_NOT_WORD: Final = re.compile(r"[^0-9a-z]+")
-_TRANSFER: Final = re.compile(r"^(?:transfer|hand_?off|delegate)_(?:to_)?(.+)$")
-#: A tool of google-adk and others whose argument names the agent.
-_BARE_TRANSFER: Final = frozenset({"transfer_to_agent", "handoff"})
-
-#: (time, trace, depth-first order, message): which model response asked, in an order that sorts.
-_Asker = tuple[int, str, int, int]
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class _Call:
-    """One call while its two witnesses are being joined."""
-
-    asker: _Asker
-    place: tuple[int, int]
-    request: events.CallRequest | None
-    asked_by: Node | None
-    node: Node | None = None
-    told: events.CallResult | None = None
-
-    @property
-    def event(self) -> events.ToolCall | None:
-        event = self.node.event if self.node is not None else None
-        return event if isinstance(event, events.ToolCall) else None
+#: How a framework tells its model that a call never ran because its arguments did not fit.
+_REFUSAL: Final = re.compile(r"error|invalid|valid|fail|retry|required|unexpected|unknown|not found", re.IGNORECASE)
 
 
 def calls_of(
@@ -57,119 +37,31 @@ def calls_of(
         agents: names of the agents seen in the conversation; a call that hands over to one of them is a transfer.
         error_patterns: patterns of results that are errors although the span does not say so.
     """
-    calls = _requested(turn)
+    calls = requested(turn)
     spans = sorted((node for node in turn.nodes if isinstance(node.event, events.ToolCall)), key=lambda node: node.at)
-    unclaimed = _join(calls, spans)
     silent = _silent_calls(turn)
+    unclaimed = join(calls, spans)
+    join_runs(calls, turn)
+    anchor_remembered(calls, silent)
     calls += [_from_span(node, silent) for node in unclaimed]
+    add_unseen(calls, silent)
+    calls = [call for call in calls if not is_answer_tool(call.name)]
     calls.sort(key=lambda call: (call.asker, call.place))
-    _tell(calls, turn)
+    tell(calls, turn)
     steps = {asker: step for step, asker in enumerate(dict.fromkeys(call.asker for call in calls), start=1)}
-    known = frozenset(_folded(name) for name in agents)
-    finished = [
-        _finished(call, step=steps[call.asker], position=position, agent=agent, agents=known)
-        for position, call in enumerate(calls)
-    ]
+    known = frozenset(folded(name) for name in agents)
+    never_ran = _never_ran(calls)
+    started = {id(call.run): call.run for call in calls if call.run is not None}
     return tuple(
-        with_result(made, call.event, call.told, error_patterns) for made, call in zip(finished, calls, strict=True)
-    )
-
-
-def _requested(turn: TurnSpans) -> list[_Call]:
-    """Return a call for each request in a captured model response.
-
-    Where no model call of a run shows its response, the run's own output messages stand in.
-    """
-    found: list[_Call] = []
-    speaking: set[int] = set()
-    for node in turn.nodes:
-        if isinstance(node.event, events.ModelCall) and node.event.messages_out is not None:
-            speaking |= _runs_around(node)
-            found += _requests_in(node, node.event.messages_out, one_response=True)
-    for node in turn.nodes:
-        if node.is_run and isinstance(node.event, events.AgentRun) and id(node) not in speaking:
-            found += _requests_in(node, node.event.messages_out or (), one_response=False)
-    return found
-
-
-def _runs_around(node: Node) -> set[int]:
-    """Return the runs that a model call speaks for, by `id()`: all above it, up to the tool call that holds it."""
-    found: set[int] = set()
-    run = node.run
-    while run is not None and run.holding_call is node.holding_call:
-        found.add(id(run))
-        run = run.run
-    return found
-
-
-def _requests_in(node: Node, messages: Sequence[events.Message], *, one_response: bool) -> list[_Call]:
-    fresh = messages if one_response else _own_output(node, messages)
-    return [
-        _Call(
-            asker=(*node.at, 0 if one_response else index),
-            place=(index, position),
-            request=request,
-            asked_by=node,
+        with_result(
+            _finished(call, step=steps[call.asker], position=position, agent=agent, agents=known, started=started),
+            call.event,
+            _answer_of(call.run) or call.told,
+            error_patterns,
+            never_ran=id(call) in never_ran,
         )
-        for index, message in enumerate(fresh)
-        for position, request in enumerate(message.requests)
-    ]
-
-
-def _own_output(node: Node, messages: Sequence[events.Message]) -> Sequence[events.Message]:
-    """Return what the run itself said: some frameworks put the history in front of it."""
-    event = node.event
-    before = event.messages_in if isinstance(event, events.AgentRun) else None
-    if before and len(messages) > len(before) and tuple(messages[: len(before)]) == tuple(before):
-        return messages[len(before) :]
-    return messages
-
-
-def _join(calls: Sequence[_Call], spans: Sequence[Node]) -> list[Node]:
-    """Give each request its tool span, in time order, the surest witness first; return the spans that nothing asked for.
-
-    Call ids come first, though they are unique within a turn at best. A name decides only where a side has no id.
-    """
-    waiting = sorted(calls, key=lambda call: (call.asker, call.place))
-    left = list(spans)
-    tests: tuple[Callable[[_Call, events.ToolCall], bool], ...] = (
-        lambda call, event: _same_id(call, event) and _same_name(call, event),
-        _same_id,
-        lambda call, event: _id_unknown(call, event) and _same_name(call, event) and _same_arguments(call, event),
-        lambda call, event: _id_unknown(call, event) and _same_name(call, event),
+        for position, call in enumerate(calls)
     )
-    for test in tests:
-        for call in waiting:
-            if call.node is None:
-                call.node = next(
-                    (node for node in left if isinstance(node.event, events.ToolCall) and test(call, node.event)), None
-                )
-                if call.node is not None:
-                    left.remove(call.node)
-    return left
-
-
-def _same_id(call: _Call, event: events.ToolCall) -> bool:
-    return call.request is not None and call.request.call_id is not None and call.request.call_id == event.call_id
-
-
-def _id_unknown(call: _Call, event: events.ToolCall) -> bool:
-    return call.request is not None and (call.request.call_id is None or event.call_id is None)
-
-
-def _same_name(call: _Call, event: events.ToolCall) -> bool:
-    return call.request is not None and _folded(call.request.name) == _folded(event.name)
-
-
-def _same_arguments(call: _Call, event: events.ToolCall) -> bool:
-    made, asked = event.arguments, call.request.arguments if call.request else None
-    if made is None or asked is None:
-        return False
-    return made == asked or (not has_named_arguments(made) and list(made.values()) == list(asked.values()))
-
-
-def _folded(name: str) -> str:
-    return _NOT_WORD.sub("_", name.lower()).strip("_")
 
 
 def _silent_calls(turn: TurnSpans) -> Mapping[Node | None, list[Node]]:
@@ -181,83 +73,110 @@ def _silent_calls(turn: TurnSpans) -> Mapping[Node | None, list[Node]]:
     return found
 
 
-def _from_span(node: Node, silent: Mapping[Node | None, list[Node]]) -> _Call:
-    """Return a call that only its span tells of; the silent model call before it in the same run asked for it."""
-    around = silent.get(node.run, [])
-    before = bisect_right(around, node.span.start_ns, key=lambda other: other.span.start_ns)
-    asker = around[before - 1] if before else node
-    return _Call(asker=(*asker.at, 0), place=(node.span.start_ns, node.order), request=None, asked_by=None, node=node)
+def _from_span(node: Node, silent: Mapping[Node | None, list[Node]]) -> Call:
+    """Return a call that only its span tells of."""
+    place = (node.span.start_ns, node.order)
+    return Call(asker=asker_of(node, silent), place=place, request=None, asked_by=None, node=node)
 
 
-def _tell(calls: Sequence[_Call], turn: TurnSpans) -> None:
-    """Give calls the results that later model calls were told, by call id, else in the order they were asked."""
-    listeners = [node for node in turn.nodes if isinstance(node.event, (events.ModelCall, events.AgentRun))]
-    for node in sorted(listeners, key=lambda node: node.at):
-        for result in _fresh_results(node):
-            waiting = [call for call in calls if call.told is None and _asked_before(call, node)]
-            match = next((call for call in waiting if result.call_id and _call_id(call) == result.call_id), None)
-            if match is None and result.call_id is None:
-                match = next(iter(waiting), None)
-            if match is not None:
-                match.told = result
+def _never_ran(calls: Sequence[Call]) -> frozenset[int]:
+    """Return the calls, by `id()`, that a framework refused to run, for it did run the next one of the same tool.
+
+    A call whose arguments do not fit has no span; the model is told so, and asks again in its next response.
+    """
+    refused: set[int] = set()
+    ran: dict[str, Asker] = {}  # by tool: the asker of the nearest later call that ran
+    following: dict[Asker, Asker | None] = _following(calls)
+    for call in reversed(calls):
+        name = folded(call.name)
+        if call.node is not None:
+            ran[name] = call.asker
+        elif call.unseen or (ran.get(name) == following[call.asker] is not None and _is_refusal(call.told)):
+            refused.add(id(call))
+    return frozenset(refused)
 
 
-def _fresh_results(node: Node) -> Iterable[events.CallResult]:
-    event = node.event
-    if isinstance(event, events.ModelCall):
-        return [result for message in after_last_assistant(event.messages_in or ()) for result in message.results]
-    if isinstance(event, events.AgentRun) and node.is_run:
-        return [result for message in _own_output(node, event.messages_out or ()) for result in message.results]
-    return []
+def _following(calls: Sequence[Call]) -> dict[Asker, Asker | None]:
+    askers = list(dict.fromkeys(call.asker for call in calls))
+    return dict(zip_longest(askers, askers[1:]))
 
 
-def _asked_before(call: _Call, node: Node) -> bool:
-    return call.asker[:3] < node.at or isinstance(node.event, events.AgentRun)
+def _is_refusal(told: events.CallResult | None) -> bool:
+    return told is not None and isinstance(told.result, str) and _REFUSAL.search(told.result[:2000]) is not None
 
 
-def _call_id(call: _Call) -> str | None:
-    asked = call.request.call_id if call.request is not None else None
-    return asked or (call.event.call_id if call.event is not None else None)
-
-
-def _finished(call: _Call, *, step: int, position: int, agent: str | None, agents: frozenset[str]) -> ToolCall:
+def _finished(
+    call: Call,
+    *,
+    step: int,
+    position: int,
+    agent: str | None,
+    agents: frozenset[str],
+    started: Mapping[int, Node],
+) -> ToolCall:
     event, request, witness = call.event, call.request, call.node or call.asked_by
     assert witness is not None  # noqa: S101 — every call has a span, a request, or both
-    name = request.name if request is not None else event.name if event is not None else ""
+    own, holder = call.node or call.run, _holder(witness, started)
     return ToolCall(
-        name=name,
-        kind=_kind(call, name, agents),
+        name=call.name,
+        kind=_kind(call, agents),
         step=step,
         position=position,
         arguments=_arguments(call),
         result=None,
         result_captured=False,
         error=None,
-        call_id=_call_id(call),
+        call_id=call.call_id,
         trace_id=witness.span.trace_id,
-        span_id=call.node.span.span_id if call.node is not None else None,
-        parent_span_id=witness.holding_call.span.span_id if witness.holding_call is not None else None,
+        span_id=own.span.span_id if own is not None else None,
+        parent_span_id=holder.span.span_id if holder is not None else None,
         agent_name=witness.agent_name or agent,
         source="both" if event is not None and request is not None else "span" if event is not None else "message",
     )
 
 
-def _arguments(call: _Call) -> Mapping[str, Any] | None:
+def _holder(witness: Node, started: Mapping[int, Node]) -> Node | None:
+    """Return the call that holds another: the tool span above it, or the run that a call without a span started."""
+    run = witness.run
+    while run is not None and started:
+        if id(run) in started:
+            return run
+        run = run.run
+    return witness.holding_call
+
+
+def _answer_of(run: Node | None) -> events.CallResult | None:
+    """Return the answer of the agent that a call started, as the call's result."""
+    event = run.event if run is not None else None
+    if not isinstance(event, events.AgentRun):
+        return None
+    answer = event.answer or next(
+        (message.text for message in reversed(event.messages_out or ()) if message.text), None
+    )
+    if answer is None and event.header.error is None:
+        return None
+    failed = event.header.error is not None
+    told = event.header.error if failed else answer
+    return events.CallResult(call_id=None, name=None, result=told, captured=True, is_error=failed)
+
+
+def _arguments(call: Call) -> Mapping[str, Any] | None:
     """Return the arguments; the model's own win, for a span's may be cut, renamed or without parameter names."""
     asked = call.request.arguments if call.request is not None else None
     made = call.event.arguments if call.event is not None else None
+    if call.request is not None and made is not None and not has_named_arguments(made) and transfer_target(call):
+        return asked  # the span of a handoff says who spoke before
     if asked is None or (made is not None and not has_named_arguments(asked) and has_named_arguments(made)):
         return made
     return asked
 
 
-def _kind(call: _Call, name: str, agents: frozenset[str]) -> CallKind:
+def _kind(call: Call, agents: frozenset[str]) -> CallKind:
     if call.event is not None and call.event.handoff_to is not None:
         return "transfer"
-    folded = _folded(name)
-    target = _TRANSFER.match(folded)
-    if folded in _BARE_TRANSFER or (target is not None and target.group(1) in agents):
+    target = transfer_target(call)
+    if target is not None and (target == "" or target in agents):
         return "transfer"
-    if call.node is not None and call.node.holds_run:
+    if call.run is not None or (call.node is not None and call.node.holds_run):
         return "agent"
     return "tool"

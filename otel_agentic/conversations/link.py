@@ -11,10 +11,12 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-import orjson
-
+from otel_agentic.conversations.answers import last_words
+from otel_agentic.conversations.echoes import echoes_of
+from otel_agentic.conversations.history import digests_after, digests_before, text_digest
 from otel_agentic.conversations.model import ConversationId, LinkMethod
-from otel_agentic.conversations.naming import inherited_ids
+from otel_agentic.conversations.naming import agent_of, inherited_ids
+from otel_agentic.conversations.turns import last_query
 from otel_agentic.dialects.events import AgentRun, Ignored, Message, ModelCall
 
 if TYPE_CHECKING:
@@ -23,16 +25,15 @@ if TYPE_CHECKING:
     from otel_agentic.conversations.tree import Node
 
 _ENVIRONMENT_KEYS: Final = ("deployment.environment.name", "deployment.environment")
-#: A user's message and an answer: less history than that proves nothing.
-_LEAST_HISTORY: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
     """The part of one trace that belongs to one conversation: mostly the whole trace.
 
-    `nodes` are in depth-first order, at least one of them an event. `history_in` and `history_out` are digests of the
-    messages before the first and after the last model call, one digest for each length of prefix.
+    `nodes` are in depth-first order, at least one of them an event. `history_in` and `history_out` are digests of what was
+    said before and after it, the weakest first (`history`). `query_digest`, `moments` (start and end of each model call, ns),
+    `scopes` and `substance` (how many messages were captured) tell whether it repeats another segment (`echoes`). `agents` are all that spoke in it.
     """
 
     trace_id: str
@@ -45,18 +46,27 @@ class Segment:
     end_ns: int
     linked_traces: frozenset[str]
     history_in: tuple[str, ...]
-    history_out: str | None
+    history_out: tuple[str, ...]
+    query_digest: str | None = None
+    moments: tuple[tuple[int, int], ...] = ()
+    scopes: frozenset[str] = frozenset()
+    substance: int = 0
+    agents: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linked:
-    """The segments of one conversation, in time order, and how they were put together."""
+    """The segments of one conversation, in time order, and how they were put together.
+
+    `echoes` are segments that repeat some of these as another instrumentation saw them: they add nothing.
+    """
 
     environment: str
     conversation_id: ConversationId
     method: LinkMethod
     ambiguous: bool
     segments: tuple[Segment, ...]
+    echoes: tuple[Segment, ...] = ()
 
 
 def segments_of(nodes: Sequence[Node]) -> list[Segment]:
@@ -85,7 +95,9 @@ def link(segments: Iterable[Segment], *, idle_ns: int) -> list[Linked]:
         segments: the segments of all traces in view.
         idle_ns: the longest pause, in nanoseconds, over which message history links two traces without an id.
     """
-    ordered = sorted(segments, key=lambda segment: (segment.start_ns, segment.trace_id))
+    everything = sorted(segments, key=lambda segment: (segment.start_ns, segment.trace_id))
+    echoes = echoes_of(everything)
+    ordered = [segment for segment in everything if id(segment) not in echoes]
     explicit = {segment.trace_id: segment for segment in ordered if segment.explicit_id is not None}
     heads: dict[tuple[str, str | None], _Chain] = {}
     chains: list[_Chain] = []
@@ -104,6 +116,10 @@ def link(segments: Iterable[Segment], *, idle_ns: int) -> list[Linked]:
             heads.setdefault((chain.environment, chain.explicit_id), chain)
         else:
             loose.add(segment, chain)
+    home = {id(segment): chain for chain in chains for segment in chain.segments}
+    for segment in everything:
+        if id(segment) in echoes:
+            home[id(echoes[id(segment)])].echoes.append(segment)
     return [chain.linked() for chain in chains]
 
 
@@ -112,6 +128,7 @@ class _Chain:
 
     def __init__(self, segment: Segment) -> None:
         self.segments = [segment]
+        self.echoes: list[Segment] = []
         self.environment = segment.environment
         self.explicit_id = segment.explicit_id
         self.method: LinkMethod = "explicit" if segment.explicit_id is not None else "trace"
@@ -130,6 +147,7 @@ class _Chain:
             method=self.method,
             ambiguous=self.ambiguous,
             segments=tuple(self.segments),
+            echoes=tuple(self.echoes),
         )
 
 
@@ -138,11 +156,11 @@ class _History:
 
     def __init__(self, idle_ns: int) -> None:
         self._idle_ns = idle_ns
-        self._ends: dict[tuple[str, str | None, str | None, str], list[tuple[Segment, _Chain]]] = defaultdict(list)
+        self._ends: dict[tuple[str, str | None, str], list[tuple[Segment, _Chain]]] = defaultdict(list)
 
     def add(self, segment: Segment, chain: _Chain) -> None:
-        if segment.history_out is not None:
-            self._ends[_family(segment, segment.history_out)].append((segment, chain))
+        for digest in segment.history_out:
+            self._ends[_family(segment, digest)].append((segment, chain))
 
     def find(self, segment: Segment) -> tuple[_Chain | None, bool]:
         """Return the conversation that the segment goes on, and whether two went equally well."""
@@ -150,7 +168,9 @@ class _History:
             open_ends = [
                 (end, chain)
                 for end, chain in self._ends.get(_family(segment, digest), ())
-                if end.end_ns <= segment.start_ns <= end.end_ns + self._idle_ns and chain.segments[-1] is end
+                if end.end_ns <= segment.start_ns <= end.end_ns + self._idle_ns
+                and chain.segments[-1] is end
+                and _same_agent(segment, end)
             ]
             if not open_ends:
                 continue
@@ -160,8 +180,13 @@ class _History:
         return None, False
 
 
-def _family(segment: Segment, digest: str) -> tuple[str, str | None, str | None, str]:
-    return (segment.environment, segment.service, segment.agent_name, digest)
+def _family(segment: Segment, digest: str) -> tuple[str, str | None, str]:
+    return (segment.environment, segment.service, digest)
+
+
+def _same_agent(segment: Segment, end: Segment) -> bool:
+    """Return whether one agent goes on with what the other said: itself, or one that control was handed to."""
+    return segment.agent_name == end.agent_name or segment.agent_name in end.agents
 
 
 def _chain_for(
@@ -186,10 +211,10 @@ def _segment(nodes: Sequence[Node], explicit_id: str | None) -> Segment:
     events = [node for node in nodes if not isinstance(node.event, Ignored)]
     lead = events[0]
     resource = lead.span.resource.attributes
-    calls = [node.event for node in sorted(events, key=lambda node: node.at) if isinstance(node.event, ModelCall)]
-    top_calls = [call for call in calls if call.messages_in is not None]
+    calls = sorted((node for node in events if isinstance(node.event, ModelCall)), key=lambda node: node.at)
     environment = next((str(resource[key]) for key in _ENVIRONMENT_KEYS if resource.get(key)), "")
     service = resource.get("service.name")
+    said = _said(events, calls)
     return Segment(
         trace_id=lead.span.trace_id,
         environment=environment,
@@ -200,38 +225,52 @@ def _segment(nodes: Sequence[Node], explicit_id: str | None) -> Segment:
         start_ns=min(node.span.start_ns for node in events),
         end_ns=max(node.span.end_ns for node in events),
         linked_traces=frozenset(link.trace_id for node in nodes for link in node.span.links),
-        history_in=_digests(top_calls[0].messages_in or ()) if top_calls and explicit_id is None else (),
-        history_out=_history_out(top_calls) if explicit_id is None else None,
+        history_in=digests_before(said.before, said.query) if explicit_id is None else (),
+        history_out=digests_after(said.after, said.answer) if explicit_id is None else (),
+        query_digest=text_digest(said.query) if said.query else None,
+        moments=tuple((node.span.start_ns, node.span.end_ns) for node in calls),
+        scopes=frozenset(node.span.scope.name for node in events),
+        agents=frozenset(name for node in events if (name := node.agent_name)),
+        substance=sum(len(_out(node) or ()) for node in calls),
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Said:
+    """What was said before, by and with a segment; empty where it was not captured."""
+
+    before: tuple[Message, ...] = ()
+    after: tuple[Message, ...] = ()
+    query: str | None = None
+    answer: str | None = None
+
+
+def _said(events: Sequence[Node], calls: Sequence[Node]) -> _Said:
+    """Return what a segment's own model calls heard and said; those of agents used as tools have histories of their own."""
+    own = [node for node in calls if node.holding_call is None] or calls
+    heard = [node for node in own if _in(node) is not None]
+    run = next((node.event for node in events if node.is_run and isinstance(node.event, AgentRun)), None)
+    if not heard:
+        before = run.messages_in or () if run is not None else ()
+        after = (*before, *(run.messages_out or ())) if run is not None else ()
+    else:
+        before = _in(heard[0]) or ()
+        # Where the response was not recorded, what waits for it is the open end: the next trace's history holds both.
+        unheard = _out(heard[-1]) is None
+        after = (*(_in(heard[-1]) or ()), *(_out(heard[-1]) or ())) if unheard or _out(heard[-1]) else ()
+    query = (run.query if run is not None else None) or last_query(before)[0]
+    spoken = last_words(after)
+    answer = (run.answer if run is not None else None) or (spoken[0] if spoken else None)
+    return _Said(before=tuple(before), after=tuple(after), query=query, answer=answer)
+
+
+def _in(node: Node) -> tuple[Message, ...] | None:
+    return node.event.messages_in if isinstance(node.event, ModelCall) else None
+
+
+def _out(node: Node) -> tuple[Message, ...] | None:
+    return node.event.messages_out if isinstance(node.event, ModelCall) else None
+
+
 def _agent_name(events: Sequence[Node]) -> str | None:
-    runs = [node for node in events if isinstance(node.event, AgentRun) and node.is_run]
-    named = [node.agent_name for node in (runs or events) if node.agent_name]
-    return named[0] if named else None
-
-
-def _history_out(calls: Sequence[ModelCall]) -> str | None:
-    if not calls or not calls[-1].messages_out:
-        return None
-    digests = _digests((*(calls[-1].messages_in or ()), *calls[-1].messages_out))
-    return digests[-1] if len(digests) >= _LEAST_HISTORY else None
-
-
-def _digests(messages: Sequence[Message]) -> tuple[str, ...]:
-    """Return, for each length, what the history up to there said: text and calls, system prompts left out."""
-    import hashlib  # noqa: PLC0415 — only traces without a conversation id come here
-
-    digest = hashlib.blake2b(digest_size=16)
-    found = []
-    for message in messages:
-        if message.role == "system":
-            continue
-        text = " ".join((message.text or "").split())
-        asked = [(request.call_id, request.name) for request in message.requests]
-        told = [result.call_id for result in message.results]
-        if not text and not asked and not told:
-            continue
-        digest.update(orjson.dumps([message.role, text, asked, told]))
-        found.append(digest.copy().hexdigest())
-    return tuple(found)
+    return agent_of(events) or next((node.agent_name for node in events if node.agent_name), None)

@@ -48,7 +48,8 @@ class Turn:
     """One user query, the calls made for it, and the answer.
 
     `index` is 0-based. `query` and `answer` are None when there was none, or when it was not captured:
-    `query_captured` and `answer_captured` tell which.
+    `query_captured` and `answer_captured` tell which. `dialect` read the span that stands for the turn, `scope` is its
+    instrumentation scope; both None where no span is known.
     """
 
     index: int
@@ -63,6 +64,8 @@ class Turn:
     started_ns: int
     ended_ns: int
     response_id: str | None = None
+    dialect: str | None = None
+    scope: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,12 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_agentic.dialects.detect import UNKNOWN
-from otel_agentic.dialects.events import ModelCall
+from otel_agentic.dialects.events import AgentRun, ModelCall
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from otel_agentic.conversations.tree import Node
+
+
+def agent_of(nodes: Iterable[Node]) -> str | None:
+    """Return the name of the agent that spans tell of: the topmost run that names it, else that is a run for certain.
+
+    What merely may be a run (a workflow, a chain) is called after a function; it names the agent only where nothing else does.
+    """
+    runs = [node for node in nodes if node.is_run and node.agent_name and node.holding_call is None]
+    named = (node for node in runs if node.event.header.agent_name)
+    sure = (node for node in runs if _is_certain(node))
+    run = next(named, None) or next(sure, None) or next(iter(runs), None)
+    return run.agent_name if run is not None else None
+
+
+def _is_certain(node: Node) -> bool:
+    return isinstance(node.event, AgentRun) and node.event.certain
 
 
 def inherited_ids(nodes: Sequence[Node]) -> list[str | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.dialects.values import text_of
 
@@ -16,11 +16,17 @@ if TYPE_CHECKING:
     from otel_agentic.dialects import events
 
 
+#: The error of a call that never ran, where the model's own words for it were not captured.
+_REFUSED: Final = "the call never ran"
+
+
 def with_result(
     made: ToolCall,
     event: events.ToolCall | None,
     told: events.CallResult | None,
     error_patterns: Sequence[re.Pattern[str]],
+    *,
+    never_ran: bool = False,
 ) -> ToolCall:
     """Return the call with its result and error.
 
@@ -29,13 +35,16 @@ def with_result(
         event: its tool span, None when it has none.
         told: what a later model call was told of it, None when nothing.
         error_patterns: patterns of results that are errors although nothing says so.
+        never_ran: the framework refused to run it: what the model was told is why.
     """
     result, captured = _result(event, told)
     return replace(
         made,
         result=result,
         result_captured=captured,
-        error=_marked_error(event, told, result) or (error_in(result, error_patterns) if captured else None),
+        error=_marked_error(event, told, result)
+        or (error_in(result, error_patterns) if captured else None)
+        or (_REFUSED if never_ran and not captured else text_of(result) if never_ran else None),
     )
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+import sys
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.dialects.events import AgentRun, ModelCall, ToolCall
+from otel_agentic.conversations.duplicates import merge_duplicates
+from otel_agentic.dialects.events import AgentRun, Ignored, ModelCall, ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from otel_agentic.dialects.detect import Reading
     from otel_agentic.dialects.events import AgentEvent
@@ -18,14 +20,17 @@ if TYPE_CHECKING:
 #: What frameworks put around an agent's name to make a span name.
 _NAME_DRESS: Final = re.compile(r"^(?:invoke_agent|invoke_workflow|agent run|Agent run:)\s*|\.(?:agent|workflow|run)$")
 
+#: The history of a tool call that nobody asked for: it comes after the model calls of its tick.
+_UNKNOWN: Final = 1 << 31
+
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Node:
     """One span in its trace. Built in place: the tree needs to be linked both ways.
 
     `order` numbers the nodes of a trace depth first, siblings by start time. `is_run` says whether an `AgentRun` event
-    counts as one (see `mark_runs`), `run` is the nearest run above, `holding_call` the nearest tool call above, and
-    `holds_run` says whether a run is below.
+    counts as one (see `mark_runs`), `run` is the nearest run above, `holding_call` the nearest tool call above,
+    `holds_run` says whether a run is below, and `same_as` is the node that tells of the same call (`duplicates`).
     """
 
     reading: Reading
@@ -36,6 +41,7 @@ class Node:
     run: Node | None = None
     holding_call: Node | None = None
     holds_run: bool = False
+    same_as: Node | None = None
 
     @property
     def event(self) -> AgentEvent:
@@ -51,6 +57,15 @@ class Node:
     def at(self) -> tuple[int, str, int]:
         """The sort key in time; the trace and depth-first order settle equal clocks."""
         return (self.span.start_ns, self.span.trace_id, self.order)
+
+    def ignore(self, reason: str, *, same_as: Node | None = None) -> None:
+        """Let the node say nothing, for a reason; it may name the node that says it all."""
+        self.reading = replace(self.reading, event=Ignored(header=self.event.header, reason=reason))
+        self.same_as = same_as
+
+    def retell(self, event: AgentEvent) -> None:
+        """Let the node tell what several spans know together."""
+        self.reading = replace(self.reading, event=event)
 
     def ancestors(self) -> Iterator[Node]:
         """Yield the nodes above, nearest first."""
@@ -83,7 +98,7 @@ def build(readings: Sequence[Reading]) -> list[Node]:
     of the readings.
     """
     nodes = [Node(reading=reading) for reading in readings]
-    nodes.sort(key=lambda node: (node.span.start_ns, -node.span.end_ns, node.span.span_id))
+    nodes.sort(key=_in_time)
     by_id = {node.span.span_id: node for node in nodes}
     for node in nodes:
         parent = by_id.get(node.span.parent_span_id or "")
@@ -92,11 +107,61 @@ def build(readings: Sequence[Reading]) -> list[Node]:
     for node in nodes:
         if node.parent is not None:
             node.parent.children.append(node)
-    ordered = [below for node in nodes if node.parent is None for below in node.subtree()]
+    roots = [node for node in nodes if node.parent is None]
+    _settle_ties([below for root in roots for below in root.subtree()])
+    ordered = [below for root in roots for below in root.subtree()]
     for order, node in enumerate(ordered):
         node.order = order
+    merge_duplicates(ordered)
     mark_runs(ordered)
     return ordered
+
+
+def _in_time(node: Node) -> tuple[int, int, int, str]:
+    """Return the sort key of siblings.
+
+    A clock of milliseconds lets a tool start when the response that asked for it did, and the next request with it: then
+    requests come first, and the one with more history later.
+    """
+    span, event = node.span, node.event
+    asks = isinstance(event, ModelCall)
+    history = len(event.messages_in or ()) if isinstance(event, ModelCall) else sys.maxsize
+    return (span.start_ns, history, span.end_ns if asks else -span.end_ns, span.span_id)
+
+
+def _settle_ties(ordered: Sequence[Node]) -> None:
+    """Order siblings that start at the same tick of a coarse clock by what they were told.
+
+    Of two model calls the one with the shorter history is the earlier; a tool call follows the model call that asked
+    for it.
+    """
+    histories: dict[int, int] = {}
+    for node in reversed(ordered):  # from the leaves up, so that deep traces cost no more than wide ones
+        if isinstance(node.event, ModelCall):
+            histories[id(node)] = len(node.event.messages_in or ())
+        starts = {child.span.start_ns for child in node.children}
+        if len(starts) < len(node.children):
+            _settle(node.children, histories)
+        known = [histories[id(child)] for child in node.children if id(child) in histories]
+        if known:
+            histories.setdefault(id(node), min(known))
+
+
+def _settle(siblings: list[Node], histories: Mapping[int, int]) -> None:
+    asked = {
+        request.call_id: histories[id(node)]
+        for node in siblings
+        if isinstance(node.event, ModelCall)
+        for message in node.event.messages_out or ()
+        for request in message.requests
+    }
+
+    def told(node: Node) -> tuple[int, int, bool]:
+        if isinstance(node.event, ToolCall):
+            return (node.span.start_ns, asked.get(node.event.call_id, _UNKNOWN), True)
+        return (node.span.start_ns, histories.get(id(node), 0), False)
+
+    siblings.sort(key=told)
 
 
 def mark_runs(ordered: Sequence[Node]) -> None:

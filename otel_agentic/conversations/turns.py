@@ -20,7 +20,8 @@ class TurnSpans:
     """The spans of one turn while it is being put together.
 
     `runs` are its topmost agent runs (several when an interrupted run was resumed), `nodes` every node of the turn,
-    `lead` the node that stands for the turn: its run, else the root of its trace.
+    `lead` the node that stands for the turn: its run, else the root of its trace. `left_open` is a turn whose run came to
+    nothing within its own spans.
     """
 
     lead: Node
@@ -28,6 +29,7 @@ class TurnSpans:
     nodes: list[Node] = field(default_factory=list)
     query: str | None = None
     query_captured: bool = False
+    left_open: bool = False
 
     @property
     def top_calls(self) -> list[Node]:
@@ -77,6 +79,15 @@ def after_last_assistant(messages: Sequence[Message]) -> Sequence[Message]:
     return messages
 
 
+def after_last_query(messages: Sequence[Message]) -> Sequence[Message] | None:
+    """Return the messages that follow the user's last text; None when there is no text of a user."""
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        if message.role == "user" and any(isinstance(part, Text) for part in message.parts) and not message.results:
+            return messages[index + 1 :]
+    return None
+
+
 def _units(segment: Segment) -> list[list[Node]]:
     """Return the topmost runs, each with what belongs to it, or the model and tool calls of a trace without a run.
 
@@ -113,22 +124,48 @@ def _add_run(turns: list[TurnSpans], unit: Sequence[Node]) -> None:
     assert isinstance(event, AgentRun)  # noqa: S101 — `is_run` is only ever set on agent runs
     turn = TurnSpans(lead=run, runs=[run], nodes=list(unit))
     turn.query, turn.query_captured = _run_query(event, turn)
-    if turns and turn.query is None and turn.query_captured:
+    turn.left_open = turn.query is not None and _has_no_end(event, unit)
+    if turns and (event.goes_on or (turn.query is None and turn.query_captured)):
         _extend(turns[-1], turn)  # resumed: the run was given something, and it was no query
     else:
         turns.append(turn)
 
 
+def _has_no_end(event: AgentRun, unit: Sequence[Node]) -> bool:
+    """Return whether a run came to nothing within its own spans: what it started is told in traces of their own (agno)."""
+    ended = event.answer is not None or event.messages_out or event.header.error is not None
+    return not ended and not any(isinstance(node.event, (ModelCall, ToolCall)) for node in unit)
+
+
 def _run_query(event: AgentRun, turn: TurnSpans) -> tuple[str | None, bool]:
-    if event.query is not None:
-        return event.query, True
     calls = [node.event.messages_in for node in turn.top_calls if isinstance(node.event, ModelCall)]
-    captured = [messages for messages in (event.messages_in, calls[0] if calls else None) if messages]
+    heard = next(filter(None, calls), None)
+    if event.query is not None:
+        return _without_history(event.query, heard or ()), True
+    below = _query_below(turn)
+    if below is not None and not event.messages_in:
+        return below, True
+    captured = [messages for messages in (event.messages_in, heard) if messages]
     for messages in captured:
         query, known = last_query(messages)
         if query is not None or not known:
             return query, known
     return None, bool(captured)
+
+
+def _query_below(turn: TurnSpans) -> str | None:
+    """Return the query of the first agent that a run without one of its own goes on to (a crew and its task)."""
+    inner = (node.event for node in turn.nodes[1:] if node.holding_call is None and isinstance(node.event, AgentRun))
+    return next((event.query for event in inner if event.query is not None), None)
+
+
+def _without_history(query: str, heard: Sequence[Message]) -> str:
+    """Return the user's last text where a run's input is the transcript of all that its model was sent (agno)."""
+    last, _ = last_query(heard)
+    if last is None or last == query.strip() or last not in query:
+        return query
+    before = [message.text for message in heard if message.role in {"user", "assistant"} and message.text]
+    return last if len(before) > 1 and all(text in query for text in before) else query
 
 
 def _extend(turn: TurnSpans, more: TurnSpans) -> None:
@@ -138,15 +175,18 @@ def _extend(turn: TurnSpans, more: TurnSpans) -> None:
 
 def _add_loose(turns: list[TurnSpans], unit: Sequence[Node]) -> None:
     for node in unit:
-        current = turns[-1] if turns and not turns[-1].runs else None
+        current = turns[-1] if turns and (not turns[-1].runs or turns[-1].left_open) else None
         same_trace = current is not None and current.nodes[-1].span.trace_id == node.span.trace_id
         if isinstance(node.event, ModelCall):
             query, known, fresh = _loose_query(node.event)
             goes_on = current is not None and (
-                (known and not fresh) or (query is None and same_trace) or (same_trace and _asked_again(current, query))
+                (known and not fresh)
+                or (query is None and same_trace)
+                or ((same_trace or current.left_open) and _asked_again(current, query))
             )
         else:
-            query, known, goes_on = None, False, same_trace
+            query, known = None, False
+            goes_on = current is not None and (same_trace or current.left_open or _waits_for(current, node.event))
         if current is not None and goes_on:
             current.nodes += _with_held(node)
         else:
@@ -176,3 +216,18 @@ def _asked_again(turn: TurnSpans, query: str | None) -> bool:
         for node in turn.nodes
     )
     return query == turn.query and not answered
+
+
+def _waits_for(turn: TurnSpans, event: object) -> bool:
+    """Return whether a model call of the turn asked for the tool more often than it was called."""
+    if not isinstance(event, ToolCall):
+        return False
+    asked = sum(
+        request.name == event.name
+        for node in turn.nodes
+        if isinstance(node.event, ModelCall)
+        for message in node.event.messages_out or ()
+        for request in message.requests
+    )
+    made = sum(isinstance(node.event, ToolCall) and node.event.name == event.name for node in turn.nodes)
+    return made < asked

@@ -173,8 +173,17 @@ def list_matches(con: DuckDBPyConnection, selection: Selection, *, only: str | N
 
 
 def coverage(con: DuckDBPyConnection) -> list[Row]:
-    """Return what the instrumentation records, by service and dialect."""
-    return _rows(con, "SELECT * FROM v_coverage ORDER BY service, dialect", {})
+    """Return what the instrumentation records, by service, dialect and instrumentation scope."""
+    return _rows(con, "SELECT * FROM v_coverage ORDER BY service, dialect, scope", {})
+
+
+def received(con: DuckDBPyConnection) -> list[Row]:
+    """Return how many spans of each instrumentation scope are stored, and which dialect reads them; the most first."""
+    sql = """
+    SELECT service, scope, dialect, count(*) AS spans, max(received_at) AS last_received
+    FROM spans GROUP BY service, scope, dialect ORDER BY spans DESC, service, scope, dialect
+    """
+    return _rows(con, sql, {})
 
 
 def counts(con: DuckDBPyConnection) -> Row:

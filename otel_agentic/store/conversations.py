@@ -47,7 +47,7 @@ ORDER BY started_at, environment, conversation_id
 _TURNS: Final = """
 SELECT
     t.environment, t.conversation_id, t.turn_index, t.query, t.query_captured, t.answer, t.answer_captured, t.error,
-    t.trace_id, t.span_id, epoch_ns(t.started_at), epoch_ns(t.ended_at), t.response_id
+    t.trace_id, t.span_id, epoch_ns(t.started_at), epoch_ns(t.ended_at), t.response_id, t.dialect, t.scope
 FROM turns t
 JOIN conversations c USING (environment, conversation_id, revision)
 SEMI JOIN wanted USING (environment, conversation_id)
@@ -64,6 +64,8 @@ SEMI JOIN wanted USING (environment, conversation_id)
 WHERE NOT c.superseded
 ORDER BY t.turn_index, t.position
 """
+#: What a turn holds besides its content: who read it is no news to anybody who scored it.
+_NOT_CONTENT: Final = frozenset({"calls", "dialect", "scope"})
 _ENDED: Final = """
 SELECT DISTINCT epoch_ns(ended_at) FROM conversations SEMI JOIN wanted USING (environment, conversation_id)
 """
@@ -110,7 +112,7 @@ def content_hash(conversation: Conversation) -> str:
 
 
 def _turn_content(turn: Turn) -> list[Any]:
-    fields = [getattr(turn, name) for name in Turn.__slots__ if name != "calls"]
+    fields = [getattr(turn, name) for name in Turn.__slots__ if name not in _NOT_CONTENT]
     return [*fields, [[getattr(call, name) for name in ToolCall.__slots__] for call in turn.calls]]
 
 
@@ -202,6 +204,8 @@ def _turn(row: tuple[Any, ...], calls: tuple[ToolCall, ...]) -> Turn:
         started_ns=row[10],
         ended_ns=row[11],
         response_id=row[12],
+        dialect=row[13],
+        scope=row[14],
     )
 
 
@@ -270,6 +274,8 @@ def _turn_columns(conversations: Sequence[Conversation]) -> Mapping[str, Sequenc
         "response_id": [turn.response_id for _, turn in rows],
         "trace_id": [turn.trace_id for _, turn in rows],
         "span_id": [turn.span_id for _, turn in rows],
+        "dialect": [turn.dialect for _, turn in rows],
+        "scope": [turn.scope for _, turn in rows],
         "started_at": [turn.started_ns for _, turn in rows],
         "ended_at": [turn.ended_ns for _, turn in rows],
     }

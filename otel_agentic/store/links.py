@@ -62,8 +62,9 @@ FROM conversations c
 ANTI JOIN trace_links l USING (environment, conversation_id)
 WHERE NOT c.superseded
 """
-#: The neighbourhood of traces without an id: those whose messages they may go on, those that may go on theirs (so that
-#: rivals for one beginning come, too), and those that span links tie to them. Asked again until nothing new comes.
+#: The neighbourhood of traces: those whose messages they may go on, those that may go on theirs (so that rivals for one
+#: beginning come, too), those that span links tie to them, and those that may tell of the same turn. Asked again until
+#: nothing new comes.
 _NEIGHBOURS: Final = """
 WITH own AS (
     SELECT * FROM trace_links SEMI JOIN wanted USING (trace_id)
@@ -73,10 +74,12 @@ WITH own AS (
     SELECT l.* FROM trace_links l, span WHERE l.ended_at >= span.first AND l.started_at <= span.last
 ), goes_on AS (
     SELECT trace_id, environment, service, started_at, unnest(history_in) AS digest FROM near
+), ends AS (
+    SELECT trace_id, environment, service, ended_at, unnest(history_out) AS digest FROM near
 ), pairs AS (
     SELECT b.trace_id AS before, a.trace_id AS after
     FROM goes_on a
-    JOIN near b ON b.history_out = a.digest AND b.environment = a.environment AND b.service IS NOT DISTINCT FROM a.service
+    JOIN ends b ON b.digest = a.digest AND b.environment = a.environment AND b.service IS NOT DISTINCT FROM a.service
     WHERE a.started_at BETWEEN b.ended_at AND b.ended_at + to_microseconds($idle_us)
 ), tied AS (
     SELECT trace_id AS before, unnest(linked_traces) AS after FROM trace_links
@@ -85,6 +88,11 @@ SELECT before FROM pairs SEMI JOIN own ON own.trace_id = after
 UNION SELECT after FROM pairs SEMI JOIN own ON own.trace_id = before
 UNION SELECT before FROM tied SEMI JOIN own ON own.trace_id = after
 UNION SELECT after FROM tied SEMI JOIN own ON own.trace_id = before
+UNION
+SELECT n.trace_id
+FROM near n
+JOIN own o ON n.query_digest = o.query_digest AND n.environment = o.environment AND n.service IS NOT DISTINCT FROM o.service
+WHERE n.trace_id <> o.trace_id AND n.started_at <= o.ended_at AND o.started_at <= n.ended_at
 """
 _ASSIGN: Final = """
 UPDATE trace_links l
@@ -150,7 +158,8 @@ def save_segments(
             "conversation_id": [segment.explicit_id for segment in segments],
             "linked_traces": [sorted(segment.linked_traces) for segment in segments],
             "history_in": [list(segment.history_in) for segment in segments],
-            "history_out": [segment.history_out for segment in segments],
+            "history_out": [list(segment.history_out) for segment in segments],
+            "query_digest": [segment.query_digest for segment in segments],
             "events": [len(segment.nodes) for segment in segments],
             "started_at": [segment.start_ns for segment in segments],
             "ended_at": [segment.end_ns for segment in segments],
@@ -164,6 +173,7 @@ def save_segments(
             "environment": [""] * len(silent),
             "linked_traces": [[] for _ in silent],
             "history_in": [[] for _ in silent],
+            "history_out": [[] for _ in silent],
             "events": [0] * len(silent),
             "started_at": [0] * len(silent),
             "ended_at": [0] * len(silent),
@@ -198,7 +208,11 @@ def neighbourhood(con: DuckDBPyConnection, trace_ids: Iterable[str], idle_ns: in
 
 def assign(con: DuckDBPyConnection, linked: Iterable[Linked]) -> None:
     """Write down which conversation each segment was linked to."""
-    rows = [(segment, conversation.conversation_id) for conversation in linked for segment in conversation.segments]
+    rows = [
+        (segment, conversation.conversation_id)
+        for conversation in linked
+        for segment in (*conversation.segments, *conversation.echoes)
+    ]
     wanted: dict[str, Sequence[str | None]] = {
         "trace_id": [segment.trace_id for segment, _ in rows],
         "environment": [segment.environment for segment, _ in rows],

@@ -1,0 +1,185 @@
+"""One call, one event: what several spans of a trace tell of the same model or tool call is put together.
+
+Wrappers record what they wrap a second time (a client inside a framework, a protocol inside a tool), and two
+instrumentations that are active at once record everything twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from otel_agentic.dialects.events import AgentRun, Ignored, ModelCall, Redacted, ToolCall
+from otel_agentic.dialects.values import has_named_arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+
+    from otel_agentic.conversations.tree import Node
+    from otel_agentic.dialects.events import Message
+
+_NOT_WORD: Final = re.compile(r"[^0-9a-z]+")
+
+
+def folded(name: str) -> str:
+    """Return a name as it is compared: some instrumentations write the model's spelling, some the code's.
+
+    >>> folded("Delegate work to coworker") == folded("delegate_work_to_coworker")
+    True
+    """
+    return _NOT_WORD.sub("_", name.lower()).strip("_")
+
+
+def merge_duplicates(ordered: Sequence[Node]) -> None:
+    """Let one node tell of each call; the others become ignored, with the reason.
+
+    Args:
+        ordered: all nodes of one trace in depth-first order.
+    """
+    holders = _holders(ordered)
+    _merge_nested_model_calls(ordered, holders)
+    _merge_nested_tool_calls(ordered, holders)
+    _drop_echoes(ordered)
+
+
+def _holders(ordered: Sequence[Node]) -> dict[int, Node]:
+    """Return the nearest run or call above each node that has one, by the node's `id()`."""
+    found: dict[int, Node] = {}
+    for node in ordered:  # depth first: what is above is known already
+        parent = node.parent
+        if parent is None:
+            continue
+        holder = parent if isinstance(parent.event, (AgentRun, ModelCall, ToolCall)) else found.get(id(parent))
+        if holder is not None:
+            found[id(node)] = holder
+    return found
+
+
+def _merge_nested_model_calls(ordered: Sequence[Node], holders: Mapping[int, Node]) -> None:
+    inside: dict[int, list[Node]] = defaultdict(list)
+    holds_tools: set[int] = set()
+    for node in ordered:
+        holder = holders.get(id(node))
+        if holder is None or not isinstance(holder.event, ModelCall):
+            continue
+        if isinstance(node.event, ModelCall):
+            inside[id(holder)].append(node)
+        elif isinstance(node.event, ToolCall):
+            holds_tools.add(id(holder))
+    for node in reversed(ordered):  # from the leaves up: what is inside is put together already
+        if id(node) in inside:
+            _merge_inner(node, inside[id(node)], holds_tools=id(node) in holds_tools)
+
+
+def _merge_inner(outer: Node, inner: Sequence[Node], *, holds_tools: bool) -> None:
+    """Merge what is inside a model call into it, unless it sums up several of them."""
+    worked = [node for node in inner if node.event.header.error is None]
+    if len(worked) > 1 or holds_tools:
+        outer.ignore("sums up the model calls inside it")
+        return
+    told = [node.event for node in (outer, *inner) if isinstance(node.event, ModelCall)]
+    outer.retell(_merged_model_call(told))
+    for node in inner:
+        if isinstance(node.event, ModelCall):
+            node.ignore("the same model call as the span above it", same_as=outer)
+
+
+def _merged_model_call(told: Sequence[ModelCall]) -> ModelCall:
+    """Return the first of several tellings with what the others know better."""
+    return replace(
+        told[0],
+        messages_in=max((event.messages_in for event in told), key=_substance),
+        messages_out=max((event.messages_out for event in told), key=_substance),
+        model=next((event.model for event in told if event.model), None),
+        response_id=next((event.response_id for event in told if event.response_id), None),
+        asks_for_tools=next((event.asks_for_tools for event in told if event.asks_for_tools is not None), None),
+    )
+
+
+def _substance(messages: Sequence[Message] | None) -> tuple[int, int]:
+    """Return how much a list of messages tells: whether it was captured, and how many parts it has."""
+    if messages is None:
+        return (0, 0)
+    return (1, sum(not isinstance(part, Redacted) for message in messages for part in message.parts))
+
+
+def _merge_nested_tool_calls(ordered: Sequence[Node], holders: Mapping[int, Node]) -> None:
+    for node in ordered:  # depth first: a chain of three is merged into its top
+        inner, holder = node.event, holders.get(id(node))
+        if holder is not None and holder.same_as is not None:
+            holder = holder.same_as
+        outer = holder.event if holder is not None else None
+        if not isinstance(inner, ToolCall) or holder is None or not isinstance(outer, ToolCall):
+            continue
+        if _same_tool_call(outer, inner):
+            holder.retell(_merged_tool_call(outer, inner))
+            node.ignore("the same tool call as the span above it", same_as=holder)
+
+
+def _same_tool_call(one: ToolCall, other: ToolCall) -> bool:
+    if folded(one.name) != folded(other.name):
+        return False
+    if one.call_id is not None and other.call_id is not None:
+        return one.call_id == other.call_id
+    return one.arguments is None or other.arguments is None or one.arguments == other.arguments or _unnamed(one, other)
+
+
+def _unnamed(one: ToolCall, other: ToolCall) -> bool:
+    return not (has_named_arguments(one.arguments) and has_named_arguments(other.arguments))
+
+
+def _merged_tool_call(outer: ToolCall, inner: ToolCall) -> ToolCall:
+    better = has_named_arguments(outer.arguments) or inner.arguments is None
+    result = outer if outer.result_captured or not inner.result_captured else inner
+    return replace(
+        outer,
+        call_id=outer.call_id or inner.call_id,
+        arguments=outer.arguments if better else inner.arguments,
+        result=result.result,
+        result_captured=result.result_captured,
+        is_error=outer.is_error or inner.is_error,
+    )
+
+
+def _drop_echoes(ordered: Sequence[Node]) -> None:
+    """Ignore what another instrumentation of the same process tells of the same call at the same time."""
+    told: dict[Hashable, list[Node]] = defaultdict(list)
+    for node in sorted(ordered, key=lambda node: (node.span.start_ns, node.order)):
+        for key in _identities(node):
+            first = next((other for other in told[key] if _echoes(node, other)), None)
+            if first is not None:
+                kind = "model" if isinstance(node.event, ModelCall) else "tool"
+                node.ignore(f"the same {kind} call as told by {first.span.scope.name}", same_as=first)
+                break
+            told[key].append(node)
+
+
+def _identities(node: Node) -> Iterator[Hashable]:
+    """Yield what names a call beyond doubt: a provider's id, or all that was said."""
+    event = node.event
+    if isinstance(event, ToolCall) and event.call_id is not None:
+        yield ("tool", folded(event.name), event.call_id)
+    elif isinstance(event, ModelCall):
+        if event.response_id is not None:
+            yield ("response", event.response_id)
+        if event.messages_out:
+            yield ("said", said(event.messages_out))
+
+
+def said(messages: Iterable[Message]) -> str:
+    """Return what messages say and ask for as text that compares: roles, texts, names and ids of calls."""
+    return repr(
+        [
+            (message.role, message.text, [(request.call_id, folded(request.name)) for request in message.requests])
+            for message in messages
+        ]
+    )
+
+
+def _echoes(node: Node, other: Node) -> bool:
+    """Return whether two spans with one identity are the same moment seen by two instrumentations."""
+    if node.span.scope.name == other.span.scope.name or isinstance(other.event, Ignored):
+        return False
+    return node.span.start_ns <= other.span.end_ns and other.span.start_ns <= node.span.end_ns

@@ -1,0 +1,254 @@
+"""Which tool calls the model of a turn asked for, by its responses, by a run's own messages, by what later calls were told."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from otel_agentic.conversations.duplicates import folded
+from otel_agentic.conversations.turns import after_last_query
+from otel_agentic.dialects import events
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator, Sequence
+
+    from otel_agentic.conversations.tree import Node
+    from otel_agentic.conversations.turns import TurnSpans
+
+#: (time, trace, depth-first order, message): which model response asked, in an order that sorts.
+Asker = tuple[int, str, int, int]
+
+_RESPONSE: Final = 0
+#: Whole numbers below this are exact as floating-point numbers.
+_EXACT: Final = 2**53
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Call:
+    """One call while its witnesses are being joined: the request, the tool span, and what the model was told of it.
+
+    `place` is its order among the calls of one asker. `run` is the agent that it started, where no tool span holds it. `unseen` is a call that nothing but a finish reason tells of,
+    `remembered` one that only the input of a later model call shows.
+    """
+
+    asker: Asker
+    place: tuple[int, int]
+    request: events.CallRequest | None
+    asked_by: Node | None
+    node: Node | None = None
+    run: Node | None = None
+    told: events.CallResult | None = None
+    unseen: bool = False
+    remembered: bool = False
+
+    @property
+    def event(self) -> events.ToolCall | None:
+        """What the tool span says."""
+        event = self.node.event if self.node is not None else None
+        return event if isinstance(event, events.ToolCall) else None
+
+    @property
+    def name(self) -> str:
+        """The tool's name, in the model's spelling where that is known."""
+        if self.request is not None:
+            return self.request.name
+        return self.event.name if self.event is not None else ""
+
+    @property
+    def call_id(self) -> str | None:
+        """The call id, by the request or the span."""
+        asked = self.request.call_id if self.request is not None else None
+        return asked or (self.event.call_id if self.event is not None else None)
+
+
+def requested(turn: TurnSpans) -> list[Call]:
+    """Return a call for each request of the turn, in no particular order.
+
+    Captured model responses come first; where no model call of a run shows its response, the run's own output messages
+    stand in; what only a later call's input shows (its response was lost, or overwritten) is added.
+    """
+    found: list[Call] = []
+    speaking: set[int] = set()
+    for node in turn.nodes:
+        if isinstance(node.event, events.ModelCall) and node.event.messages_out is not None:
+            speaking |= _runs_around(node)
+            found += _requests_in(node, _without_stale(node.event), one_response=True)
+    for node in turn.nodes:
+        if node.is_run and isinstance(node.event, events.AgentRun) and id(node) not in speaking:
+            told = _requests_in(node, own_output(node.event), one_response=False)
+            ids = {call.call_id for call in found} - {
+                None
+            }  # another run of the turn may list what this one's model asked
+            found += [call for call in told if call.call_id not in ids]
+    return [*found, *_remembered(turn, found)]
+
+
+def own_output(event: events.AgentRun) -> Sequence[events.Message]:
+    """Return what the run itself said: some frameworks put the history in front of it."""
+    messages = event.messages_out or ()
+    before = event.messages_in
+    if before and len(messages) > len(before) and tuple(messages[: len(before)]) == tuple(before):
+        return messages[len(before) :]
+    fresh = after_last_query(messages)
+    return messages if fresh is None else fresh
+
+
+def _runs_around(node: Node) -> set[int]:
+    """Return the runs that a model call speaks for, by `id()`: all above it, up to the tool call that holds it."""
+    found: set[int] = set()
+    run = node.run
+    while run is not None and run.holding_call is node.holding_call:
+        found.add(id(run))
+        run = run.run
+    return found
+
+
+def _requests_in(node: Node, messages: Sequence[events.Message], *, one_response: bool) -> Iterator[Call]:
+    for index, message in enumerate(messages):
+        for position, request in enumerate(message.requests):
+            yield Call(
+                asker=(*node.at, _RESPONSE if one_response else index),
+                place=(index, position),
+                request=request,
+                asked_by=node,
+            )
+
+
+def _without_stale(event: events.ModelCall) -> Sequence[events.Message]:
+    """Return the response without requests that its own input already shows.
+
+    Several model calls that are written onto one span overwrite each other by key, and what the last one did not write
+    stays from an earlier one (google-adk under OpenInference).
+    """
+    asked = {
+        (request.call_id, *_content(request))
+        for message in event.messages_in or ()
+        for request in message.requests
+        if request.call_id is not None
+    }
+    messages = event.messages_out or ()
+    if not asked or not any(_is_stale(part, asked) for message in messages for part in message.parts):
+        return messages
+    return [
+        replace(message, parts=tuple(part for part in message.parts if not _is_stale(part, asked)))
+        for message in messages
+    ]
+
+
+def _is_stale(part: events.Part, asked: Container[tuple[str | None, str, str]]) -> bool:
+    # An id alone proves nothing: some number the calls of each response anew.
+    return (
+        isinstance(part, events.CallRequest) and part.call_id is not None and (part.call_id, *_content(part)) in asked
+    )
+
+
+def _remembered(turn: TurnSpans, known: Sequence[Call]) -> Iterator[Call]:
+    """Yield the calls that no response shows but the input of a later model call, after the query that it answers."""
+    ids = {call.request.call_id for call in known if call.request is not None}
+    counts = Counter(_content(call.request) for call in known if call.request is not None)
+    speakers = [node for node in turn.nodes if isinstance(node.event, events.ModelCall) and node.event.messages_in]
+    for node in sorted(speakers, key=lambda node: node.at):
+        assert isinstance(node.event, events.ModelCall)  # noqa: S101 — chosen so above
+        fresh = after_last_query(node.event.messages_in or ()) or ()
+        here: Counter[tuple[str, str]] = Counter()
+        for index, message in enumerate(fresh):
+            for position, request in enumerate(message.requests):
+                content = _content(request)
+                here[content] += 1
+                # Some give a call another id in the history than in the response, so what counts is what was asked.
+                if (request.call_id is not None and request.call_id in ids) or here[content] <= counts[content]:
+                    continue
+                ids.add(request.call_id)
+                counts[content] += 1
+                # Before the response of this very call, in the order of the messages.
+                asker = (*node.at, index - len(fresh))
+                yield Call(asker=asker, place=(index, position), request=request, asked_by=node, remembered=True)
+
+
+def _content(request: events.CallRequest) -> tuple[str, str]:
+    """Return the tool and its arguments as text that compares: 42 and 42.0 are one, the order of names is none."""
+    return (folded(request.name), repr(_sorted(request.arguments)))
+
+
+def _sorted(value: object) -> object:
+    if isinstance(value, Mapping):
+        return sorted((str(key), repr(_sorted(item))) for key, item in value.items())
+    if isinstance(value, list):
+        return [_sorted(item) for item in value]
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _EXACT else value
+
+
+def anchor_remembered(calls: Sequence[Call], silent: Mapping[Node | None, Sequence[Node]]) -> None:
+    """Let remembered calls begin where they were asked: what shows them tells only that they came before.
+
+    That is the model call before their first span whose response was not captured, else that span; for calls without
+    spans, the silent model calls before the one that shows them, each in turn.
+
+    Args:
+        calls: the calls, joined with their spans.
+        silent: the model calls whose response was not captured, in time order, by the run that made them.
+    """
+    taken = {call.asker[:3] for call in calls if not call.remembered}
+    groups: dict[Asker, list[Call]] = defaultdict(list)
+    for call in calls:
+        if call.remembered:
+            groups[call.asker].append(call)
+    for _, group in sorted(groups.items(), reverse=True):  # the latest first: it belongs to the nearest silent call
+        spans = [call.node for call in group if call.node is not None]
+        asker = (
+            asker_of(min(spans, key=lambda node: node.at), silent) if spans else _silent_before(group[0], silent, taken)
+        )
+        if asker is None:
+            continue
+        taken.add(asker[:3])
+        for call in group:
+            call.asker = asker
+
+
+def asker_of(node: Node, silent: Mapping[Node | None, Sequence[Node]]) -> Asker:
+    """Return who asked for a span that no response names: the silent model call before it in the same run, else itself."""
+    around = silent.get(node.run, [])
+    before = bisect_right(around, node.span.start_ns, key=lambda other: other.span.start_ns)
+    return (*(around[before - 1] if before else node).at, _RESPONSE)
+
+
+def _silent_before(
+    call: Call, silent: Mapping[Node | None, Sequence[Node]], taken: Container[tuple[int, str, int]]
+) -> Asker | None:
+    shown = call.asked_by
+    if shown is None:
+        return None
+    before = [node for node in silent.get(shown.run, ()) if node.at < shown.at and node.at not in taken]
+    return (*before[-1].at, _RESPONSE) if before else None
+
+
+def add_unseen(calls: list[Call], silent: Mapping[Node | None, Sequence[Node]]) -> None:
+    """Add the calls of which nothing was recorded but that the model asked for some.
+
+    A call that never ran (its arguments did not fit) has no span, and without content no request either. The model then
+    asks again, so that the next call of the same run tells the name.
+
+    Args:
+        calls: the calls known so far; the new ones are appended.
+        silent: the model calls whose response was not captured, in time order, by the run that made them.
+    """
+    by_asker: dict[tuple[int, str, int], list[Call]] = defaultdict(list)
+    for call in calls:
+        by_asker[call.asker[:3]].append(call)
+    for nodes in silent.values():
+        for node, following in pairwise(nodes):
+            event, retried = node.event, by_asker.get(following.at)
+            if (
+                not isinstance(event, events.ModelCall)
+                or not event.asks_for_tools
+                or node.at in by_asker
+                or not retried
+            ):
+                continue
+            name = min(retried, key=lambda call: call.place).name
+            request = events.CallRequest(call_id=None, name=name, arguments=None)
+            calls.append(Call(asker=(*node.at, _RESPONSE), place=(0, 0), request=request, asked_by=node, unseen=True))
