@@ -55,6 +55,7 @@ check-docs: $(PROJECT)
 	$(BIN)/python -m tools.cli_reference --check
 	$(BIN)/python -m tools.settings_reference --check
 	$(BIN)/python -m tools.store_reference --check
+	$(BIN)/python -m tools.framework_reference --check
 	$(BIN)/python -m tools.check_docs
 
 bench: $(PROJECT) ## print the ratios that the documentation promises
@@ -64,6 +65,7 @@ docs: $(PROJECT) ## rewrite the reference pages that come from the code
 	$(BIN)/python -m tools.cli_reference
 	$(BIN)/python -m tools.settings_reference
 	$(BIN)/python -m tools.store_reference
+	$(BIN)/python -m tools.framework_reference
 
 format: $(CHECK_ENVIRONMENT) ## format the code and fix what ruff can fix
 	$(BIN)/ruff format

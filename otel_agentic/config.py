@@ -99,7 +99,23 @@ class ConversationSettings(_Section):
         default=("agentic.conversation.end",), description="attribute names that, when true, end a conversation"
     )
     error_patterns: tuple[str, ...] = Field(
-        default=(r"^\s*error\b",), description="regular expressions (case ignored): a tool result that is an error"
+        default=(r"^\s*\w*(?:error|exception)\b", r"^\s*failed to (?:call|execute|invoke|run)\b"),
+        description="regular expressions (case ignored): a tool result that is an error"
+    )
+
+
+class DialectSettings(_Section):
+    """Which dialect reads which spans, and a dialect of your own made of attribute names."""
+
+    scopes: dict[str, str] = Field(
+        default={},
+        description="dialect that reads the spans of an instrumentation scope, by name or glob, whatever they look "
+        "like; the first that fits counts, `none` has them read by nobody",
+    )
+    custom: dict[str, Any] = Field(
+        default={},
+        description="a dialect of your own: attribute names by meaning, and the scopes or marks of its spans; an example "
+        "is in docs/plugins.md",
     )
 
 
@@ -183,6 +199,7 @@ class Settings(BaseSettings):
     receive: ReceiveSettings = ReceiveSettings()
     admin: AdminSettings = AdminSettings()
     conversations: ConversationSettings = ConversationSettings()
+    dialects: DialectSettings = DialectSettings()
     scoring: ScoringSettings = ScoringSettings()
     stats: StatsSettings = StatsSettings()
     windows: WindowSettings = WindowSettings()
@@ -288,6 +305,16 @@ def _require_toml(path: Path) -> None:
 def _describe(error: ValidationError, path: Path | None) -> str:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
-    got = "a secret" if _SECRETS & set(first["loc"]) else repr(first.get("input"))
     source = f" (from flags, OTEL_AGENTIC_* or {path})" if path else " (from flags or OTEL_AGENTIC_*)"
+    if first["type"] == "extra_forbidden":
+        return f"setting {where}: there is none of that name{source}; {_known(first['loc'][:-1])}"
+    got = "a secret" if _SECRETS & set(first["loc"]) else repr(first.get("input"))
     return f"setting {where}: {first['msg']}, got {got}{source}"
+
+
+def _known(section: tuple[int | str, ...]) -> str:
+    """Return the names that are allowed where an unknown one was given."""
+    found = Settings.model_fields.get(str(section[0])) if section else None
+    inner = found.annotation if found is not None else Settings
+    names = inner.model_fields if isinstance(inner, type) and issubclass(inner, BaseModel) else {}
+    return f"allowed: {', '.join(names)}"

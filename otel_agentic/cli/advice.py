@@ -9,8 +9,8 @@ if TYPE_CHECKING:
 
 _ADVICE: Final = {
     "content_not_captured": (
-        "the instrumentation does not record the texts or arguments that the score needs; turn content capture on, e.g. "
-        "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY (older instrumentations: true)"
+        "the instrumentation does not record the texts or arguments that the score needs; `otel-agentic doctor FILE` names "
+        "the setting of your framework, mostly OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY"
     ),
     "unmatched": (
         "no case belongs to them, or they were not evaluated yet; `otel-agentic evaluate --cases FILE`, then "

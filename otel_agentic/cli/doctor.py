@@ -1,130 +1,133 @@
-"""`otel-agentic doctor`: how spans are read, and whether this installation is sound."""
+"""`otel-agentic doctor`: how spans are read, what a running collector receives, whether this installation is sound."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.text import Text
-from rich.tree import Tree
 
-from otel_agentic.cli.options import config_option, format_option, settings_of
-from otel_agentic.cli.output import console, print_json, say, show
+from otel_agentic.cli.coverage import print_coverage
+from otel_agentic.cli.doctor_live import print_live
+from otel_agentic.cli.doctor_traces import print_rest, print_scopes, print_trace, scopes_of
+from otel_agentic.cli.options import format_option, opened, settings_of, target_options
+from otel_agentic.cli.output import console, print_json, say
 from otel_agentic.cli.tables import Column, print_table, text
-from otel_agentic.cli.text import plural, safe, short
-from otel_agentic.errors import DecodeError, PluginError
+from otel_agentic.cli.text import plural
+from otel_agentic.errors import BackendError, BadInputError, DecodeError, PluginError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from otel_agentic.conversations.tree import Node
-    from otel_agentic.dialects import Reading
+    from otel_agentic.config import Settings
+
+#: Traces that people are shown unless they ask for more.
+_SHOWN: Final = 5
 
 
-@click.command(short_help="Show how spans are read; check the installation.")
+@click.command(short_help="Show how spans are read; check a collector or the installation.")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option("--trace", metavar="ID", help="Show this trace only; the beginning of its id is enough.")
 @click.option(
-    "--traces", type=click.IntRange(min=0), metavar="N", default=5, show_default=True, help="Show so many traces."
+    "--traces",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help=f"Show so many traces; unless given, {_SHOWN}, and all of them as JSON.",
 )
-@config_option
+@click.option("--live", is_flag=True, help="Ask the running collector that --db or --server names.")
+@target_options
 @format_option
-def doctor(paths: tuple[str, ...], traces: int, config_file: Path | None, output: str) -> None:
-    """Show how the spans of files are read, trace by trace; without a file, check this installation."""
-    settings = settings_of(config_file)
-    if not paths:
-        _check_installation(output)
-        return
-    from otel_agentic.pipeline.inspect import read_traces  # noqa: PLC0415 — not needed for --help
+def doctor(
+    paths: tuple[str, ...],
+    trace: str | None,
+    traces: int | None,
+    live: bool,
+    db: Path | None,
+    server: str | None,
+    config_file: Path | None,
+    output: str,
+) -> None:
+    """Show how the spans of files are read: what each became, by which dialect and why, and the turns they come to.
 
-    found = read_traces(settings, paths)
-    scopes = _scopes([node.reading for nodes in found.traces.values() for node in nodes])
-    if output == "json":
-        print_json({"traces": len(found.traces), "scopes": scopes, "problems": list(found.problems)})
+    With --live, tell what a running collector receives, what its instrumentation leaves out and which setting records it.
+    Without either, check this installation.
+    """
+    if paths and live:
+        raise UsageError("give files, or --live: a collector has its own spans")
+    if not live and (db is not None or server is not None):
+        raise UsageError("--db and --server go with --live; to look at files, give their paths")
+    if live:
+        _ask_collector(db, server, config_file, output)
+    elif paths:
+        _show_files(settings_of(config_file), paths, trace, traces, output)
     else:
-        _print(found.traces, scopes, traces)
-    if found.problems:
-        raise DecodeError("\n".join(found.problems))
+        _check_installation(settings_of(config_file), output)
 
 
-def _scopes(readings: Sequence[Reading]) -> list[dict[str, Any]]:
-    """Return how many spans of each scope were read as what, and why in that dialect."""
-    by_scope: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
-    for reading in readings:
-        header = reading.event.header
-        by_scope[header.span.scope.name, header.dialect, reading.why][type(reading.event).__name__] += 1
-    return [
-        {"scope": scope, "dialect": dialect, "because_of": why, "events": dict(kinds.most_common())}
-        for (scope, dialect, why), kinds in sorted(by_scope.items())
-    ]
+def _show_files(settings: Settings, paths: tuple[str, ...], wanted: str | None, limit: int | None, output: str) -> None:
+    from otel_agentic.pipeline.coverage import by_framework, of_conversations  # noqa: PLC0415 — not needed for --help
+    from otel_agentic.pipeline.inspect import read_traces  # noqa: PLC0415 — same
+    from otel_agentic.pipeline.traces import trace_json  # noqa: PLC0415 — same
+
+    inspected = read_traces(settings, paths)
+    chosen = [name for name in inspected.traces if wanted is None or name.startswith(wanted.lower())]
+    if wanted is not None and not chosen:
+        raise BadInputError(f"no trace {wanted!r} in these files; they hold {plural(len(inspected.traces), 'trace')}")
+    told = [trace_json(inspected, name) for name in chosen]
+    scopes = scopes_of(told)
+    covered = by_framework(of_conversations(each.conversation for each in inspected.conversations))
+    if output == "json":
+        shown = told if limit is None else told[:limit]
+        print_json({"traces": shown, "scopes": scopes, "coverage": covered, "problems": list(inspected.problems)})
+    else:
+        _print_files(told, scopes, covered, _SHOWN if limit is None else limit)
+    if inspected.problems:
+        raise DecodeError("\n".join(inspected.problems))
 
 
-def _print(traces: Mapping[str, Sequence[Node]], scopes: Sequence[dict[str, Any]], limit: int) -> None:
+def _print_files(
+    traces: Sequence[dict[str, Any]], scopes: Sequence[dict[str, Any]], covered: Sequence[dict[str, Any]], limit: int
+) -> None:
     out = console()
     if not traces:
         say(out, "no spans in these files")
         return
-    rows = [
-        (
-            each["scope"],
-            each["dialect"],
-            each["because_of"],
-            ", ".join(f"{count:,} {kind}" for kind, count in each["events"].items()),
+    print_scopes(out, scopes)
+    for trace in traces[:limit]:
+        click.echo()
+        print_trace(out, trace)
+    print_rest(out, len(traces) - limit, len(traces))
+    if covered:
+        click.echo()
+        print_coverage(out, covered, "Content captured in these files, share of turns or calls that have it")
+
+
+def _ask_collector(db: Path | None, server: str | None, config_file: Path | None, output: str) -> None:
+    from otel_agentic.pipeline.serverfile import find_live_server  # noqa: PLC0415 — not needed for --help
+
+    held = settings_of(config_file, db).store.db
+    running = server is not None or find_live_server(held) is not None
+    found = _asked(db, server, config_file) if running else {}
+    if "collector" not in found:  # it died without saying so, and the file itself answered
+        raise BackendError(
+            f"no collector holds {held}; `otel-agentic serve --db {held}` starts one, --db or --server names another"
         )
-        for each in scopes
-    ]
-    columns = [Column(name="scope", least=20), *text("dialect", "because of"), Column(name="read as", least=20)]
-    print_table(out, columns, rows)
-    for trace_id, nodes in list(traces.items())[:limit]:
-        click.echo()
-        show(out, _tree(trace_id, nodes))
-    if len(traces) > limit:
-        click.echo()
-        say(out, f"({plural(len(traces) - limit, 'more trace')}; --traces {len(traces)} shows all)", style="dim")
+    if output == "json":
+        print_json(found)
+    else:
+        print_live(console(), found)
 
 
-def _tree(trace_id: str, nodes: Sequence[Node]) -> Tree:
-    root = Tree(Text(f"trace {trace_id}", style="bold"))
-    branches: dict[int, Tree] = {}
-    for node in nodes:
-        above = branches.get(id(node.parent), root) if node.parent is not None else root
-        branches[id(node)] = above.add(Text(_line(node)))
-    return root
+def _asked(db: Path | None, server: str | None, config_file: Path | None) -> dict[str, Any]:
+    with opened(db, server, config_file) as client:
+        found: dict[str, Any] = client.call("live")
+    return found
 
 
-def _line(node: Node) -> str:
-    from otel_agentic.dialects import AgentRun, Ignored, ModelCall, ToolCall  # noqa: PLC0415 — beside their one use
-
-    event = node.event
-    name = short(node.span.name)
-    if isinstance(event, Ignored):
-        return f"{name} — ignored: {event.reason}"
-    if isinstance(event, ToolCall):
-        arguments = short(event.arguments) if event.arguments is not None else "arguments not captured"
-        return f"{name} — tool call {short(event.name)} {arguments} -> {_result(event)}"
-    if isinstance(event, ModelCall):
-        return f"{name} — model call, {_messages(event.messages_in)} in, {_messages(event.messages_out)} out"
-    if isinstance(event, AgentRun):
-        kind = "agent run" if node.is_run else "may be an agent run, but one above it is"
-        return f"{name} — {kind} of {short(node.agent_name)}, conversation {safe(event.header.conversation_id)}"
-    return f"{name} — {type(event).__name__}"
-
-
-def _result(event: Any) -> str:
-    if event.header.error:
-        return f"error: {short(event.header.error)}"
-    return short(event.result) if event.result_captured else "result not captured"
-
-
-def _messages(found: tuple[Any, ...] | None) -> str:
-    return "content not captured" if found is None else plural(len(found), "message")
-
-
-def _check_installation(output: str) -> None:
+def _check_installation(settings: Settings, output: str) -> None:
     from otel_agentic.pipeline.inspect import installation  # noqa: PLC0415 — not needed for --help
 
-    checks = list(installation())
+    checks = list(installation(settings))
     if output == "json":
         print_json([{"what": check.what, "ok": check.ok, "found": check.found} for check in checks])
     else:

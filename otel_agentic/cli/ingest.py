@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from otel_agentic.cli.coverage import print_coverage
 from otel_agentic.cli.options import config_option, db_option, format_option, quiet_option, settings_of
 from otel_agentic.cli.output import console, print_json, progress_bar, say
-from otel_agentic.cli.tables import Column, print_table, text
-from otel_agentic.cli.text import percent, plural
+from otel_agentic.cli.text import plural
 from otel_agentic.errors import BadInputError, DecodeError, StoreBusyError
 
 if TYPE_CHECKING:
     from otel_agentic.config import Settings
     from otel_agentic.pipeline import Ingested
-
-_CONTENT: Final = ("query", "answer", "arguments", "results", "conversation_id")
 
 
 @click.command(short_help="Read files of spans into the store.")
@@ -113,16 +111,4 @@ def _print(summary: dict[str, Any]) -> None:
         say(out, "no conversation is new or changed")
     if summary["coverage"]:
         click.echo()
-        _print_coverage(summary["coverage"])
-
-
-def _print_coverage(rows: list[dict[str, Any]]) -> None:
-    columns = [
-        *text("service", "dialect"),
-        *(Column(name=name.replace("_", " "), right=True) for name in ("turns", *_CONTENT)),
-    ]
-    shown = [
-        (row["service"], row["dialect"], f"{row['turns']:,}", *(percent(row[name]) for name in _CONTENT))
-        for row in rows
-    ]
-    print_table(console(), columns, shown, "Content captured in the store, share of turns or calls that have it")
+        print_coverage(out, summary["coverage"], "Content captured in the store, share of turns or calls that have it")

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field, ValidationError, validate_call
 
+from otel_agentic.dialects.frameworks import framework_of
 from otel_agentic.errors import BadInputError, UsageError
+from otel_agentic.pipeline.coverage import by_framework, of_view
 from otel_agentic.pipeline.evaluate import OnScored, TruthFile
 from otel_agentic.pipeline.export import conversation_json
 from otel_agentic.pipeline.report import report
@@ -201,7 +203,15 @@ class Commands:
     def store_summary(self) -> dict[str, Json]:
         """Return counts and content coverage of the store."""
         with self._engine.store.read() as con:
-            return {**browse.counts(con), "coverage": plain(browse.coverage(con))}
+            return {**browse.counts(con), "coverage": by_framework(of_view(browse.coverage(con)))}
+
+    def live(self) -> dict[str, Json]:
+        """Return what arrived: spans by scope and dialect, counts, coverage. A running collector adds its own state."""
+        with self._engine.store.read() as con:
+            spans = browse.received(con)
+        for row in spans:
+            row["framework"] = framework_of(row["scope"], row["dialect"]).name
+        return {"spans": plain(spans), **self.store_summary()}
 
 
 #: Commands that may be called by name, and whether they yield a stream.
@@ -217,6 +227,7 @@ NAMES: Final[Mapping[str, bool]] = {
     "truth_list": False,
     "truth_matches": False,
     "store_summary": False,
+    "live": False,
 }
 
 

@@ -36,7 +36,7 @@ class Engine:
         """
         self.settings = settings
         self.clock = clock
-        self.reader = Reader.from_settings(settings.conversations)
+        self.reader = Reader.from_settings(settings.conversations, settings.dialects)
         self.store = Store(settings.store, self.reader, create=create, clock=clock)
         self.rebuilder = Rebuilder(self.store, self.reader, settings.conversations)
         self.evaluating = Evaluating(self.store, settings.scoring)

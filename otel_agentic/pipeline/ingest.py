@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from otel_agentic import plugins
+from otel_agentic.pipeline.coverage import by_framework, of_view
 from otel_agentic.spans.ports import Receipt
 from otel_agentic.store.browse import coverage
 
@@ -52,7 +53,7 @@ def ingest_files(engine: Engine, paths: Sequence[str], progress: Progress) -> In
         progress("reading", chunk.bytes_read, chunk.total_bytes)
     rebuilt = rebuild_pending(engine, progress)
     with engine.store.read() as con:
-        covered = tuple(coverage(con))
+        covered = tuple(by_framework(of_view(coverage(con))))
     return Ingested(
         receipt=receipt, rebuilt=rebuilt, problems=_limited([*problems, *rebuilt.left_out]), coverage=covered
     )

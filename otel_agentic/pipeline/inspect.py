@@ -11,14 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic import plugins
-from otel_agentic.conversations import tree
+from otel_agentic.conversations import assemble, link_segments, tree
+from otel_agentic.conversations.link import segments_of
 from otel_agentic.dialects import Reader
-from otel_agentic.errors import PluginError
+from otel_agentic.errors import OtelAgenticError, PluginError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from otel_agentic.config import Settings
+    from otel_agentic.conversations.link import Linked, Segment
+    from otel_agentic.conversations.model import Conversation
     from otel_agentic.conversations.tree import Node
     from otel_agentic.spans import LogRecord, Span
 
@@ -26,10 +29,34 @@ _TOLD: Final = ("duckdb", "opentelemetry-sdk", "pydantic", "numpy", "scipy", "la
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rebuilt:
+    """A conversation as it would be stored, with the parts of traces that it was put together from."""
+
+    linked: Linked
+    conversation: Conversation
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The parts of traces that it holds, and those that only tell it again."""
+        return (*self.linked.segments, *self.linked.echoes)
+
+    @property
+    def traces(self) -> frozenset[str]:
+        """The traces that hold a part of it, or tell one again."""
+        return frozenset(segment.trace_id for segment in self.segments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Inspected:
-    """The traces of some files as trees of events, in order of arrival, and what could not be read."""
+    """The traces of some files as trees of events, in order of arrival, and the conversations that they come to.
+
+    `held_by` has the conversations that each trace holds a part of. `problems` tells what could not be read or rebuilt,
+    one sentence each.
+    """
 
     traces: Mapping[str, Sequence[Node]]
+    conversations: tuple[Rebuilt, ...]
+    held_by: Mapping[str, Sequence[Rebuilt]]
     problems: tuple[str, ...]
 
 
@@ -43,12 +70,13 @@ class Check:
 
 
 def read_traces(settings: Settings, paths: Sequence[str]) -> Inspected:
-    """Return how the spans of files are read.
+    """Return how the spans of files are read, and what they come to.
 
     Raises:
         BadInputError: a path does not exist or is no file.
+        ConfigError: the settings name a dialect or a meaning that is not there.
     """
-    reader = Reader.from_settings(settings.conversations)
+    reader = Reader.from_settings(settings.conversations, settings.dialects)
     spans: dict[str, list[Span]] = defaultdict(list)
     logs: dict[tuple[str, str], list[LogRecord]] = defaultdict(list)
     problems = []
@@ -60,10 +88,29 @@ def read_traces(settings: Settings, paths: Sequence[str]) -> Inspected:
         for log in chunk.batch.logs:
             logs[log.trace_id, log.span_id].append(log)
     traces = {trace_id: tree.build(reader.read_all(_once(found), logs)) for trace_id, found in spans.items()}
-    return Inspected(traces=traces, problems=tuple(problems))
+    rebuilt = tuple(_rebuilt(traces, settings, problems))
+    held_by: dict[str, list[Rebuilt]] = defaultdict(list)
+    for each in rebuilt:
+        for trace_id in each.traces:
+            held_by[trace_id].append(each)
+    return Inspected(traces=traces, conversations=rebuilt, held_by=dict(held_by), problems=tuple(problems))
 
 
-def installation() -> Iterator[Check]:
+def _rebuilt(traces: Mapping[str, Sequence[Node]], settings: Settings, problems: list[str]) -> Iterator[Rebuilt]:
+    segments = [segment for trace_id in sorted(traces) for segment in segments_of(traces[trace_id])]
+    for linked in link_segments(segments, settings.conversations):
+        try:
+            conversation = assemble(linked, settings.conversations, closed_by="end_of_input")
+        except Exception as error:  # noqa: BLE001 — told; what nobody foresaw must not hide the other conversations
+            kind = type(error).__name__
+            problems.append(
+                f"conversation {linked.conversation_id!r} cannot be rebuilt ({kind}: {error}); please report it"
+            )
+        else:
+            yield Rebuilt(linked=linked, conversation=conversation)
+
+
+def installation(settings: Settings) -> Iterator[Check]:
     """Yield what is to be known of this installation: versions, plug-ins, whether `collectors` is ours."""
     version = ".".join(str(part) for part in sys.version_info[:3])
     yield Check(what="Python", ok=sys.version_info >= (3, 11), found=version)
@@ -76,6 +123,16 @@ def installation() -> Iterator[Check]:
                 plugin.load()
             except PluginError as error:
                 yield Check(what=f"{group} plug-in {plugin.name}", ok=False, found=str(error))
+    yield _dialects(settings)
+
+
+def _dialects(settings: Settings) -> Check:
+    """Say in which order the dialects are asked."""
+    try:
+        found = Reader.from_settings(settings.conversations, settings.dialects).names
+    except OtelAgenticError as error:
+        return Check(what="dialects", ok=False, found=str(error))
+    return Check(what="dialects", ok=True, found=", ".join(found))
 
 
 def _collectors_are_ours() -> Check:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -14,6 +15,7 @@ from otel_agentic.errors import OverloadedError
 from otel_agentic.pipeline.assembler import Assembler
 from otel_agentic.pipeline.commands import Commands, call
 from otel_agentic.pipeline.engine import Engine
+from otel_agentic.pipeline.seen import Seen
 from otel_agentic.pipeline.serverfile import LiveServer, remove_server_file, write_server_file
 from otel_agentic.pipeline.windowing import Windowing
 from otel_agentic.server import AdminServer, build_app
@@ -58,10 +60,12 @@ class LiveCollector:
             raise
         self.assembler = Assembler(self.engine, self._rebuilt)
         self._scoring = threading.Lock()
+        self._seen = Seen()
         self._query_slots = threading.BoundedSemaphore(settings.admin.query_slots)
         self._admin: AdminServer | None = None
         self._started: list[Collector] = []
         self._ready = False
+        self._live: LiveServer | None = None
 
     def start(self) -> LiveServer:
         """Listen; return the addresses.
@@ -83,7 +87,7 @@ class LiveCollector:
             self.assembler.start()
             self.windowing.start()
             self._admin.start()
-            live = self._addresses(self._admin.url)
+            self._live = live = self._addresses(self._admin.url)
             write_server_file(self.settings.store.db, live)
         except BaseException:
             self.stop()
@@ -109,6 +113,7 @@ class LiveCollector:
     def accept(self, batch: SpanBatch) -> Receipt:
         """Store a batch and count it; see `Sink.accept`."""
         receipt = self.engine.store.accept(batch)
+        self._seen.received(receipt)
         self.telemetry.record_receipt(receipt)
         return receipt
 
@@ -120,6 +125,8 @@ class LiveCollector:
                 return call(commands, name, arguments)
         if name == "query":
             return self._query(commands, arguments)
+        if name == "live":
+            return {**call(commands, name, arguments), "collector": self._state()}
         return call(commands, name, arguments)
 
     def _query(self, commands: Commands, arguments: Mapping[str, Any]) -> Any:
@@ -146,8 +153,15 @@ class LiveCollector:
             "telemetry": list(self.telemetry.enabled),
         }
 
+    def _state(self) -> dict[str, Any]:
+        """Return what only this process knows: its health and addresses, what it saw, what went wrong."""
+        addresses = asdict(self._live) if self._live is not None else {}
+        problems = [*self.engine.reader.faults, *self.engine.rebuilder.left_out]
+        return {**self.health(), **addresses, **self._seen.told(), "problems": problems}
+
     def _rebuilt(self, rebuilt: Rebuilt) -> None:
         """Score what closed, on the assembler's thread: now, or before and was not scored for a failure or a kill."""
+        self._seen.late(rebuilt.late_spans)
         self.telemetry.record_late(rebuilt.late_spans)
         self.telemetry.set_open(self.assembler.open_count)
         evaluating = self.engine.evaluating

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -40,6 +41,7 @@ _log = logging.getLogger(__name__)
 Key = tuple[str, str]
 T = TypeVar("T")
 R = TypeVar("R")
+_MOST_LEFT_OUT: Final = 20
 #: Traces, or conversations, read into memory at once.
 _CHUNK: Final = 1000
 
@@ -107,6 +109,8 @@ class Rebuilder:
         self._store = store
         self._reader = reader
         self._settings = settings
+        #: The newest traces and conversations that could not be rebuilt, one sentence each.
+        self.left_out: deque[str] = deque(maxlen=_MOST_LEFT_OUT)
 
     def pending(self) -> list[str]:
         """Return the traces of which something arrived since they were last read."""
@@ -126,6 +130,7 @@ class Rebuilder:
             for part in _each_part(chunk, self._read_chunk, "trace", left_out):
                 touched |= part
             progress(len(chunk))
+        self.left_out.extend(left_out)
         return replace(touched, left_out=tuple(left_out))
 
     def rebuild(
@@ -153,6 +158,7 @@ class Rebuilder:
             ):
                 total += part
             progress(len(keys))
+        self.left_out.extend(left_out[len(touched.left_out) :])
         return replace(total, left_out=tuple(left_out))
 
     def _read_chunk(self, trace_ids: Sequence[str]) -> Touched:
@@ -172,7 +178,9 @@ class Rebuilder:
         self, named: Sequence[Key], loose: Sequence[str], closed_by: Callable[[Key], ClosedBy | None]
     ) -> Rebuilt:
         with self._store.read() as con:
-            near = links.neighbourhood(con, loose, idle_limit_ns(self._settings, has_id=False))
+            # Named traces come in because another instrumentation may have told of the same turn without the name.
+            own = {*loose, *links.traces_of(con, named)}
+            near = links.neighbourhood(con, own, idle_limit_ns(self._settings, has_id=False))
             # What was one conversation may become two, so everything that they hold is looked at again.
             keys = frozenset(named) | links.conversations_of(con, near)
             stored = load_traces(con, near | links.traces_of(con, keys))

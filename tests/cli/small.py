@@ -62,6 +62,13 @@ def request(spans: Sequence[dict[str, Any]], **resource: str) -> dict[str, Any]:
     return {"resourceSpans": [{"resource": {"attributes": _attributes(described)}, "scopeSpans": [scope]}]}
 
 
+def spans_of(exported: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the spans of an export request."""
+    (resource,) = exported["resourceSpans"]
+    (scope,) = resource["scopeSpans"]
+    return list(scope["spans"])
+
+
 def write_spans(path: Path, requests: Iterable[dict[str, Any]]) -> Path:
     """Write export requests as JSON lines, compressed where the name says so."""
     text = "".join(json.dumps(each) + "\n" for each in requests)

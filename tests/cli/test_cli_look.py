@@ -1,4 +1,4 @@
-"""The commands that only look: query, doctor, plugins, config, conversations, truth."""
+"""The commands that only look: query, plugins, config, conversations, truth."""
 
 from __future__ import annotations
 
@@ -119,42 +119,6 @@ def test_labels_are_checked_by_their_name(tmp_path: Path) -> None:
     (tmp_path / "labels.csv").write_text("conversation_id,verdict\nc1,pass\n", encoding="utf-8")
 
     assert "labels.csv: 1 label, ok\n" == done("truth", "validate", "labels.csv").out
-
-
-def test_doctor_shows_how_spans_are_read(shop: Shop) -> None:
-    told = done("doctor", shop.spans, "--traces", "1").out
-
-    assert "4 AgentRun" in told
-    assert "4 ToolCall" in told
-    assert "invoke_agent clerk — agent run of clerk, conversation c1" in told
-    assert 'tool call look_up {"order":"A1"} -> {"day":"Monday"}' in told
-    assert "(3 more traces; --traces 4 shows all)" in told
-    found = done("doctor", shop.spans, "--format", "json").json
-    assert (4, []) == (found["traces"], found["problems"])
-    assert {"scope", "dialect", "because_of", "events"} == set(found["scopes"][0])
-
-
-def test_doctor_says_what_was_not_captured(tmp_path: Path) -> None:
-    bare = conversation("c1", calls=[("look_up", {"order": "A1"}, "ok")], content=False)
-    told = done("doctor", write_spans(tmp_path / "spans.jsonl", [bare])).out
-
-    assert "tool call look_up arguments not captured -> result not captured" in told
-
-
-def test_doctor_tells_what_cannot_be_read_and_shows_the_rest(shop: Shop, tmp_path: Path) -> None:
-    (tmp_path / "broken.jsonl").write_bytes(b"nonsense\n" + shop.spans.read_bytes())
-    ran = run("doctor", "broken.jsonl")
-
-    assert 3 == ran.code
-    assert ran.err.startswith("otel-agentic: broken.jsonl:1: ")
-    assert "4 AgentRun" in ran.out
-
-
-def test_doctor_finds_this_installation_sound() -> None:
-    assert "ok     duckdb" in done("doctor").out
-    checks = done("doctor", "--format", "json").json
-    assert {True} == {check["ok"] for check in checks}
-    assert "package collectors" in {check["what"] for check in checks}
 
 
 def test_plugins_are_listed_with_their_state() -> None:

@@ -7,13 +7,19 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
+from otel_agentic.config import ConversationSettings, DialectSettings
+from otel_agentic.dialects import Reader, ToolCall
+from otel_agentic.testing import span
+
 ROOT: Final = Path(__file__).parents[2]
 GUIDE: Final = ROOT / "docs" / "plugins.md"
+_SETTINGS: Final = "# otel-agentic.toml\n"
 _BLOCK: Final = re.compile(r"^```(toml|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 _SEND_TO_COLLECTOR: Final = """
@@ -69,6 +75,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (source / "acme_agentic").mkdir()
     (source / "acme_agentic" / "__init__.py").touch()
     for language, text in _BLOCK.findall(GUIDE.read_text(encoding="utf-8")):
+        if text.startswith(_SETTINGS):
+            continue
         name = "pyproject.toml" if language == "toml" else text.splitlines()[0].removeprefix("# ")
         (source / name).write_text(text, encoding="utf-8")
     options = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--target", str(target)]
@@ -121,3 +129,23 @@ def test_the_collector_of_the_guide_answers_once_its_spans_are_stored(installed:
 
     assert "stored 3" == answers[0]
     assert answers[1].startswith("refused: ")
+
+
+def test_the_settings_of_the_guide_read_a_framework_without_code() -> None:
+    blocks = [text for _, text in _BLOCK.findall(GUIDE.read_text(encoding="utf-8")) if text.startswith(_SETTINGS)]
+    given: dict[str, Any] = {}
+    for text in blocks:
+        given |= tomllib.loads(text)["dialects"]
+    reader = Reader.from_settings(ConversationSettings(), DialectSettings(**given))
+    call = {"acme.op": "call", "acme.call": '{"tool": "look_up", "args": {"order": "A1"}, "returned": "Monday"}'}
+
+    read = reader.read(span(scope="acme.loop", attributes=call)).event
+
+    assert isinstance(read, ToolCall)
+    assert ("custom", "look_up", {"order": "A1"}, "Monday") == (
+        read.header.dialect,
+        read.name,
+        read.arguments,
+        read.result,
+    )
+    assert "openinference" == reader.read(span(scope="acme.agents", attributes=call)).event.header.dialect

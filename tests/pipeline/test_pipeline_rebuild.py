@@ -230,6 +230,7 @@ def test_a_trace_that_nobody_foresaw_does_not_hold_up_its_neighbours(
     assert rebuilt.left_out == (
         f"trace '{bad}' is stored but cannot be rebuilt (ArithmeticError: unforeseen); please report it",
     )
+    assert list(rebuilt.left_out) == list(rebuilder.left_out)  # told once, though both steps know of it
     assert {f"c-{number}" for number in range(4)} == {name for _, name in conversations(engine)}
     assert f"trace '{bad}' cannot be rebuilt and is left out" in caplog.text
     assert [bad] == engine.rebuilder.pending()  # it is taken up again by a release that can read it

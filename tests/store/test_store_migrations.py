@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import duckdb
 import pytest
 
 from otel_agentic.errors import StoreUnusableError
 from otel_agentic.store.migrations import Migration, all_migrations, migrate
-from tests.store.asking import rows
+from tests.store.asking import rows, run_python
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,3 +89,26 @@ def test_every_connection_reads_times_as_utc(open_store: OpenStore, monkeypatch:
     monkeypatch.setenv("TZ", "America/New_York")
 
     assert [("UTC",)] == rows(open_store(), "SELECT current_setting('TimeZone')")
+
+
+MIGRATED: Final = """
+import os, sys
+from pathlib import Path
+from otel_agentic.config import StoreSettings
+from otel_agentic.store.database import open_database
+from otel_agentic.store.migrations import migrate
+
+con = open_database(Path(sys.argv[1]), StoreSettings(), create=True)
+migrate(con, sys.argv[1])
+os._exit(9)
+"""
+
+
+def test_a_process_that_dies_right_after_the_migrations_leaves_a_file_that_opens(
+    db: Path, open_store: OpenStore
+) -> None:
+    with run_python(MIGRATED, db) as process:
+        assert 9 == process.wait()
+    assert db.with_name(db.name + ".wal").exists()
+
+    assert len(all_migrations()) == len(rows(open_store(), "SELECT * FROM schema_migrations"))

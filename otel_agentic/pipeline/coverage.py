@@ -1,0 +1,151 @@
+"""What the instrumentation records, and, where something is missing, the exact setting that would record it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from otel_agentic.dialects.frameworks import framework_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from otel_agentic.conversations.model import Conversation, Turn
+    from otel_agentic.dialects.frameworks import Framework
+
+#: What may be recorded: how it is called, what it is counted in, and which of those lack nothing without it.
+_THINGS: Final = {
+    "query": ("queries", "turns", None),
+    "answer": ("answers", "turns", "failed_turns"),
+    "arguments": ("arguments", "calls", None),
+    "results": ("results", "calls", "failed_calls"),
+    "conversation_id": ("conversation ids", "turns", None),
+}
+_CONTENT: Final = ("query", "answer", "arguments", "results")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """How many turns and calls there are, how many of them failed, and how many have what may be recorded.
+
+    A turn that failed needs no answer, a call that failed no result: those that have one all the same are not counted. A
+    transfer to another agent is no call here, for it has neither arguments nor a result of its own.
+    """
+
+    turns: int = 0
+    failed_turns: int = 0
+    calls: int = 0
+    failed_calls: int = 0
+    query: int = 0
+    answer: int = 0
+    arguments: int = 0
+    results: int = 0
+    conversation_id: int = 0
+
+    def __add__(self, other: Recorded) -> Recorded:
+        """Return both together."""
+        return Recorded(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})
+
+    def of(self, thing: str) -> int:
+        """Return how many turns or calls should have a thing."""
+        _, unit, exempt = _THINGS[thing]
+        return int(getattr(self, unit)) - (int(getattr(self, exempt)) if exempt else 0)
+
+
+#: Service, dialect and instrumentation scope of a turn.
+Writer = tuple[str | None, str | None, str | None]
+
+
+def of_conversations(conversations: Iterable[Conversation]) -> dict[Writer, Recorded]:
+    """Return what was recorded of conversations, by service, dialect and scope: as the view `v_coverage` counts it."""
+    found: dict[Writer, Recorded] = defaultdict(Recorded)
+    for conversation in conversations:
+        has_id = conversation.link_method == "explicit"
+        for turn in conversation.turns:
+            found[conversation.service, turn.dialect, turn.scope] += _of_turn(turn, has_id=has_id)
+    return dict(found)
+
+
+def of_view(rows: Iterable[Mapping[str, Any]]) -> dict[Writer, Recorded]:
+    """Return what was recorded by the rows of the view `v_coverage`, which have shares."""
+    return {(row["service"], row["dialect"], row["scope"]): _of_row(row) for row in rows}
+
+
+def _of_row(row: Mapping[str, Any]) -> Recorded:
+    whole = Recorded(**{name: row[name] for name in ("turns", "failed_turns", "calls", "failed_calls")})
+    return replace(whole, **{name: round((row[name] or 0.0) * whole.of(name)) for name in _THINGS})
+
+
+def by_framework(recorded: Mapping[Writer, Recorded]) -> list[dict[str, Any]]:
+    """Return a row for each service, dialect and framework, as JSON can say it.
+
+    The shares are of turns, `arguments` and `results` of calls; null where there is nothing to record. `missing` says of
+    each thing that is not there everywhere how many have it and which setting records it.
+    """
+    total: dict[tuple[str | None, str | None, str], Recorded] = defaultdict(Recorded)
+    known: dict[str, Framework] = {}
+    scopes: dict[tuple[str | None, str | None, str], set[str]] = defaultdict(set)
+    for (service, dialect, scope), counts in recorded.items():
+        framework = framework_of(scope, dialect)
+        known[framework.name] = framework
+        total[service, dialect, framework.name] += counts
+        scopes[service, dialect, framework.name] |= {scope} - {None}  # type: ignore[arg-type]  # None is taken out
+    return [
+        {
+            "service": service,
+            "dialect": dialect,
+            "framework": name,
+            "scopes": sorted(scopes[service, dialect, name]),
+            **_shares(counts),
+            "missing": _missing(counts, known[name]),
+        }
+        for (service, dialect, name), counts in sorted(total.items(), key=lambda item: [str(part) for part in item[0]])
+    ]
+
+
+def _of_turn(turn: Turn, *, has_id: bool) -> Recorded:
+    calls = [call for call in turn.calls if call.kind != "transfer"]
+    failed = turn.error is not None
+    return Recorded(
+        turns=1,
+        failed_turns=failed,
+        calls=len(calls),
+        failed_calls=sum(call.error is not None for call in calls),
+        query=turn.query_captured,
+        answer=turn.answer_captured and not failed,
+        arguments=sum(call.arguments is not None for call in calls),
+        results=sum(call.result_captured and call.error is None for call in calls),
+        conversation_id=has_id,
+    )
+
+
+def _shares(counts: Recorded) -> dict[str, Any]:
+    found: dict[str, Any] = {"turns": counts.turns, "calls": counts.calls}
+    for name in _THINGS:
+        whole = counts.of(name)
+        found[name] = getattr(counts, name) / whole if whole else None
+    return found
+
+
+def _missing(counts: Recorded, framework: Framework) -> list[dict[str, Any]]:
+    nothing = not any(getattr(counts, name) for name in _CONTENT)
+    found = []
+    for name, (title, _, _) in _THINGS.items():
+        have, of = getattr(counts, name), counts.of(name)
+        if have < of:
+            advice = _id_advice(have, framework) if name == "conversation_id" else _advice(framework, nothing=nothing)
+            found.append({"what": title, "have": have, "of": of, "advice": advice})
+    return found
+
+
+def _advice(framework: Framework, *, nothing: bool) -> str:
+    setting = framework.content.replace("`", "")
+    if nothing:
+        return f"content capture is off: {setting}"
+    return f"recorded in part: {setting}; what cannot be known stands in docs/frameworks/{framework.name}.md"
+
+
+def _id_advice(have: int, framework: Framework) -> str:
+    setting = framework.conversation_id.replace("`", "")
+    return f"{'not all spans name one' if have else 'no span names one'}: {setting}"

@@ -1,0 +1,217 @@
+"""`otel-agentic doctor`: how spans are read and what they come to, and whether this installation is sound."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from rich.cells import cell_len
+
+from tests.cli.running import done, on_terminal, run
+from tests.cli.small import conversation, request, spans_of, write_spans
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Shop
+
+_CALL: Final = ("look_up", {"order": "A1"}, '{"day": "Monday"}')
+
+
+def test_each_span_has_its_event_and_each_trace_its_turns(shop: Shop) -> None:
+    told = done("doctor", shop.spans, "--traces", "1").out
+
+    assert "4 agent runs, 4 tool calls" in told
+    assert "── invoke_agent clerk — agent run of clerk, 1 message in, 1 message out, conversation c1\n" in told
+    assert 'tool call look_up {"order":"A1"} -> {"day":"Monday"}' in told
+    assert "conversation c1 in production, id from gen_ai.conversation.id of span invoke_agent clerk\n" in told
+    assert "query   Where is my order?\n" in told
+    assert 'step 1  look_up {"order":"A1"} -> {"day":"Monday"}\n' in told
+    assert "answer  It arrives on Monday.\n" in told
+    assert "(3 more traces; --traces 4 shows all, --trace ID shows one)" in told
+
+
+def test_json_has_every_trace_with_spans_turns_coverage_and_problems(shop: Shop) -> None:
+    found = done("doctor", shop.spans, "--format", "json").json
+
+    assert {"traces", "scopes", "coverage", "problems"} == set(found)
+    assert (4, []) == (len(found["traces"]), found["problems"])
+    assert {"scope", "dialect", "because_of", "events"} == set(found["scopes"][0])
+    (first, *_) = found["traces"]
+    assert ["agent_run", "tool_call"] == [span["event"] for span in first["spans"]]
+    assert first["spans"][0]["span_id"] == first["spans"][1]["parent_span_id"]
+    assert ("genai", "attribute gen_ai.operation.name") == (
+        first["spans"][0]["dialect"],
+        first["spans"][0]["because_of"],
+    )
+    (told,) = first["conversations"]
+    assert ("c1", [0], 0) == (
+        told["conversation_id"],
+        [turn["index"] for turn in told["turns"]],
+        told["goes_on_with"],
+    )
+    (call,) = told["turns"][0]["tools"]
+    assert ("look_up", 1, "tool", True) == (call["name"], call["step"], call["kind"], call["result_captured"])
+    assert 1 == len(done("doctor", shop.spans, "--format", "json", "--traces", "1").json["traces"])
+
+
+def test_one_trace_is_named_by_the_beginning_of_its_id(shop: Shop) -> None:
+    names = [trace["trace_id"] for trace in done("doctor", shop.spans, "--format", "json").json["traces"]]
+
+    found = done("doctor", shop.spans, "--trace", names[2][:9].upper(), "--format", "json").json
+    ran = run("doctor", shop.spans, "--trace", "nothing")
+
+    assert [names[2]] == [trace["trace_id"] for trace in found["traces"]]
+    assert (3, ["otel-agentic: no trace 'nothing' in these files; they hold 4 traces"]) == (ran.code, ran.lines)
+
+
+def test_what_was_not_captured_is_told_with_the_setting_that_records_it(tmp_path: Path) -> None:
+    spans = write_spans(tmp_path / "spans.jsonl", [conversation("c1", calls=[_CALL], content=False)])
+    told = done("doctor", spans).out
+
+    assert "tool call look_up arguments not captured -> result not captured" in told
+    assert "query   not captured\n" in told
+    assert "answer  not captured\n" in told
+    assert (
+        "queries: 0 of 1, answers: 0 of 1, arguments: 0 of 1, results: 0 of 1 — content capture is off: "
+        "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY" in told
+    )
+
+
+def test_ingest_names_the_same_setting_and_says_nothing_where_nothing_is_missing(shop: Shop, tmp_path: Path) -> None:
+    spans = write_spans(tmp_path / "spans.jsonl", [conversation("c1", content=False)])
+    told = done("ingest", spans, "--db", "t.duckdb").out
+
+    assert "  queries: 0 of 1, answers: 0 of 1 — content capture is off: set OTEL_INSTRUMENTATION_GENAI_" in told
+    assert "0 of" not in done("ingest", shop.spans, "--db", "whole.duckdb").out
+    (row,) = done("ingest", shop.spans, "--db", "again.duckdb", "--format", "json").json["coverage"]
+    assert ("shop", "genai", "genai", ["shop-tracing"], 4, 1.0, []) == tuple(
+        row[name] for name in ("service", "dialect", "framework", "scopes", "turns", "arguments", "missing")
+    )
+
+
+def test_a_call_told_twice_and_a_span_that_says_nothing_are_told_with_their_reasons(tmp_path: Path) -> None:
+    twice = conversation("c1", calls=[_CALL])
+    (root, outer) = spans_of(twice)
+    inner = {**outer, "spanId": "ab" * 8, "parentSpanId": outer["spanId"], "name": "the tool itself"}
+    web = {**root, "spanId": "cd" * 8, "name": "GET /", "attributes": []}
+    spans = write_spans(tmp_path / "spans.jsonl", [request([web, {**root, "parentSpanId": "cd" * 8}, outer, inner])])
+    told = done("doctor", spans).out
+
+    assert "GET / — ignored: no dialect knows it" in told
+    assert f"the tool itself — ignored: the same tool call as the span above it ({outer['spanId']})" in told
+
+
+def test_a_trace_that_goes_on_with_an_earlier_turn_says_so(tmp_path: Path) -> None:
+    asked = {"role": "user", "parts": [{"type": "text", "content": "Where is my order?"}]}
+    wants = {"role": "assistant", "parts": [{"type": "tool_call", "id": "1", "name": "look_up", "arguments": {}}]}
+    found = {"role": "tool", "parts": [{"type": "tool_call_response", "id": "1", "response": "Monday"}]}
+    says = {"role": "assistant", "parts": [{"type": "text", "content": "On Monday."}]}
+    first = chat("t1", 0, [asked], wants)
+    spans = write_spans(
+        tmp_path / "spans.jsonl", [request([first]), request([chat("t2", 3, [asked, wants, found], says)])]
+    )
+
+    told = done("doctor", spans).out
+
+    assert "id from the trace itself, for no span names a conversation" in told
+    assert f"id from trace {first['traceId']}, joined by its message history" in told
+    assert "no turn begins here: the trace goes on with turn 1" in told
+    assert "conversation ids: 0 of 1 — no span names one: " in told
+
+
+def test_a_trace_that_another_instrumentation_wrote_of_the_same_turn_adds_nothing(tmp_path: Path) -> None:
+    asked = {"role": "user", "parts": [{"type": "text", "content": "Where is my order?"}]}
+    says = {"role": "assistant", "parts": [{"type": "text", "content": "On Monday."}]}
+    first = request([chat("t1", 0, [asked], says)])
+    second = json.loads(json.dumps(request([chat("t2", 0, [asked], says)])).replace("shop-tracing", "other-tracing"))
+    traces = done("doctor", write_spans(tmp_path / "spans.jsonl", [first, second]), "--format", "json").json["traces"]
+
+    told = {trace["trace_id"]: trace["conversations"][0] for trace in traces}
+    (kept,) = [name for name, found in told.items() if found["turns"]]
+    (again,) = told.keys() - {kept}
+    assert (kept, told[kept]["conversation_id"]) == (told[again]["repeats"], told[again]["conversation_id"])
+    assert told[again]["id_from"] == f"trace {kept}, which this one tells again as another instrumentation saw it"
+    assert "no turn of its own: it adds nothing\n" in done("doctor", "spans.jsonl").out
+
+
+def test_a_trace_without_an_agent_says_so(tmp_path: Path) -> None:
+    (root,) = spans_of(conversation("c1"))
+    told = done("doctor", write_spans(tmp_path / "s.jsonl", [request([{**root, "attributes": []}])])).out
+
+    assert "no conversation: nothing in this trace is an agent's run, a model call or a tool call" in told
+
+
+def test_the_settings_choose_the_dialect_and_doctor_says_so(shop: Shop, tmp_path: Path) -> None:
+    (tmp_path / "otel-agentic.toml").write_text('[dialects.scopes]\n"shop-*" = "none"\n', encoding="utf-8")
+
+    (row,) = done("doctor", shop.spans, "--format", "json").json["scopes"]
+
+    assert ("none", "chosen by [dialects.scopes] shop-*") == (row["dialect"], row["because_of"])
+
+
+@pytest.mark.parametrize("command", [("doctor", "spans.jsonl"), ("ingest", "spans.jsonl", "--db", "t.duckdb")])
+def test_a_dialect_that_is_not_there_is_refused_by_name(shop: Shop, tmp_path: Path, command: tuple[str, ...]) -> None:
+    (tmp_path / "spans.jsonl").write_bytes(shop.spans.read_bytes())
+    (tmp_path / "otel-agentic.toml").write_text('[dialects.scopes]\n"shop-*" = "openinfrence"\n', encoding="utf-8")
+
+    ran = run(*command)
+
+    assert 2 == ran.code
+    assert ran.err.startswith("otel-agentic: setting dialects.scopes: 'shop-*' is to be read by 'openinfrence'")
+    assert "wrong  dialects" in run("doctor").out
+
+
+def test_what_cannot_be_read_is_told_and_the_rest_is_shown(shop: Shop, tmp_path: Path) -> None:
+    (tmp_path / "broken.jsonl").write_bytes(b"nonsense\n" + shop.spans.read_bytes())
+    ran = run("doctor", "broken.jsonl")
+
+    assert 3 == ran.code
+    assert ran.err.startswith("otel-agentic: broken.jsonl:1: ")
+    assert "4 agent runs" in ran.out
+
+
+def test_this_installation_is_found_sound() -> None:
+    told = done("doctor").out
+    checks = done("doctor", "--format", "json").json
+
+    assert "ok     duckdb" in told
+    assert {True} == {check["ok"] for check in checks}
+    assert {"package collectors", "dialects"} <= {check["what"] for check in checks}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("doctor", "a.jsonl", "--live"), "give files, or --live"),
+        (("doctor", "--db", "t.duckdb"), "--db and --server go with --live"),
+        (("doctor", "a.jsonl", "--server", "http://127.0.0.1:1"), "--db and --server go with --live"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(arguments: tuple[str, ...], told: str) -> None:
+    ran = run(*arguments)
+
+    assert (2, True) == (ran.code, told in ran.err)
+
+
+@pytest.mark.parametrize("width", [50, 80, 160])
+def test_nothing_is_wider_than_the_terminal(tmp_path: Path, width: int) -> None:
+    long = conversation("c" * 150, calls=[("t" * 90, {"a": "東京" * 40}, "r" * 200)], query="word " * 60, content=True)
+    bare = conversation("c1", calls=[_CALL], content=False)
+    lines = on_terminal(width, "doctor", str(write_spans(tmp_path / "spans.jsonl", [long, bare])))
+
+    assert [] == [line for line in lines if cell_len(line) > width]
+
+
+def chat(trace: str, second: int, heard: list[Any], said: Any) -> dict[str, Any]:
+    """Return a model call that is a trace of its own."""
+    (root,) = spans_of(conversation(trace, start_ns=1_772_452_800_000_000_000 + second * 1_000_000_000))
+    told = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.input.messages": json.dumps(heard),
+        "gen_ai.output.messages": json.dumps([said]),
+    }
+    attributes = [{"key": key, "value": {"stringValue": value}} for key, value in told.items()]
+    end = str(int(root["startTimeUnixNano"]) + 1_000_000_000)
+    return {**root, "name": "chat", "endTimeUnixNano": end, "attributes": attributes}

@@ -1,0 +1,80 @@
+"""The second migration: who wrote a turn, and the view that counts by it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from otel_agentic.store.conversations import Built, content_hash, load_conversations, save_conversations
+from otel_agentic.store.migrations import all_migrations, migrate
+from otel_agentic.testing import NOON_NS, conversation, tool_call, turn
+from tests.store.asking import rows, value
+
+if TYPE_CHECKING:
+    from otel_agentic.conversations.model import Conversation
+    from otel_agentic.store import Store
+
+
+def save(store: Store, *made: Conversation) -> None:
+    built = [Built(conversation=each, ambiguous_link=False) for each in made]
+    store.write(lambda con: save_conversations(con, built, NOON_NS))
+
+
+def test_dialect_and_scope_of_a_turn_come_back(store: Store) -> None:
+    made = conversation(turn(dialect="genai", scope="pydantic-ai"), turn())
+    save(store, made)
+
+    with store.read() as con:
+        assert [made] == load_conversations(con, [(made.environment, str(made.conversation_id))])
+
+
+def test_another_reader_of_the_same_content_makes_no_revision() -> None:
+    assert content_hash(conversation(turn())) == content_hash(conversation(turn(dialect="genai", scope="x")))
+
+
+def test_the_view_has_a_row_for_each_service_dialect_and_scope(store: Store) -> None:
+    save(
+        store,
+        conversation(turn(dialect="genai", scope="a"), turn(dialect="genai", scope="b")),
+        conversation(turn(dialect="genai", scope="a"), conversation_id="c2", service="other", link_method="trace"),
+    )
+
+    assert [
+        ("concierge", "genai", "a", 1, 1.0),
+        ("concierge", "genai", "b", 1, 1.0),
+        ("other", "genai", "a", 1, 0.0),
+    ] == (rows(store, "SELECT service, dialect, scope, turns, conversation_id FROM v_coverage ORDER BY ALL"))
+
+
+def test_what_failed_lacks_nothing_and_a_transfer_is_no_call(store: Store) -> None:
+    failed = tool_call(error="it broke", result_captured=False)
+    handed = tool_call("transfer_to_agent", kind="transfer", result_captured=False)
+    save(store, conversation(turn("q", None, tool_call(), failed, handed, answer_captured=False, error="it broke")))
+
+    assert [(1, 1, 2, 1, None, 1.0, 1.0)] == rows(
+        store, "SELECT turns, failed_turns, calls, failed_calls, answer, arguments, results FROM v_coverage"
+    )
+
+
+def test_a_file_of_the_first_release_keeps_its_turns_and_gets_the_view() -> None:
+    first, *later = all_migrations()
+    with duckdb.connect() as con:
+        migrate(con, "memory", [first])
+        con.execute(
+            "INSERT INTO conversations SELECT 'e', 'c', 1, false, NULL, NULL, 's', now()::TIMESTAMP_NS, now()::TIMESTAMP_NS, "
+            "'idle', 'explicit', false, NULL, NULL, 1, 0, 'full', 'h', 0, now()::TIMESTAMP_NS"
+        )
+        con.execute(
+            "INSERT INTO turns SELECT 'e', 'c', 1, 0, 'q', true, 'a', true, NULL, NULL, 't', 's', now()::TIMESTAMP_NS, "
+            "now()::TIMESTAMP_NS"
+        )
+
+        assert [each.name for each in later] == migrate(con, "memory", [first, *later])
+        assert [("s", None, None, 1, 1.0)] == con.execute(
+            "SELECT service, dialect, scope, turns, query FROM v_coverage"
+        ).fetchall()
+
+
+def test_the_view_of_an_empty_file_is_empty(store: Store) -> None:
+    assert 0 == value(store, "SELECT count(*) FROM v_coverage")
