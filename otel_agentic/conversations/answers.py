@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.conversations.duplicates import folded
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from otel_agentic.dialects.events import CallRequest, Message
 
 #: Tools that give the answer: their call is how a run ends, not something that the agent did (smolagents, pydantic-ai).
 _ANSWER_TOOLS: Final = frozenset({"final_answer", "final_result"})
+#: Tools of these names may do anything; they give the answer when that is what they were called with (DSPy).
+_PERHAPS: Final = frozenset({"answer", "attempt_completion", "finish", "respond", "submit"})
+
+
+def gives_answer(name: str, arguments: Mapping[str, Any] | None, answer: str | None) -> bool:
+    """Return whether a call gives the answer rather than does something.
+
+    >>> gives_answer("final_answer", None, None), gives_answer("submit", {"form": "A38"}, "Done.")
+    (True, False)
+    """
+    if is_answer_tool(name):
+        return True
+    return folded(name) in _PERHAPS and answer is not None and list((arguments or {}).values()) == [answer]
 
 
 def is_answer_tool(name: str) -> bool:
-    """Return whether a call of the tool gives the answer rather than does something.
+    """Return whether a tool by its name gives the answer.
 
     >>> is_answer_tool("final_answer"), is_answer_tool("answer_phone")
     (True, False)

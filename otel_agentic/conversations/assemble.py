@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from otel_agentic.conversations.answers import last_words
-from otel_agentic.conversations.calls import calls_of
-from otel_agentic.conversations.model import ClosedBy, Conversation, ToolCall, Turn
+from otel_agentic.conversations.calls import Cast, calls_of
+from otel_agentic.conversations.model import ClosedBy, Conversation, Turn
 from otel_agentic.conversations.naming import agent_of
 from otel_agentic.conversations.turns import TurnSpans, cut
 from otel_agentic.dialects.events import AgentRun, Ignored, ModelCall
@@ -37,10 +37,13 @@ def assemble(
     nodes = [node for segment in linked.segments for node in segment.nodes]
     headers = [node.event.header for node in nodes]
     events = [node for node in nodes if not isinstance(node.event, Ignored)]
-    agents = {name for node in nodes if node.is_run and (name := node.agent_name)}
-    patterns = [re.compile(pattern, re.IGNORECASE) for pattern in settings.error_patterns]
     first = linked.segments[0]
     agent = _agent_name(turns) or first.agent_name or first.service
+    cast = Cast(
+        agent=agent,
+        agents=frozenset(name for node in nodes if node.is_run and (name := node.agent_name)),
+        error_patterns=tuple(re.compile(pattern, re.IGNORECASE) for pattern in settings.error_patterns),
+    )
     return Conversation(
         environment=linked.environment,
         conversation_id=linked.conversation_id,
@@ -55,9 +58,7 @@ def assemble(
         case_id=_first(header.case_id for header in headers),
         verdict=_last([header.verdict for header in headers]),
         turns=tuple(
-            _with_answer_told(
-                _turn(index, turn, calls=calls_of(turn, agent=agent, agents=agents, error_patterns=patterns)), after
-            )
+            _with_answer_told(_turn(index, turn, cast), after)
             for index, (turn, after) in enumerate(zip(turns, [*turns[1:], None], strict=True))
         ),
     )
@@ -96,7 +97,7 @@ def _last(values: Sequence[bool | None]) -> bool | None:
     return next((value for value in reversed(values) if value is not None), None)
 
 
-def _turn(index: int, turn: TurnSpans, *, calls: tuple[ToolCall, ...]) -> Turn:
+def _turn(index: int, turn: TurnSpans, cast: Cast) -> Turn:
     answer, answer_captured = _answer(turn)
     spans = [node.span for node in turn.nodes]
     teller = _teller(turn)
@@ -107,7 +108,7 @@ def _turn(index: int, turn: TurnSpans, *, calls: tuple[ToolCall, ...]) -> Turn:
         answer=answer,
         answer_captured=answer_captured,
         error=_first(run.event.header.error for run in reversed(turn.runs)),
-        calls=calls,
+        calls=calls_of(turn, cast, answer=answer),
         trace_id=turn.lead.span.trace_id,
         span_id=turn.lead.span.span_id,
         started_ns=min(span.start_ns for span in spans),

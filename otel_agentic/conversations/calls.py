@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.conversations.answers import is_answer_tool
+from otel_agentic.conversations.answers import gives_answer
 from otel_agentic.conversations.duplicates import folded
 from otel_agentic.conversations.join import join, join_runs, tell, transfer_target
 from otel_agentic.conversations.model import CallKind, ToolCall
@@ -17,7 +18,7 @@ from otel_agentic.dialects import events
 from otel_agentic.dialects.values import has_named_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from otel_agentic.conversations.tree import Node
     from otel_agentic.conversations.turns import TurnSpans
@@ -26,16 +27,26 @@ if TYPE_CHECKING:
 _REFUSAL: Final = re.compile(r"error|invalid|valid|fail|retry|required|unexpected|unknown|not found", re.IGNORECASE)
 
 
-def calls_of(
-    turn: TurnSpans, *, agent: str | None, agents: Iterable[str], error_patterns: Sequence[re.Pattern[str]]
-) -> tuple[ToolCall, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cast:
+    """Who plays in a conversation, and how its failures look.
+
+    `agent` made the calls whose spans name none; a call that hands over to one of `agents` is a transfer. `error_patterns`
+    are those of results that are errors although nothing says so.
+    """
+
+    agent: str | None
+    agents: frozenset[str]
+    error_patterns: tuple[re.Pattern[str], ...]
+
+
+def calls_of(turn: TurnSpans, cast: Cast, *, answer: str | None = None) -> tuple[ToolCall, ...]:
     """Return the calls of a turn in step order, those of sub-agents after the call that holds them.
 
     Args:
         turn: the spans of the turn.
-        agent: the conversation's agent: it made the calls whose spans name none.
-        agents: names of the agents seen in the conversation; a call that hands over to one of them is a transfer.
-        error_patterns: patterns of results that are errors although the span does not say so.
+        cast: who plays in the conversation.
+        answer: the turn's answer: a call that only gives it is none.
     """
     calls = requested(turn)
     spans = sorted((node for node in turn.nodes if isinstance(node.event, events.ToolCall)), key=lambda node: node.at)
@@ -45,19 +56,21 @@ def calls_of(
     anchor_remembered(calls, silent)
     calls += [_from_span(node, silent) for node in unclaimed]
     add_unseen(calls, silent)
-    calls = [call for call in calls if not is_answer_tool(call.name)]
+    calls = [call for call in calls if not gives_answer(call.name, _arguments(call), answer)]
     calls.sort(key=lambda call: (call.asker, call.place))
     tell(calls, turn)
     steps = {asker: step for step, asker in enumerate(dict.fromkeys(call.asker for call in calls), start=1)}
-    known = frozenset(folded(name) for name in agents)
+    agents = frozenset(folded(name) for name in cast.agents)
     never_ran = _never_ran(calls)
     started = {id(call.run): call.run for call in calls if call.run is not None}
     return tuple(
         with_result(
-            _finished(call, step=steps[call.asker], position=position, agent=agent, agents=known, started=started),
+            _finished(
+                call, step=steps[call.asker], position=position, agent=cast.agent, agents=agents, started=started
+            ),
             call.event,
             _answer_of(call.run) or call.told,
-            error_patterns,
+            cast.error_patterns,
             never_ran=id(call) in never_ran,
         )
         for position, call in enumerate(calls)

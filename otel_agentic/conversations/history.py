@@ -32,7 +32,9 @@ def digests_before(messages: Sequence[Message], query: str | None) -> tuple[str,
         messages: what its first model call was sent.
         query: the user's text that it answers.
     """
-    return (*_transcript(query), *_prefixes("texts", _texts(messages)), *_prefixes("messages", _whole(messages)))
+    # Not the whole of it: what it was sent last is its own.
+    earlier = (*_prefixes("texts", _texts(messages))[:-1], *_prefixes("messages", _whole(messages))[:-1])
+    return (*_transcript(query), *earlier)
 
 
 def digests_after(messages: Sequence[Message], answer: str | None) -> tuple[str, ...]:

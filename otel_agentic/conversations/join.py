@@ -115,6 +115,12 @@ def _id_unknown(call: Call, node: Node) -> bool:
     return isinstance(event, events.ToolCall) and (_id(call) is None or event.call_id is None)
 
 
+def _same_place(call: Call, node: Node) -> bool:
+    """Return whether the tool ran where it was asked for: agents inside one turn may use tools of one name."""
+    asked_by = call.asked_by
+    return asked_by is not None and node.run is asked_by.run and node.holding_call is asked_by.holding_call
+
+
 def _same_arguments(call: Call, node: Node) -> bool:
     event = node.event
     made = event.arguments if isinstance(event, events.ToolCall) else None
@@ -141,6 +147,12 @@ _TESTS: Final[
 ] = (
     (_id_and_name, lambda event: (event.call_id, folded(event.name)) if event.call_id else None, lambda _, __: True),
     (_id, lambda event: event.call_id, lambda _, __: True),
+    (
+        _name,
+        lambda event: folded(event.name),
+        lambda call, node: _same_place(call, node) and _same_arguments(call, node),
+    ),
+    (_name, lambda event: folded(event.name), lambda call, node: _same_place(call, node) and _id_unknown(call, node)),
     (_name, lambda event: folded(event.name), _same_arguments),
     (_name, lambda event: folded(event.name), _id_unknown),
     (transfer_target, _event_target, _id_unknown),

@@ -256,7 +256,7 @@ def _said(events: Sequence[Node], calls: Sequence[Node]) -> _Said:
     else:
         before = _in(heard[0]) or ()
         # Where the response was not recorded, what waits for it is the open end: the next trace's history holds both.
-        unheard = _out(heard[-1]) is None
+        unheard = _out(heard[-1]) is None and heard[-1].event.header.error is None
         after = (*(_in(heard[-1]) or ()), *(_out(heard[-1]) or ())) if unheard or _out(heard[-1]) else ()
     query = (run.query if run is not None else None) or last_query(before)[0]
     spoken = last_words(after)

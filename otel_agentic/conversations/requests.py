@@ -124,14 +124,15 @@ def _without_stale(event: events.ModelCall) -> Sequence[events.Message]:
     Several model calls that are written onto one span overwrite each other by key, and what the last one did not write
     stays from an earlier one (google-adk under OpenInference).
     """
+    messages = event.messages_out or ()
+    ids = {request.call_id for message in messages for request in message.requests} - {None}
     asked = {
         (request.call_id, *_content(request))
-        for message in event.messages_in or ()
+        for message in (event.messages_in or () if ids else ())
         for request in message.requests
-        if request.call_id is not None
+        if request.call_id in ids
     }
-    messages = event.messages_out or ()
-    if not asked or not any(_is_stale(part, asked) for message in messages for part in message.parts):
+    if not asked:
         return messages
     return [
         replace(message, parts=tuple(part for part in message.parts if not _is_stale(part, asked)))
@@ -154,6 +155,8 @@ def _remembered(turn: TurnSpans, known: Sequence[Call]) -> Iterator[Call]:
     for node in sorted(speakers, key=lambda node: node.at):
         assert isinstance(node.event, events.ModelCall)  # noqa: S101 — chosen so above
         fresh = after_last_query(node.event.messages_in or ()) or ()
+        if all(request.call_id in ids and request.call_id for message in fresh for request in message.requests):
+            continue
         here: Counter[tuple[str, str]] = Counter()
         for index, message in enumerate(fresh):
             for position, request in enumerate(message.requests):

@@ -125,10 +125,22 @@ def _add_run(turns: list[TurnSpans], unit: Sequence[Node]) -> None:
     turn = TurnSpans(lead=run, runs=[run], nodes=list(unit))
     turn.query, turn.query_captured = _run_query(event, turn)
     turn.left_open = turn.query is not None and _has_no_end(event, unit)
-    if turns and (event.goes_on or (turn.query is None and turn.query_captured)):
+    if turns and (event.goes_on or (turn.query is None and turn.query_captured) or _takes_over(turn, turns[-1])):
         _extend(turns[-1], turn)  # resumed: the run was given something, and it was no query
     else:
         turns.append(turn)
+
+
+def _takes_over(turn: TurnSpans, before: TurnSpans) -> bool:
+    """Return whether a run answers the query of the run before it in the same trace: another agent was handed control.
+
+    A new turn of the same words begins with them; one that goes on was already told what was done about them.
+    """
+    if turn.query is None or turn.query != before.query or turn.lead.span.trace_id != before.lead.span.trace_id:
+        return False
+    calls = [node.event.messages_in for node in turn.top_calls if isinstance(node.event, ModelCall)]
+    heard = next(filter(None, calls), None)
+    return bool(heard and after_last_query(heard))
 
 
 def _has_no_end(event: AgentRun, unit: Sequence[Node]) -> bool:

@@ -24,7 +24,8 @@ from otel_agentic.dialects.events import (
 from otel_agentic.dialects.fields import agent_version, asks_for_tools, span_error, verdict_of
 from otel_agentic.dialects.messages import flattened, read_messages
 from otel_agentic.dialects.paths import attribute_of, first
-from otel_agentic.dialects.payloads import call_input, call_output, model_input, model_output, run_input, run_output
+from otel_agentic.dialects.payloads import model_input, model_output, run_input, run_output
+from otel_agentic.dialects.tool_payloads import call_input, call_output
 from otel_agentic.dialects.values import id_of, is_redacted, text_of
 
 if TYPE_CHECKING:
@@ -120,12 +121,11 @@ class TableDialect:
 
     def claims(self, span: Span) -> str | None:
         """Return why the span is of this dialect; None when it is not."""
-        for prefix in self.table.scopes:
-            if span.scope.name.startswith(prefix):
-                return f"scope {span.scope.name}"
-        for mark in self.table.marks:
+        if span.scope.name.startswith(self.table.scopes):
+            return f"scope {span.scope.name}"
+        if self.table.marks:
             for key in span.attributes:
-                if key.startswith(mark):
+                if key.startswith(self.table.marks):
                     return f"attribute {key}"
         return None
 

@@ -7,16 +7,26 @@ Content sits in attributes (JSON text or structured values), in one span event o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from otel_agentic.dialects.base import Table, TableDialect
+from otel_agentic.dialects.claims import meaning_of
+from otel_agentic.dialects.common import (
+    CommonDialect,
+    with_common_model_call,
+    with_common_run,
+    with_common_tool_call,
+)
+from otel_agentic.dialects.kinds import kind_meant
 from otel_agentic.dialects.messages import read_message
 from otel_agentic.dialects.values import parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from otel_agentic.dialects.events import Message, Role
+    from otel_agentic.config import ConversationSettings
+    from otel_agentic.dialects.events import AgentRun, Header, Message, ModelCall, Role, ToolCall
     from otel_agentic.spans.model import LogRecord, Span
 
 #: One event or log record per message (releases before 1.37): its name says the role.
@@ -75,6 +85,18 @@ class GenAI(TableDialect):
         plan=("gen_ai.output.messages",),
     )
 
+    #: Whether a span may be of a vendor that nobody wrote a table for; a subclass is such a table.
+    _of_strangers: ClassVar[bool] = True
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls._of_strangers = False
+
+    def __init__(self, settings: ConversationSettings) -> None:
+        """Bind the user's own attribute names."""
+        super().__init__(settings)
+        self._settings = settings
+
     def meaning(self, span: Span) -> str:
         """Return what the operation name says; a tool name only counts where no other operation is named."""
         operation = span.attributes.get("gen_ai.operation.name")
@@ -82,8 +104,39 @@ class GenAI(TableDialect):
             # Parallel calls merged into one span for display (google-adk) are no call of their own.
             if "(merged" in str(span.attributes.get("gen_ai.tool.name", "")):
                 return "summary of parallel calls"
-            return super().meaning(span)
-        return self.table.kinds.get(str(operation), f"operation {operation}")
+            found = super().meaning(span)
+            return meaning_of(span) if self._of_strangers and found == "no operation" else found
+        known = self.table.kinds.get(str(operation)) or (kind_meant(operation)[0] if self._of_strangers else None)
+        return known or f"operation {operation}"
+
+    def agent_run(self, header: Header, span: Span, logs: Sequence[LogRecord], *, certain: bool) -> AgentRun:
+        """Return the span as a run; what the conventions' attributes leave out may stand in its vendor's own."""
+        found = super().agent_run(header, span, logs, certain=certain)
+        asked, said = found.query or found.messages_in, found.answer or found.messages_out
+        if (asked and said) or not self._of_strangers:
+            return found
+        return with_common_run(found, self._common(span).agent_run(header, span, logs, certain=certain))
+
+    def model_call(self, header: Header, span: Span, logs: Sequence[LogRecord]) -> ModelCall:
+        """Return the span as a request to a model; what the conventions' attributes leave out as in `agent_run`."""
+        found = super().model_call(header, span, logs)
+        if not self._of_strangers:
+            return found
+        if found.asks_for_tools and not any(message.text or message.requests for message in found.messages_out or ()):
+            found = replace(found, messages_out=None)  # an empty text beside calls that were left out
+        if found.messages_in is not None and found.messages_out is not None:
+            return found
+        return with_common_model_call(found, self._common(span).model_call(header, span, logs))
+
+    def tool_call(self, header: Header, span: Span) -> ToolCall:
+        """Return the span as an execution of a tool; what the conventions' attributes leave out as in `agent_run`."""
+        found = super().tool_call(header, span)
+        if (found.arguments is not None and found.result_captured) or not self._of_strangers:
+            return found
+        return with_common_tool_call(found, self._common(span).tool_call(header, span))
+
+    def _common(self, span: Span) -> CommonDialect:
+        return CommonDialect(self._settings, span)
 
     def messages_in(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
         """Return the input messages, from attributes or from events that hold one message each."""

@@ -6,11 +6,13 @@ LangChain dumps, LlamaIndex blocks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
 
 from otel_agentic.dialects.events import CallRequest, CallResult, Message, Part, Redacted, Role, Text
-from otel_agentic.dialects.reprs import message_fields, plain_fields
+from otel_agentic.dialects.reprs import called_in_text, message_fields, plain_fields
 from otel_agentic.dialects.values import (
     arguments_of,
     flat,
@@ -21,6 +23,9 @@ from otel_agentic.dialects.values import (
     unwrap_dump,
     unwrapped,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 _ROLES: Final[Mapping[str, Role]] = {
     "system": "system",
@@ -33,10 +38,14 @@ _ROLES: Final[Mapping[str, Role]] = {
     "model": "assistant",
     "tool": "tool",
     "function": "tool",
-    "tool-call": "assistant",  # smolagents
+    "tool-call": "assistant",
     "tool-response": "tool",
 }
 _PAIR: Final = 2
+#: By one of these a record is a message itself, whatever else it holds.
+_SPEAKS: Final = frozenset({"role", "parts", "content", "type"})
+#: Messages of up to so many bytes are kept for when they come again.
+_SHORT: Final = 2048
 #: Kinds of parts that carry text, by the names of the several conventions.
 _TEXT_KINDS: Final = frozenset({"text", "input_text", "output_text", ""})
 _REQUEST_KINDS: Final = frozenset({"tool_call", "tool-call", "tool_use", "function_call", "toolUse"})
@@ -44,7 +53,8 @@ _ITEM_KINDS: Final = frozenset({"message", "tool_call", "tool_use", "function_ca
 _RESULT_KINDS: Final = frozenset(
     {"tool_call_response", "tool-result", "tool_result", "function_call_output", "toolResult"}
 )
-#: Blocks that name their kind by the key of their content (Bedrock, Gemini).
+_CALL_KINDS: Final = _REQUEST_KINDS | _RESULT_KINDS
+#: Blocks that name their kind by the key of their content (Bedrock, Gemini, Genkit).
 _WRAPPERS: Final[Mapping[str, str]] = {
     "toolUse": "toolUse",
     "toolResult": "toolResult",
@@ -52,12 +62,15 @@ _WRAPPERS: Final[Mapping[str, str]] = {
     "function_call": "tool_call",
     "functionResponse": "tool_call_response",
     "function_response": "tool_call_response",
+    "toolRequest": "tool_call",
+    "toolResponse": "tool_call_response",
 }
+_RESULT_WRAPPERS: Final = frozenset(key for key, kind in _WRAPPERS.items() if kind in _RESULT_KINDS)
 #: Under which keys a message keeps its content, the surest first.
 _CONTENT_KEYS: Final = ("parts", "content", "blocks")
 #: By these keys JSON text is told to be content blocks rather than a list that somebody wrote.
 _BLOCK_KEYS: Final = frozenset({"type", "text", *_WRAPPERS})
-_CALL_ID_KEYS: Final = ("call_id", "id", "tool_call_id", "toolCallId", "toolUseId", "tool_use_id")
+_CALL_ID_KEYS: Final = ("call_id", "id", "tool_call_id", "toolCallId", "toolUseId", "tool_use_id", "ref")
 _ARGUMENT_KEYS: Final = ("arguments", "args", "input", "parameters", "tool_kwargs")
 _RESULT_KEYS: Final = ("result", "response", "output", "content")
 
@@ -72,15 +85,26 @@ def read_messages(value: Any, default_role: Role = "user") -> tuple[Message, ...
     found = parsed(value)
     if found is None:
         return None
-    if isinstance(found, Mapping) and isinstance(found.get("messages"), list):
+    if isinstance(found, dict) and isinstance(found.get("messages"), list):
         found = found["messages"]
     if isinstance(found, list) and len(found) == 1 and isinstance(found[0], list):
         found = found[0]  # LangChain batches its prompts
     if isinstance(found, str):
         return (Message(role=default_role, parts=_texts(found)),)
     items = found if isinstance(found, list) else [found]
-    messages = [message for item in items if (message := read_message(item, default_role)) is not None]
-    return tuple(messages)
+    read = _read_again if isinstance(value, str) else read_message
+    return tuple(message for item in items if (message := read(item, default_role)) is not None)
+
+
+def _read_again(value: Any, default_role: Role) -> Message | None:
+    """Return one message of JSON text: each model call is sent all messages before it, so that most were read already."""
+    text = orjson.dumps(value)
+    return _remembered(text, default_role) if len(text) <= _SHORT else read_message(value, default_role)
+
+
+@lru_cache(maxsize=4096)
+def _remembered(text: bytes, default_role: Role) -> Message | None:
+    return read_message(orjson.loads(text), default_role)
 
 
 def flattened(attributes: Mapping[str, Any], prefix: str, default_role: Role) -> tuple[Message, ...] | None:
@@ -91,7 +115,7 @@ def flattened(attributes: Mapping[str, Any], prefix: str, default_role: Role) ->
     tree = flat(attributes, prefix)
     if not isinstance(tree, list):
         return None
-    items = [item.get("message", item) for item in tree if isinstance(item, Mapping)]
+    items = [item.get("message", item) for item in tree if isinstance(item, dict)]
     messages = [message for item in items if (message := read_message(_plain(item), default_role)) is not None]
     # LangChain's chains flatten the role of their input's first message but not its text.
     return tuple(messages) if any(message.parts for message in messages) else None
@@ -99,33 +123,38 @@ def flattened(attributes: Mapping[str, Any], prefix: str, default_role: Role) ->
 
 def _plain(message: Any) -> Any:
     """Return a flattened message in the shape of OpenAI's: content blocks lose their prefix."""
-    if not isinstance(message, Mapping):
+    if not isinstance(message, dict):
         return message
     blocks = message.get("contents")
     if not isinstance(blocks, list) or "content" in message:
         return message
     return {
         **message,
-        "content": [block.get("message_content", block) for block in blocks if isinstance(block, Mapping)],
+        "content": [block.get("message_content", block) for block in blocks if isinstance(block, dict)],
     }
 
 
 def _fields(value: Any) -> Any:
     """Return the fields of a message in the notation of its framework; the value itself where it is none."""
     if isinstance(value, str):
-        return message_fields(value) or value
-    if isinstance(value, Mapping) and "_role" in value:
+        fields = message_fields(value)
+        return value if fields is None else _fields(fields)
+    if isinstance(value, dict) and "_role" in value:
         return plain_fields(value)  # Haystack
+    if isinstance(value, dict) and value.get("role") == "tool-call":
+        return called_in_text(value)  # smolagents
     if isinstance(value, list) and len(value) == _PAIR and all(isinstance(item, str) for item in value):
         role, content = value  # LangChain takes pairs of role and text
         return {"role": role, "content": content} if role.lower() in _ROLES else value
+    if isinstance(value, dict) and isinstance(value.get("message"), dict) and value.keys().isdisjoint(_SPEAKS):
+        value = value["message"]  # one of the choices of a response
     return unwrap_dump(value)
 
 
 def is_message(value: Any) -> bool:
     """Return whether a value is one message, or an item that stands for one (a lone call or result)."""
     fields = _fields(value)
-    if not isinstance(fields, Mapping):
+    if not isinstance(fields, dict):
         return False
     if isinstance(fields.get("parts"), list) or isinstance(fields.get("role"), str):
         return True
@@ -141,22 +170,23 @@ def read_message(value: Any, default_role: Role = "user") -> Message | None:
     fields = _fields(value)
     if isinstance(fields, str):
         return Message(role=default_role, parts=_texts(fields))
-    if not isinstance(fields, Mapping):
+    if not isinstance(fields, dict):
         return None
-    if _kind_of(fields) in _REQUEST_KINDS | _RESULT_KINDS and "role" not in fields:
+    if "role" not in fields and _kind_of(fields) in _CALL_KINDS:
         part = _part(fields)  # a Responses item stands alone
         role: Role = "assistant" if isinstance(part, CallRequest) else "tool"
         return Message(role=role, parts=(part,)) if part else None
     inner = fields.get("content")
-    if isinstance(inner, Mapping) and isinstance(inner.get("parts"), list):
+    if isinstance(inner, dict) and isinstance(inner.get("parts"), list):
         fields = {**fields, **inner}  # Gemini's content inside a record of its own
     role = _role(fields, default_role)
     if role == "tool" and ("parts" not in fields or "tool_call_id" in fields):
         return _tool_message(fields)
     parts = list(_parts(_first(fields, _CONTENT_KEYS)))
-    asked = {part.call_id for part in parts if isinstance(part, CallRequest) and part.call_id is not None}
-    # LangChain lists the calls of Anthropic's content blocks a second time.
-    parts += [request for request in _tool_calls(_listed_calls(fields)) if request.call_id not in asked]
+    listed = _listed_calls(fields)
+    if listed:  # LangChain lists the calls of Anthropic's content blocks a second time
+        asked = {part.call_id for part in parts if isinstance(part, CallRequest) and part.call_id is not None}
+        parts += [request for request in _tool_calls(listed) if request.call_id not in asked]
     if not parts and _role_name(fields) not in _ROLES:
         return None  # an item of another kind: reasoning, a search, a file
     return Message(role=role, parts=tuple(parts))
@@ -165,7 +195,11 @@ def read_message(value: Any, default_role: Role = "user") -> Message | None:
 def _listed_calls(fields: Mapping[str, Any]) -> Any:
     """Return the tool calls listed beside the content; LangChain and LlamaIndex keep the provider's own elsewhere."""
     extra = fields.get("additional_kwargs")
-    return fields.get("tool_calls") or (extra.get("tool_calls") if isinstance(extra, Mapping) else None)
+    return (
+        fields.get("tool_calls")
+        or fields.get("toolCalls")
+        or (extra.get("tool_calls") if isinstance(extra, dict) else None)
+    )
 
 
 def _role(fields: Mapping[str, Any], default: Role) -> Role:
@@ -179,7 +213,7 @@ def _role_name(fields: Mapping[str, Any]) -> str:
 
 def _tool_message(fields: Mapping[str, Any]) -> Message | None:
     content = parsed(_first(fields, ("content", "blocks", "parts")))
-    if isinstance(content, Mapping) and content.get("type") == "function" and "function" in content:
+    if isinstance(content, dict) and content.get("type") == "function" and "function" in content:
         return None  # Langfuse lists the definitions of the tools among the messages
     if isinstance(content, list) and content and all(_is_result(block) for block in content):
         return Message(role="tool", parts=tuple(part for block in content if (part := _part(block))))
@@ -195,18 +229,18 @@ def _tool_message(fields: Mapping[str, Any]) -> Message | None:
 
 def _with_extra(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     extra = fields.get("additional_kwargs")
-    return {**extra, **fields} if isinstance(extra, Mapping) else fields
+    return {**extra, **fields} if isinstance(extra, dict) else fields
 
 
 def _is_result(block: Any) -> bool:
-    return isinstance(block, Mapping) and (_kind_of(block) in _RESULT_KINDS or "toolResult" in block)
+    return isinstance(block, dict) and (_kind_of(block) in _RESULT_KINDS or not _RESULT_WRAPPERS.isdisjoint(block))
 
 
 def _parts(content: Any) -> Iterable[Part]:
     found = _blocks(content) if isinstance(content, str) else content
     if isinstance(found, str):
         yield from _texts(found)
-    elif isinstance(found, (list, Mapping)):
+    elif isinstance(found, (list, dict)):
         for block in found if isinstance(found, list) else (found,):
             part = _part(block)
             if part is not None:
@@ -216,7 +250,7 @@ def _parts(content: Any) -> Iterable[Part]:
 def _blocks(content: str) -> str | list[Any]:
     """Return the content blocks that JSON text holds; the text itself where it holds something else."""
     found = parsed(content) if content.lstrip().startswith("[") else None
-    if isinstance(found, list) and found and all(isinstance(b, Mapping) and b.keys() & _BLOCK_KEYS for b in found):
+    if isinstance(found, list) and found and all(isinstance(b, dict) and b.keys() & _BLOCK_KEYS for b in found):
         return found
     return content
 
@@ -224,11 +258,12 @@ def _blocks(content: str) -> str | list[Any]:
 def _part(block: Any) -> Part | None:
     if isinstance(block, str):
         return next(iter(_texts(block)), None)
-    if not isinstance(block, Mapping) or block.get("thought") is True:  # Gemini's reasoning is text with this mark
+    if not isinstance(block, dict) or block.get("thought") is True:  # Gemini's reasoning is text with this mark
         return None
-    wrapper = next((key for key in _WRAPPERS if isinstance(block.get(key), Mapping)), None)
-    if wrapper is not None:
-        return _part_of_kind(_WRAPPERS[wrapper], block[wrapper])
+    if "type" not in block:
+        for key in block.keys() & _WRAPPERS.keys():
+            if isinstance(block[key], dict):
+                return _part_of_kind(_WRAPPERS[key], block[key])
     return _part_of_kind(_kind_of(block), block)
 
 
@@ -253,7 +288,7 @@ def _part_of_kind(kind: str, block: Mapping[str, Any]) -> Part | None:
 
 def _result(block: Mapping[str, Any]) -> CallResult:
     told = parsed(_first(block, _RESULT_KEYS))
-    kind = told.get("type") if isinstance(told, Mapping) else None
+    kind = told.get("type") if isinstance(told, dict) else None
     return CallResult(
         call_id=_call_id(block),
         name=_first_text(block, ("name", "toolName")),
@@ -276,12 +311,12 @@ def _request(block: Mapping[str, Any]) -> CallRequest | None:
 def _tool_calls(value: Any) -> Iterable[CallRequest]:
     found = parsed(value)
     for item in found if isinstance(found, list) else ():
-        if not isinstance(item, Mapping):
+        if not isinstance(item, dict):
             continue
         inner = item.get("tool_call", item)  # OpenInference nests one level more
-        inner = inner if isinstance(inner, Mapping) else item
+        inner = inner if isinstance(inner, dict) else item
         function = inner.get("function")
-        fields = {**inner, **function, "id": inner.get("id")} if isinstance(function, Mapping) else inner
+        fields = {**inner, **function, "id": inner.get("id")} if isinstance(function, dict) else inner
         request = _request(fields)
         if request is not None:
             yield request
@@ -296,7 +331,10 @@ def _call_id(block: Mapping[str, Any]) -> str | None:
 
 
 def _first(fields: Mapping[str, Any], keys: Iterable[str]) -> Any:
-    return next((fields[key] for key in keys if key in fields), None)
+    for key in keys:
+        if key in fields:
+            return fields[key]
+    return None
 
 
 def _first_text(fields: Mapping[str, Any], keys: Iterable[str]) -> str | None:

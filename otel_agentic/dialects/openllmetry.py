@@ -71,6 +71,7 @@ class OpenLLMetry(GenAI):
             "task": "maybe_agent",
             "tool": "tool",
             "completion": "model",
+            "response": "model",
             "embedding": "embeddings",
             "rerank": "reranking",
             _HANDOFF: "a handoff to nobody known",

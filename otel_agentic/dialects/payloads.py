@@ -1,7 +1,7 @@
-"""One tolerant reader for what vendors record as "input" and "output": of a run, of a model call, of a tool call.
+"""One tolerant reader for what vendors record as "input" and "output" of a run and of a model call.
 
 Function calls (`{"args", "kwargs"}`), requests and responses of model APIs, LangChain states, dumps and callbacks,
-LlamaIndex events and tool outputs, Gemini contents.
+LlamaIndex events, Gemini contents. Tool calls are read in `tool_payloads`.
 """
 
 from __future__ import annotations
@@ -12,18 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.dialects.messages import is_message, read_message, read_messages
-from otel_agentic.dialects.values import (
-    UNNAMED_ARGUMENT,
-    arguments_of,
-    id_of,
-    is_cut,
-    is_redacted,
-    parsed,
-    result_of,
-    text_of,
-    tool_message,
-    unwrapped,
-)
+from otel_agentic.dialects.tool_payloads import CALL_KEYS
+from otel_agentic.dialects.values import is_cut, is_redacted, parsed, text_of
 
 if TYPE_CHECKING:
     from otel_agentic.dialects.events import Message, Role
@@ -57,10 +47,8 @@ _QUERY_KEYS: Final = (
     "content",
 )
 _ANSWER_KEYS: Final = ("answer", "output", "response", "result", "raw", "text", "content", "message", "return")
-#: What stands beside the arguments of a recorded function call.
-_CALL_KEYS: Final = frozenset({"args", "kwargs"})
-#: What LangChain's callbacks record of a call.
-_CALLBACK_KEYS: Final = frozenset({"inputs", "input_str", "tags", "metadata", "kwargs"})
+#: Beside the text of a response: the calls that it asks for.
+_CALLS: Final = ("tool_calls", "toolCalls")
 #: `StopEvent(result=…)`: a Python object written down, which nobody said.
 _OBJECT: Final = re.compile(r"^\s*(?:<[\w.]+ object|[A-Z]\w*\((?:\w+=|\)))")
 #: A payload nested deeper than this says nothing.
@@ -73,16 +61,6 @@ class Spoken:
 
     messages: tuple[Message, ...] | None = None
     text: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
-    """What a tool call came to. `call_id` and `is_error` are set where the payload itself tells them."""
-
-    result: Any
-    captured: bool
-    call_id: str | None = None
-    is_error: bool = False
 
 
 def run_input(value: Any) -> Spoken:
@@ -116,79 +94,11 @@ def model_output(value: Any) -> tuple[Message, ...] | None:
     return found[start:] or None
 
 
-def call_input(value: Any) -> Mapping[str, Any] | None:
-    """Return a tool call's arguments, None when not captured.
-
-    >>> call_input('{"args": [], "kwargs": {"city": "Oslo"}}')
-    {'city': 'Oslo'}
-    >>> call_input({"inputs": {"city": "Oslo"}, "input_str": "{'city': 'Oslo'}", "tags": []})
-    {'city': 'Oslo'}
-    """
-    found = parsed(value)
-    if isinstance(found, Mapping):
-        kwargs = parsed(found.get("kwargs"))
-        if isinstance(kwargs, Mapping) and (found.keys() <= _CALL_KEYS or found.keys() >= _CALL_KEYS):
-            return _called(found.get("args"), kwargs)
-        if "inputs" in found and found.keys() <= _CALLBACK_KEYS:
-            return arguments_of(found["inputs"])
-    return None if is_cut(value) else arguments_of(value)
-
-
-def call_output(value: Any) -> Output:
-    """Return what a tool answered, with whatever wrapping the recorder put around it undone.
-
-    >>> call_output('{"response": {"result": 5.5}, "name": "add", "id": "c1"}').result
-    5.5
-    """
-    if value is None or is_redacted(value) or is_cut(value):
-        return Output(result=None, captured=False)
-    found = parsed(value)
-    message = tool_message(_inner(found))
-    if message is not None:
-        told = message["content"]
-        return Output(
-            result=result_of(told),
-            captured=not is_redacted(told),
-            call_id=id_of(message["tool_call_id"]),
-            is_error=message.get("status") == "error",
-        )
-    if isinstance(found, Mapping) and "raw_output" in found and "raw_input" in found:  # LlamaIndex
-        return Output(result=result_of(found["raw_output"]), captured=True, is_error=found.get("is_error") is True)
-    if isinstance(found, Mapping) and "response" in found and found.keys() <= {"id", "name", "response", "call_id"}:
-        return Output(result=unwrapped(found["response"]), captured=True, call_id=id_of(found.get("id")))
-    result = result_of(found)
-    return Output(result=result, captured=not is_redacted(result))
-
-
-def _inner(found: Any) -> Any:
-    """Return what stands in a callback's record of an output."""
-    if not isinstance(found, Mapping):
-        return found
-    inner = found.get("output", found.get("outputs"))
-    inside = parsed(inner) if isinstance(inner, (Mapping, str)) and "content" not in found else found
-    return _added(inside) if isinstance(inside, Mapping) and "goto" in inside else inside
-
-
-def _added(command: Mapping[str, Any]) -> Any:
-    """Return the last message that a LangGraph command adds to the state: a tool may return one instead of its result."""
-    update = parsed(command.get("update"))
-    messages = parsed(update.get("messages")) if isinstance(update, Mapping) else None
-    return messages[-1] if isinstance(messages, list) and messages else command
-
-
-def _called(positional: Any, named: Mapping[str, Any]) -> Mapping[str, Any]:
-    unnamed = list(positional) if isinstance(positional, list) else []
-    if not unnamed:
-        return named
-    # Parameter names of positional arguments are lost: the model's own request, where there is one, knows them.
-    return {UNNAMED_ARGUMENT: unnamed[0] if len(unnamed) == 1 else unnamed, **named}
-
-
 def _spoken(value: Any, keys: Sequence[str], text_keys: Sequence[str], role: Role) -> Spoken:
     if value is None or is_redacted(value):
         return Spoken()
     found = parsed(value)
-    if isinstance(found, Mapping) and found.keys() >= _CALL_KEYS:
+    if isinstance(found, Mapping) and found.keys() >= CALL_KEYS:
         return Spoken(text=_spoken_in_call(found))
     if isinstance(found, str):
         return Spoken(text=None if _OBJECT.match(found) or is_cut(value) else found)
@@ -216,6 +126,9 @@ def _messages(found: Any, keys: Sequence[str], role: Role, depth: int) -> tuple[
         return None
     if is_message(found):
         message = read_message(found, role)
+        return (message,) if message is not None and message.parts else None
+    if role == "assistant" and any(isinstance(found.get(key), list) for key in _CALLS):
+        message = read_message({"content": found.get("text"), **found}, role)
         return (message,) if message is not None and message.parts else None
     for key in keys:
         inner = parsed(found.get(key))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 #: What SDKs put in the place of content that they removed.
 _REDACTION: Final = re.compile(
@@ -117,7 +119,7 @@ def arguments_of(value: Any) -> Mapping[str, Any] | None:
     found = parsed(value)
     if isinstance(found, str):
         found = parsed(found)  # JSON text inside JSON text
-    if isinstance(found, Mapping):
+    if isinstance(found, dict):
         return found
     return {UNNAMED_ARGUMENT: found}
 
@@ -132,11 +134,11 @@ def unwrap_dump(value: Any) -> Any:
 
     The shapes are `{"lc": 1, "kwargs": {…}}`, `{"type": "tool", "data": {…}}` and the fields themselves.
     """
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         return value
-    if "lc" in value and isinstance(value.get("kwargs"), Mapping):
+    if "lc" in value and isinstance(value.get("kwargs"), dict):
         return {"type": _class_role(value.get("id")), **value["kwargs"]}
-    if "type" in value and isinstance(value.get("data"), Mapping):
+    if "type" in value and isinstance(value.get("data"), dict):
         return {"type": value["type"], **value["data"]}
     return value
 
@@ -150,7 +152,7 @@ def _class_role(path: Any) -> str:
 def tool_message(value: Any) -> Mapping[str, Any] | None:
     """Return the fields of a serialised tool message, None when the value is not one."""
     fields = unwrap_dump(value)
-    if isinstance(fields, Mapping) and fields.keys() >= _TOOL_MESSAGE_KEYS:
+    if isinstance(fields, dict) and fields.keys() >= _TOOL_MESSAGE_KEYS:
         return fields
     return None
 
@@ -162,7 +164,7 @@ def result_of(value: Any) -> Any:
     ('21 °C', [1])
     """
     found = parsed(value)
-    if isinstance(found, list) and len(found) == 1 and isinstance(found[0], Mapping):
+    if isinstance(found, list) and len(found) == 1 and isinstance(found[0], dict):
         block = found[0]
         if isinstance(block.get("text"), str) and set(block) <= _TEXT_BLOCK_KEYS:
             return parsed(block["text"])
@@ -170,7 +172,7 @@ def result_of(value: Any) -> Any:
             return parsed(block["content"])  # a part of the GenAI conventions
         if set(block) == {"json"}:  # Bedrock
             return block["json"]
-    if isinstance(found, Mapping) and set(found) == {"type", "value"} and found["type"] in _VALUE_KINDS:
+    if isinstance(found, dict) and set(found) == {"type", "value"} and found["type"] in _VALUE_KINDS:
         return found["value"]
     return found
 
@@ -181,7 +183,7 @@ def unwrapped(value: Any) -> Any:
     >>> unwrapped({"result": 3}), unwrapped({"temperature": 3})
     (3, {'temperature': 3})
     """
-    return value["result"] if isinstance(value, Mapping) and set(value) == {"result"} else value
+    return value["result"] if isinstance(value, dict) and set(value) == {"result"} else value
 
 
 def flat(attributes: Mapping[str, Any], prefix: str) -> Any:

@@ -1,0 +1,50 @@
+"""Captures -> what the shared comparison says of them, reading in this process what it would have the command read."""
+
+from __future__ import annotations
+
+import importlib.util
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from otel_agentic import plugins
+from otel_agentic.config import Settings
+from otel_agentic.pipeline.export import conversation_json
+from tests.conversations.rebuilding import conversations
+from tests.shared import SHARED
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import ModuleType
+
+    from otel_agentic.spans.model import SpanBatch
+
+
+def compared(folder: Path) -> dict[str, Any]:
+    """Return `turns`, `right`, `extra` and `notes` for a capture."""
+    found: dict[str, Any] = _comparison().compare([], folder, 5)
+    return found
+
+
+def batches(folder: Path) -> list[SpanBatch]:
+    """Return what a capture holds: traces and logs, packed or plain."""
+    reader = plugins.get("collectors", "files").load().from_settings(Settings())
+    paths = sorted(path for signal in ("traces", "logs") for path in folder.glob(f"{signal}.jsonl*"))
+    chunks = list(reader.read(paths))
+    assert [] == [chunk.problem for chunk in chunks if chunk.problem]
+    return [chunk.batch for chunk in chunks]
+
+
+def exported(_: object, folder: Path) -> list[dict[str, Any]]:
+    """Return the conversations of a capture as the command line exports them."""
+    return [conversation_json(found) for found in conversations(*batches(folder))]
+
+
+@cache
+def _comparison() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("compare_captures", SHARED / "tools" / "compare_captures.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.__dict__["run"] = exported
+    return module

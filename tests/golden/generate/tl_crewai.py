@@ -1,0 +1,32 @@
+# needs: crewai==1.15.30 openai==2.54.0 traceloop-sdk==0.62.4 opentelemetry-instrumentation-crewai==0.62.4
+# needs: opentelemetry-instrumentation-openai==0.62.4
+# needs: opentelemetry-sdk==1.45.1 opentelemetry-exporter-otlp-proto-http==1.45.1 httpx
+"""CrewAI under OpenLLMetry: crews with model spans and a session, and the same with one trace a conversation."""
+
+from __future__ import annotations
+
+from tests.golden.generate.oi_crewai import alone
+from tests.golden.generate.oi_play import Plan, record
+from tests.golden.generate.tl_play import associated, traceloop
+
+
+def main() -> None:
+    """Record the captures. A query stands only inside the text of the task, which quotes what was said before."""
+    notes = {"framework": "crewai", "not_in_data": ["query"]}
+    sdk = traceloop("CREWAI", "OPENAI")
+    record(Plan("openllmetry-crewai-session", sdk, associated(alone), count=True), **notes)
+    record(
+        Plan(
+            "openllmetry-crewai-onetrace",
+            sdk,
+            alone,
+            around=lambda tracer, _: tracer.start_as_current_span("desk shift"),
+            count=True,
+        ),
+        id_in_telemetry=False,
+        **notes,
+    )
+
+
+if __name__ == "__main__":
+    main()
