@@ -100,7 +100,7 @@ class ConversationSettings(_Section):
     )
     error_patterns: tuple[str, ...] = Field(
         default=(r"^\s*\w*(?:error|exception)\b", r"^\s*failed to (?:call|execute|invoke|run)\b"),
-        description="regular expressions (case ignored): a tool result that is an error"
+        description="regular expressions (case ignored): a tool result that is an error",
     )
 
 

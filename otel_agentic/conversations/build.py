@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from otel_agentic.conversations import tree
 from otel_agentic.conversations.closing import idle_limit_ns
-from otel_agentic.conversations.link import Linked, Segment, link, segments_of
+from otel_agentic.conversations.link import Linked, link
+from otel_agentic.conversations.segments import Segment, segments_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

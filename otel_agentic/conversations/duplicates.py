@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.dialects.events import AgentRun, Ignored, ModelCall, Redacted, ToolCall
+from otel_agentic.dialects.events import AgentRun, CallRequest, Ignored, ModelCall, Redacted, ToolCall
 from otel_agentic.dialects.values import has_named_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
 
     from otel_agentic.conversations.tree import Node
-    from otel_agentic.dialects.events import Message
+    from otel_agentic.dialects.events import Message, Part
 
+#: Whole numbers below this are exact as floating-point numbers.
+_EXACT: Final = 2**53
 _NOT_WORD: Final = re.compile(r"[^0-9a-z]+")
 
 
@@ -38,6 +41,11 @@ def merge_duplicates(ordered: Sequence[Node]) -> None:
     Args:
         ordered: all nodes of one trace in depth-first order.
     """
+    for node in ordered:
+        if isinstance(node.event, ModelCall) and node.event.messages_out:
+            fresh = _without_stale(node.event)
+            if fresh is not node.event:
+                node.retell(fresh)
     holders = _holders(ordered)
     _merge_nested_model_calls(ordered, holders)
     _merge_nested_tool_calls(ordered, holders)
@@ -183,3 +191,44 @@ def _echoes(node: Node, other: Node) -> bool:
     if node.span.scope.name == other.span.scope.name or isinstance(other.event, Ignored):
         return False
     return node.span.start_ns <= other.span.end_ns and other.span.start_ns <= node.span.end_ns
+
+
+def _without_stale(event: ModelCall) -> ModelCall:
+    """Return the response without requests that its own input already shows.
+
+    Several model calls that are written onto one span overwrite each other by key, and what the last one did not write
+    stays from an earlier one (google-adk under OpenInference).
+    """
+    messages = event.messages_out or ()
+    ids = {request.call_id for message in messages for request in message.requests} - {None}
+    asked = {
+        (request.call_id, *content_of(request))
+        for message in (event.messages_in or () if ids else ())
+        for request in message.requests
+        if request.call_id in ids
+    }
+    if not asked:
+        return event
+    fresh = (
+        replace(message, parts=tuple(part for part in message.parts if not _is_stale(part, asked)))
+        for message in messages
+    )
+    return replace(event, messages_out=tuple(fresh))
+
+
+def _is_stale(part: Part, asked: Container[tuple[str | None, str, str]]) -> bool:
+    # An id alone proves nothing: some number the calls of each response anew.
+    return isinstance(part, CallRequest) and part.call_id is not None and (part.call_id, *content_of(part)) in asked
+
+
+def content_of(request: CallRequest) -> tuple[str, str]:
+    """Return a request's tool and arguments as text that compares: 42 and 42.0 are one, the order of names is none."""
+    return (folded(request.name), repr(_sorted(request.arguments)))
+
+
+def _sorted(value: object) -> object:
+    if isinstance(value, Mapping):
+        return sorted((str(key), repr(_sorted(item))) for key, item in value.items())
+    if isinstance(value, list):
+        return [_sorted(item) for item in value]
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _EXACT else value

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from otel_agentic.conversations.link import Segment
+    from otel_agentic.conversations.segments import Segment
 
 #: Both see a model call begin and end at nearly the same moment, in nanoseconds.
 _SAME_MOMENT_NS: Final = 50_000_000

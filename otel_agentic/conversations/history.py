@@ -25,16 +25,16 @@ _MOST_LINES: Final = 64
 _LEAST_LINE: Final = 8
 
 
-def digests_before(messages: Sequence[Message], query: str | None) -> tuple[str, ...]:
+def digests_before(messages: Sequence[Message], queries: Iterable[str]) -> tuple[str, ...]:
     """Return digests of what was said before a run, the weakest first.
 
     Args:
         messages: what its first model call was sent.
-        query: the user's text that it answers.
+        queries: the user's text that it answers, as the run and as the model was given it.
     """
     # Not the whole of it: what it was sent last is its own.
     earlier = (*_prefixes("texts", _texts(messages))[:-1], *_prefixes("messages", _whole(messages))[:-1])
-    return (*_transcript(query), *earlier)
+    return (*dict.fromkeys(digest for query in queries for digest in _transcript(query)), *earlier)
 
 
 def digests_after(messages: Sequence[Message], answer: str | None) -> tuple[str, ...]:
@@ -59,8 +59,8 @@ def text_digest(text: str) -> str:
     return _digest("text", _spaced(text))
 
 
-def _transcript(query: str | None) -> Iterator[str]:
-    lines = [_spaced(line) for line in (query or "").strip().split("\n")][:-1]  # the last one is the user's own
+def _transcript(query: str) -> Iterator[str]:
+    lines = [_spaced(line) for line in query.strip().split("\n")][:-1]  # the last one is the user's own
     for line in lines[-_MOST_LINES:]:
         for said in dict.fromkeys((line, _spaced(_SPEAKER.sub("", line)))):
             if len(said) >= _LEAST_LINE:

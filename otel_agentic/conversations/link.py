@@ -9,49 +9,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from otel_agentic.conversations.answers import last_words
 from otel_agentic.conversations.echoes import echoes_of
-from otel_agentic.conversations.history import digests_after, digests_before, text_digest
 from otel_agentic.conversations.model import ConversationId, LinkMethod
-from otel_agentic.conversations.naming import agent_of, inherited_ids
-from otel_agentic.conversations.turns import last_query
-from otel_agentic.dialects.events import AgentRun, Ignored, Message, ModelCall
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
-    from otel_agentic.conversations.tree import Node
-
-_ENVIRONMENT_KEYS: Final = ("deployment.environment.name", "deployment.environment")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
-    """The part of one trace that belongs to one conversation: mostly the whole trace.
-
-    `nodes` are in depth-first order, at least one of them an event. `history_in` and `history_out` are digests of what was
-    said before and after it, the weakest first (`history`). `query_digest`, `moments` (start and end of each model call, ns),
-    `scopes` and `substance` (how many messages were captured) tell whether it repeats another segment (`echoes`). `agents` are all that spoke in it.
-    """
-
-    trace_id: str
-    environment: str
-    service: str | None
-    agent_name: str | None
-    explicit_id: str | None
-    nodes: tuple[Node, ...]
-    start_ns: int
-    end_ns: int
-    linked_traces: frozenset[str]
-    history_in: tuple[str, ...]
-    history_out: tuple[str, ...]
-    query_digest: str | None = None
-    moments: tuple[tuple[int, int], ...] = ()
-    scopes: frozenset[str] = frozenset()
-    substance: int = 0
-    agents: frozenset[str] = frozenset()
+    from otel_agentic.conversations.segments import Segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,25 +33,6 @@ class Linked:
     ambiguous: bool
     segments: tuple[Segment, ...]
     echoes: tuple[Segment, ...] = ()
-
-
-def segments_of(nodes: Sequence[Node]) -> list[Segment]:
-    """Return the segments of one trace: one for each explicit conversation id, or one without.
-
-    Args:
-        nodes: all nodes of the trace in depth-first order (`tree.build`).
-    """
-    groups: dict[str | None, list[Node]] = defaultdict(list)
-    ids = inherited_ids(nodes)
-    several = len(set(ids)) > 1
-    for node, conversation_id in zip(nodes, ids, strict=True):
-        if conversation_id is not None or not several:
-            groups[conversation_id].append(node)
-    return [
-        _segment(members, conversation_id)
-        for conversation_id, members in groups.items()
-        if any(not isinstance(member.event, Ignored) for member in members)
-    ]
 
 
 def link(segments: Iterable[Segment], *, idle_ns: int) -> list[Linked]:
@@ -205,72 +152,3 @@ def _chain_for(
             return chain, "span_link", False
     chain, ambiguous = loose.find(segment)
     return chain, "history" if chain else "trace", ambiguous
-
-
-def _segment(nodes: Sequence[Node], explicit_id: str | None) -> Segment:
-    events = [node for node in nodes if not isinstance(node.event, Ignored)]
-    lead = events[0]
-    resource = lead.span.resource.attributes
-    calls = sorted((node for node in events if isinstance(node.event, ModelCall)), key=lambda node: node.at)
-    environment = next((str(resource[key]) for key in _ENVIRONMENT_KEYS if resource.get(key)), "")
-    service = resource.get("service.name")
-    said = _said(events, calls)
-    return Segment(
-        trace_id=lead.span.trace_id,
-        environment=environment,
-        service=str(service) if service is not None else None,
-        agent_name=_agent_name(events),
-        explicit_id=explicit_id,
-        nodes=tuple(nodes),
-        start_ns=min(node.span.start_ns for node in events),
-        end_ns=max(node.span.end_ns for node in events),
-        linked_traces=frozenset(link.trace_id for node in nodes for link in node.span.links),
-        history_in=digests_before(said.before, said.query) if explicit_id is None else (),
-        history_out=digests_after(said.after, said.answer) if explicit_id is None else (),
-        query_digest=text_digest(said.query) if said.query else None,
-        moments=tuple((node.span.start_ns, node.span.end_ns) for node in calls),
-        scopes=frozenset(node.span.scope.name for node in events),
-        agents=frozenset(name for node in events if (name := node.agent_name)),
-        substance=sum(len(_out(node) or ()) for node in calls),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Said:
-    """What was said before, by and with a segment; empty where it was not captured."""
-
-    before: tuple[Message, ...] = ()
-    after: tuple[Message, ...] = ()
-    query: str | None = None
-    answer: str | None = None
-
-
-def _said(events: Sequence[Node], calls: Sequence[Node]) -> _Said:
-    """Return what a segment's own model calls heard and said; those of agents used as tools have histories of their own."""
-    own = [node for node in calls if node.holding_call is None] or calls
-    heard = [node for node in own if _in(node) is not None]
-    run = next((node.event for node in events if node.is_run and isinstance(node.event, AgentRun)), None)
-    if not heard:
-        before = run.messages_in or () if run is not None else ()
-        after = (*before, *(run.messages_out or ())) if run is not None else ()
-    else:
-        before = _in(heard[0]) or ()
-        # Where the response was not recorded, what waits for it is the open end: the next trace's history holds both.
-        unheard = _out(heard[-1]) is None and heard[-1].event.header.error is None
-        after = (*(_in(heard[-1]) or ()), *(_out(heard[-1]) or ())) if unheard or _out(heard[-1]) else ()
-    query = (run.query if run is not None else None) or last_query(before)[0]
-    spoken = last_words(after)
-    answer = (run.answer if run is not None else None) or (spoken[0] if spoken else None)
-    return _Said(before=tuple(before), after=tuple(after), query=query, answer=answer)
-
-
-def _in(node: Node) -> tuple[Message, ...] | None:
-    return node.event.messages_in if isinstance(node.event, ModelCall) else None
-
-
-def _out(node: Node) -> tuple[Message, ...] | None:
-    return node.event.messages_out if isinstance(node.event, ModelCall) else None
-
-
-def _agent_name(events: Sequence[Node]) -> str | None:
-    return agent_of(events) or next((node.agent_name for node in events if node.agent_name), None)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.conversations.duplicates import folded
-from otel_agentic.conversations.turns import after_last_query
+from otel_agentic.conversations.duplicates import content_of
+from otel_agentic.conversations.queries import after_last_query
 from otel_agentic.dialects import events
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
     from otel_agentic.conversations.tree import Node
     from otel_agentic.conversations.turns import TurnSpans
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 Asker = tuple[int, str, int, int]
 
 _RESPONSE: Final = 0
-#: Whole numbers below this are exact as floating-point numbers.
-_EXACT: Final = 2**53
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -76,7 +73,7 @@ def requested(turn: TurnSpans) -> list[Call]:
     for node in turn.nodes:
         if isinstance(node.event, events.ModelCall) and node.event.messages_out is not None:
             speaking |= _runs_around(node)
-            found += _requests_in(node, _without_stale(node.event), one_response=True)
+            found += _requests_in(node, node.event.messages_out, one_response=True)
     for node in turn.nodes:
         if node.is_run and isinstance(node.event, events.AgentRun) and id(node) not in speaking:
             told = _requests_in(node, own_output(node.event), one_response=False)
@@ -118,39 +115,10 @@ def _requests_in(node: Node, messages: Sequence[events.Message], *, one_response
             )
 
 
-def _without_stale(event: events.ModelCall) -> Sequence[events.Message]:
-    """Return the response without requests that its own input already shows.
-
-    Several model calls that are written onto one span overwrite each other by key, and what the last one did not write
-    stays from an earlier one (google-adk under OpenInference).
-    """
-    messages = event.messages_out or ()
-    ids = {request.call_id for message in messages for request in message.requests} - {None}
-    asked = {
-        (request.call_id, *_content(request))
-        for message in (event.messages_in or () if ids else ())
-        for request in message.requests
-        if request.call_id in ids
-    }
-    if not asked:
-        return messages
-    return [
-        replace(message, parts=tuple(part for part in message.parts if not _is_stale(part, asked)))
-        for message in messages
-    ]
-
-
-def _is_stale(part: events.Part, asked: Container[tuple[str | None, str, str]]) -> bool:
-    # An id alone proves nothing: some number the calls of each response anew.
-    return (
-        isinstance(part, events.CallRequest) and part.call_id is not None and (part.call_id, *_content(part)) in asked
-    )
-
-
 def _remembered(turn: TurnSpans, known: Sequence[Call]) -> Iterator[Call]:
     """Yield the calls that no response shows but the input of a later model call, after the query that it answers."""
     ids = {call.request.call_id for call in known if call.request is not None}
-    counts = Counter(_content(call.request) for call in known if call.request is not None)
+    counts = Counter(content_of(call.request) for call in known if call.request is not None)
     speakers = [node for node in turn.nodes if isinstance(node.event, events.ModelCall) and node.event.messages_in]
     for node in sorted(speakers, key=lambda node: node.at):
         assert isinstance(node.event, events.ModelCall)  # noqa: S101 — chosen so above
@@ -160,7 +128,7 @@ def _remembered(turn: TurnSpans, known: Sequence[Call]) -> Iterator[Call]:
         here: Counter[tuple[str, str]] = Counter()
         for index, message in enumerate(fresh):
             for position, request in enumerate(message.requests):
-                content = _content(request)
+                content = content_of(request)
                 here[content] += 1
                 # Some give a call another id in the history than in the response, so what counts is what was asked.
                 if (request.call_id is not None and request.call_id in ids) or here[content] <= counts[content]:
@@ -170,19 +138,6 @@ def _remembered(turn: TurnSpans, known: Sequence[Call]) -> Iterator[Call]:
                 # Before the response of this very call, in the order of the messages.
                 asker = (*node.at, index - len(fresh))
                 yield Call(asker=asker, place=(index, position), request=request, asked_by=node, remembered=True)
-
-
-def _content(request: events.CallRequest) -> tuple[str, str]:
-    """Return the tool and its arguments as text that compares: 42 and 42.0 are one, the order of names is none."""
-    return (folded(request.name), repr(_sorted(request.arguments)))
-
-
-def _sorted(value: object) -> object:
-    if isinstance(value, Mapping):
-        return sorted((str(key), repr(_sorted(item))) for key, item in value.items())
-    if isinstance(value, list):
-        return [_sorted(item) for item in value]
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _EXACT else value
 
 
 def anchor_remembered(calls: Sequence[Call], silent: Mapping[Node | None, Sequence[Node]]) -> None:

@@ -6,12 +6,19 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from otel_agentic.dialects.events import AgentRun, Message, ModelCall, Text, ToolCall
+from otel_agentic.conversations.queries import (
+    after_last_assistant,
+    after_last_query,
+    is_old,
+    last_query,
+    without_history,
+)
+from otel_agentic.dialects.events import AgentRun, Message, ModelCall, ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from otel_agentic.conversations.link import Segment
+    from otel_agentic.conversations.segments import Segment
     from otel_agentic.conversations.tree import Node
 
 
@@ -55,37 +62,6 @@ def cut(segments: Sequence[Segment]) -> list[TurnSpans]:
         else:
             _add_loose(turns, unit)
     return turns
-
-
-def last_query(messages: Sequence[Message]) -> tuple[str | None, bool]:
-    """Return the user's newest text in a list of messages, and whether it was captured.
-
-    Only what follows the last answer is new; a user message that holds nothing but tool results is no query.
-    """
-    fresh = after_last_assistant(messages)
-    for message in reversed(fresh):
-        if message.role == "user" and any(isinstance(part, Text) for part in message.parts):
-            return message.text, True
-        if message.role == "user" and message.redacted:
-            return None, False
-    return None, True
-
-
-def after_last_assistant(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return the messages that follow the last one of the assistant."""
-    for index in range(len(messages) - 1, -1, -1):
-        if messages[index].role == "assistant":
-            return messages[index + 1 :]
-    return messages
-
-
-def after_last_query(messages: Sequence[Message]) -> Sequence[Message] | None:
-    """Return the messages that follow the user's last text; None when there is no text of a user."""
-    for index in range(len(messages) - 1, -1, -1):
-        message = messages[index]
-        if message.role == "user" and any(isinstance(part, Text) for part in message.parts) and not message.results:
-            return messages[index + 1 :]
-    return None
 
 
 def _units(segment: Segment) -> list[list[Node]]:
@@ -153,11 +129,14 @@ def _run_query(event: AgentRun, turn: TurnSpans) -> tuple[str | None, bool]:
     calls = [node.event.messages_in for node in turn.top_calls if isinstance(node.event, ModelCall)]
     heard = next(filter(None, calls), None)
     if event.query is not None:
-        return _without_history(event.query, heard or ()), True
+        return without_history(event.query, heard or ()), True
     below = _query_below(turn)
     if below is not None and not event.messages_in:
         return below, True
-    captured = [messages for messages in (event.messages_in, heard) if messages]
+    given = event.messages_in
+    if given and heard and is_old(last_query(given)[0], heard):
+        given = None
+    captured = [messages for messages in (given, heard) if messages]
     for messages in captured:
         query, known = last_query(messages)
         if query is not None or not known:
@@ -167,17 +146,9 @@ def _run_query(event: AgentRun, turn: TurnSpans) -> tuple[str | None, bool]:
 
 def _query_below(turn: TurnSpans) -> str | None:
     """Return the query of the first agent that a run without one of its own goes on to (a crew and its task)."""
-    inner = (node.event for node in turn.nodes[1:] if node.holding_call is None and isinstance(node.event, AgentRun))
+    runs = (node for node in turn.nodes[1:] if node.is_run and node.holding_call is None)
+    inner = (node.event for node in runs if isinstance(node.event, AgentRun))
     return next((event.query for event in inner if event.query is not None), None)
-
-
-def _without_history(query: str, heard: Sequence[Message]) -> str:
-    """Return the user's last text where a run's input is the transcript of all that its model was sent (agno)."""
-    last, _ = last_query(heard)
-    if last is None or last == query.strip() or last not in query:
-        return query
-    before = [message.text for message in heard if message.role in {"user", "assistant"} and message.text]
-    return last if len(before) > 1 and all(text in query for text in before) else query
 
 
 def _extend(turn: TurnSpans, more: TurnSpans) -> None:

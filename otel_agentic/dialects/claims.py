@@ -84,7 +84,7 @@ def tool_name_of(span: Span, keys: CommonKeys) -> str | None:
 
 def has_content(span: Span, names: Sequence[str]) -> bool:
     """Return whether one of the attributes holds something that may be content; a prefix of several does."""
-    return any(name not in span.attributes or _is_content(span.attributes[name]) for name in names)
+    return any(name not in span.attributes or is_content(span.attributes[name]) for name in names)
 
 
 def _kind(span: Span, keys: CommonKeys) -> tuple[str | None, bool]:
@@ -94,5 +94,6 @@ def _kind(span: Span, keys: CommonKeys) -> tuple[str | None, bool]:
     return min(known, key=lambda kind: (not kind[1], _TELLING.get(kind[0], len(_TELLING))), default=(None, False))
 
 
-def _is_content(value: Any) -> bool:
+def is_content(value: Any) -> bool:
+    """Return whether a value may hold what somebody said."""
     return bool(value) and isinstance(value, (str, list, Mapping))

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.dialects.base import TableDialect
-from otel_agentic.dialects.claims import conversation_paths, has_content, meaning_of, tool_name_of
+from otel_agentic.dialects.claims import conversation_paths, has_content, is_content, meaning_of, tool_name_of
 from otel_agentic.dialects.common_keys import common_keys
 from otel_agentic.dialects.events import AgentRun, CallRequest, CallResult, ModelCall, Text, ToolCall
 from otel_agentic.dialects.fields import asks_for_tools, span_error
@@ -69,8 +69,8 @@ class CommonDialect(TableDialect):
     def agent_run(self, header: Header, span: Span, logs: Sequence[LogRecord], *, certain: bool) -> AgentRun:
         """Return the span as a run: its query and answer by name, and the messages that any attribute lists."""
         table = self.table
-        asked = [run_input(value) for value in _values(span, (*table.query, *table.input))]
-        said = [run_output(value) for value in _values(span, (*table.answer, *table.output, *table.result))]
+        asked = [run_input(value) for value in _texts(span, (*table.query, *table.input))]
+        said = [run_output(value) for value in _texts(span, (*table.answer, *table.output, *table.result))]
         messages_in = _richest(self.messages_in(span, logs), *(each.messages for each in asked))
         messages_out = _richest(self.messages_out(span, logs), *(each.messages for each in said))
         query = _text(asked) if messages_in is None or has_content(span, table.query) else None
@@ -89,7 +89,7 @@ class CommonDialect(TableDialect):
     def model_call(self, header: Header, span: Span, logs: Sequence[LogRecord]) -> ModelCall:
         """Return the span as a request to a model."""
         table = self.table
-        given, answered = _values(span, (*table.input, *table.query)), _values(span, (*table.output, *table.answer))
+        given, answered = _texts(span, (*table.input, *table.query)), _texts(span, (*table.output, *table.answer))
         messages_in = _richest(self.messages_in(span, logs), *map(model_input, given))
         messages_out = _richest(self.messages_out(span, logs), *map(model_output, answered))
         if messages_out is None:
@@ -106,7 +106,7 @@ class CommonDialect(TableDialect):
     def tool_call(self, header: Header, span: Span) -> ToolCall:
         """Return the span as an execution of a tool."""
         attributes, table = span.attributes, self.table
-        given = [*_values(span, (*table.arguments, *table.input))]
+        given = _values(span, (*table.arguments, *table.input))
         given += [value for value in _values(span, self._keys.parameters) if not _is_schema(value)]
         output = next(map(call_output, _values(span, (*table.result, *table.output))), call_output(None))
         return ToolCall(
@@ -155,7 +155,12 @@ def with_common_tool_call(call: ToolCall, common: ToolCall) -> ToolCall:
 
 
 def _values(span: Span, names: Sequence[str]) -> list[Any]:
-    return [value for name in names if (value := span.attributes[name]) is not None and value != ""]
+    return [value for name in names if (value := span.attributes[name]) is not None]
+
+
+def _texts(span: Span, names: Sequence[str]) -> list[Any]:
+    """Return what may hold words: numbers and empty texts do not."""
+    return [value for value in _values(span, names) if is_content(value)]
 
 
 def _richest(*found: tuple[Message, ...] | None) -> tuple[Message, ...] | None:

@@ -21,10 +21,10 @@ from otel_agentic.dialects.vocabulary import (
     SHORT_ENDINGS,
     is_foreign,
 )
-from otel_agentic.dialects.words import words_of
+from otel_agentic.dialects.words import MAX_NAME, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 #: (meaning, rank among its endings) of each ending, by its words.
 _BY_WORDS: Final[Mapping[tuple[str, ...], tuple[tuple[str, int], ...]]] = {
@@ -55,8 +55,11 @@ _OF_TABLE: Final = (
 )
 #: A vendor's prefix and the word itself.
 _SHORT: Final = 2
-#: A span with more attributes than this is looked at no further.
-_MAX_NAMES: Final = 2000
+#: All but the first of messages that are spelled out: they tell nothing more, and each span has more of them.
+_LATER_ITEM: Final = re.compile(r"\.[1-9]\d*\.")
+#: Of a span with more attributes than this, or more metadata, the rest is not looked at.
+_MAX_NAMES: Final = 500
+_MAX_RECORDS: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +102,8 @@ def common_keys(attributes: Mapping[str, object]) -> CommonKeys:
     >>> keys.kinds, keys.table.conversation_id, keys.asked
     (('acme.span.kind',), ('acme.session_id~',), ('acme.input',))
     """
-    return _keys(tuple(islice(attributes, _MAX_NAMES)))
+    names = (name for name in attributes if len(name) <= MAX_NAME and _LATER_ITEM.search(name) is None)
+    return _keys(tuple(islice(names, _MAX_NAMES)))
 
 
 @lru_cache(maxsize=512)  # spans of one kind have attributes of the same names
@@ -159,6 +163,6 @@ def _spelled_out(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]
     return tuple(prefix for prefix in prefixes if prefix not in answered), answered
 
 
-def _inside(names: Iterable[str], places: Iterable[str]) -> tuple[str, ...]:
+def _inside(names: Sequence[str], places: Iterable[str]) -> tuple[str, ...]:
     """Return the paths to a conversation's id in the JSON of some attributes."""
-    return tuple(path for name in names for place in places for path in session_keys(f"{name}~{place}"))
+    return tuple(path for name in names[:_MAX_RECORDS] for place in places for path in session_keys(f"{name}~{place}"))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from otel_agentic.dialects.base import Table
+from otel_agentic.dialects.base import Table, TableDialect
 from otel_agentic.dialects.claims import claim_of
 from otel_agentic.dialects.common import CommonDialect
 
@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from otel_agentic.spans.model import LogRecord, Span
 
 
-class Generic:
+class Generic(TableDialect):
     """Any other span tree, by the names of its attributes and spans."""
 
     name = "generic"
     #: The names as people write them who set attributes by hand, without a prefix.
-    table: Final = Table(
-        kinds={},
+    table = Table(
+        kind=("span.kind", "span.type", "type"),
+        kinds={"tool": "tool", "llm": "model", "agent": "agent", "chain": "maybe_agent"},
         query=("query", "question", "user_input", "input.text", "input", "prompt"),
         answer=("answer", "final_answer", "output.text", "output", "response", "completion"),
         tool_name=("tool.name", "tool_name", "function.name"),
@@ -32,12 +33,8 @@ class Generic:
 
     def __init__(self, settings: ConversationSettings) -> None:
         """Bind the user's own attribute names."""
+        super().__init__(settings)
         self._settings = settings
-
-    @classmethod
-    def from_settings(cls, settings: ConversationSettings) -> Generic:
-        """Return the dialect with the user's own attribute names."""
-        return cls(settings)
 
     def claims(self, span: Span) -> str | None:
         """Return why the span looks like an agent's; None when it does not."""

@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.dialects.words import words_of
+from otel_agentic.dialects.words import MAX_NAME, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: Nobody names a span at greater length.
-_MAX_NAME: Final = 200
 _STEP: Final = "a step of a run"
 #: What a kind is, by its last telling word; the certain ones.
 _SURE: Final[Mapping[str, str]] = {
@@ -119,7 +117,7 @@ def name_meant(name: str) -> tuple[str | None, bool]:
     """
     for forms, sure in ((_SURE_NAMES, True), (_LIKELY_NAMES, False)):
         for meaning, form in forms:
-            if form.search(name[:_MAX_NAME]):
+            if form.search(name[:MAX_NAME]):
                 return meaning, sure
     return None, False
 
@@ -131,7 +129,7 @@ def undressed(name: str) -> str:
     ('weather', 'weather', 'weather')
     """
     for _, form in (*_SURE_NAMES, *_LIKELY_NAMES):
-        found = form.search(name[:_MAX_NAME])
+        found = form.search(name[:MAX_NAME])
         if found is not None and "name" in form.groupindex and found["name"]:
             return found["name"]
     return _METHOD.sub("", name) or name

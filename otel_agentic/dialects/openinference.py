@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.dialects.base import Table, TableDialect
 from otel_agentic.dialects.events import CallRequest, Header, Message, ToolCall
+from otel_agentic.dialects.kinds import undressed
 from otel_agentic.dialects.paths import first
 from otel_agentic.dialects.payloads import model_input, model_output
 from otel_agentic.dialects.values import parsed, text_of
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from otel_agentic.spans.model import LogRecord, Span
 
 _METADATA: Final = "metadata"
-#: The method behind a tool's name, where a span is named after the function that ran.
-_METHOD: Final = re.compile(r"\.(?:__call__|acall|aforward|ainvoke|arun|forward|invoke|run)$")
 
 
 class OpenInference(TableDialect):
@@ -76,9 +74,7 @@ class OpenInference(TableDialect):
         """Return the tool call; one without a name is called after the function that its span is named after (DSPy)."""
         call = super().tool_call(header, span)
         return (
-            replace(call, name=_METHOD.sub("", call.name))
-            if first(span.attributes, self.table.tool_name) is None
-            else call
+            replace(call, name=undressed(call.name)) if first(span.attributes, self.table.tool_name) is None else call
         )
 
     def messages_in(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:

@@ -51,6 +51,8 @@ _ANSWER_KEYS: Final = ("answer", "output", "response", "result", "raw", "text", 
 _CALLS: Final = ("tool_calls", "toolCalls")
 #: `StopEvent(result=…)`: a Python object written down, which nobody said.
 _OBJECT: Final = re.compile(r"^\s*(?:<[\w.]+ object|[A-Z]\w*\((?:\w+=|\)))")
+#: Under which names recorders keep the arguments of the function that ran.
+_ARGUMENT_KEYS: Final = ("input_args", "inputs", "arguments", "kwargs")
 #: A payload nested deeper than this says nothing.
 _DEEPEST: Final = 6
 
@@ -160,6 +162,9 @@ def _lone_text(value: Any, keys: Sequence[str]) -> str | None:
     named = _named_text(value, keys)
     if named is not None or not isinstance(value, Mapping):
         return named
+    inner = next((value[key] for key in _ARGUMENT_KEYS if isinstance(value.get(key), Mapping)), None)
+    if inner is not None:
+        return _named_text(inner, keys)
     texts = [item for item in value.values() if isinstance(item, str) and not _OBJECT.match(item)]
     return texts[0] if len(texts) == 1 else None
 

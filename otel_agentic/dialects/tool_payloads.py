@@ -117,7 +117,8 @@ def _recorded(found: Any) -> Output | None:
     record = record_fields(found)
     if record is None or not {"status", "result", "error"} <= record.keys():
         return _of_blocks(record)
-    return Output(result=record["result"], captured=True, is_error=record["error"] is not None)
+    failed = record["error"] is not None
+    return Output(result=record["error"] if failed else record["result"], captured=True, is_error=failed)
 
 
 def _of_blocks(found: Any) -> Output | None:

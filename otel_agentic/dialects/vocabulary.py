@@ -166,26 +166,13 @@ CLASSIFIERS: Final = frozenset({"span kind", "span type", "observation type", "o
 
 #: Namespaces of the OpenTelemetry conventions that speak of other things than agents, by their first word.
 FOREIGN: Final = frozenset(
-    {"android", "app", "artifact", "aspnetcore", "aws", "azure", "browser", "cassandra", "celery", "cicd", "client"}
-    | {"cloud", "cloudevents", "code", "container", "cpu", "db", "deployment", "device", "disk", "dns", "elasticsearch"}
-    | {
-        "enduser",
-        "exception",
-        "faas",
-        "feature",
-        "file",
-        "geo",
-        "go",
-        "graphql",
-        "grpc",
-        "heroku",
-        "host",
-        "http",
-        "hw",
-    }
-    | {"ios", "jvm", "k8s", "kafka", "kestrel", "log", "messaging", "mongodb", "net", "network", "nodejs", "oci", "os"}
-    | {"otel", "peer", "process", "rabbitmq", "redis", "rpc", "server", "service", "signalr", "source", "sql", "system"}
-    | {"telemetry", "test", "tls", "url", "v8js", "vcs", "webengine", "zos"}
+    {"android", "artifact", "aspnetcore", "aws", "azure", "browser", "cassandra", "celery", "cicd"}
+    | {"cloud", "cloudevents", "code", "container", "cpu", "db", "deployment", "device", "disk", "dns"}
+    | {"elasticsearch", "enduser", "exception", "faas", "feature", "file", "geo", "graphql", "grpc", "heroku"}
+    | {"host", "http", "hw", "ios", "jvm", "k8s", "kafka", "kestrel", "log", "messaging"}
+    | {"mongodb", "net", "network", "nodejs", "oci", "os", "otel", "peer", "process", "rabbitmq"}
+    | {"redis", "rpc", "server", "service", "signalr", "sql", "system", "telemetry", "test", "tls"}
+    | {"url", "v8js", "vcs", "webengine", "zos"}
 )
 #: Those of them that say: this span is a request of a protocol.
 PROTOCOLS: Final = frozenset({"http", "db", "sql", "messaging", "rpc", "grpc", "url", "graphql", "faas", "redis"})

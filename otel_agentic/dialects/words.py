@@ -9,7 +9,7 @@ from typing import Final
 #: A word of a name: `spanKind` is two, and so is `LLMCall`.
 _WORD: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 #: Nobody names an attribute or a kind at greater length.
-_MAX_NAME: Final = 200
+MAX_NAME: Final = 200
 
 
 @lru_cache(maxsize=8192)
@@ -19,4 +19,4 @@ def words_of(name: str) -> tuple[str, ...]:
     >>> words_of("genkit:metadata:sessionId"), words_of("TOOL_CALL")
     (('genkit', 'metadata', 'session', 'id'), ('tool', 'call'))
     """
-    return tuple(word.lower() for word in _WORD.findall(name)) if len(name) <= _MAX_NAME else ()
+    return tuple(word.lower() for word in _WORD.findall(name)) if len(name) <= MAX_NAME else ()

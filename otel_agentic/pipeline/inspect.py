@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from otel_agentic import plugins
 from otel_agentic.conversations import assemble, link_segments, tree
-from otel_agentic.conversations.link import segments_of
+from otel_agentic.conversations.segments import segments_of
 from otel_agentic.dialects import Reader
 from otel_agentic.errors import OtelAgenticError, PluginError
 
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from otel_agentic.config import Settings
-    from otel_agentic.conversations.link import Linked, Segment
+    from otel_agentic.conversations.link import Linked
     from otel_agentic.conversations.model import Conversation
+    from otel_agentic.conversations.segments import Segment
     from otel_agentic.conversations.tree import Node
     from otel_agentic.spans import LogRecord, Span
 

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
-    from otel_agentic.conversations.link import Linked, Segment
+    from otel_agentic.conversations.link import Linked
+    from otel_agentic.conversations.segments import Segment
 
 #: Traces of which something was committed after they were last read, or that were read and not linked yet.
 _PENDING: Final = """

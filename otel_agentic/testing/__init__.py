@@ -21,8 +21,10 @@ from otel_agentic.testing.builders import (
 from otel_agentic.testing.conformance import check_dialect
 from otel_agentic.testing.genai import GenAIStyle, speak_genai
 from otel_agentic.testing.openinference import speak_openinference
+from otel_agentic.testing.openllmetry import OpenLLMetryForm, speak_openllmetry
 from otel_agentic.testing.outline import CallOutline, Outline, TurnOutline, outline
 from otel_agentic.testing.script import AgentRunScript, Exchange, Made, Step, made
+from otel_agentic.testing.vercel import VercelVersion, speak_vercel
 
 __all__ = [
     "NOON_NS",
@@ -32,9 +34,11 @@ __all__ = [
     "Exchange",
     "GenAIStyle",
     "Made",
+    "OpenLLMetryForm",
     "Outline",
     "Step",
     "TurnOutline",
+    "VercelVersion",
     "batch",
     "check_dialect",
     "conversation",
@@ -46,6 +50,8 @@ __all__ = [
     "span",
     "speak_genai",
     "speak_openinference",
+    "speak_openllmetry",
+    "speak_vercel",
     "tool_call",
     "turn",
 ]

@@ -32,14 +32,19 @@ def spans_of(
     name: Callable[[Act], str],
     attributes: Callable[[Act], Mapping[str, Any]],
     events: Callable[[Act], tuple[SpanEvent, ...]] = lambda _: (),
-    scope: str,
+    scope: str | Callable[[Act], str],
+    error: Callable[[Act], str | None] = lambda act: act.error,
 ) -> list[tuple[Act, Span]]:
-    """Return the acts of a script with their spans, one trace a turn."""
+    """Return the acts of a script with their spans, one trace a turn.
+
+    `error` says with which status message an act failed, None that it did not.
+    """
     written: list[tuple[Act, Span]] = []
     for acts in turns:
         spans: list[Span] = []
         for index, act in enumerate(acts):
             trace = repr((acts[0].script.conversation_id, acts[0].script.agent_name, acts[0].start_ns))
+            failure = error(act)
             found = span(
                 name(act),
                 parent=None if act.parent is None else spans[act.parent],
@@ -47,17 +52,22 @@ def spans_of(
                 span_id=f"{trace} {index}",
                 start_ns=act.start_ns,
                 end_ns=act.end_ns,
-                status=StatusCode.UNSET if act.error is None else StatusCode.ERROR,
-                status_message=act.error or "",
+                status=StatusCode.UNSET if failure is None else StatusCode.ERROR,
+                status_message=failure or "",
                 attributes=attributes(act),
                 events=events(act),
                 service=act.script.service,
                 environment=act.script.environment,
-                scope=scope,
+                scope=scope if isinstance(scope, str) else scope(act),
             )
             spans.append(found)
             written.append((act, found))
     return written
+
+
+def bare_error(act: Act) -> str | None:
+    """Return why an act failed without the error's type, None when it did not."""
+    return act.error and (act.error.partition(": ")[2] or act.error)
 
 
 def exception_events(act: Act) -> tuple[SpanEvent, ...]:

@@ -98,17 +98,19 @@ def _logs(act: Act, found: Span, style: GenAIStyle) -> list[LogRecord]:
 
 
 def _messages(act: Act) -> dict[str, Any]:
-    found = {"gen_ai.input.messages": [_message(message) for message in act.messages_in]}
+    found = {"gen_ai.input.messages": [genai_message(message) for message in act.messages_in]}
     if act.messages_out is not None:
-        found["gen_ai.output.messages"] = [{**_message(m), "finish_reason": "stop"} for m in act.messages_out]
+        found["gen_ai.output.messages"] = [{**genai_message(m), "finish_reason": "stop"} for m in act.messages_out]
     return found
 
 
-def _message(message: Message) -> dict[str, Any]:
-    return {"role": message.role, "parts": [_part(part) for part in message.parts]}
+def genai_message(message: Message) -> dict[str, Any]:
+    """Return a message with its parts."""
+    return {"role": message.role, "parts": [genai_part(part) for part in message.parts]}
 
 
-def _part(part: Part) -> dict[str, Any]:
+def genai_part(part: Part) -> dict[str, Any]:
+    """Return a part of a message."""
     if isinstance(part, CallRequest):
         return {"type": "tool_call", "id": part.call_id, "name": part.name, "arguments": dict(part.arguments or {})}
     if isinstance(part, CallResult):

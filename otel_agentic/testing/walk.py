@@ -15,15 +15,20 @@ if TYPE_CHECKING:
 
 MODEL_FAILURE: Final = "TimeoutError: the model did not answer"
 
+#: A frame holds other acts and does nothing itself: see `staging`.
+Doing = Literal["frame", "run", "model", "tool"]
+
 
 @dataclass(slots=True, kw_only=True)
 class Act:
     """One span to be written. Built in place, for it ends after what it holds.
 
     `parent` is an index into the acts of the same turn. `error` is None when it worked; `call_id` is that of a tool call.
+    `history` is what a run was told before its query, `worked` what its model said and was told between query and answer. `inside` names the tools that it happened in, outermost first.
+    `number` counts the steps of a run, from 1.
     """
 
-    does: Literal["run", "model", "tool"]
+    does: Doing
     turn: int
     parent: int | None
     script: AgentRunScript
@@ -32,8 +37,12 @@ class Act:
     error: str | None = None
     messages_in: tuple[Message, ...] = ()
     messages_out: tuple[Message, ...] | None = None
+    history: tuple[Message, ...] = ()
+    worked: tuple[Message, ...] = ()
     made: Made | None = None
     call_id: str | None = None
+    inside: tuple[str, ...] = ()
+    number: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,12 +53,13 @@ class Scene:
     now_ns: int
     acts: list[Act] = field(default_factory=list)
 
-    def begin(
-        self, does: Literal["run", "model", "tool"], script: AgentRunScript, parent: int | None
-    ) -> tuple[int, Act]:
+    def begin(self, does: Doing, script: AgentRunScript, parent: int | None) -> tuple[int, Act]:
         """Return the index of a new act, and the act."""
         self.now_ns += SECOND_NS // 100
         act = Act(does=does, turn=self.turn, parent=parent, script=script, start_ns=self.now_ns)
+        above = None if parent is None else self.acts[parent]
+        if above is not None:
+            act.inside = above.inside if above.made is None else (*above.inside, above.made.name)
         self.acts.append(act)
         return len(self.acts) - 1, act
 
@@ -85,12 +95,13 @@ def _run(
     index, run = scene.begin("run", script, parent)
     query = Message(role="user", parts=(Text(content=exchange.query),))
     heard = [*history, query]
-    run.messages_in = (query,)
+    run.messages_in, run.history = (query,), tuple(history)
     for step in exchange.steps:
         asked = _ask(scene, script, heard, step, index)
         heard.append(asked)
         for call, request in zip(step.calls, asked.requests, strict=True):
             heard.append(_answered(scene, script, call, request, index))
+    run.worked = tuple(heard[len(history) + 1 :])
     _, last = scene.begin("model", script, index)
     last.messages_in = tuple(heard)
     if exchange.answer is None:

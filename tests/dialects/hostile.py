@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from hypothesis import strategies as st
 
-from otel_agentic.dialects import Table, TableDialect
+from otel_agentic.dialects import Dialect, Table
 from otel_agentic.dialects.detect import _Unknown
 from otel_agentic.dialects.paths import attribute_of
+from otel_agentic.dialects.vocabulary import ENDINGS
 from otel_agentic.testing import AgentRunScript, made
 from tests.conversations.scripts import SPEAKERS
 from tests.dialects.reading import READER, SETTINGS
@@ -18,9 +19,17 @@ from tests.dialects.reading import READER, SETTINGS
 if TYPE_CHECKING:
     from otel_agentic.spans.model import Span
 
+
+@runtime_checkable
+class Tabled(Dialect, Protocol):
+    """A dialect that says which attributes it looks at."""
+
+    table: Table
+
+
 #: Every installed dialect, and the one that reads what no other claims.
-DIALECTS: Final[tuple[TableDialect, ...]] = (
-    *(dialect for dialect in READER._dialects if isinstance(dialect, TableDialect)),
+DIALECTS: Final[tuple[Tabled, ...]] = (
+    *(dialect for dialect in READER._dialects if isinstance(dialect, Tabled)),
     _Unknown(SETTINGS),
 )
 RUN: Final = (
@@ -43,18 +52,25 @@ _FLAT: Final = (
 )
 
 
-def keys_of(dialect: TableDialect) -> list[str]:
+def keys_of(dialect: Tabled) -> list[str]:
     """Return every attribute that a dialect's table names; prefixes of flattened messages with some of what follows them."""
     table = dialect.table
     plain = {attribute_of(path) for meaning in _MEANINGS for path in getattr(table, meaning)}
     spelled = {prefix + rest for prefix in (*table.flat_in, *table.flat_out) for rest in _FLAT}
-    return sorted(plain | spelled)
+    return sorted(plain | spelled | {key for keys in _guessed(dialect) for key in keys})
 
 
-def first_keys(dialect: TableDialect) -> list[str]:
+def first_keys(dialect: Tabled) -> list[str]:
     """Return one attribute for each meaning that a dialect's table gives a name: a span may hold them all."""
     found = (getattr(dialect.table, meaning) for meaning in _MEANINGS if meaning not in {"kind", "marks"})
-    return sorted({attribute_of(paths[0]) for paths in found if paths})
+    return sorted({attribute_of(paths[0]) for paths in found if paths} | {keys[0] for keys in _guessed(dialect)})
+
+
+def _guessed(dialect: Tabled) -> list[list[str]]:
+    """Return attributes for each meaning that the dialect tells by the end of their names, whatever stands before."""
+    if dialect.name != "generic":
+        return []
+    return [[f"acme.{'_'.join(ending.split())}" for ending in endings] for endings in ENDINGS.values()]
 
 
 #: Every key of every table, every key of real spans, and a few that code reads.

@@ -1,3 +1,5 @@
+# mypy: ignore-errors
+# (the frameworks are installed where captures are made, not here)
 """Plays the story against a framework in this process, and checks that the framework says what the script says."""
 
 from __future__ import annotations

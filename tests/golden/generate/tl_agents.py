@@ -1,3 +1,5 @@
+# mypy: ignore-errors
+# (the frameworks are installed where captures are made, not here)
 # needs: openai-agents==0.24.0 openai==3.54.0 traceloop-sdk==0.62.4
 # needs: opentelemetry-instrumentation-openai-agents==0.62.4
 # needs: opentelemetry-sdk==1.45.1 opentelemetry-exporter-otlp-proto-http==1.45.1 httpx

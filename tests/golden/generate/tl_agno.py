@@ -1,3 +1,5 @@
+# mypy: ignore-errors
+# (the frameworks are installed where captures are made, not here)
 # needs: agno==3.1.10 openai==3.54.0 traceloop-sdk==0.62.4 opentelemetry-instrumentation-agno==0.62.4
 # needs: opentelemetry-sdk==1.45.1 opentelemetry-exporter-otlp-proto-http==1.45.1 httpx
 """Agno under OpenLLMetry: an agent, a team, a stream, and agents alone with one trace a conversation."""

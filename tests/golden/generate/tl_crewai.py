@@ -1,3 +1,5 @@
+# mypy: ignore-errors
+# (the frameworks are installed where captures are made, not here)
 # needs: crewai==1.15.30 openai==2.54.0 traceloop-sdk==0.62.4 opentelemetry-instrumentation-crewai==0.62.4
 # needs: opentelemetry-instrumentation-openai==0.62.4
 # needs: opentelemetry-sdk==1.45.1 opentelemetry-exporter-otlp-proto-http==1.45.1 httpx

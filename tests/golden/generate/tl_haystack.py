@@ -1,3 +1,5 @@
+# mypy: ignore-errors
+# (the frameworks are installed where captures are made, not here)
 # needs: haystack-ai==3.4.0 openai==3.54.0 traceloop-sdk==0.62.4
 # needs: opentelemetry-sdk==1.45.1 opentelemetry-exporter-otlp-proto-http==1.45.1 httpx
 """Haystack 3 under OpenLLMetry, which sees its model calls only: in a workflow, and alone with a chat id."""

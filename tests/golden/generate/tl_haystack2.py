@@ -1,3 +1,5 @@
+# mypy: ignore-errors
+# (the frameworks are installed where captures are made, not here)
 # needs: haystack-ai==2.20.0 openai==1.109.1 httpx traceloop-sdk==0.62.4 opentelemetry-instrumentation-haystack==0.62.4
 # needs: opentelemetry-sdk==1.45.1 opentelemetry-exporter-otlp-proto-http==1.45.1 httpx
 """Haystack 2 under OpenLLMetry: a pipeline with model spans and a chat id. (Haystack 3 cannot be instrumented by it.)"""

@@ -1,3 +1,5 @@
+# mypy: ignore-errors
+# (the frameworks are installed where captures are made, not here)
 # needs: langchain==1.4.7 langchain-core==1.7.2 langchain-openai==1.7.3 langgraph==1.2.22
 # needs: traceloop-sdk==0.62.4 opentelemetry-instrumentation-langchain==0.62.4
 # needs: opentelemetry-sdk==1.45.1 opentelemetry-exporter-otlp-proto-http==1.45.1 httpx

@@ -1,3 +1,5 @@
+# mypy: ignore-errors
+# (the frameworks are installed where captures are made, not here)
 # needs: llama-index-core==0.14.25 llama-index-llms-openai-like==0.8.1 openai==2.54.0 traceloop-sdk==0.62.4
 # needs: opentelemetry-instrumentation-llamaindex==0.62.4
 # needs: opentelemetry-sdk==1.45.1 opentelemetry-exporter-otlp-proto-http==1.45.1 httpx

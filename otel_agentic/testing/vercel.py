@@ -1,0 +1,225 @@
+"""A script as the Vercel AI SDK writes it: `ai.*` spans up to version 6, GenAI spans in version 7."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from otel_agentic.spans.model import SpanBatch
+from otel_agentic.testing.builders import NOON_NS
+from otel_agentic.testing.dress import bare_error, exception_events, json_text, spans_of
+from otel_agentic.testing.staging import below_the_model, in_steps, on_a_coarse_clock
+from otel_agentic.testing.vercel_genai import GENAI_SCOPE, genai_attributes, genai_name
+from otel_agentic.testing.walk import play
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from otel_agentic.dialects.events import CallRequest, CallResult, Message
+    from otel_agentic.spans.model import SpanEvent
+    from otel_agentic.testing.script import AgentRunScript
+    from otel_agentic.testing.walk import Act
+
+#: Major releases of the SDK; `7-legacy` is version 7 with the integration that keeps the older spans.
+VercelVersion = Literal[4, 5, 6, 7, "7-legacy"]
+
+_MODEL: Final = "scripted-1"
+_PROVIDER: Final = "scripted"
+_SYSTEM: Final = "You are a helpful assistant."
+#: JavaScript starts spans on whole milliseconds, and a scripted agent does much within one.
+_TICK_NS: Final = 1_000_000
+_SPEED: Final = 40
+
+
+def speak_vercel(
+    script: AgentRunScript,
+    version: VercelVersion = 6,
+    *,
+    stream: bool = False,
+    runtime_context: bool = False,
+    start_ns: int = NOON_NS,
+) -> SpanBatch:
+    """Return a script as spans of the Vercel AI SDK, many of which start at the same millisecond.
+
+    In version 4 a tool that throws ends the run, so tools return their errors there. Version 7 names no conversation
+    unless told to.
+
+    Args:
+        script: what the agent did.
+        version: the major release.
+        stream: `streamText` instead of `generateText`, in versions 5 and 6.
+        runtime_context: let version 7 name the conversation, on runs and steps.
+        start_ns: when it began, ns since the epoch.
+    """
+    turns = play(script, start_ns=start_ns)
+    if version == 7:  # noqa: PLR2004 — a release
+        written = spans_of(
+            [_on_its_clock(in_steps(acts)) for acts in turns],
+            name=genai_name,
+            attributes=lambda act: genai_attributes(act, runtime_context=runtime_context),
+            events=exception_events,
+            scope=GENAI_SCOPE,
+            error=bare_error,
+        )
+    else:
+        form = _Form(version=version, stream=stream)
+        written = spans_of(
+            [_on_its_clock(form.placed(acts)) for acts in turns],
+            name=form.operation,
+            attributes=lambda act: {**form.identity(act), **form.content(act)},
+            events=form.events,
+            scope="ai",
+            error=form.error,
+        )
+    return SpanBatch(spans=tuple(found for _, found in written))
+
+
+def _on_its_clock(acts: list[Act]) -> list[Act]:
+    return on_a_coarse_clock(acts, speed=_SPEED, tick_ns=_TICK_NS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Form:
+    """What the `ai.*` spans of one release look like."""
+
+    version: VercelVersion
+    stream: bool
+
+    @property
+    def legacy(self) -> bool:
+        return self.version == "7-legacy"
+
+    @property
+    def returns_errors(self) -> bool:
+        return self.version == 4  # noqa: PLR2004 — a release
+
+    def placed(self, acts: list[Act]) -> list[Act]:
+        return below_the_model(acts) if self.stream or self.legacy else acts
+
+    def operation(self, act: Act) -> str:
+        if act.does == "tool":
+            return "ai.toolCall"
+        verb = "stream" if self.stream else "generate"
+        return f"ai.{verb}Text" if act.does == "run" else f"ai.{verb}Text.do{verb.title()}"
+
+    def error(self, act: Act) -> str | None:
+        return None if self.returns_errors and act.does == "tool" else bare_error(act)
+
+    def events(self, act: Act) -> tuple[SpanEvent, ...]:
+        return exception_events(act) if self.error(act) is not None else ()
+
+    def identity(self, act: Act) -> dict[str, Any]:
+        agent = act.script.agent_name
+        found: dict[str, Any] = {
+            "operation.name": f"{self.operation(act)} {agent}",
+            "resource.name": agent,
+            "ai.operationId": self.operation(act),
+            "ai.telemetry.functionId": agent,
+        }
+        if act.does != "tool":
+            found |= {"ai.model.provider": _PROVIDER, "ai.model.id": _MODEL}
+        if act.script.conversation_id is not None and not (self.returns_errors and act.does == "tool"):
+            place = "ai.settings.context" if self.legacy else "ai.telemetry.metadata"
+            found[f"{place}.sessionId"] = act.script.conversation_id
+        return found
+
+    def content(self, act: Act) -> dict[str, Any]:
+        if act.does == "tool":
+            return self._of_tool(act)
+        return self._of_run(act) if act.does == "run" else self._of_model(act)
+
+    def _of_tool(self, act: Act) -> dict[str, Any]:
+        assert act.made is not None  # noqa: S101 — a tool act has its call
+        found = {
+            "ai.toolCall.name": act.made.name,
+            "ai.toolCall.id": act.call_id,
+            "ai.toolCall.args": json_text(dict(act.made.arguments)),
+        }
+        if act.error is None and act.made.result is not None:
+            found["ai.toolCall.result"] = json_text(act.made.result)
+        elif self.returns_errors and act.error is not None:
+            found["ai.toolCall.result"] = json_text({"error": bare_error(act)})
+        return found
+
+    def _of_run(self, act: Act) -> dict[str, Any]:
+        query = act.messages_in[-1]
+        asked: dict[str, Any] = {"prompt": query.text}
+        if self.legacy or not act.inside:
+            heard = [*self._messages(act.history), {"role": "user", "content": query.text}]
+            asked = {"messages": heard}
+        found: dict[str, Any] = {"ai.prompt": json_text({"system": _SYSTEM, **asked})}
+        if act.messages_out is not None:
+            found |= {"ai.response.finishReason": "stop", "ai.response.text": act.messages_out[0].text}
+            calls = [request for message in act.worked for request in message.requests]
+            if self.legacy and calls:
+                found["ai.response.toolCalls"] = json_text([self._call(request) for request in calls])
+        return found
+
+    def _of_model(self, act: Act) -> dict[str, Any]:
+        messages = [{"role": "system", "content": _SYSTEM}, *self._messages(act.messages_in)]
+        found: dict[str, Any] = {
+            "ai.prompt.messages": json_text(messages),
+            "gen_ai.system": _PROVIDER,
+            "gen_ai.request.model": _MODEL,
+        }
+        if self.returns_errors:
+            found["ai.prompt.format"] = "messages"
+        for message in act.messages_out or ():
+            reason = "tool-calls" if message.requests else "stop"
+            found |= {"ai.response.finishReason": reason, "gen_ai.response.finish_reasons": [reason]}
+            if message.text is not None or self.stream or self.legacy:
+                found["ai.response.text"] = message.text or ""
+            if message.requests:
+                found["ai.response.toolCalls"] = json_text([self._call(request) for request in message.requests])
+        return found
+
+    def _call(self, request: CallRequest) -> dict[str, Any]:
+        """Return a call of a response: its input is an object only where the SDK has parsed it already."""
+        named = {"toolCallId": request.call_id, "toolName": request.name}
+        arguments = dict(request.arguments or {})
+        if self.version == 4:  # noqa: PLR2004 — a release
+            return {"toolCallType": "function", **named, "args": json_text(arguments)}
+        if self.legacy:
+            return {**named, "input": arguments}
+        return (
+            {"type": "tool-call", **named, "input": arguments}
+            if self.stream
+            else {**named, "input": json_text(arguments)}
+        )
+
+    def _messages(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
+        """Return messages as the SDK hands them to a model: the results of one step are one message."""
+        found: list[dict[str, Any]] = []
+        for message in messages:
+            parts = self._parts(message)
+            if message.results and found and found[-1]["role"] == "tool":
+                found[-1]["content"] += parts
+            else:
+                found.append({"role": message.role, "content": parts})
+        return found
+
+    def _parts(self, message: Message) -> list[dict[str, Any]]:
+        key = "args" if self.version == 4 else "input"  # noqa: PLR2004 — a release
+        parts: list[dict[str, Any]] = [] if message.text is None else [{"type": "text", "text": message.text}]
+        parts += [
+            {
+                "type": "tool-call",
+                "toolCallId": request.call_id,
+                "toolName": request.name,
+                key: dict(request.arguments or {}),
+            }
+            for request in message.requests
+        ]
+        parts += [
+            {"type": "tool-result", "toolCallId": result.call_id, "toolName": result.name, **self._told(result)}
+            for result in message.results
+        ]
+        return parts
+
+    def _told(self, result: CallResult) -> dict[str, Any]:
+        reason = str(result.result).removeprefix("Error: ").partition(": ")[2]
+        if self.version == 4:  # noqa: PLR2004 — a release
+            return {"result": {"error": reason} if result.is_error else result.result}
+        if result.is_error:
+            return {"output": {"type": "error-text", "value": f"Error: {reason}" if self.legacy else reason}}
+        return {"output": {"type": "text" if isinstance(result.result, str) else "json", "value": result.result}}
