@@ -153,6 +153,8 @@ def _merged_tool_call(outer: ToolCall, inner: ToolCall) -> ToolCall:
 
 def _drop_echoes(ordered: Sequence[Node]) -> None:
     """Ignore what another instrumentation of the same process tells of the same call at the same time."""
+    if len({node.span.scope.name for node in ordered}) == 1:
+        return
     told: dict[Hashable, list[Node]] = defaultdict(list)
     for node in sorted(ordered, key=lambda node: (node.span.start_ns, node.order)):
         for key in _identities(node):

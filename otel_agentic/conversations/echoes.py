@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
@@ -26,17 +27,27 @@ def echoes_of(segments: Iterable[Segment]) -> dict[int, Segment]:
             alike[segment.environment, segment.service, segment.query_digest].append(segment)
     found: dict[int, Segment] = {}
     for group in alike.values():
-        if len(group) > 1:
+        if len({segment.scopes for segment in group}) > 1:
             _mark(sorted(group, key=_rank), found)
     return found
 
 
 def _mark(group: Sequence[Segment], found: dict[int, Segment]) -> None:
-    for index, segment in enumerate(group):
-        for first in group[:index]:
-            if id(first) not in found and _is_echo(segment, first):
-                found[id(segment)] = first
-                break
+    """Mark the echoes in a group of one query; only those that begin at nearly the same moment are compared."""
+    kept: list[Segment] = []  # by the moment of their first model call
+    for segment in group:
+        start_ns = segment.moments[0][0]
+        low = bisect_left(kept, start_ns - _SAME_MOMENT_NS, key=_begins)
+        high = bisect_right(kept, start_ns + _SAME_MOMENT_NS, key=_begins)
+        first = next((other for other in sorted(kept[low:high], key=_rank) if _is_echo(segment, other)), None)
+        if first is not None:
+            found[id(segment)] = first
+        else:
+            insort(kept, segment, key=_begins)
+
+
+def _begins(segment: Segment) -> int:
+    return segment.moments[0][0]
 
 
 def _rank(segment: Segment) -> tuple[bool, int, int, str]:

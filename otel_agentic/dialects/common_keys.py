@@ -8,8 +8,8 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.dialects.base import Table
 from otel_agentic.dialects.fields import session_keys
+from otel_agentic.dialects.table import Table
 from otel_agentic.dialects.vocabulary import (
     ABOUT_ELSE,
     ABOUT_THE_SPAN,

@@ -7,7 +7,8 @@ from dataclasses import fields
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.dialects.base import Table, TableDialect
+from otel_agentic.dialects.base import TableDialect
+from otel_agentic.dialects.table import Table
 from otel_agentic.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 from otel_agentic import plugins
 from otel_agentic.config import DialectSettings
-from otel_agentic.dialects.base import Dialect, Table, TableDialect
+from otel_agentic.dialects.base import Dialect, TableDialect
 from otel_agentic.dialects.custom import custom_dialect
 from otel_agentic.dialects.events import Ignored
+from otel_agentic.dialects.table import Table
 from otel_agentic.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from otel_agentic.dialects.base import Table, TableDialect
+from otel_agentic.dialects.base import TableDialect
 from otel_agentic.dialects.claims import meaning_of
 from otel_agentic.dialects.common import (
     CommonDialect,
@@ -20,6 +20,7 @@ from otel_agentic.dialects.common import (
 )
 from otel_agentic.dialects.kinds import kind_meant
 from otel_agentic.dialects.messages import read_message
+from otel_agentic.dialects.table import Table
 from otel_agentic.dialects.values import parsed
 
 if TYPE_CHECKING:

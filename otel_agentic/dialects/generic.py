@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_agentic.dialects.base import Table, TableDialect
+from otel_agentic.dialects.base import TableDialect
 from otel_agentic.dialects.claims import claim_of
 from otel_agentic.dialects.common import CommonDialect
+from otel_agentic.dialects.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

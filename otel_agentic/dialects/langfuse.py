@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.dialects.base import Table
 from otel_agentic.dialects.fields import session_keys
 from otel_agentic.dialects.paths import first
 from otel_agentic.dialects.payloads import Spoken, run_input, run_output
 from otel_agentic.dialects.recorded import RecordedDialect
+from otel_agentic.dialects.table import Table
 from otel_agentic.dialects.values import text_of
 
 if TYPE_CHECKING:

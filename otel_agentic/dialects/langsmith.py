@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.dialects.base import Table
 from otel_agentic.dialects.fields import session_keys
 from otel_agentic.dialects.recorded import RecordedDialect
+from otel_agentic.dialects.table import Table
 from otel_agentic.dialects.values import parsed
 
 if TYPE_CHECKING:

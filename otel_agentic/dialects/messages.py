@@ -11,21 +11,30 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from otel_agentic.dialects.events import CallRequest, CallResult, Message, Part, Redacted, Role, Text
+from otel_agentic.dialects.events import CallRequest, CallResult, Message, Role
+from otel_agentic.dialects.parts import (
+    CALL_KINDS,
+    first_of,
+    first_text,
+    is_result,
+    kind_of,
+    listed_calls_of,
+    read_part,
+    read_parts,
+    texts,
+)
 from otel_agentic.dialects.reprs import called_in_text, message_fields, plain_fields
 from otel_agentic.dialects.values import (
-    arguments_of,
     flat,
     id_of,
     is_redacted,
     parsed,
     result_of,
     unwrap_dump,
-    unwrapped,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 _ROLES: Final[Mapping[str, Role]] = {
     "system": "system",
@@ -42,37 +51,15 @@ _ROLES: Final[Mapping[str, Role]] = {
     "tool-response": "tool",
 }
 _PAIR: Final = 2
+#: Nobody says more in one request: of longer lists the newest are read.
+_MOST: Final = 10_000
 #: By one of these a record is a message itself, whatever else it holds.
 _SPEAKS: Final = frozenset({"role", "parts", "content", "type"})
-#: Messages of up to so many bytes are kept for when they come again.
-_SHORT: Final = 2048
-#: Kinds of parts that carry text, by the names of the several conventions.
-_TEXT_KINDS: Final = frozenset({"text", "input_text", "output_text", ""})
-_REQUEST_KINDS: Final = frozenset({"tool_call", "tool-call", "tool_use", "function_call", "toolUse"})
-_ITEM_KINDS: Final = frozenset({"message", "tool_call", "tool_use", "function_call", "function_call_output"})
-_RESULT_KINDS: Final = frozenset(
-    {"tool_call_response", "tool-result", "tool_result", "function_call_output", "toolResult"}
-)
-_CALL_KINDS: Final = _REQUEST_KINDS | _RESULT_KINDS
-#: Blocks that name their kind by the key of their content (Bedrock, Gemini, Genkit).
-_WRAPPERS: Final[Mapping[str, str]] = {
-    "toolUse": "toolUse",
-    "toolResult": "toolResult",
-    "functionCall": "tool_call",
-    "function_call": "tool_call",
-    "functionResponse": "tool_call_response",
-    "function_response": "tool_call_response",
-    "toolRequest": "tool_call",
-    "toolResponse": "tool_call_response",
-}
-_RESULT_WRAPPERS: Final = frozenset(key for key, kind in _WRAPPERS.items() if kind in _RESULT_KINDS)
 #: Under which keys a message keeps its content, the surest first.
 _CONTENT_KEYS: Final = ("parts", "content", "blocks")
-#: By these keys JSON text is told to be content blocks rather than a list that somebody wrote.
-_BLOCK_KEYS: Final = frozenset({"type", "text", *_WRAPPERS})
-_CALL_ID_KEYS: Final = ("call_id", "id", "tool_call_id", "toolCallId", "toolUseId", "tool_use_id", "ref")
-_ARGUMENT_KEYS: Final = ("arguments", "args", "input", "parameters", "tool_kwargs")
-_RESULT_KEYS: Final = ("result", "response", "output", "content")
+_ITEM_KINDS: Final = frozenset({"message", "tool_call", "tool_use", "function_call", "function_call_output"})
+#: Messages of up to so many bytes are kept for when they come again.
+_SHORT: Final = 2048
 
 
 def read_messages(value: Any, default_role: Role = "user") -> tuple[Message, ...] | None:
@@ -90,8 +77,8 @@ def read_messages(value: Any, default_role: Role = "user") -> tuple[Message, ...
     if isinstance(found, list) and len(found) == 1 and isinstance(found[0], list):
         found = found[0]  # LangChain batches its prompts
     if isinstance(found, str):
-        return (Message(role=default_role, parts=_texts(found)),)
-    items = found if isinstance(found, list) else [found]
+        return (Message(role=default_role, parts=texts(found)),)
+    items = found[-_MOST:] if isinstance(found, list) else [found]
     read = _read_again if isinstance(value, str) else read_message
     return tuple(message for item in items if (message := read(item, default_role)) is not None)
 
@@ -158,7 +145,7 @@ def is_message(value: Any) -> bool:
         return False
     if isinstance(fields.get("parts"), list) or isinstance(fields.get("role"), str):
         return True
-    kind = _kind_of(fields)
+    kind = kind_of(fields)
     return kind in _ITEM_KINDS or (kind.lower() in _ROLES and "content" in fields)
 
 
@@ -169,11 +156,11 @@ def read_message(value: Any, default_role: Role = "user") -> Message | None:
     """
     fields = _fields(value)
     if isinstance(fields, str):
-        return Message(role=default_role, parts=_texts(fields))
+        return Message(role=default_role, parts=texts(fields))
     if not isinstance(fields, dict):
         return None
-    if "role" not in fields and _kind_of(fields) in _CALL_KINDS:
-        part = _part(fields)  # a Responses item stands alone
+    if "role" not in fields and kind_of(fields) in CALL_KINDS:
+        part = read_part(fields)  # a Responses item stands alone
         role: Role = "assistant" if isinstance(part, CallRequest) else "tool"
         return Message(role=role, parts=(part,)) if part else None
     inner = fields.get("content")
@@ -182,11 +169,11 @@ def read_message(value: Any, default_role: Role = "user") -> Message | None:
     role = _role(fields, default_role)
     if role == "tool" and ("parts" not in fields or "tool_call_id" in fields):
         return _tool_message(fields)
-    parts = list(_parts(_first(fields, _CONTENT_KEYS)))
+    parts = list(read_parts(first_of(fields, _CONTENT_KEYS)))
     listed = _listed_calls(fields)
     if listed:  # LangChain lists the calls of Anthropic's content blocks a second time
         asked = {part.call_id for part in parts if isinstance(part, CallRequest) and part.call_id is not None}
-        parts += [request for request in _tool_calls(listed) if request.call_id not in asked]
+        parts += [request for request in listed_calls_of(listed) if request.call_id not in asked]
     if not parts and _role_name(fields) not in _ROLES:
         return None  # an item of another kind: reasoning, a search, a file
     return Message(role=role, parts=tuple(parts))
@@ -212,14 +199,14 @@ def _role_name(fields: Mapping[str, Any]) -> str:
 
 
 def _tool_message(fields: Mapping[str, Any]) -> Message | None:
-    content = parsed(_first(fields, ("content", "blocks", "parts")))
+    content = parsed(first_of(fields, ("content", "blocks", "parts")))
     if isinstance(content, dict) and content.get("type") == "function" and "function" in content:
         return None  # Langfuse lists the definitions of the tools among the messages
-    if isinstance(content, list) and content and all(_is_result(block) for block in content):
-        return Message(role="tool", parts=tuple(part for block in content if (part := _part(block))))
+    if isinstance(content, list) and content and all(is_result(block) for block in content):
+        return Message(role="tool", parts=tuple(part for block in content if (part := read_part(block))))
     result = CallResult(
-        call_id=id_of(_first_text(_with_extra(fields), ("tool_call_id", "toolCallId", "id"))),
-        name=_first_text(fields, ("name",)),
+        call_id=id_of(first_text(_with_extra(fields), ("tool_call_id", "toolCallId", "id"))),
+        name=first_text(fields, ("name",)),
         result=result_of(content),
         captured=bool(fields.keys() & {"content", "blocks", "parts"}) and not is_redacted(content),
         is_error=fields.get("status") == "error" or fields.get("is_error") is True,
@@ -230,113 +217,3 @@ def _tool_message(fields: Mapping[str, Any]) -> Message | None:
 def _with_extra(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     extra = fields.get("additional_kwargs")
     return {**extra, **fields} if isinstance(extra, dict) else fields
-
-
-def _is_result(block: Any) -> bool:
-    return isinstance(block, dict) and (_kind_of(block) in _RESULT_KINDS or not _RESULT_WRAPPERS.isdisjoint(block))
-
-
-def _parts(content: Any) -> Iterable[Part]:
-    found = _blocks(content) if isinstance(content, str) else content
-    if isinstance(found, str):
-        yield from _texts(found)
-    elif isinstance(found, (list, dict)):
-        for block in found if isinstance(found, list) else (found,):
-            part = _part(block)
-            if part is not None:
-                yield part
-
-
-def _blocks(content: str) -> str | list[Any]:
-    """Return the content blocks that JSON text holds; the text itself where it holds something else."""
-    found = parsed(content) if content.lstrip().startswith("[") else None
-    if isinstance(found, list) and found and all(isinstance(b, dict) and b.keys() & _BLOCK_KEYS for b in found):
-        return found
-    return content
-
-
-def _part(block: Any) -> Part | None:
-    if isinstance(block, str):
-        return next(iter(_texts(block)), None)
-    if not isinstance(block, dict) or block.get("thought") is True:  # Gemini's reasoning is text with this mark
-        return None
-    if "type" not in block:
-        for key in block.keys() & _WRAPPERS.keys():
-            if isinstance(block[key], dict):
-                return _part_of_kind(_WRAPPERS[key], block[key])
-    return _part_of_kind(_kind_of(block), block)
-
-
-def _kind_of(fields: Mapping[str, Any]) -> str:
-    kind = fields.get("type", fields.get("block_type"))
-    return "" if kind is None else str(kind)  # text, but for the hostile
-
-
-def _part_of_kind(kind: str, block: Mapping[str, Any]) -> Part | None:
-    if kind in _REQUEST_KINDS:
-        return _request(block)
-    if kind in _RESULT_KINDS:
-        return _result(block)
-    if kind not in _TEXT_KINDS:
-        return None
-    text = block.get("content", block.get("text"))
-    if isinstance(text, str):
-        return next(iter(_texts(text)), None)
-    # A text part without its text is what SDKs write when content capture is off.
-    return Redacted() if kind else None
-
-
-def _result(block: Mapping[str, Any]) -> CallResult:
-    told = parsed(_first(block, _RESULT_KEYS))
-    kind = told.get("type") if isinstance(told, dict) else None
-    return CallResult(
-        call_id=_call_id(block),
-        name=_first_text(block, ("name", "toolName")),
-        result=result_of(unwrapped(told) if "response" in block else told),
-        captured=any(key in block for key in _RESULT_KEYS) and not is_redacted(told),
-        is_error=block.get("is_error") is True
-        or block.get("error") is True
-        or block.get("status") == "error"
-        or (isinstance(kind, str) and kind.startswith("error-")),  # Vercel
-    )
-
-
-def _request(block: Mapping[str, Any]) -> CallRequest | None:
-    name = _first_text(block, ("name", "toolName", "tool_name"))
-    if name is None:
-        return None
-    return CallRequest(call_id=_call_id(block), name=name, arguments=arguments_of(_first(block, _ARGUMENT_KEYS)))
-
-
-def _tool_calls(value: Any) -> Iterable[CallRequest]:
-    found = parsed(value)
-    for item in found if isinstance(found, list) else ():
-        if not isinstance(item, dict):
-            continue
-        inner = item.get("tool_call", item)  # OpenInference nests one level more
-        inner = inner if isinstance(inner, dict) else item
-        function = inner.get("function")
-        fields = {**inner, **function, "id": inner.get("id")} if isinstance(function, dict) else inner
-        request = _request(fields)
-        if request is not None:
-            yield request
-
-
-def _texts(text: str) -> tuple[Part, ...]:
-    return (Redacted(),) if is_redacted(text) else (Text(content=text),)
-
-
-def _call_id(block: Mapping[str, Any]) -> str | None:
-    return id_of(_first_text(block, _CALL_ID_KEYS))
-
-
-def _first(fields: Mapping[str, Any], keys: Iterable[str]) -> Any:
-    for key in keys:
-        if key in fields:
-            return fields[key]
-    return None
-
-
-def _first_text(fields: Mapping[str, Any], keys: Iterable[str]) -> str | None:
-    found = _first(fields, keys)
-    return found if isinstance(found, str) and found else None

@@ -6,16 +6,17 @@ under `task`. Numbers count list items, from the end where negative: `input.valu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.dialects.values import parsed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 _JSON: Final = "~"
+_INDEX: Final = re.compile(r"^-?[0-9]{1,9}$")
 
 
 def first(attributes: Mapping[str, Any], paths: Iterable[str]) -> Any:
@@ -51,9 +52,9 @@ def walk(value: Any, steps: Iterable[str]) -> Any:
     """Return what lies below a value; JSON text on the way is read; None when the way ends before."""
     for step in steps:
         value = parsed(value)
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             value = value.get(step)
-        elif isinstance(value, list) and step.lstrip("-").isdecimal() and -len(value) <= int(step) < len(value):
+        elif isinstance(value, list) and _INDEX.match(step) and -len(value) <= int(step) < len(value):
             value = value[int(step)]
         else:
             return None

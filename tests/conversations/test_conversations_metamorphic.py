@@ -2,52 +2,156 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, get_args
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otel_agentic.spans.model import SpanBatch
-from otel_agentic.testing import GenAIStyle, outline, speak_genai, speak_openinference
-from tests.conversations.rebuilding import conversation_of, conversations
-from tests.conversations.scripts import scripts
+from otel_agentic.spans.model import SpanBatch, SpanKind
+from otel_agentic.testing import batch, outline, span
+from tests.conversations.rebuilding import conversations
+from tests.conversations.scripts import NAMELESS, SPEAKERS, WORDLESS, scripts
 
 if TYPE_CHECKING:
     from random import Random
 
-    from otel_agentic.testing import AgentRunScript
+    from otel_agentic.spans.model import Span
+    from otel_agentic.testing import AgentRunScript, Outline, TurnOutline
 
-STYLES: Final[tuple[GenAIStyle, ...]] = tuple(style for style in get_args(GenAIStyle) if style != "none")
+EVERYONE: Final = {**SPEAKERS, **NAMELESS, **WORDLESS}
+#: In `make test-slow` the same laws are asked of many more runs.
+few: Final = settings(max_examples=12)
+many: Final = settings(max_examples=100)
+#: Each of these rebuilds everything twice.
+fewer: Final = settings(max_examples=6)
+
+
+def outlines(*items: SpanBatch) -> list[Outline]:
+    """Return what the conversations say, in time order."""
+    return [outline(found) for found in sorted(conversations(*items), key=lambda item: item.started_ns)]
+
+
+def turns(*items: SpanBatch) -> list[TurnOutline]:
+    """Return the turns of all conversations in time order: without an id, a failed turn parts those around it."""
+    timed = [
+        (turn.started_ns, said)
+        for found in conversations(*items)
+        for turn, said in zip(found.turns, outline(found).turns, strict=True)
+    ]
+    return [said for _, said in sorted(timed, key=lambda pair: pair[0])]
+
+
+def wordless(turn: TurnOutline) -> TurnOutline:
+    """Return what is left of a turn of which no word was recorded: which calls were made, and how they ended."""
+    calls = tuple(replace(call, arguments=None, result=None) for call in turn.calls)
+    return replace(turn, query=None, answer=None, calls=calls)
+
+
+def tells_the_same(script: AgentRunScript) -> None:
+    expected = [script.outline()] if script.exchanges else []
+
+    assert dict.fromkeys(SPEAKERS, expected) == {name: outlines(speak(script)) for name, speak in SPEAKERS.items()}
+
+
+def tells_the_same_turns(script: AgentRunScript) -> None:
+    speakers = {**SPEAKERS, **NAMELESS} if script.conversation_id is None else NAMELESS
+    expected = list(script.outline().turns)
+
+    assert dict.fromkeys(speakers, expected) == {name: turns(speak(script)) for name, speak in speakers.items()}
 
 
 @given(script=scripts())
-@settings(max_examples=25)
+@few
 def test_a_script_is_the_same_conversation_in_every_convention(script: AgentRunScript) -> None:
-    expected = script.outline()
-
-    for style in STYLES:
-        assert (style, expected) == (style, outline(conversation_of(speak_genai(script, style))))
-    assert expected == outline(conversation_of(speak_openinference(script)))
+    tells_the_same(script)
 
 
-@given(script=scripts(conversation_id=None))
-@settings(max_examples=10)
-def test_a_script_without_an_id_is_the_same_turns_in_every_convention(script: AgentRunScript) -> None:
-    expected = script.outline().turns
-
-    for batch in (*(speak_genai(script, style) for style in STYLES), speak_openinference(script)):
-        found = sorted(conversations(batch), key=lambda item: item.started_ns)
-        assert expected == tuple(turn for item in found for turn in outline(item).turns)
+@pytest.mark.slow
+@given(script=scripts())
+@many
+def test_many_scripts_are_the_same_conversation_in_every_convention(script: AgentRunScript) -> None:
+    tells_the_same(script)
 
 
-@given(script=scripts(), style=st.sampled_from(STYLES), random=st.randoms())
-@settings(max_examples=15)
-def test_the_order_of_spans_and_log_records_changes_nothing(
-    script: AgentRunScript, style: GenAIStyle, random: Random
-) -> None:
-    spoken = speak_genai(script, style)
-    spans, logs = list(spoken.spans), list(spoken.logs)
-    random.shuffle(spans)
-    random.shuffle(logs)
+@given(script=scripts(conversation_id=None) | scripts())
+@few
+def test_who_leaves_the_id_out_tells_the_same_turns(script: AgentRunScript) -> None:
+    tells_the_same_turns(script)
 
-    assert conversations(spoken) == conversations(SpanBatch(spans=tuple(spans), logs=tuple(logs)))
+
+@pytest.mark.slow
+@given(script=scripts(conversation_id=None) | scripts())
+@many
+def test_whoever_leaves_the_id_out_of_many_scripts_tells_the_same_turns(script: AgentRunScript) -> None:
+    tells_the_same_turns(script)
+
+
+@given(script=scripts(conversation_id=None, min_turns=1, failures=False))
+@few
+def test_without_an_id_the_growing_history_links_the_turns(script: AgentRunScript) -> None:
+    speakers = {**SPEAKERS, **NAMELESS}
+    expected = [script.outline()]
+
+    assert dict.fromkeys(speakers, expected) == {name: outlines(speak(script)) for name, speak in speakers.items()}
+
+
+@given(script=scripts())
+@few
+def test_who_records_no_content_tells_the_same_calls(script: AgentRunScript) -> None:
+    expected = [wordless(turn) for turn in script.outline().turns]
+
+    assert dict.fromkeys(WORDLESS, expected) == {name: turns(speak(script)) for name, speak in WORDLESS.items()}
+
+
+@given(script=scripts(), random=st.randoms())
+@fewer
+def test_the_order_of_spans_and_log_records_changes_nothing(script: AgentRunScript, random: Random) -> None:
+    for name, speak in EVERYONE.items():
+        spoken = speak(script)
+        spans, logs = list(spoken.spans), list(spoken.logs)
+        random.shuffle(spans)
+        random.shuffle(logs)
+        shuffled = SpanBatch(spans=tuple(spans), logs=tuple(logs))
+
+        assert (name, conversations(spoken)) == (name, conversations(shuffled))
+
+
+@given(script=scripts(min_turns=1))
+@fewer
+def test_a_parent_that_never_arrives_changes_nothing(script: AgentRunScript) -> None:
+    for name, speak in EVERYONE.items():
+        spoken = speak(script)
+        orphaned = [below(found, "f" * 16) for found in spoken.spans]
+
+        assert (name, conversations(spoken)) == (name, conversations(batch(*orphaned, *spoken.logs)))
+
+
+@given(script=scripts(min_turns=1))
+@fewer
+def test_a_web_request_around_each_turn_changes_nothing(script: AgentRunScript) -> None:
+    for name, speak in EVERYONE.items():
+        spoken = speak(script)
+        requests = {found.trace_id: request_around(found) for found in spoken.spans if not found.parent_span_id}
+        held = [below(found, requests[found.trace_id].span_id) for found in spoken.spans]
+
+        assert (name, outlines(spoken)) == (name, outlines(batch(*requests.values(), *held, *spoken.logs)))
+
+
+def below(found: Span, span_id: str) -> Span:
+    """Return a span with a parent: its own, or for a root the one given."""
+    return found if found.parent_span_id else replace(found, parent_span_id=span_id)
+
+
+def request_around(root: Span) -> Span:
+    """Return the span of a web server that took as long as the root of a trace."""
+    return span(
+        "POST /api/chat",
+        trace=root.trace_id,
+        start_ns=root.start_ns,
+        end_ns=root.end_ns,
+        kind=SpanKind.SERVER,
+        attributes={"http.request.method": "POST"},
+        scope="web",
+    )

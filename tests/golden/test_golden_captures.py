@@ -20,8 +20,6 @@ MAX_BYTES: Final = 60 * 1024
 KNOWN_SHORT: Final[dict[str, tuple[int, str]]] = {
     "openinference-dspy-bare": (4, "without an id its turns cannot be linked: the history words each query anew"),
     "openllmetry-llamaindex-handoff-stream": (10, "nothing in the spans marks a failed call as one"),
-    "stranger-openlit-langgraph": (8, "the refused call's arguments are a Python repr"),
-    "stranger-openlit-langgraph-stream-noid": (5, "the same, and a node's input stands where the query should"),
 }
 
 needs_comparison = pytest.mark.skipif(

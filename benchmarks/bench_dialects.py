@@ -1,0 +1,147 @@
+"""Spans of many conventions to conversations, beside as many plain GenAI spans: what it costs to know them all.
+
+The promise is half the speed of plain GenAI. `BENCH_SPANS` sets how many spans there are of each kind.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import defaultdict
+from functools import partial
+from itertools import cycle
+from typing import TYPE_CHECKING, Final, get_args
+
+from otel_agentic.config import ConversationSettings
+from otel_agentic.conversations import assemble, link_segments, read_segments
+from otel_agentic.dialects import Reader
+from otel_agentic.testing import (
+    NOON_NS,
+    SECOND_NS,
+    AgentRunScript,
+    GenAIStyle,
+    batch,
+    made,
+    span,
+    speak_genai,
+    speak_openinference,
+    speak_openllmetry,
+    speak_vercel,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from otel_agentic.spans.model import LogRecord, SpanBatch
+
+    Speaker = Callable[..., SpanBatch]
+
+SPANS: Final = int(os.environ.get("BENCH_SPANS", "100_000"))
+#: As many spans are rebuilt at once; a store does so too.
+PORTION: Final = 10_000
+ROUNDS: Final = 2
+PROMISED_RATIO: Final = 0.5
+SETTINGS: Final = ConversationSettings()
+
+
+def web_request(_: AgentRunScript, *, start_ns: int) -> SpanBatch:
+    """Return spans that no dialect claims, as they come with those of agents."""
+    root = span("POST /chat", trace=str(start_ns), start_ns=start_ns, attributes={"http.request.method": "POST"})
+    return batch(root, span("SELECT", parent=root, start_ns=start_ns, attributes={"db.system.name": "postgresql"}))
+
+
+PLAIN: Final[tuple[Speaker, ...]] = (speak_genai,)
+MIXED: Final[tuple[Speaker, ...]] = (
+    *(partial(speak_genai, style=style) for style in get_args(GenAIStyle)),
+    speak_openinference,
+    partial(speak_openllmetry, form="old"),
+    partial(speak_openllmetry, form="new"),
+    partial(speak_vercel, version=4),
+    partial(speak_vercel, version=6, stream=True),
+    partial(speak_vercel, version=7),
+    partial(speak_vercel, version="7-legacy"),
+    web_request,
+)
+
+
+def main() -> None:
+    """Time reading alone, and reading with rebuilding, on both workloads in turns; print speeds and their ratio."""
+    reader = Reader.from_settings(SETTINGS)
+    workloads = {"plain GenAI": spoken(PLAIN), "all conventions": spoken(MIXED)}
+    steps: dict[str, Callable[[SpanBatch], object]] = {
+        "dialects alone": partial(read, reader),
+        "to conversations": partial(rebuild, reader),
+    }
+    for step, work in steps.items():
+        taken_s = timed(workloads, work)
+        speed = {name: SPANS / taken for name, taken in taken_s.items()}
+        for name, spans_a_second in speed.items():
+            print(f"{step:<18} {name:<18} {spans_a_second:10,.0f} spans/s")
+        plain, mixed = speed.values()
+        print(f"{step:<18} {'ratio':<18} {mixed / plain:10.2f} (promised: {PROMISED_RATIO})")
+
+
+def spoken(speakers: Sequence[Speaker]) -> list[SpanBatch]:
+    """Return as many spans as there are to be, in portions of whole conversations told by each speaker in turn."""
+    portions: list[SpanBatch] = []
+    pending: list[SpanBatch] = []
+    done = waiting = 0
+    for number, speak in enumerate(cycle(speakers)):
+        told = speak(script(number), start_ns=NOON_NS + number * SECOND_NS)
+        told = batch(*told.spans[: SPANS - done], *told.logs)
+        pending.append(told)
+        done, waiting = done + len(told.spans), waiting + len(told.spans)
+        if waiting >= PORTION or done >= SPANS:
+            portions.append(batch(*pending))
+            pending, waiting = [], 0
+        if done >= SPANS:
+            break
+    return portions
+
+
+def script(number: int) -> AgentRunScript:
+    """Return a conversation of three turns, a few calls and a sub-agent: some thirty spans."""
+    booker = AgentRunScript(agent_name="booker", conversation_id=None).ask("A table for two")
+    booker = booker.calls(made("book", {"people": 2, "name": f"Zoë {number}"}, result={"id": number})).says("Booked.")
+    return (
+        AgentRunScript(conversation_id=f"conversation-{number}")
+        .ask(f"What is the weather in Zürich and Rome on day {number}?")
+        .calls(made("weather", {"city": "Zürich"}, result="18 °C"), made("weather", {"city": "Rome"}, result="24 °C"))
+        .says("18 °C and 24 °C.")
+        .ask("Book a table in Rome.")
+        .calls(made("ask_booker", {"request": "A table for two"}, result="Booked.", agent=booker))
+        .calls(made("taxi", {"to": "Rome"}, error="ValueError: no taxi"))
+        .says("You have a table, but no taxi.")
+        .ask("Thanks!")
+        .says("You are welcome.")
+    )
+
+
+def read(reader: Reader, portion: SpanBatch) -> None:
+    """Read each span with its log records."""
+    by_span: dict[tuple[str, str], list[LogRecord]] = defaultdict(list)
+    for log in portion.logs:
+        by_span[log.trace_id, log.span_id].append(log)
+    reader.read_all(portion.spans, by_span)
+
+
+def rebuild(reader: Reader, portion: SpanBatch) -> None:
+    """Read spans with their log records and put conversations together."""
+    for linked in link_segments(read_segments(portion.spans, portion.logs, reader), SETTINGS):
+        assemble(linked, SETTINGS)
+
+
+def timed(workloads: dict[str, list[SpanBatch]], work: Callable[[SpanBatch], object]) -> dict[str, float]:
+    """Return the shortest CPU time of several that the work took on each workload, seconds; workloads take turns."""
+    best_s: dict[str, float] = {}
+    for _ in range(ROUNDS):
+        for name, portions in workloads.items():
+            began = time.process_time()
+            for portion in portions:
+                work(portion)
+            best_s[name] = min(best_s.get(name, float("inf")), time.process_time() - began)
+    return best_s
+
+
+if __name__ == "__main__":
+    main()
