@@ -72,7 +72,7 @@ def _with_answer_told(turn: Turn, after: TurnSpans | None) -> Turn:
     asked = [index for index, message in enumerate(heard) if message.role == "user" and message.text]
     if len(asked) <= 1 or heard[asked[-2]].text != turn.query:
         return turn
-    said = last_words(heard[: asked[-1]])
+    said = last_words(heard[asked[-2] + 1 : asked[-1]])
     return turn if said is None else replace(turn, answer=said[0], answer_captured=said[1])
 
 

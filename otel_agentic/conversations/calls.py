@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.conversations.answers import gives_answer
 from otel_agentic.conversations.duplicates import folded
-from otel_agentic.conversations.join import join, join_runs, tell, transfer_target
+from otel_agentic.conversations.join import join, join_runs, transfer_target
 from otel_agentic.conversations.model import CallKind, ToolCall
 from otel_agentic.conversations.requests import Asker, Call, add_unseen, anchor_remembered, asker_of, requested
 from otel_agentic.conversations.results import with_result
+from otel_agentic.conversations.told import tell
 from otel_agentic.dialects import events
 from otel_agentic.dialects.values import has_named_arguments
 
@@ -23,8 +24,15 @@ if TYPE_CHECKING:
     from otel_agentic.conversations.tree import Node
     from otel_agentic.conversations.turns import TurnSpans
 
-#: How a framework tells its model that a call never ran because its arguments did not fit.
-_REFUSAL: Final = re.compile(r"error|invalid|valid|fail|retry|required|unexpected|unknown|not found", re.IGNORECASE)
+#: How a framework tells its model that a call never ran because its arguments did not fit. Words that good results use,
+#: too (valid, required, unknown, not found) count only beside what was wrong.
+_REFUSAL: Final = re.compile(
+    r"\b(?:errors?|invalid|validation|malformed|mandatory|failed|failure|retry|try again)\b|[a-z]Error\b"
+    r"|\b(?:argument|parameter|field|property|input|tool|function|schema|keyword)s?\b.{0,80}"
+    r"\b(?:not found|not exist|unknown|unexpected|missing|required|not allowed|not available)\b"
+    r"|\b(?:unknown|unexpected|missing|required|no such)\b.{0,40}\b(?:argument|parameter|field|property|input|tool|function|keyword)",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,13 +106,17 @@ def _never_ran(calls: Sequence[Call]) -> frozenset[int]:
     A call whose arguments do not fit has no span; the model is told so, and asks again in its next response.
     """
     refused: set[int] = set()
-    ran: dict[str, Asker] = {}  # by tool: the asker of the nearest later call that ran
+    ran: dict[str, list[Asker]] = defaultdict(list)  # by tool: the askers of the calls that ran, the earliest last
     following: dict[Asker, Asker | None] = _following(calls)
     for call in reversed(calls):
-        name = folded(call.name)
         if call.node is not None:
-            ran[name] = call.asker
-        elif call.unseen or (ran.get(name) == following[call.asker] is not None and _is_refusal(call.told)):
+            ran[folded(call.name)].append(call.asker)
+    for call in calls:
+        later = ran[folded(call.name)]
+        while later and later[-1] <= call.asker:
+            later.pop()
+        again = bool(later) and later[-1] == following[call.asker]
+        if call.unseen or (call.node is None and again and _is_refusal(call.told)):
             refused.add(id(call))
     return frozenset(refused)
 

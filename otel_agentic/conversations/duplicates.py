@@ -1,7 +1,6 @@
 """One call, one event: what several spans of a trace tell of the same model or tool call is put together.
 
-Wrappers record what they wrap a second time (a client inside a framework, a protocol inside a tool), and two
-instrumentations that are active at once record everything twice.
+Wrappers record what they wrap a second time: a client inside a framework, a protocol inside a tool.
 """
 
 from __future__ import annotations
@@ -10,13 +9,14 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.dialects.events import AgentRun, CallRequest, Ignored, ModelCall, Redacted, ToolCall
 from otel_agentic.dialects.values import has_named_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Container, Sequence
 
     from otel_agentic.conversations.tree import Node
     from otel_agentic.dialects.events import Message, Part
@@ -26,6 +26,7 @@ _EXACT: Final = 2**53
 _NOT_WORD: Final = re.compile(r"[^0-9a-z]+")
 
 
+@lru_cache(maxsize=4096)
 def folded(name: str) -> str:
     """Return a name as it is compared: some instrumentations write the model's spelling, some the code's.
 
@@ -49,7 +50,6 @@ def merge_duplicates(ordered: Sequence[Node]) -> None:
     holders = _holders(ordered)
     _merge_nested_model_calls(ordered, holders)
     _merge_nested_tool_calls(ordered, holders)
-    _drop_echoes(ordered)
 
 
 def _holders(ordered: Sequence[Node]) -> dict[int, Node]:
@@ -84,17 +84,29 @@ def _merge_nested_model_calls(ordered: Sequence[Node], holders: Mapping[int, Nod
 def _merge_inner(outer: Node, inner: Sequence[Node], *, holds_tools: bool) -> None:
     """Merge what is inside a model call into it, unless it sums up several of them."""
     worked = [node for node in inner if node.event.header.error is None]
-    if len(worked) > 1 or holds_tools:
+    sums = any(isinstance(node.event, Ignored) for node in inner)  # what holds a summary is one, too
+    if len(worked) > 1 or holds_tools or sums:
+        if len(worked) == 1 and isinstance(worked[0].event, ModelCall) and isinstance(outer.event, ModelCall):
+            worked[0].retell(_filled(worked[0].event, outer.event))
         outer.ignore("sums up the model calls inside it")
         return
     told = [node.event for node in (outer, *inner) if isinstance(node.event, ModelCall)]
-    outer.retell(_merged_model_call(told))
+    outer.retell(merged_model_call(told))
     for node in inner:
         if isinstance(node.event, ModelCall):
             node.ignore("the same model call as the span above it", same_as=outer)
 
 
-def _merged_model_call(told: Sequence[ModelCall]) -> ModelCall:
+def _filled(inner: ModelCall, outer: ModelCall) -> ModelCall:
+    """Return a model call with the content that only the span around it holds (call_llm of google-adk)."""
+    return replace(
+        inner,
+        messages_in=outer.messages_in if inner.messages_in is None else inner.messages_in,
+        messages_out=outer.messages_out if inner.messages_out is None else inner.messages_out,
+    )
+
+
+def merged_model_call(told: Sequence[ModelCall]) -> ModelCall:
     """Return the first of several tellings with what the others know better."""
     return replace(
         told[0],
@@ -114,6 +126,7 @@ def _substance(messages: Sequence[Message] | None) -> tuple[int, int]:
 
 
 def _merge_nested_tool_calls(ordered: Sequence[Node], holders: Mapping[int, Node]) -> None:
+    inside: dict[Node, list[ToolCall]] = defaultdict(list)
     for node in ordered:  # depth first: a chain of three is merged into its top
         inner, holder = node.event, holders.get(id(node))
         if holder is not None and holder.same_as is not None:
@@ -122,8 +135,15 @@ def _merge_nested_tool_calls(ordered: Sequence[Node], holders: Mapping[int, Node
         if not isinstance(inner, ToolCall) or holder is None or not isinstance(outer, ToolCall):
             continue
         if _same_tool_call(outer, inner):
-            holder.retell(_merged_tool_call(outer, inner))
+            holder.retell(named_by(outer, inner))
             node.ignore("the same tool call as the span above it", same_as=holder)
+            inside[holder].append(inner)
+    for holder, tellings in inside.items():
+        assert isinstance(holder.event, ToolCall)  # noqa: S101 — chosen so above
+        # Of an inner call that was tried again the last try counts.
+        tellings.sort(key=lambda event: event.header.span.end_ns, reverse=True)
+        told = next((event for event in tellings if event.result_captured), tellings[0])
+        holder.retell(with_outcome(holder.event, told, failed=tellings[0]))
 
 
 def _same_tool_call(one: ToolCall, other: ToolCall) -> bool:
@@ -138,61 +158,27 @@ def _unnamed(one: ToolCall, other: ToolCall) -> bool:
     return not (has_named_arguments(one.arguments) and has_named_arguments(other.arguments))
 
 
-def _merged_tool_call(outer: ToolCall, inner: ToolCall) -> ToolCall:
+def named_by(outer: ToolCall, inner: ToolCall) -> ToolCall:
+    """Return a call with the id and the arguments that another telling of it knows better."""
     better = has_named_arguments(outer.arguments) or inner.arguments is None
-    result = outer if outer.result_captured or not inner.result_captured else inner
     return replace(
         outer,
         call_id=outer.call_id or inner.call_id,
         arguments=outer.arguments if better else inner.arguments,
+        handoff_to=outer.handoff_to or inner.handoff_to,
+    )
+
+
+def with_outcome(outer: ToolCall, told: ToolCall, *, failed: ToolCall) -> ToolCall:
+    """Return a call with the result of one other telling, and the error of one, where it knows none itself."""
+    result = outer if outer.result_captured or not told.result_captured else told
+    return replace(
+        outer,
+        header=replace(outer.header, error=outer.header.error or failed.header.error),
         result=result.result,
         result_captured=result.result_captured,
-        is_error=outer.is_error or inner.is_error,
+        is_error=outer.is_error or failed.is_error,
     )
-
-
-def _drop_echoes(ordered: Sequence[Node]) -> None:
-    """Ignore what another instrumentation of the same process tells of the same call at the same time."""
-    if len({node.span.scope.name for node in ordered}) == 1:
-        return
-    told: dict[Hashable, list[Node]] = defaultdict(list)
-    for node in sorted(ordered, key=lambda node: (node.span.start_ns, node.order)):
-        for key in _identities(node):
-            first = next((other for other in told[key] if _echoes(node, other)), None)
-            if first is not None:
-                kind = "model" if isinstance(node.event, ModelCall) else "tool"
-                node.ignore(f"the same {kind} call as told by {first.span.scope.name}", same_as=first)
-                break
-            told[key].append(node)
-
-
-def _identities(node: Node) -> Iterator[Hashable]:
-    """Yield what names a call beyond doubt: a provider's id, or all that was said."""
-    event = node.event
-    if isinstance(event, ToolCall) and event.call_id is not None:
-        yield ("tool", folded(event.name), event.call_id)
-    elif isinstance(event, ModelCall):
-        if event.response_id is not None:
-            yield ("response", event.response_id)
-        if event.messages_out:
-            yield ("said", said(event.messages_out))
-
-
-def said(messages: Iterable[Message]) -> str:
-    """Return what messages say and ask for as text that compares: roles, texts, names and ids of calls."""
-    return repr(
-        [
-            (message.role, message.text, [(request.call_id, folded(request.name)) for request in message.requests])
-            for message in messages
-        ]
-    )
-
-
-def _echoes(node: Node, other: Node) -> bool:
-    """Return whether two spans with one identity are the same moment seen by two instrumentations."""
-    if node.span.scope.name == other.span.scope.name or isinstance(other.event, Ignored):
-        return False
-    return node.span.start_ns <= other.span.end_ns and other.span.start_ns <= node.span.end_ns
 
 
 def _without_stale(event: ModelCall) -> ModelCall:
@@ -225,7 +211,16 @@ def _is_stale(part: Part, asked: Container[tuple[str | None, str, str]]) -> bool
 
 def content_of(request: CallRequest) -> tuple[str, str]:
     """Return a request's tool and arguments as text that compares: 42 and 42.0 are one, the order of names is none."""
-    return (folded(request.name), repr(_sorted(request.arguments)))
+    return (folded(request.name), comparable(request.arguments))
+
+
+def comparable(value: object) -> str:
+    """Return arguments as text that compares.
+
+    >>> comparable({"n": 42, "city": "Paris"}) == comparable({"city": "Paris", "n": 42.0})
+    True
+    """
+    return repr(_sorted(value))
 
 
 def _sorted(value: object) -> object:

@@ -60,8 +60,14 @@ def _is_echo(segment: Segment, first: Segment) -> bool:
         return False
     if segment.explicit_id is not None and segment.explicit_id != first.explicit_id:
         return False
+    if len({segment.answer_digest, first.answer_digest} - {None}) > 1:
+        return False
     return len(segment.moments) == len(first.moments) and all(
-        abs(a - b) <= _SAME_MOMENT_NS
-        for own, other in zip(segment.moments, first.moments, strict=True)
-        for a, b in zip(own, other, strict=True)
+        _is_same_moment(own, other) for own, other in zip(segment.moments, first.moments, strict=True)
     )
+
+
+def _is_same_moment(own: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Return whether two spans may be one call: one of them is around the other, so that they overlap however short."""
+    apart = max(abs(a - b) for a, b in zip(own, other, strict=True))
+    return apart <= _SAME_MOMENT_NS and own[0] <= other[1] and other[0] <= own[1]

@@ -7,6 +7,7 @@ rewritten on the way), and a transcript pasted into one message of the user.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.conversations.answers import answer_in
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 _LEAST: Final = 2
 #: `Guest: …`: who speaks, in a transcript.
 _SPEAKER: Final = re.compile(r"^\s*[\w *#<>-]{1,32}:\s+")
+#: The same on a line of its own.
+_LABEL: Final = re.compile(r"^[\w *#<>-]{1,32}:$")
 #: Of a pasted transcript so many last lines are looked at, and shorter ones prove nothing.
 _MOST_LINES: Final = 64
 _LEAST_LINE: Final = 8
@@ -32,8 +35,8 @@ def digests_before(messages: Sequence[Message], queries: Iterable[str]) -> tuple
         messages: what its first model call was sent.
         queries: the user's text that it answers, as the run and as the model was given it.
     """
-    # Not the whole of it: what it was sent last is its own.
-    earlier = (*_prefixes("texts", _texts(messages))[:-1], *_prefixes("messages", _whole(messages))[:-1])
+    before = [message for message in messages if message.role != "system"][:-1]  # what it was sent last is its own
+    earlier = (*_prefixes("texts", _texts(before)), *_prefixes("messages", _whole(before)))
     return (*dict.fromkeys(digest for query in queries for digest in _transcript(query)), *earlier)
 
 
@@ -50,8 +53,54 @@ def digests_after(messages: Sequence[Message], answer: str | None) -> tuple[str,
         # What still waits for its answer goes on, however little was said.
         if len(digests) >= _LEAST or (digests and messages[-1].role != "assistant"):
             found.append(digests[-1])
+    line = _last_line(answer)
+    return (*([line] if line is not None else []), *found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transcript:
+    """What a query and its answer look like in the transcript that a later query may be; lines without who spoke them.
+
+    `lines` are the last lines of the query, each with and without who speaks, `answer` those of the answer, `digest` is that of the answer's last line among
+    the `digests_after`.
+    """
+
+    lines: tuple[frozenset[str], ...] = ()
+    answer: tuple[frozenset[str], ...] = ()
+    digest: str | None = None
+
+    def shows(self, earlier: Transcript) -> bool:
+        """Return whether the query has an earlier answer, and right before it what was asked.
+
+        An answer alone proves nothing: people paste it, and many end alike.
+        """
+        if not earlier.answer:
+            return False
+        asked, size = frozenset().union(*earlier.lines), len(earlier.answer)
+        return any(
+            self.lines[at] & earlier.answer[-1] and self.lines[at - size] & asked
+            for at in range(size, len(self.lines) - 1)  # the last one is the user's own
+        )
+
+
+def transcript_of(queries: Iterable[str], answer: str | None) -> Transcript:
+    """Return how a transcript shows a query and its answer."""
+    lines = tuple(line for query in queries for line in _plain_lines(query))
+    return Transcript(lines=lines, answer=_plain_lines(answer), digest=_last_line(answer))
+
+
+def _plain_lines(text: str | None) -> tuple[frozenset[str], ...]:
+    lines = (_spaced(line) for line in (text or "").strip().split("\n")[-_MOST_LINES:])
+    return tuple(frozenset({line, _plain(line)}) for line in lines if line and not _LABEL.match(line))
+
+
+def _plain(line: str) -> str:
+    return _spaced(_SPEAKER.sub("", line))
+
+
+def _last_line(answer: str | None) -> str | None:
     last = _spaced(answer.strip().rsplit("\n", 1)[-1]) if answer else ""
-    return (*([_digest("line", last)] if len(last) >= _LEAST_LINE else []), *found)
+    return _digest("line", last) if len(last) >= _LEAST_LINE else None
 
 
 def text_digest(text: str) -> str:
@@ -62,7 +111,7 @@ def text_digest(text: str) -> str:
 def _transcript(query: str) -> Iterator[str]:
     lines = [_spaced(line) for line in query.strip().split("\n")][:-1]  # the last one is the user's own
     for line in lines[-_MOST_LINES:]:
-        for said in dict.fromkeys((line, _spaced(_SPEAKER.sub("", line)))):
+        for said in dict.fromkeys((line, _plain(line))):
             if len(said) >= _LEAST_LINE:
                 yield _digest("line", said)
 

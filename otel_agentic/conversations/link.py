@@ -45,6 +45,10 @@ def link(segments: Iterable[Segment], *, idle_ns: int) -> list[Linked]:
     everything = sorted(segments, key=lambda segment: (segment.start_ns, segment.trace_id))
     echoes = echoes_of(everything)
     ordered = [segment for segment in everything if id(segment) not in echoes]
+    repeated: dict[int, list[Segment]] = defaultdict(list)
+    for segment in everything:
+        if id(segment) in echoes:
+            repeated[id(echoes[id(segment)])].append(segment)
     explicit = {segment.trace_id: segment for segment in ordered if segment.explicit_id is not None}
     heads: dict[tuple[str, str | None], _Chain] = {}
     chains: list[_Chain] = []
@@ -58,15 +62,13 @@ def link(segments: Iterable[Segment], *, idle_ns: int) -> list[Linked]:
         else:
             chain.segments.append(segment)
         chain.note(method, ambiguous=ambiguous)
-        by_trace.setdefault(segment.trace_id, chain)
+        chain.echoes += repeated.get(id(segment), ())
+        for told in (segment, *repeated.get(id(segment), ())):
+            by_trace.setdefault(told.trace_id, chain)
         if chain.explicit_id is not None:
             heads.setdefault((chain.environment, chain.explicit_id), chain)
         else:
             loose.add(segment, chain)
-    home = {id(segment): chain for chain in chains for segment in chain.segments}
-    for segment in everything:
-        if id(segment) in echoes:
-            home[id(echoes[id(segment)])].echoes.append(segment)
     return [chain.linked() for chain in chains]
 
 
@@ -112,12 +114,16 @@ class _History:
     def find(self, segment: Segment) -> tuple[_Chain | None, bool]:
         """Return the conversation that the segment goes on, and whether two went equally well."""
         for digest in reversed(segment.history_in):  # the longest prefix first
+            ends = self._ends.get(_family(segment, digest), [])
+            ends[:] = [
+                (end, chain)
+                for end, chain in ends  # segments come in time order: what is over now stays so
+                if segment.start_ns <= end.end_ns + self._idle_ns and chain.segments[-1] is end
+            ]
             open_ends = [
                 (end, chain)
-                for end, chain in self._ends.get(_family(segment, digest), ())
-                if end.end_ns <= segment.start_ns <= end.end_ns + self._idle_ns
-                and chain.segments[-1] is end
-                and _same_agent(segment, end)
+                for end, chain in ends
+                if end.end_ns <= segment.start_ns and _same_agent(segment, end) and _is_shown(end, segment, digest)
             ]
             if not open_ends:
                 continue
@@ -129,6 +135,13 @@ class _History:
 
 def _family(segment: Segment, digest: str) -> tuple[str, str | None, str]:
     return (segment.environment, segment.service, digest)
+
+
+def _is_shown(end: Segment, segment: Segment, digest: str) -> bool:
+    """Return whether a digest that both have proves it: that of a line does so only within a transcript."""
+    if end.transcript is None or segment.transcript is None or digest != end.transcript.digest:
+        return True
+    return segment.transcript.shows(end.transcript)
 
 
 def _same_agent(segment: Segment, end: Segment) -> bool:

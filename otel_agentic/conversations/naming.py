@@ -45,7 +45,7 @@ def inherited_ids(nodes: Sequence[Node]) -> list[str | None]:
         if len(distinct) == 1:
             return [distinct.pop()] * len(nodes)
         if distinct:
-            return [found[id(node)] or _nearby(node, nodes, found) for node in nodes]
+            return _nearby(nodes, found)
     return [None] * len(nodes)
 
 
@@ -65,10 +65,19 @@ def _ids_from_above(naming: Iterable[Node], nodes: Sequence[Node]) -> dict[int, 
     return found
 
 
-def _nearby(node: Node, nodes: Sequence[Node], found: Mapping[int, str | None]) -> str | None:
-    """Return the id for a node without one in a trace that holds several: what it contains, else what came before."""
-    below = {found[id(inner)] for inner in node.subtree()} - {None}
-    if below:
-        return below.pop() if len(below) == 1 else None
-    before = [found[id(other)] for other in nodes if found[id(other)] is not None and other.order < node.order]
-    return before[-1] if before else next(value for value in found.values() if value is not None)
+def _nearby(nodes: Sequence[Node], found: Mapping[int, str | None]) -> list[str | None]:
+    """Return the id of each node in a trace that holds several: its own, that of what it contains, else what came before."""
+    below: dict[int, set[str]] = {}
+    for node in reversed(nodes):  # from the leaves up
+        own = found[id(node)]
+        inside = below.setdefault(id(node), set())
+        inside |= {own} - {None}  # type: ignore[arg-type]  # mypy does not see that None is taken out
+        if node.parent is not None:
+            below.setdefault(id(node.parent), set()).update(inside)
+    ids: list[str | None] = []
+    before = next(value for node in nodes if (value := found[id(node)]) is not None)
+    for node in nodes:
+        own, inside = found[id(node)], below[id(node)]
+        before = before if own is None else own
+        ids.append(own or (before if not inside else next(iter(inside)) if len(inside) == 1 else None))
+    return ids

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_agentic.dialects.events import Text
+from otel_agentic.dialects.events import Redacted, Text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,8 @@ def last_query(messages: Sequence[Message]) -> tuple[str | None, bool]:
             return message.text, True
         if message.role == "user" and message.redacted:
             return None, False
-    return None, True
+    before = len(messages) - len(fresh)
+    return None, not any(_is_wordless(messages, before + index) for index in range(len(fresh)))
 
 
 def after_last_assistant(messages: Sequence[Message]) -> Sequence[Message]:
@@ -38,9 +39,21 @@ def after_last_query(messages: Sequence[Message]) -> Sequence[Message] | None:
     """Return the messages that follow the user's last text; None when there is no text of a user."""
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
-        if message.role == "user" and any(isinstance(part, Text) for part in message.parts) and not message.results:
+        asks = message.role == "user" and any(isinstance(part, Text) for part in message.parts) and not message.results
+        if asks or (index and _is_wordless(messages, index)):
             return messages[index + 1 :]
     return None
+
+
+def _is_wordless(messages: Sequence[Message], index: int) -> bool:
+    """Return whether a message is a query of which no word is known: an image, a text that was taken out.
+
+    After calls it rather holds their results, in a part of unknown type.
+    """
+    message = messages[index]
+    if message.role != "user" or any(not isinstance(part, Redacted) for part in message.parts):
+        return False
+    return not index or not messages[index - 1].requests
 
 
 def without_history(query: str, heard: Sequence[Message]) -> str:

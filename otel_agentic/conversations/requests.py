@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import Counter, defaultdict
+from bisect import bisect_left, bisect_right
+from collections import defaultdict, deque
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.conversations.duplicates import content_of
 from otel_agentic.conversations.queries import after_last_query
+from otel_agentic.conversations.seen import Seen
 from otel_agentic.dialects import events
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from otel_agentic.conversations.tree import Node
     from otel_agentic.conversations.turns import TurnSpans
@@ -72,15 +72,15 @@ def requested(turn: TurnSpans) -> list[Call]:
     speaking: set[int] = set()
     for node in turn.nodes:
         if isinstance(node.event, events.ModelCall) and node.event.messages_out is not None:
-            speaking |= _runs_around(node)
+            _mark_runs_around(node, speaking)
             found += _requests_in(node, node.event.messages_out, one_response=True)
+    ids = {call.call_id for call in found if call.call_id is not None}
     for node in turn.nodes:
         if node.is_run and isinstance(node.event, events.AgentRun) and id(node) not in speaking:
-            told = _requests_in(node, own_output(node.event), one_response=False)
-            ids = {call.call_id for call in found} - {
-                None
-            }  # another run of the turn may list what this one's model asked
+            told = list(_requests_in(node, own_output(node.event), one_response=False))
+            # Another run of the turn may list what this one's model asked.
             found += [call for call in told if call.call_id not in ids]
+            ids.update(call.call_id for call in told if call.call_id is not None)
     return [*found, *_remembered(turn, found)]
 
 
@@ -94,14 +94,12 @@ def own_output(event: events.AgentRun) -> Sequence[events.Message]:
     return messages if fresh is None else fresh
 
 
-def _runs_around(node: Node) -> set[int]:
-    """Return the runs that a model call speaks for, by `id()`: all above it, up to the tool call that holds it."""
-    found: set[int] = set()
+def _mark_runs_around(node: Node, speaking: set[int]) -> None:
+    """Add the runs that a model call speaks for, by `id()`: all above it, up to the tool call that holds it."""
     run = node.run
-    while run is not None and run.holding_call is node.holding_call:
-        found.add(id(run))
+    while run is not None and run.holding_call is node.holding_call and id(run) not in speaking:
+        speaking.add(id(run))
         run = run.run
-    return found
 
 
 def _requests_in(node: Node, messages: Sequence[events.Message], *, one_response: bool) -> Iterator[Call]:
@@ -117,27 +115,18 @@ def _requests_in(node: Node, messages: Sequence[events.Message], *, one_response
 
 def _remembered(turn: TurnSpans, known: Sequence[Call]) -> Iterator[Call]:
     """Yield the calls that no response shows but the input of a later model call, after the query that it answers."""
-    ids = {call.request.call_id for call in known if call.request is not None}
-    counts = Counter(content_of(call.request) for call in known if call.request is not None)
+    asked = deque(sorted((call for call in known if call.request is not None), key=lambda call: call.asker))
+    seen = Seen()
     speakers = [node for node in turn.nodes if isinstance(node.event, events.ModelCall) and node.event.messages_in]
     for node in sorted(speakers, key=lambda node: node.at):
         assert isinstance(node.event, events.ModelCall)  # noqa: S101 — chosen so above
+        while asked and asked[0].asker < (*node.at, _RESPONSE):
+            seen.add(asked.popleft().request)
         fresh = after_last_query(node.event.messages_in or ()) or ()
-        if all(request.call_id in ids and request.call_id for message in fresh for request in message.requests):
-            continue
-        here: Counter[tuple[str, str]] = Counter()
-        for index, message in enumerate(fresh):
-            for position, request in enumerate(message.requests):
-                content = content_of(request)
-                here[content] += 1
-                # Some give a call another id in the history than in the response, so what counts is what was asked.
-                if (request.call_id is not None and request.call_id in ids) or here[content] <= counts[content]:
-                    continue
-                ids.add(request.call_id)
-                counts[content] += 1
-                # Before the response of this very call, in the order of the messages.
-                asker = (*node.at, index - len(fresh))
-                yield Call(asker=asker, place=(index, position), request=request, asked_by=node, remembered=True)
+        for index, position, request in seen.unknown_of(fresh):
+            # Before the response of this very call, in the order of the messages.
+            asker = (*node.at, index - len(fresh))
+            yield Call(asker=asker, place=(index, position), request=request, asked_by=node, remembered=True)
 
 
 def anchor_remembered(calls: Sequence[Call], silent: Mapping[Node | None, Sequence[Node]]) -> None:
@@ -155,33 +144,39 @@ def anchor_remembered(calls: Sequence[Call], silent: Mapping[Node | None, Sequen
     for call in calls:
         if call.remembered:
             groups[call.asker].append(call)
-    for _, group in sorted(groups.items(), reverse=True):  # the latest first: it belongs to the nearest silent call
+    later: dict[tuple[int, str, int], Asker] = {}  # by the call that shows them: who asked for what it shows next
+    free = {run: [(*node.at, _RESPONSE) for node in nodes if node.at not in taken] for run, nodes in silent.items()}
+    for shown, group in sorted(groups.items(), reverse=True):  # the latest first: it belongs to the nearest silent call
         spans = [call.node for call in group if call.node is not None]
-        asker = (
-            asker_of(min(spans, key=lambda node: node.at), silent) if spans else _silent_before(group[0], silent, taken)
-        )
-        if asker is None:
-            continue
-        taken.add(asker[:3])
+        limit = later.get(shown[:3], shown)
+        if spans:
+            asker = asker_of(min(spans, key=lambda node: node.at), silent)
+        else:
+            # Where nobody is left who may have asked: just before what is shown next.
+            nobody = (*limit[:3], limit[3] - 1) if limit is not shown else shown
+            asker = _last_before(limit, free.get(group[0].asked_by.run if group[0].asked_by else None, [])) or nobody
+        later[shown[:3]] = asker
         for call in group:
             call.asker = asker
 
 
+def _last_before(limit: Asker, free: list[Asker]) -> Asker | None:
+    """Take the last asker before a limit out of a list in time order, with all after it: later ones are served already."""
+    while free and free[-1] >= limit:
+        free.pop()
+    return free.pop() if free else None
+
+
 def asker_of(node: Node, silent: Mapping[Node | None, Sequence[Node]]) -> Asker:
-    """Return who asked for a span that no response names: the silent model call before it in the same run, else itself."""
+    """Return who asked for a span that no response names: the silent model call before it in the same run, else itself.
+
+    On a coarse clock the next model call begins when the tool did: it asked only where none began before.
+    """
     around = silent.get(node.run, [])
-    before = bisect_right(around, node.span.start_ns, key=lambda other: other.span.start_ns)
+    before = bisect_left(around, node.span.start_ns, key=lambda other: other.span.start_ns)
+    if not before:
+        before = bisect_right(around, node.span.start_ns, key=lambda other: other.span.start_ns)
     return (*(around[before - 1] if before else node).at, _RESPONSE)
-
-
-def _silent_before(
-    call: Call, silent: Mapping[Node | None, Sequence[Node]], taken: Container[tuple[int, str, int]]
-) -> Asker | None:
-    shown = call.asked_by
-    if shown is None:
-        return None
-    before = [node for node in silent.get(shown.run, ()) if node.at < shown.at and node.at not in taken]
-    return (*before[-1].at, _RESPONSE) if before else None
 
 
 def add_unseen(calls: list[Call], silent: Mapping[Node | None, Sequence[Node]]) -> None:

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.conversations.answers import last_words
-from otel_agentic.conversations.history import digests_after, digests_before, text_digest
+from otel_agentic.conversations.history import (
+    Transcript,
+    digests_after,
+    digests_before,
+    text_digest,
+    transcript_of,
+)
 from otel_agentic.conversations.naming import agent_of, inherited_ids
 from otel_agentic.conversations.queries import last_query
 from otel_agentic.dialects.events import AgentRun, Ignored, Message, ModelCall
@@ -26,7 +32,8 @@ class Segment:
 
     `nodes` are in depth-first order, at least one of them an event. `history_in` and `history_out` are digests of what was
     said before and after it, the weakest first (`history`). `query_digest`, `moments` (start and end of each model call, ns),
-    `scopes` and `substance` (how many messages were captured) tell whether it repeats another segment (`echoes`). `agents` are all that spoke in it.
+    `answer_digest`, `scopes` and `substance` (how many messages were captured) tell whether it repeats another segment
+    (`echoes`). `transcript` is how a later query may show it, `agents` are all that spoke in it.
     """
 
     trace_id: str
@@ -41,6 +48,8 @@ class Segment:
     history_in: tuple[str, ...]
     history_out: tuple[str, ...]
     query_digest: str | None = None
+    answer_digest: str | None = None
+    transcript: Transcript | None = None
     moments: tuple[tuple[int, int], ...] = ()
     scopes: frozenset[str] = frozenset()
     substance: int = 0
@@ -87,6 +96,8 @@ def _segment(nodes: Sequence[Node], explicit_id: str | None) -> Segment:
         history_in=digests_before(said.before, said.queries) if explicit_id is None else (),
         history_out=digests_after(said.after, said.answer) if explicit_id is None else (),
         query_digest=text_digest(said.query) if said.query else None,
+        answer_digest=text_digest(said.answer) if said.answer else None,
+        transcript=transcript_of(said.queries, said.answer) if explicit_id is None else None,
         moments=tuple((node.span.start_ns, node.span.end_ns) for node in calls),
         scopes=frozenset(node.span.scope.name for node in events),
         agents=frozenset(name for node in events if (name := node.agent_name)),
@@ -116,14 +127,16 @@ def _said(events: Sequence[Node], calls: Sequence[Node]) -> _Said:
     run = next((node.event for node in events if node.is_run and isinstance(node.event, AgentRun)), None)
     if not heard:
         before = run.messages_in or () if run is not None else ()
-        after = (*before, *(run.messages_out or ())) if run is not None else ()
+        last = run.messages_out or () if run is not None else ()
+        after = (*before, *last) if run is not None else ()
     else:
         before = _in(heard[0]) or ()
         # Where the response was not recorded, what waits for it is the open end: the next trace's history holds both.
+        last = _out(heard[-1]) or ()
         unheard = _out(heard[-1]) is None and heard[-1].event.header.error is None
         after = (*(_in(heard[-1]) or ()), *(_out(heard[-1]) or ())) if unheard or _out(heard[-1]) else ()
     queries = (run.query if run is not None else None, last_query(before)[0])
-    spoken = last_words(after)
+    spoken = last_words(last)
     answer = (run.answer if run is not None else None) or (spoken[0] if spoken else None)
     return _Said(before=tuple(before), after=tuple(after), queries=tuple(filter(None, queries)), answer=answer)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.conversations.duplicates import merge_duplicates
+from otel_agentic.conversations.repetitions import drop_repetitions
 from otel_agentic.dialects.events import AgentRun, Ignored, ModelCall, ToolCall
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ def build(readings: Sequence[Reading]) -> list[Node]:
     for order, node in enumerate(ordered):
         node.order = order
     merge_duplicates(ordered)
+    drop_repetitions(ordered)
     mark_runs(ordered)
     return ordered
 
@@ -154,11 +156,12 @@ def _settle(siblings: list[Node], histories: Mapping[int, int]) -> None:
         if isinstance(node.event, ModelCall)
         for message in node.event.messages_out or ()
         for request in message.requests
+        if request.call_id is not None
     }
 
     def told(node: Node) -> tuple[int, int, bool]:
         if isinstance(node.event, ToolCall):
-            return (node.span.start_ns, asked.get(node.event.call_id, _UNKNOWN), True)
+            return (node.span.start_ns, asked.get(node.event.call_id or "", _UNKNOWN), True)
         return (node.span.start_ns, histories.get(id(node), 0), False)
 
     siblings.sort(key=told)
@@ -174,17 +177,19 @@ def mark_runs(ordered: Sequence[Node]) -> None:
     starts: dict[int, bool] = {}  # whether a run may begin right below the node: nothing above it is one already
     for node in ordered:  # depth first: what is above is decided already
         parent = node.parent
-        free = parent is None or isinstance(parent.event, ToolCall) or (starts[id(parent)] and not parent.is_run)
+        holder = parent.same_as or parent if parent is not None else None
+        in_call = holder is not None and isinstance(holder.event, ToolCall)
+        free = parent is None or in_call or (starts[id(parent)] and not parent.is_run)
         starts[id(node)] = free
         if parent is not None:
             node.run = parent if parent.is_run else parent.run
-            node.holding_call = parent if isinstance(parent.event, ToolCall) else parent.holding_call
+            node.holding_call = holder if in_call else parent.holding_call
         event = node.event
         if isinstance(event, AgentRun):
             node.is_run = event.certain or (free and _may_be_run(event, below[id(node)]))
     for node in reversed(ordered):
-        if node.parent is not None:
-            node.parent.holds_run = node.parent.holds_run or node.holds_run or node.is_run
+        for above in filter(None, (node.parent, node.same_as)):
+            above.holds_run = above.holds_run or node.holds_run or (node.is_run and above is node.parent)
 
 
 @dataclass(slots=True, kw_only=True)

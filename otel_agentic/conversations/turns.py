@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,8 @@ class TurnSpans:
 
     `runs` are its topmost agent runs (several when an interrupted run was resumed), `nodes` every node of the turn,
     `lead` the node that stands for the turn: its run, else the root of its trace. `left_open` is a turn whose run came to
-    nothing within its own spans.
+    nothing within its own spans. `answered` says whether a model call of it gave an answer, `waiting` how often a tool was
+    asked for more than it was called.
     """
 
     lead: Node
@@ -37,6 +39,18 @@ class TurnSpans:
     query: str | None = None
     query_captured: bool = False
     left_open: bool = False
+    answered: bool = False
+    waiting: Counter[str] = field(default_factory=Counter)
+
+    def add(self, nodes: Sequence[Node]) -> None:
+        """Add nodes to the turn; note what they answer, and which tools its model still waits for."""
+        self.nodes += nodes
+        for node in nodes:
+            if isinstance(node.event, ToolCall):
+                self.waiting[node.event.name] -= 1
+            for message in (node.event.messages_out or ()) if isinstance(node.event, ModelCall) else ():
+                self.answered = self.answered or bool(message.text and not message.requests)
+                self.waiting.update(request.name for request in message.requests)
 
     @property
     def top_calls(self) -> list[Node]:
@@ -98,7 +112,8 @@ def _add_run(turns: list[TurnSpans], unit: Sequence[Node]) -> None:
     run = unit[0]
     event = run.event
     assert isinstance(event, AgentRun)  # noqa: S101 — `is_run` is only ever set on agent runs
-    turn = TurnSpans(lead=run, runs=[run], nodes=list(unit))
+    turn = TurnSpans(lead=run, runs=[run])
+    turn.add(unit)
     turn.query, turn.query_captured = _run_query(event, turn)
     turn.left_open = turn.query is not None and _has_no_end(event, unit)
     if turns and (event.goes_on or (turn.query is None and turn.query_captured) or _takes_over(turn, turns[-1])):
@@ -153,7 +168,7 @@ def _query_below(turn: TurnSpans) -> str | None:
 
 def _extend(turn: TurnSpans, more: TurnSpans) -> None:
     turn.runs += more.runs
-    turn.nodes += more.nodes
+    turn.add(more.nodes)
 
 
 def _add_loose(turns: list[TurnSpans], unit: Sequence[Node]) -> None:
@@ -171,10 +186,11 @@ def _add_loose(turns: list[TurnSpans], unit: Sequence[Node]) -> None:
             query, known = None, False
             goes_on = current is not None and (same_trace or current.left_open or _waits_for(current, node.event))
         if current is not None and goes_on:
-            current.nodes += _with_held(node)
+            current.add(_with_held(node))
         else:
             root = next(iter([*node.ancestors()][::-1]), node)
-            turns.append(TurnSpans(lead=root, nodes=_with_held(node), query=query, query_captured=known))
+            turns.append(TurnSpans(lead=root, query=query, query_captured=known))
+            turns[-1].add(_with_held(node))
 
 
 def _loose_query(event: ModelCall) -> tuple[str | None, bool, bool]:
@@ -193,24 +209,11 @@ def _has_results(messages: Sequence[Message]) -> bool:
 
 def _asked_again(turn: TurnSpans, query: str | None) -> bool:
     """Return whether the turn is still waiting for the answer to the same query: a retry, not a new turn."""
-    answered = any(
-        isinstance(node.event, ModelCall)
-        and any(message.text and not message.requests for message in node.event.messages_out or ())
-        for node in turn.nodes
-    )
-    return query == turn.query and not answered
+    return query == turn.query and not turn.answered
 
 
 def _waits_for(turn: TurnSpans, event: object) -> bool:
     """Return whether a model call of the turn asked for the tool more often than it was called."""
     if not isinstance(event, ToolCall):
         return False
-    asked = sum(
-        request.name == event.name
-        for node in turn.nodes
-        if isinstance(node.event, ModelCall)
-        for message in node.event.messages_out or ()
-        for request in message.requests
-    )
-    made = sum(isinstance(node.event, ToolCall) and node.event.name == event.name for node in turn.nodes)
-    return made < asked
+    return turn.waiting[event.name] > 0

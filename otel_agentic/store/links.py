@@ -64,36 +64,49 @@ ANTI JOIN trace_links l USING (environment, conversation_id)
 WHERE NOT c.superseded
 """
 #: The neighbourhood of traces: those whose messages they may go on, those that may go on theirs (so that rivals for one
-#: beginning come, too), those that span links tie to them, and those that may tell of the same turn. Asked again until
-#: nothing new comes.
+#: beginning come, too), those that span links tie to them, and those that may tell of the same turn as another instrumentation. Asked again until
+#: nothing new comes. Own traces are put together first: many begin alike, and pairs of them all would be too many.
 _NEIGHBOURS: Final = """
 WITH own AS (
     SELECT * FROM trace_links SEMI JOIN wanted USING (trace_id)
 ), span AS (
-    SELECT min(started_at) - to_microseconds($idle_us) AS first, max(ended_at) + to_microseconds($idle_us) AS last FROM own
+    SELECT min(started_at) - to_microseconds($idle_us) AS first, max(ended_at) + to_microseconds($idle_us) AS last FROM own WHERE events > 0
 ), near AS (
     SELECT l.* FROM trace_links l, span WHERE l.ended_at >= span.first AND l.started_at <= span.last
 ), goes_on AS (
     SELECT trace_id, environment, service, started_at, unnest(history_in) AS digest FROM near
 ), ends AS (
     SELECT trace_id, environment, service, ended_at, unnest(history_out) AS digest FROM near
-), pairs AS (
-    SELECT b.trace_id AS before, a.trace_id AS after
-    FROM goes_on a
-    JOIN ends b ON b.digest = a.digest AND b.environment = a.environment AND b.service IS NOT DISTINCT FROM a.service
-    WHERE a.started_at BETWEEN b.ended_at AND b.ended_at + to_microseconds($idle_us)
+), own_goes_on AS (
+    SELECT environment, service, digest, min(started_at) AS first, max(started_at) AS last
+    FROM goes_on SEMI JOIN wanted USING (trace_id) GROUP BY ALL
+), own_ends AS (
+    SELECT environment, service, digest, min(ended_at) AS first, max(ended_at) AS last
+    FROM ends SEMI JOIN wanted USING (trace_id) GROUP BY ALL
+), own_queries AS (
+    SELECT environment, service, query_digest, scopes, min(started_at) AS first, max(ended_at) AS last
+    FROM own WHERE query_digest IS NOT NULL GROUP BY ALL
 ), tied AS (
     SELECT trace_id AS before, unnest(linked_traces) AS after FROM trace_links
 )
-SELECT before FROM pairs SEMI JOIN own ON own.trace_id = after
-UNION SELECT after FROM pairs SEMI JOIN own ON own.trace_id = before
+SELECT b.trace_id
+FROM ends b
+JOIN own_goes_on a ON a.digest = b.digest AND a.environment = b.environment AND a.service IS NOT DISTINCT FROM b.service
+WHERE b.ended_at <= a.last AND b.ended_at + to_microseconds($idle_us) >= a.first
+UNION
+SELECT a.trace_id
+FROM goes_on a
+JOIN own_ends b ON b.digest = a.digest AND b.environment = a.environment AND b.service IS NOT DISTINCT FROM a.service
+WHERE a.started_at >= b.first AND a.started_at <= b.last + to_microseconds($idle_us)
 UNION SELECT before FROM tied SEMI JOIN own ON own.trace_id = after
 UNION SELECT after FROM tied SEMI JOIN own ON own.trace_id = before
 UNION
 SELECT n.trace_id
 FROM near n
-JOIN own o ON n.query_digest = o.query_digest AND n.environment = o.environment AND n.service IS NOT DISTINCT FROM o.service
-WHERE n.trace_id <> o.trace_id AND n.started_at <= o.ended_at AND o.started_at <= n.ended_at
+JOIN own_queries o
+    ON n.query_digest = o.query_digest AND n.environment = o.environment AND n.service IS NOT DISTINCT FROM o.service
+WHERE n.started_at <= o.last AND o.first <= n.ended_at
+    AND coalesce(NOT list_has_any(n.scopes, o.scopes), true)
 """
 _ASSIGN: Final = """
 UPDATE trace_links l
@@ -161,6 +174,7 @@ def save_segments(
             "history_in": [list(segment.history_in) for segment in segments],
             "history_out": [list(segment.history_out) for segment in segments],
             "query_digest": [segment.query_digest for segment in segments],
+            "scopes": [sorted(segment.scopes) for segment in segments],
             "events": [len(segment.nodes) for segment in segments],
             "started_at": [segment.start_ns for segment in segments],
             "ended_at": [segment.end_ns for segment in segments],

@@ -138,7 +138,9 @@ def test_a_trace_that_another_instrumentation_wrote_of_the_same_turn_adds_nothin
 
 def test_a_trace_without_an_agent_says_so(tmp_path: Path) -> None:
     (root,) = spans_of(conversation("c1"))
-    told = done("doctor", write_spans(tmp_path / "s.jsonl", [request([{**root, "attributes": []}])])).out
+    told = done(
+        "doctor", write_spans(tmp_path / "s.jsonl", [request([{**root, "name": "GET /health", "attributes": []}])])
+    ).out
 
     assert "no conversation: nothing in this trace is an agent's run, a model call or a tool call" in told
 

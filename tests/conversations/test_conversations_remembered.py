@@ -1,0 +1,241 @@
+"""Calls that only later inputs tell of: found once each, put where they were asked, and never made up."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.conversations.rebuilding import (
+    asks,
+    assistant,
+    chat,
+    conversation_of,
+    conversations,
+    run,
+    told,
+    tool,
+    turn_of,
+    user,
+)
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from otel_agentic.spans.model import Span
+
+GO: Final = user("Go")
+ROOT: Final = run(0, 999, id="c1", query="Go")
+A: Final = asks(("x1", "search", {"q": "a"}))
+B: Final = asks(("x2", "search", {"q": "b"}))
+BOOK: Final = asks(("x3", "book", {}))
+AGAIN: Final = asks(("x2", "search", {"q": "a"}))
+#: Ids that are numbered anew in each response.
+FIRST: Final = asks(("call_0", "search", {"q": "a"}))
+SECOND: Final = asks(("call_0", "search", {"q": "b"}))
+DONE: Final = [assistant("Done.")]
+#: What the finish reason of a response says where nothing else of it was recorded.
+WANTS_TOOLS: Final = {"gen_ai.response.finish_reasons": ["tool_calls"]}
+#: (step, argument, result) of each search.
+Searches = list[tuple[int, Any, Any]]
+
+
+def model(start_s: float, heard: Any = None, said: Any = None, **more: Any) -> Span:
+    return chat(start_s, heard, said, **{"parent": ROOT, **more})
+
+
+def work(start_s: float, name: str = "search", **more: Any) -> Span:
+    return tool(start_s, name, **{"parent": ROOT, **more})
+
+
+def searches(*spans: Span) -> Searches:
+    return [(call.step, (call.arguments or {}).get("q"), call.result) for call in turn_of(ROOT, *spans).calls]
+
+
+def heard(*requests: Any, results: str = "ABC", ids: tuple[str | None, ...] = ("x1", "x2", "x3")) -> list[Any]:
+    """Return a history in which each request was answered, with A, B and C."""
+    pairs = zip(requests, ids, results, strict=False)
+    return [GO, *(message for asked, name, result in pairs for message in (asked, told(name, result)))]
+
+
+NUMBERED: Final = ("call_0",) * 3
+HELPER_TOOL: Final = work(2, "ask", call_id="x9", end_s=20)
+HELPER: Final = run(3, 19, agent="helper", parent=HELPER_TOOL)
+
+CASES: Final[dict[str, tuple[list[Span], Searches]]] = {
+    "a response was lost": ([model(1), model(5, heard(A), DONE)], [(1, "a", "A")]),
+    "a response was lost, the tool's span was not": (
+        [model(1), work(2, call_id="x1", arguments={"q": "a"}, result="A"), model(5, heard(A), DONE)], [(1, "a", "A")]),
+    "the model call was lost altogether": ([model(5, heard(A), DONE)], [(1, "a", "A")]),
+    "two responses were lost": ([model(1), model(3), model(5, heard(A, B), DONE)], [(1, "a", "A"), (2, "b", "B")]),
+    "two responses and one of their spans were lost": (
+        [model(1), model(5, heard(A, B), DONE)], [(1, "a", "A"), (2, "b", "B")]),
+    "the first of two was lost": (
+        [model(1), model(3, heard(A), [B]), model(5, heard(A, B), DONE)], [(1, "a", "A"), (2, "b", "B")]),
+    "the second of two was lost": (
+        [model(1, [GO], [A]), model(3, heard(A)), model(5, heard(A, B), DONE)], [(1, "a", "A"), (2, "b", "B")]),
+    "the first of two was lost, the tool's span of the second was not": (
+        [model(1), model(3), work(4, call_id="x2", arguments={"q": "b"}, result="B"), model(5, heard(A, B), DONE)],
+        [(1, "a", "A"), (2, "b", "B")]),
+    "a call made twice, the second response lost": (
+        [model(1, [GO], [A]), model(3, heard(A)), model(5, heard(A, AGAIN), DONE)], [(1, "a", "A"), (2, "a", "B")]),
+    "numbered ids, the second response lost": (
+        [model(1, [GO], [FIRST]), model(3), model(5, heard(FIRST, SECOND, ids=NUMBERED), DONE)],
+        [(1, "a", "A"), (2, "b", "B")]),
+    "later inputs repeat it": (
+        [model(1), model(3, heard(A), [B]), model(5, heard(A, B)), model(7, heard(A, B), DONE)],
+        [(1, "a", "A"), (2, "b", "B")]),
+    "histories that were cut down to the last call": (
+        [model(1), model(3, heard(A)), model(5, [GO, B, told("x2", "B")], DONE)], [(1, "a", "A"), (2, "b", "B")]),
+    "nothing was lost": (
+        [model(1, [GO], [A]), model(3, heard(A), [B]), model(5, heard(A, B), DONE)], [(1, "a", "A"), (2, "b", "B")]),
+    "nothing was lost of a call made twice": (
+        [model(1, [GO], [A]), model(3, heard(A), [AGAIN]), model(5, heard(A, AGAIN), DONE)],
+        [(1, "a", "A"), (2, "a", "B")]),
+    "nothing was lost of numbered ids": (
+        [model(1, [GO], [FIRST]), model(3, heard(FIRST, ids=NUMBERED), [SECOND]),
+         model(5, heard(FIRST, SECOND, ids=NUMBERED), DONE)], [(1, "a", "A"), (2, "b", "B")]),
+    "nothing was lost of a numbered call made twice": (
+        [model(1, [GO], [FIRST]), model(3, heard(FIRST, ids=NUMBERED), [FIRST]),
+         model(5, heard(FIRST, FIRST, ids=NUMBERED), DONE)], [(1, "a", "A"), (2, "a", "B")]),
+    "the history has ids of its own": (
+        [model(1, [GO], [A]), work(2, call_id="x1", result="A"),
+         model(5, [GO, asks(("h1", "search", {"q": "a"})), told("h1", "A")], DONE)], [(1, "a", "A")]),
+    "the history has ids of its own and fills in arguments": (
+        [model(1, [GO], [A]), work(2, call_id="x1", result="A"),
+         model(5, [GO, asks(("h1", "search", {"q": "a", "n": None})), told("h1", "A")], DONE)], [(1, "a", "A")]),
+    "the history has neither ids nor arguments": (
+        [model(1, [GO], [A]), work(2, call_id="x1", result="A"),
+         model(5, [GO, asks((None, "search", None)), told(None, "A")], DONE)], [(1, "a", "A")]),
+    "a helper that was given the whole history": (
+        [model(1, [GO], [A]), HELPER_TOOL, HELPER,
+         model(4, [*heard(A), user("Help!")], [assistant("!")], parent=HELPER), model(30, heard(A), DONE)],
+        [(1, "a", "A"), (2, None, None)]),
+    "what a span kept from an earlier model call": (
+        [model(1, heard(A), [{**DONE[0], "parts": [*DONE[0]["parts"], *A["parts"]]}])], [(1, "a", "A")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_call_is_told_once_where_it_was_asked(name: str) -> None:
+    spans, expected = CASES[name]
+
+    assert expected == searches(*spans)
+
+
+@given(name=st.sampled_from(sorted(CASES)), random=st.randoms(use_true_random=False))
+@settings(max_examples=40)
+def test_the_order_of_arrival_remembers_nothing_else(name: str, random: Random) -> None:
+    spans = [ROOT, *CASES[name][0]]
+
+    assert conversations(*spans) == conversations(*random.sample(spans, k=len(spans)))
+
+
+@pytest.mark.parametrize(
+    "newest",
+    [
+        user("Thanks"),
+        user("You said: search(q=a) -> A"),
+        {"role": "user", "parts": [{"type": "uri", "uri": "https://example.com/cat.png"}]},
+        {"role": "user", "parts": [{"type": "text", "content": "[REDACTED]"}]},
+    ],
+    ids=["text", "text that quotes a call", "image", "redacted"],
+)
+def test_the_calls_of_an_earlier_turn_are_not_those_of_this_one(newest: dict[str, Any]) -> None:
+    first = chat(1, [GO], [A], id="c1", trace="first")
+    answered = chat(3, heard(A), DONE, id="c1", trace="second")
+    second = run(60, 70, id="c1", trace="third", query="Thanks")
+    spoken = chat(61, [*heard(A), *DONE, newest], [assistant("Bye")], parent=second)
+
+    found = conversation_of(first, answered, second, spoken)
+
+    assert [["search"], []] == [[call.name for call in turn.calls] for turn in found.turns]
+
+
+def test_results_are_told_to_the_agent_that_asked_although_no_call_has_an_id() -> None:
+    ask, look = asks((None, "ask", {})), asks((None, "lookup", {}))
+    helper = [
+        model(4, [user("Find")], [look], parent=HELPER),
+        model(6, [user("Find"), look, told(None, "inner")], [assistant("Ritz")], parent=HELPER),
+    ]
+
+    turn = turn_of(
+        ROOT, model(1, [GO], [ask]), HELPER_TOOL, HELPER, *helper, model(30, [GO, ask, told(None, "Ritz")], DONE)
+    )
+
+    assert [("ask", "Ritz"), ("lookup", "inner")] == [(call.name, call.result) for call in turn.calls]
+
+
+def test_results_without_ids_go_by_name_where_they_have_one() -> None:
+    asked = asks((None, "search", {}), (None, "book", {}))
+    results = [{"type": "tool_call_response", "name": name, "response": name.upper()} for name in ("book", "search")]
+
+    turn = turn_of(ROOT, model(1, [GO], [asked]), model(3, [GO, asked, {"role": "tool", "parts": results}], DONE))
+
+    assert [("search", "SEARCH"), ("book", "BOOK")] == [(call.name, call.result) for call in turn.calls]
+
+
+def test_a_result_without_id_is_not_that_of_an_older_call_whose_result_was_lost() -> None:
+    one, two = asks((None, "a", {})), asks((None, "b", {}))
+
+    turn = turn_of(ROOT, model(1, [GO], [one]), model(3, None, [two]), model(5, [GO, two, told(None, "B")], DONE))
+
+    assert [("a", None), ("b", "B")] == [(call.name, call.result) for call in turn.calls]
+
+
+def test_of_a_call_that_only_a_finish_reason_tells_of_the_next_one_tells_the_name() -> None:
+    spans = [
+        model(1, attributes=WANTS_TOOLS), model(3, attributes=WANTS_TOOLS), work(4.5, "book"),
+        model(6, attributes={"gen_ai.response.finish_reasons": ["stop"]}),
+    ]  # fmt: skip
+
+    assert [(1, "book", "the call never ran"), (2, "book", None)] == [
+        (call.step, call.name, call.error) for call in turn_of(ROOT, *spans).calls
+    ]
+
+
+def test_a_tool_that_starts_as_the_next_model_call_does_was_asked_for_by_the_one_before() -> None:
+    spans = [
+        model(1, end_s=2, attributes=WANTS_TOOLS), work(2, end_s=2),
+        model(2, end_s=3, attributes=WANTS_TOOLS), work(3, "book", end_s=3),
+        model(3, end_s=4, attributes={"gen_ai.response.finish_reasons": ["stop"]}),
+    ]  # fmt: skip
+
+    assert [(1, "search", None), (2, "book", None)] == [
+        (call.step, call.name, call.error) for call in turn_of(ROOT, *spans).calls
+    ]
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [
+        [model(1, attributes=WANTS_TOOLS)],
+        [model(1, attributes=WANTS_TOOLS), model(3, attributes=WANTS_TOOLS)],
+        [model(1, attributes=WANTS_TOOLS), model(3, [GO], DONE)],
+    ],
+    ids=["the last one", "no call is known", "no call came of it"],
+)
+def test_a_finish_reason_alone_names_no_call(spans: list[Span]) -> None:
+    assert () == turn_of(ROOT, *spans).calls
+
+
+def test_a_handoff_to_an_agent_whose_calls_are_known_is_no_call_that_never_ran() -> None:
+    other = run(3, 9, agent="other", parent=ROOT)
+    spans = [model(1, attributes=WANTS_TOOLS), other, model(4, parent=other, attributes=WANTS_TOOLS),
+             work(5.5, "book", parent=other)]  # fmt: skip
+
+    assert ["book"] == [call.name for call in turn_of(ROOT, *spans).calls]
+
+
+def test_thousands_of_lost_responses_are_read_soon() -> None:
+    spans = [
+        model(index, [GO, asks((f"x{index}", "search", {"q": index})), told(f"x{index}", 1)])
+        for index in range(1, 3000)
+    ]
+    began = time.process_time()
+
+    assert 2999 == len(turn_of(ROOT, *spans).calls)
+    assert time.process_time() - began < 20

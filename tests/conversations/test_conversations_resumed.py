@@ -1,0 +1,208 @@
+"""Turns over several runs and traces: resumed, handed over, told in pieces; and what is a turn of its own."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from otel_agentic.spans.model import StatusCode
+from otel_agentic.testing import span
+from tests.conversations.rebuilding import (
+    asks,
+    assistant,
+    at,
+    chat,
+    conversation_of,
+    conversations,
+    run,
+    told,
+    tool,
+    user,
+)
+from tests.conversations.test_conversations_store import Kept, said
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from random import Random
+
+    from otel_agentic.spans.model import Span
+
+GO: Final = user("Go")
+LOOK: Final = asks(("x1", "search", {"q": "a"}))
+TWO: Final = asks(("x1", "search", {"q": "a"}), ("x2", "search", {"q": "b"}))
+HEARD: Final = [GO, LOOK, told("x1", "Ritz")]
+DONE: Final = [assistant("Done.")]
+IMAGE: Final = {"role": "user", "parts": [{"type": "uri", "uri": "https://example.com/cat.png"}]}
+#: (query, answer, calls) of each turn.
+Turns = list[tuple[str | None, str | None, list[str]]]
+
+
+def turns(*spans: Span) -> Turns:
+    found = conversation_of(*spans).turns
+    return [(turn.query, turn.answer, [call.name for call in turn.calls]) for turn in found]
+
+
+def begun(start_s: float, trace: str, heard: list[Any] | None = None, **more: Any) -> Span:
+    """Return a run that was given messages."""
+    attributes = {} if heard is None else {"gen_ai.input.messages": heard}
+    return run(start_s, start_s + 5, id="c1", trace=trace, attributes=attributes, **more)
+
+
+def model(root: Span, heard: Any, said_then: Any, later_s: float = 1.0) -> Span:
+    start_s = (root.start_ns - run(0).start_ns) / 1e9
+    return chat(start_s + later_s, heard, said_then, parent=root)
+
+
+FIRST: Final = begun(0, "a", [GO])
+RESUMED: Final = begun(60, "b", HEARD)
+FRONT: Final = begun(0, "a", [GO], agent="front")
+BOOKER: Final = begun(6, "a", [GO], agent="booker")
+AGAIN: Final = begun(60, "b", [GO])
+HANDED: Final = [GO, asks(("h1", "transfer_to_booker", {})), told("h1", "ok")]
+OPEN: Final = run(0, 1, id="c1", trace="a", query="Go")
+NAMED: Final = {"gen_ai.conversation.id": "c1"}
+
+
+def bare(start_s: float, trace: str, heard: Any, said_then: Any) -> Span:
+    return chat(start_s, heard, said_then, trace=trace, id="c1")
+
+
+def alone(start_s: float, trace: str, name: str = "search", **more: Any) -> Span:
+    return tool(start_s, name, trace=trace, attributes=NAMED, **more)
+
+
+def noted(name: str, start_s: float, parent: Span | None, query: str | None, answer: str | None) -> Span:
+    """Return a run whose instrumentation notes plain texts."""
+    texts = {"input.value": query, "output.value": answer}
+    attributes = {"openinference.span.kind": "AGENT", "session.id": "c1"} | {
+        key: text for key, text in texts.items() if text is not None
+    }
+    return span(name, parent=parent, start_ns=at(start_s), end_ns=at(9), attributes=attributes)
+
+
+CREW: Final = noted("crew", 0, None, None, None)
+
+ONE_TURN: Final[dict[str, tuple[list[Span], Turns]]] = {
+    "a run resumed with the results it waited for": (
+        [FIRST, model(FIRST, [GO], [LOOK]), RESUMED, model(RESUMED, HEARD, DONE)], [("Go", "Done.", ["search"])]),
+    "a run resumed twice": (
+        [FIRST, model(FIRST, [GO], [LOOK]), RESUMED, model(RESUMED, HEARD, [asks(("x3", "book", {}))]),
+         (third := begun(90, "c", [*HEARD, asks(("x3", "book", {})), told("x3", 1)])),
+         model(third, [*HEARD, asks(("x3", "book", {})), told("x3", 1)], DONE)],
+        [("Go", "Done.", ["search", "book"])]),
+    "a run whose work is told in traces of their own": (
+        [OPEN, bare(1, "b", [GO], [LOOK]), alone(2, "c", call_id="x1"), bare(3, "d", HEARD, DONE)],
+        [("Go", "Done.", ["search"])]),
+    "a client, its tools in traces of their own": (
+        [bare(0, "a", [GO], [TWO]), alone(2, "b", call_id="x1"), alone(2.5, "c", call_id="x2"),
+         bare(5, "d", [GO, TWO, told("x1", 1), told("x2", 2)], DONE)], [("Go", "Done.", ["search", "search"])]),
+    "an agent that was handed the query": (
+        [FRONT, model(FRONT, [GO], [asks(("h1", "transfer_to_booker", {}))]), BOOKER, model(BOOKER, HANDED, DONE)],
+        [("Go", "Done.", ["transfer_to_booker"])]),
+    "an agent that calls another of its name": (
+        [FIRST, model(FIRST, [GO], [asks(("x1", "travel", {}))]),
+         (call := tool(2, "travel", call_id="x1", parent=FIRST, end_s=4)),
+         (inner := run(2.1, 3.9, parent=call, query="Go", answer="Inner.")), model(inner, [GO], [assistant("Inner.")]),
+         model(FIRST, [GO, asks(("x1", "travel", {})), told("x1", "Inner.")], DONE, 4.2)], [("Go", "Done.", ["travel"])]),
+    "a crew whose task holds the query": (
+        [CREW, (worker := noted("worker", 1, CREW, "Go", "Done.")),
+         chat(2, [user("Your task: Go")], DONE, parent=worker)], [("Go", "Done.", [])]),
+}  # fmt: skip
+SEVERAL_TURNS: Final[dict[str, tuple[list[Span], Turns]]] = {
+    "the same query once more": (
+        [FIRST, model(FIRST, [GO], DONE), AGAIN, model(AGAIN, [GO], [LOOK])],
+        [("Go", "Done.", []), ("Go", None, ["search"])]),
+    "the same query once more in one trace": (
+        [FIRST, model(FIRST, [GO], DONE), (same := begun(6, "a", [GO])), model(same, [GO], DONE)],
+        [("Go", "Done.", []), ("Go", "Done.", [])]),
+    "the same query after one that failed": (
+        [(failed := begun(0, "a", [GO], status=StatusCode.ERROR)), model(failed, [GO], [LOOK]), AGAIN,
+         model(AGAIN, [GO], DONE)], [("Go", None, ["search"]), ("Go", "Done.", [])]),
+    "a new query after an interrupted run": (
+        [FIRST, model(FIRST, [GO], [LOOK]), (new := begun(60, "b", [*HEARD, user("Stop")])),
+         model(new, [*HEARD, user("Stop")], DONE)], [("Go", None, ["search"]), ("Stop", "Done.", [])]),
+    "an image": (
+        [FIRST, model(FIRST, [GO], DONE), (seen := begun(60, "b", [GO, *DONE, IMAGE])),
+         model(seen, [GO, *DONE, IMAGE], [assistant("A cat.")])], [("Go", "Done.", []), (None, "A cat.", [])]),
+    "an image alone": (
+        [FIRST, model(FIRST, [GO], DONE), (seen := begun(60, "b", [IMAGE])), model(seen, [IMAGE], [assistant("A cat.")])],
+        [("Go", "Done.", []), (None, "A cat.", [])]),
+    "a run of which nothing was recorded": (
+        [FIRST, model(FIRST, [GO], DONE), run(60, 65, id="c1", trace="b")], [("Go", "Done.", []), (None, None, [])]),
+    "another query of a client while a run was left open": (
+        [OPEN, bare(10, "b", [user("Stop")], DONE)], [("Go", None, []), ("Stop", "Done.", [])]),
+}  # fmt: skip
+ALL: Final = {**ONE_TURN, **SEVERAL_TURNS}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_runs_are_turns_by_the_queries_that_they_bring(name: str) -> None:
+    spans, expected = ALL[name]
+
+    assert expected == turns(*spans)
+
+
+def test_more_tool_spans_than_were_asked_for_are_no_part_of_the_turn() -> None:
+    spans = [bare(0, "a", [GO], [LOOK]), alone(2, "b", call_id="x1"), alone(3, "c"), alone(4, "d", "book")]
+
+    assert ("Go", None, ["search"]) == turns(*spans)[0]
+
+
+def test_a_run_that_was_given_the_whole_conversation_as_text_has_the_last_message_as_query() -> None:
+    heard = [user("Hello agent"), assistant("Hello user"), user("Which hotel?")]
+    pasted = "Hello agent\nHello user\nWhich hotel?"
+    root = noted("team", 0, None, pasted, None)
+
+    assert ["Which hotel?"] == [query for query, _, _ in turns(root, model(root, heard, DONE))]
+
+
+def test_a_query_that_quotes_an_older_message_stays_whole() -> None:
+    heard = [user("Hello agent"), assistant("Hello user"), user("Which hotel?")]
+    root = noted("team", 0, None, "You said: Hello user. Which hotel?", None)
+
+    assert ["You said: Hello user. Which hotel?"] == [query for query, _, _ in turns(root, model(root, heard, DONE))]
+
+
+@given(name=st.sampled_from(sorted(ALL)), random=st.randoms(use_true_random=False))
+@settings(max_examples=40)
+def test_the_order_of_arrival_resumes_nothing_else(name: str, random: Random) -> None:
+    spans, _ = ALL[name]
+
+    assert conversations(*spans) == conversations(*random.sample(spans, k=len(spans)))
+
+
+@given(name=st.sampled_from(sorted(ALL)), random=st.randoms(use_true_random=False))
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_span_by_span_through_the_store_the_same_turns_are_found(tmp_path: Path, name: str, random: Random) -> None:
+    spans, _ = ALL[name]
+    kept = Kept(tmp_path)
+    try:
+        for item in random.sample([*spans, *spans[::2]], k=len(spans) + len(spans[::2])):
+            kept.accept(item)
+            if random.random() < 0.6:
+                kept.rebuild(closed=random.random() < 0.3)
+        kept.rebuild(closed=True)
+
+        assert said(conversations(*spans)) == said(kept.conversations())
+    finally:
+        kept.close()
+
+
+@pytest.mark.parametrize("kind", ["tools", "retries"])
+def test_thousands_of_pieces_of_one_turn_are_read_soon(kind: str) -> None:
+    asked = asks(*((f"x{index}", "search", {"q": index}) for index in range(3000)))
+    spans = {
+        "tools": [
+            bare(0, "a", [GO], [asked]),
+            *(alone(1 + index / 100, f"t{index}", call_id=f"x{index}") for index in range(3000)),
+        ],
+        "retries": [bare(index, "a", [GO], None) for index in range(3000)],
+    }[kind]
+    began = time.process_time()
+
+    assert 1 == len(conversation_of(*spans).turns)
+    assert time.process_time() - began < 20
