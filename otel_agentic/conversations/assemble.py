@@ -10,7 +10,7 @@ from otel_agentic.conversations.answers import last_words
 from otel_agentic.conversations.calls import Cast, calls_of
 from otel_agentic.conversations.model import ClosedBy, Conversation, Turn
 from otel_agentic.conversations.naming import agent_of
-from otel_agentic.conversations.turns import TurnSpans, cut
+from otel_agentic.conversations.turns import TurnSpans, cut, runs_below
 from otel_agentic.dialects.events import AgentRun, Ignored, ModelCall
 
 if TYPE_CHECKING:
@@ -144,8 +144,17 @@ def _answer(turn: TurnSpans) -> tuple[str | None, bool]:
     calls = [node.event for node in _answering_calls(turn) if isinstance(node.event, ModelCall)]
     spoken = [call.messages_out for call in calls if call.messages_out]
     if not spoken:
-        return None, False
+        return _answer_below(turn) or (None, False)
     return last_words(spoken[-1]) or (None, True)
+
+
+def _answer_below(turn: TurnSpans) -> tuple[str | None, bool] | None:
+    """Return the last answer of a workflow's agents, for one that says nothing itself and whose models were not seen."""
+    for event in reversed(runs_below(turn)):
+        found = (event.answer, True) if event.answer is not None else last_words(event.messages_out)
+        if found is not None:
+            return found
+    return None
 
 
 def _answering_calls(turn: TurnSpans) -> list[Node]:

@@ -17,7 +17,7 @@ from otel_agentic.conversations.queries import (
 from otel_agentic.dialects.events import AgentRun, Message, ModelCall, ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from otel_agentic.conversations.segments import Segment
     from otel_agentic.conversations.tree import Node
@@ -151,7 +151,7 @@ def _run_query(event: AgentRun, turn: TurnSpans) -> tuple[str | None, bool]:
     given = event.messages_in
     if given and heard and is_old(last_query(given)[0], heard):
         given = None
-    captured = [messages for messages in (given, heard) if messages]
+    captured = [messages for messages in (given, heard, *_given_below(turn)) if messages]
     for messages in captured:
         query, known = last_query(messages)
         if query is not None or not known:
@@ -161,9 +161,18 @@ def _run_query(event: AgentRun, turn: TurnSpans) -> tuple[str | None, bool]:
 
 def _query_below(turn: TurnSpans) -> str | None:
     """Return the query of the first agent that a run without one of its own goes on to (a crew and its task)."""
-    runs = (node for node in turn.nodes[1:] if node.is_run and node.holding_call is None)
-    inner = (node.event for node in runs if isinstance(node.event, AgentRun))
-    return next((event.query for event in inner if event.query is not None), None)
+    return next((event.query for event in runs_below(turn) if event.query is not None), None)
+
+
+def _given_below(turn: TurnSpans) -> Iterator[Sequence[Message]]:
+    """Yield what the agents of a workflow were given, for one that says nothing itself and whose models were not seen."""
+    return (event.messages_in for event in runs_below(turn) if event.messages_in)
+
+
+def runs_below(turn: TurnSpans) -> list[AgentRun]:
+    """Return the runs below the turn's own that no call started, in the order of the spans."""
+    runs = (node for node in turn.nodes if node.is_run and node not in turn.runs and node.holding_call is None)
+    return [node.event for node in runs if isinstance(node.event, AgentRun)]
 
 
 def _extend(turn: TurnSpans, more: TurnSpans) -> None:

@@ -212,3 +212,13 @@ def test_case_verdict_version_and_end_come_from_any_span() -> None:
         found.closed_by,
         found.ended,
     )
+
+
+def test_a_workflow_that_says_nothing_itself_has_its_agents_words() -> None:
+    workflow = run(0, 9, query=None, answer=None)
+    first = run(1, 4, query="Where is it?", answer="I hand over.", parent=workflow)
+    second = run(5, 8, query="Where is it?", answer="In Rome.", parent=workflow)
+
+    (turn,) = conversation_of(workflow, first, second).turns
+
+    assert ("Where is it?", "In Rome.") == (turn.query, turn.answer)

@@ -55,7 +55,7 @@ def test_a_broken_backend_slows_no_recording(broken: Telemetry) -> None:
         broken.record_receipt(Receipt(accepted=1))
         broken.record_score(conversation(), failing_score(), restated=False)
         slowest = max(slowest, time.perf_counter() - began)
-    assert slowest < 0.25  # far below the 0.5 s that each export waits; scheduling on a busy machine allowed for
+    assert slowest < 0.45  # below the 0.5 s that each export waits; a busy machine may stop a process for a while
     assert b"agentic_ingest_spans_total" in broken.render()[1]
 
 
