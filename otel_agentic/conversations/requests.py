@@ -183,7 +183,7 @@ def add_unseen(calls: list[Call], silent: Mapping[Node | None, Sequence[Node]]) 
     """Add the calls of which nothing was recorded but that the model asked for some.
 
     A call that never ran (its arguments did not fit) has no span, and without content no request either. The model then
-    asks again, so that the next call of the same run tells the name.
+    asks for it again: where its next response has one call and that one ran, it tells the name. Anything else stays unknown.
 
     Args:
         calls: the calls known so far; the new ones are appended.
@@ -194,14 +194,10 @@ def add_unseen(calls: list[Call], silent: Mapping[Node | None, Sequence[Node]]) 
         by_asker[call.asker[:3]].append(call)
     for nodes in silent.values():
         for node, following in pairwise(nodes):
-            event, retried = node.event, by_asker.get(following.at)
-            if (
-                not isinstance(event, events.ModelCall)
-                or not event.asks_for_tools
-                or node.at in by_asker
-                or not retried
-            ):
+            event, retried = node.event, by_asker.get(following.at, [])
+            asked = isinstance(event, events.ModelCall) and event.asks_for_tools and node.at not in by_asker
+            if not asked or len(retried) != 1 or retried[0].node is None:
                 continue
-            name = min(retried, key=lambda call: call.place).name
+            name = retried[0].name
             request = events.CallRequest(call_id=None, name=name, arguments=None)
             calls.append(Call(asker=(*node.at, _RESPONSE), place=(0, 0), request=request, asked_by=node, unseen=True))

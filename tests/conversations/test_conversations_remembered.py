@@ -197,6 +197,15 @@ def test_of_a_call_that_only_a_finish_reason_tells_of_the_next_one_tells_the_nam
     ]
 
 
+def test_a_finish_reason_before_two_calls_does_not_tell_which_of_them_was_asked_for_before() -> None:
+    spans = [
+        model(1, attributes=WANTS_TOOLS), model(3, attributes=WANTS_TOOLS), work(4.5, "book"), work(4.6, "search"),
+        model(6, attributes={"gen_ai.response.finish_reasons": ["stop"]}),
+    ]  # fmt: skip
+
+    assert [(1, "book"), (1, "search")] == [(call.step, call.name) for call in turn_of(ROOT, *spans).calls]
+
+
 def test_a_tool_that_starts_as_the_next_model_call_does_was_asked_for_by_the_one_before() -> None:
     spans = [
         model(1, end_s=2, attributes=WANTS_TOOLS), work(2, end_s=2),
