@@ -28,6 +28,7 @@ class Custom(TableDialect):
     """A dialect by the user's own table. Its scopes are globs; its marks may end in an asterisk."""
 
     name = CUSTOM
+    asks_names_only = True
 
     def __init__(self, settings: ConversationSettings, table: Table) -> None:
         self.table = table

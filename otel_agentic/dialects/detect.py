@@ -45,6 +45,10 @@ _ORDER: Final = (
     "generic",
 )
 
+#: (name of the scope, names of the attributes): the spans of one kind of one instrumentation have them in common.
+_Names = tuple[str, tuple[str, ...]]
+#: So many of these are kept with their dialect.
+_MOST_KEPT: Final = 4096
 #: The dialect name of spans that no dialect claims.
 UNKNOWN: Final = "none"
 
@@ -87,6 +91,7 @@ class Reader:
         self._unknown = _Unknown(settings)
         self._overrides = {glob: dialect or self._unknown for glob, dialect in (overrides or {}).items()}
         self._faults: dict[str, str] = {}
+        self._by_names: dict[_Names, tuple[Dialect, str]] = {}
 
     @classmethod
     def from_settings(cls, settings: ConversationSettings, dialects: DialectSettings | None = None) -> Reader:
@@ -120,15 +125,28 @@ class Reader:
         for glob, chosen in self._overrides.items():
             if fnmatchcase(span.scope.name, glob):
                 return chosen, f"chosen by [dialects.scopes] {glob}"
+        names = (span.scope.name, tuple(span.attributes))
+        known = self._by_names.get(names)
+        if known is not None:
+            return known
+        by_names = True
         for dialect in self._dialects:
+            by_names = by_names and _asks_names_only(dialect)
             try:
                 why = dialect.claims(span)
             except Exception:  # noqa: BLE001 — logged; a plug-in's fault must not keep spans from being stored
                 self._complain(dialect.name)
                 continue
             if why is not None:
+                if by_names:
+                    self._keep(names, (dialect, why))
                 return dialect, why
         return self._unknown, "no dialect claims it"
+
+    def _keep(self, names: _Names, found: tuple[Dialect, str]) -> None:
+        if len(self._by_names) >= _MOST_KEPT:
+            self._by_names.clear()
+        self._by_names[names] = found
 
     def _complain(self, name: str) -> None:
         """Log the fault of a dialect once: it would come with every span."""
@@ -150,6 +168,11 @@ class Reader:
     def read_all(self, spans: Iterable[Span], logs: Mapping[tuple[str, str], Sequence[LogRecord]]) -> list[Reading]:
         """Return the readings of spans, joined with log records by (trace id, span id)."""
         return [self.read(span, logs.get((span.trace_id, span.span_id), ())) for span in spans]
+
+
+def _asks_names_only(dialect: Dialect) -> bool:
+    """Return whether the name of the scope and those of the attributes decide whether a span is the dialect's."""
+    return getattr(dialect, "asks_names_only", False) or type(dialect).claims is TableDialect.claims
 
 
 def _overrides(scopes: Mapping[str, str], known: Mapping[str, Dialect | None]) -> dict[str, Dialect | None]:

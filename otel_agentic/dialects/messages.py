@@ -6,7 +6,6 @@ LangChain dumps, LlamaIndex blocks.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -58,8 +57,10 @@ _SPEAKS: Final = frozenset({"role", "parts", "content", "type"})
 #: Under which keys a message keeps its content, the surest first.
 _CONTENT_KEYS: Final = ("parts", "content", "blocks")
 _ITEM_KINDS: Final = frozenset({"message", "tool_call", "tool_use", "function_call", "function_call_output"})
-#: Messages of up to so many bytes are kept for when they come again.
+#: So many messages of up to so many bytes are kept for when they come again.
+_MOST_KEPT: Final = 4096
 _SHORT: Final = 2048
+_kept: dict[tuple[bytes, Role], Message | None] = {}
 
 
 def read_messages(value: Any, default_role: Role = "user") -> tuple[Message, ...] | None:
@@ -86,12 +87,15 @@ def read_messages(value: Any, default_role: Role = "user") -> tuple[Message, ...
 def _read_again(value: Any, default_role: Role) -> Message | None:
     """Return one message of JSON text: each model call is sent all messages before it, so that most were read already."""
     text = orjson.dumps(value)
-    return _remembered(text, default_role) if len(text) <= _SHORT else read_message(value, default_role)
-
-
-@lru_cache(maxsize=4096)
-def _remembered(text: bytes, default_role: Role) -> Message | None:
-    return read_message(orjson.loads(text), default_role)
+    if len(text) > _SHORT:
+        return read_message(value, default_role)
+    known = _kept.get((text, default_role))
+    if known is None:
+        known = read_message(value, default_role)
+        if len(_kept) >= _MOST_KEPT:
+            _kept.clear()
+        _kept[text, default_role] = known
+    return known
 
 
 def flattened(attributes: Mapping[str, Any], prefix: str, default_role: Role) -> tuple[Message, ...] | None:

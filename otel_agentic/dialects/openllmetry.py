@@ -59,6 +59,7 @@ class OpenLLMetry(GenAI):
     """OpenLLMetry's instrumentations and the decorators of its SDK."""
 
     name = "openllmetry"
+    asks_names_only = True
     table = replace(
         GenAI.table,
         scopes=("traceloop.",),

@@ -155,3 +155,21 @@ def test_log_records_are_joined_by_trace_and_span() -> None:
 
     assert found[0].messages_in is None
     assert found[1].messages_in[0].text == "Hi"
+
+
+def test_a_dialect_that_looks_at_values_is_asked_for_every_span() -> None:
+    reader = Reader.from_settings(SETTINGS)
+    named = {"acme.kind": "tool", "acme.tool.name": "search"}
+
+    first, second = span(attributes=named), span(attributes={**named, "acme.kind": "heartbeat", "acme.tool.name": ""})
+
+    assert ["generic", "none"] == [reader.dialect_of(each)[0].name for each in (first, second)]
+
+
+def test_spans_with_the_same_names_have_the_same_dialect_and_reason() -> None:
+    reader = Reader.from_settings(SETTINGS)
+    spans = [span(attributes={"gen_ai.operation.name": name}) for name in ("chat", "execute_tool")]
+
+    assert [("genai", "attribute gen_ai.operation.name")] * 2 == [
+        (dialect.name, why) for dialect, why in map(reader.dialect_of, spans)
+    ]
