@@ -54,7 +54,7 @@ def select(points: Iterable[WindowPoint], max_groups: int) -> Selection:
         if key.case is not None or key.tool is not None:
             continue
         known = newest.get((key, point.window))
-        if known is None or point.end_ns > known.end_ns:
+        if known is None or _newness(point) > _newness(known):
             newest[key, point.window] = point
     groups: dict[GroupKey, list[WindowPoint]] = defaultdict(list)
     for (key, _), point in newest.items():
@@ -75,7 +75,12 @@ def observe(points: Iterable[WindowPoint]) -> Mapping[str, Sequence[Observation]
     return observations
 
 
-def _recency(key: GroupKey, points: Sequence[WindowPoint]) -> tuple[int, int, tuple[str, ...]]:
+def _newness(point: WindowPoint) -> tuple[int, int]:
+    """Sort key of a group's points, newest last; of two that end together the one that knows more."""
+    return (point.end_ns, _conversations(point.summary))
+
+
+def _recency(key: GroupKey, points: Sequence[WindowPoint]) -> tuple[int, int, tuple[tuple[str, str | int], ...]]:
     """Sort key, most recent group first.
 
     All windows of one evaluation end together, so their ends tell nothing apart. The start of the narrowest window
@@ -84,7 +89,7 @@ def _recency(key: GroupKey, points: Sequence[WindowPoint]) -> tuple[int, int, tu
     active = [point for point in points if _conversations(point.summary)]
     last = max((point.end_ns - point.width_ns for point in active), default=0)
     busiest = max((_conversations(point.summary) for point in active), default=0)
-    return (-last, -busiest, tuple(group_attributes(key).values()))
+    return (-last, -busiest, tuple(group_attributes(key).items()))
 
 
 def _conversations(summary: GroupSummary) -> int:
