@@ -59,10 +59,10 @@ def digests_after(messages: Sequence[Message], answer: str | None) -> tuple[str,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
-    """What a query and its answer look like in the transcript that a later query may be; lines without who spoke them.
+    """What a query and its answer look like in the transcript that a later query may be.
 
-    `lines` are the last lines of the query, each with and without who speaks, `answer` those of the answer, `digest` is that of the answer's last line among
-    the `digests_after`.
+    `lines` are the last lines of the query, each with and without who speaks, `answer` those of the answer. `digest` is that
+    of the answer's last line, as it stands among the `digests_after`.
     """
 
     lines: tuple[frozenset[str], ...] = ()
