@@ -12,11 +12,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from otel_agentic.config import ScoringSettings
+    from otel_agentic.config import JudgeSettings
 
 FailureReason = Literal["judge_error", "sampled_out"]
+QuestionKind = Literal["answer", "parameter", "utilization"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,9 @@ class Question:
 
     `expected` is the annotated answer, `answer` what the agent said, `not_answer` what it must not say (None: nothing).
     `threshold` is the score, in [0, 1], at which this answer passes.
+
+    Of kind `parameter`, `expected` and `answer` are the expected and the made value as JSON, `query` names the tool and
+    its parameter. Of kind `utilization`, `expected` is the result of a tool call, `answer` what was said after it.
     """
 
     query: str
@@ -32,6 +36,7 @@ class Question:
     answer: str
     threshold: float
     not_answer: str | None = None
+    kind: QuestionKind = "answer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,21 +66,34 @@ class JudgeFailure:
     message: str
     model: str | None = None
     tries: int = 0
+    latency_s: float = 0.0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
 
 
 @runtime_checkable
 class Judge(Protocol):
     """A judge of answers (entry-point group `otel_agentic.judges`).
 
-    `name` and `version` go into the evaluator version: a new version judges everything anew.
+    `name` and `version` go into the evaluator version: a new version judges everything anew. A judge of more than answers
+    says so by an attribute `kinds`, see `kinds_of`.
     """
 
     name: str
     version: str
 
     @classmethod
-    def from_settings(cls, settings: ScoringSettings) -> Judge:
-        """Return the judge as the settings want it."""
+    def from_settings(cls, settings: JudgeSettings, argument: str | None = None) -> Judge:
+        """Return the judge as the settings want it.
+
+        Args:
+            settings: limits and manners, for judges that ask a model.
+            argument: what follows the colon in `--judge name:argument`, None without a colon.
+
+        Raises:
+            UsageError: the argument is missing, or not one that the judge takes.
+        """
         ...
 
     def judge(self, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:
@@ -83,15 +101,31 @@ class Judge(Protocol):
         ...
 
 
-class JudgeCache(Protocol):
-    """Verdicts of earlier evaluations, by `question_key`."""
+@runtime_checkable
+class StreamingJudge(Judge, Protocol):
+    """A judge that tells each verdict as soon as it has it, so that it can be kept before the next one is paid for."""
 
-    def get(self, key: str) -> Verdict | None:
-        """Return the stored verdict, None when there is none."""
+    def stream(self, questions: Iterable[tuple[int, Question]]) -> Iterator[tuple[int, Verdict | JudgeFailure]]:
+        """Yield (number, verdict or failure) in order of completion, once for each numbered question.
+
+        The questions are taken one by one as there is room for another call: whoever gives them may stop at any time.
+        """
         ...
 
-    def put(self, key: str, verdict: Verdict) -> None:
-        """Store a verdict; an equal key already there keeps the newer one."""
+
+class JudgeCache(Protocol):
+    """Verdicts of earlier evaluations, by `question_key`. Failures are never kept: they are asked again."""
+
+    def get(self, keys: Sequence[str]) -> dict[str, Verdict]:
+        """Return the stored verdicts of those keys that have one."""
+        ...
+
+    def put(self, key: str, verdict: Verdict | JudgeFailure) -> None:
+        """Record what a question came to; durable soon, at the latest after `flush`."""
+        ...
+
+    def flush(self) -> None:
+        """Return when everything put before is durable."""
         ...
 
 
@@ -102,9 +136,15 @@ class Budget(Protocol):
         """Return whether that many more model calls and tokens (an estimate) may be spent."""
         ...
 
-    def spend(self, verdict: Verdict) -> None:
-        """Count what a verdict has cost."""
+    def spend(self, verdict: Verdict | JudgeFailure) -> None:
+        """Count what a verdict, or a failure, has cost."""
         ...
+
+
+def kinds_of(judge: Judge) -> frozenset[QuestionKind]:
+    """Return which questions a judge takes: those of its attribute `kinds`, answers alone where it has none."""
+    kinds: frozenset[QuestionKind] = getattr(judge, "kinds", frozenset({"answer"}))
+    return kinds
 
 
 def question_key(version: str, question: Question) -> str:

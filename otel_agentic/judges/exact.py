@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Self
 
+from otel_agentic.errors import UsageError
 from otel_agentic.judges.base import JudgeFailure, Question, Verdict
 from otel_agentic.judges.contradiction import contradicted
 from otel_agentic.judges.facts import Fact, Facts, FactText
@@ -21,7 +22,7 @@ from otel_agentic.truth.text import normalise, places_of, words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from otel_agentic.config import ScoringSettings
+    from otel_agentic.config import JudgeSettings
 
 
 def _set_of(text: str) -> frozenset[str]:
@@ -53,8 +54,14 @@ class ExactJudge:
     version: str = "exact-1"
 
     @classmethod
-    def from_settings(cls, settings: ScoringSettings) -> Self:  # noqa: ARG003 — the plug-in point; every question holds its threshold
-        """Return the judge; it has no settings of its own."""
+    def from_settings(cls, settings: JudgeSettings, argument: str | None = None) -> Self:  # noqa: ARG003 — the plug-in point; it asks no model
+        """Return the judge; it has no settings of its own.
+
+        Raises:
+            UsageError: an argument is given.
+        """
+        if argument is not None:
+            raise UsageError(f"judge exact:{argument}: the judge exact takes nothing after a colon")
         return cls()
 
     def judge(self, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:

@@ -39,7 +39,7 @@ class Engine:
         self.reader = Reader.from_settings(settings.conversations, settings.dialects)
         self.store = Store(settings.store, self.reader, create=create, clock=clock)
         self.rebuilder = Rebuilder(self.store, self.reader, settings.conversations)
-        self.evaluating = Evaluating(self.store, settings.scoring)
+        self.evaluating = Evaluating(self.store, settings.scoring, settings.judge)
 
     def estimators(self, name: str | None = None) -> list[Estimator]:
         """Return every installed estimator, or the one of that name.

@@ -29,7 +29,7 @@ from otel_agentic.truth import CaseIndex, parse_cases, parse_labels
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from otel_agentic.config import ScoringSettings
+    from otel_agentic.config import JudgeSettings, ScoringSettings
     from otel_agentic.judges import Judge
     from otel_agentic.pipeline.rebuild import Key
     from otel_agentic.store import Store
@@ -77,14 +77,16 @@ class Evaluated:
 class Evaluating:
     """Matches and scores conversations; remembers cases and labels."""
 
-    def __init__(self, store: Store, settings: ScoringSettings) -> None:
+    def __init__(self, store: Store, settings: ScoringSettings, judging: JudgeSettings) -> None:
         self._store = store
         self._settings = settings
+        self._judging = judging
         self._truth: Truth | None = None
 
     @cached_property
     def _judge(self) -> Judge:
-        judge: Judge = plugins.get("judges", self._settings.judge).load().from_settings(self._settings)
+        name, colon, argument = self._settings.judge.partition(":")
+        judge: Judge = plugins.get("judges", name).load().from_settings(self._judging, argument if colon else None)
         return judge
 
     def remember(self, cases: Sequence[TruthFile], labels: Sequence[TruthFile]) -> int:

@@ -31,6 +31,7 @@ FailReason = Literal[
 NotEvaluatedReason = Literal[
     "unmatched",
     "ambiguous",
+    "unreviewed",
     "content_not_captured",
     "judge_error",
     "incomplete",
@@ -106,6 +107,7 @@ class ConversationScore:
     revision: int
     case_id: str | None
     dataset: str | None
+    case_version: str | None
     match_method: MatchMethod | None
     match_confidence: float | None
     warning: str | None

@@ -58,7 +58,8 @@ def _score(plan: Plan, answers: Mapping[int, Part | None], settings: ScoringSett
         reason = match.reason or "unmatched"
         told = "no case belongs to it" if reason == "unmatched" else f"fits {', '.join(match.candidates)} equally"
         return _finish(plan, _Computed.nothing(not_evaluated(reason, told), conversation.turns), settings)
-    return _finish(plan, _compute(plan, plan.case, answers, settings), settings)
+    computed = _compute(plan, plan.case, answers, settings)
+    return _finish(plan, computed if plan.case.reviewed else computed.as_draft(plan.case.case_id), settings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +78,11 @@ class _Computed:
             by_rule={"answer": part, "tools": part, "both": part},
             turns=tuple(_unjudged(turn, part) for turn in turns),
         )
+
+    def as_draft(self, case_id: str) -> _Computed:
+        """Return the same rows without an outcome: a draft repeats what the agent did, right or wrong."""
+        part = not_evaluated("unreviewed", f"case {case_id!r} is a draft that nobody has reviewed")
+        return replace(self, by_rule=dict.fromkeys(self.by_rule, part))
 
 
 def _compute(plan: Plan, case: Case, answers: Mapping[int, Part | None], settings: ScoringSettings) -> _Computed:
@@ -198,6 +204,7 @@ def _finish(plan: Plan, computed: _Computed, settings: ScoringSettings) -> Conve
         revision=conversation.revision,
         case_id=None if case is None else case.case_id,
         dataset=None if case is None else case.dataset,
+        case_version=None if case is None else case.version,
         match_method=match.method,
         match_confidence=match.confidence,
         warning=match.warning,

@@ -1,4 +1,4 @@
-"""What people ask the store for: lists of conversations, failing tools, cases and matches."""
+"""What people ask the store for: lists of conversations, their scores, counts."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-_BOUNDS: Final = """
+#: What a selection bounds: closed over `c`, a row of `conversations`.
+BOUNDS: Final = """
     ($since IS NULL OR c.ended_at >= make_timestamp_ns($since))
     AND ($until IS NULL OR c.ended_at < make_timestamp_ns($until))
     AND ($agent IS NULL OR c.agent GLOB $agent)
 """
 _LIST: Final = f"""
 SELECT c.* FROM v_conversations c
-WHERE {_BOUNDS} AND ($outcome IS NULL OR c.outcome = $outcome)
+WHERE {BOUNDS} AND ($outcome IS NULL OR c.outcome = $outcome)
 ORDER BY c.ended_at DESC, c.conversation_id
 LIMIT $limit
 """  # noqa: S608 — a constant of our own
@@ -33,29 +34,8 @@ ORDER BY environment
 """
 _ALL_KEYS: Final = f"""
 SELECT c.environment, c.conversation_id FROM conversations c
-WHERE NOT c.superseded AND {_BOUNDS}
+WHERE NOT c.superseded AND {BOUNDS}
 ORDER BY c.started_at, c.environment, c.conversation_id
-"""  # noqa: S608 — a constant of our own
-_FAILING: Final = f"""
-WITH faults AS (
-    SELECT f.*, c.agent, c.agent_version, c.ended_at
-    FROM tool_faults f
-    JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
-    JOIN conversations c USING (environment, conversation_id, revision)
-    WHERE NOT s.superseded AND NOT c.superseded AND {_BOUNDS}
-)
-SELECT
-    agent, agent_version, nullif(environment, '') AS environment, tool_name AS tool, dimension, fault, parameter,
-    count(*) AS faults, count(DISTINCT (environment, conversation_id)) AS conversations,
-    count(*) / sum(count(*)) OVER (PARTITION BY agent, agent_version, faults.environment) AS share,
-    arg_max(conversation_id, ended_at) AS example_conversation,
-    arg_max(explanation, ended_at) AS example,
-    arg_max(expected, ended_at) AS expected, arg_max(made, ended_at) AS made,
-    arg_max(trace_id, ended_at) AS trace_id, arg_max(span_id, ended_at) AS span_id,
-    min(ended_at) AS first_seen, max(ended_at) AS last_seen
-FROM faults
-GROUP BY agent, agent_version, faults.environment, tool_name, dimension, fault, parameter
-ORDER BY faults DESC, agent, agent_version, tool, fault, parameter
 """  # noqa: S608 — a constant of our own
 _PARTS: Final = {
     table: f"""
@@ -81,39 +61,11 @@ JOIN matches m USING (evaluation_id, environment, conversation_id, revision)
 JOIN cases k ON k.dataset = m.dataset AND k.case_id = m.case_id AND k.version = m.case_version
 WHERE NOT s.superseded AND s.environment = $environment AND s.conversation_id = $id
 """
-_TRUTH: Final = """
-SELECT
-    k.dataset, k.case_id, k.version, k.agent, k.tags, k.source,
-    (SELECT count(*) FROM case_turns t WHERE t.dataset = k.dataset AND t.case_id = k.case_id AND t.version = k.version)
-        AS turns,
-    (SELECT count(*) FROM expected_calls e
-     WHERE e.dataset = k.dataset AND e.case_id = k.case_id AND e.version = k.version) AS expected_calls,
-    (SELECT count(*) FROM conversation_scores s
-     SEMI JOIN (SELECT * FROM conversations WHERE NOT superseded) USING (environment, conversation_id, revision)
-     WHERE NOT s.superseded AND s.dataset = k.dataset AND s.case_id = k.case_id) AS attempts
-FROM cases k
-WHERE k.current
-ORDER BY k.dataset, k.case_id
-"""
-_MATCHES: Final = f"""
-SELECT
-    nullif(c.environment, '') AS environment, c.conversation_id, c.agent, m.dataset, m.case_id, m.method, m.confidence,
-    coalesce(m.reason, CASE WHEN m.evaluation_id IS NULL THEN 'not evaluated yet' END) AS reason,
-    m.candidates, m.warning
-FROM conversations c
-LEFT JOIN conversation_scores s
-    ON s.environment = c.environment AND s.conversation_id = c.conversation_id AND s.revision = c.revision
-    AND NOT s.superseded
-LEFT JOIN matches m ON m.evaluation_id = s.evaluation_id AND m.environment = c.environment
-    AND m.conversation_id = c.conversation_id AND m.revision = c.revision
-WHERE NOT c.superseded AND {_BOUNDS} AND ($only IS NULL OR m.reason = $only OR ($only = 'warning' AND m.warning IS NOT NULL))
-ORDER BY c.ended_at DESC, c.conversation_id
-"""  # noqa: S608 — a constant of our own
 
 
 def list_conversations(con: DuckDBPyConnection, selection: Selection, *, outcome: str | None, limit: int) -> list[Row]:
     """Return conversations in their newest revision, newest first."""
-    return _rows(con, _LIST, {**_bounds(selection), "outcome": outcome, "limit": limit})
+    return rows(con, _LIST, {**bounds(selection), "outcome": outcome, "limit": limit})
 
 
 def find_conversation(con: DuckDBPyConnection, name: str, environment: str | None) -> list[tuple[str, str]]:
@@ -123,30 +75,22 @@ def find_conversation(con: DuckDBPyConnection, name: str, environment: str | Non
 
 def all_conversations(con: DuckDBPyConnection, selection: Selection) -> list[tuple[str, str]]:
     """Return the identities of all conversations of a selection, by start time."""
-    return [(row[0], row[1]) for row in con.execute(_ALL_KEYS, _bounds(selection)).fetchall()]
-
-
-def failing_tools(con: DuckDBPyConnection, selection: Selection) -> list[Row]:
-    """Return what is wrong with which tool, most frequent first, with one example each."""
-    rows = _rows(con, _FAILING, _bounds(selection))
-    for row in rows:
-        row["expected"], row["made"] = (_json(row[name]) for name in ("expected", "made"))
-    return rows
+    return [(row[0], row[1]) for row in con.execute(_ALL_KEYS, bounds(selection)).fetchall()]
 
 
 def score_of(con: DuckDBPyConnection, key: tuple[str, str]) -> Row | None:
     """Return the newest score of a conversation with its turns, tools, faults and case; None when it has none."""
     where = {"environment": key[0], "id": key[1]}
-    found = _rows(con, _CONVERSATION_SCORE, where)
+    found = rows(con, _CONVERSATION_SCORE, where)
     if not found:
         return None
     definition = con.execute(_DEFINITION, where).fetchall()
-    parts = {table: _rows(con, sql, where) for table, sql in _PARTS.items()}
+    parts = {table: rows(con, sql, where) for table, sql in _PARTS.items()}
     for fault in parts["tool_faults"]:
-        fault["expected"], fault["made"] = (_json(fault[name]) for name in ("expected", "made"))
+        fault["expected"], fault["made"] = (parsed(fault[name]) for name in ("expected", "made"))
     for tools in parts["tool_scores"]:
-        tools["evidence"] = _json(tools["evidence"])
-    return {**found[0], **parts, "case": _json(definition[0][0]) if definition else None}
+        tools["evidence"] = parsed(tools["evidence"])
+    return {**found[0], **parts, "case": parsed(definition[0][0]) if definition else None}
 
 
 def outcomes_of(con: DuckDBPyConnection) -> dict[tuple[str, str], tuple[str | None, str, str | None]]:
@@ -162,19 +106,9 @@ def outcomes_of(con: DuckDBPyConnection) -> dict[tuple[str, str], tuple[str | No
     return {(row[0], row[1]): (row[2], row[3], row[4]) for row in rows}
 
 
-def list_cases(con: DuckDBPyConnection) -> list[Row]:
-    """Return the cases in force with their number of turns, expected calls and attempts."""
-    return _rows(con, _TRUTH, {})
-
-
-def list_matches(con: DuckDBPyConnection, selection: Selection, *, only: str | None) -> list[Row]:
-    """Return which case each conversation was matched to; `only` keeps unmatched, ambiguous or warned ones."""
-    return _rows(con, _MATCHES, {**_bounds(selection), "only": only})
-
-
 def coverage(con: DuckDBPyConnection) -> list[Row]:
     """Return what the instrumentation records, by service, dialect and instrumentation scope."""
-    return _rows(con, "SELECT * FROM v_coverage ORDER BY service, dialect, scope", {})
+    return rows(con, "SELECT * FROM v_coverage ORDER BY service, dialect, scope", {})
 
 
 def received(con: DuckDBPyConnection) -> list[Row]:
@@ -183,7 +117,7 @@ def received(con: DuckDBPyConnection) -> list[Row]:
     SELECT service, scope, dialect, count(*) AS spans, max(received_at) AS last_received
     FROM spans GROUP BY service, scope, dialect ORDER BY spans DESC, service, scope, dialect
     """
-    return _rows(con, sql, {})
+    return rows(con, sql, {})
 
 
 def counts(con: DuckDBPyConnection) -> Row:
@@ -195,18 +129,21 @@ def counts(con: DuckDBPyConnection) -> Row:
         count(*) FILTER (ambiguous_link) AS ambiguous_links
     FROM conversations WHERE NOT superseded
     """
-    return _rows(con, sql, {})[0]
+    return rows(con, sql, {})[0]
 
 
-def _bounds(selection: Selection) -> dict[str, Any]:
+def bounds(selection: Selection) -> dict[str, Any]:
+    """Return the parameters of `BOUNDS`."""
     return {"since": selection.since_ns, "until": selection.until_ns, "agent": selection.agent}
 
 
-def _rows(con: DuckDBPyConnection, sql: str, parameters: Mapping[str, Any]) -> list[Row]:
+def rows(con: DuckDBPyConnection, sql: str, parameters: Mapping[str, Any]) -> list[Row]:
+    """Return the rows of a query as records."""
     found = con.execute(sql, dict(parameters)) if parameters else con.execute(sql)
     names = [str(column[0]) for column in found.description or ()]
     return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
 
-def _json(text: str | None) -> Any:
+def parsed(text: str | None) -> Any:
+    """Return a JSON text of the database as its value, None for null."""
     return None if text is None else orjson.loads(text)

@@ -212,6 +212,7 @@ def _insert_conversations(
     names = (
         "dataset",
         "case_id",
+        "case_version",
         "outcome",
         "reason",
         "outcome_source",

@@ -100,6 +100,7 @@ def _insert_cases(con: DuckDBPyConnection, cases: Sequence[Case], source: str, n
             "case_id": [case.case_id for case in cases],
             "version": [case.version for case in cases],
             "current": [True] * len(cases),
+            "reviewed": [case.reviewed for case in cases],
             "agent": [case.agent for case in cases],
             "tags": [list(case.tags) for case in cases],
             "definition": [Raw(case.model_dump_json(exclude_defaults=True)) for case in cases],

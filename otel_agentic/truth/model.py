@@ -172,7 +172,11 @@ class CaseTurn(_Record):
 
 
 class Case(_Record):
-    """The annotated ground truth of one conversation. Identity is `(dataset, case_id)`."""
+    """The annotated ground truth of one conversation. Identity is `(dataset, case_id)`.
+
+    `reviewed` is False for a draft made from what an agent did (`promoted_from` names the conversations): it is matched,
+    but nothing passes or fails by it until a person has looked at it. `notes` is for people.
+    """
 
     case_id: Name
     dataset: Name = "default"
@@ -190,6 +194,9 @@ class Case(_Record):
     answer_threshold: Ratio | None = None
     tool_threshold: Ratio | None = None
     tool_weights: dict[WeightName, Weight] | None = None
+    reviewed: bool = True
+    promoted_from: tuple[Name, ...] = ()
+    notes: str | None = None
 
     @model_validator(mode="after")
     def _some_weight(self) -> Self:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otel_agentic import judges
-from otel_agentic.config import ScoringSettings
+from otel_agentic.config import JudgeSettings
 from otel_agentic.judges import ExactJudge, Judge, Question, Verdict
 from otel_agentic.judges.exact import compare
 from otel_agentic.plugins import get
@@ -118,7 +118,7 @@ def test_a_hostile_answer_of_100_kb_takes_no_more_than_seconds(part: str) -> Non
 
 def test_the_judge_is_a_plug_in_and_gives_one_verdict_a_question_in_order() -> None:
     plugin = get("judges", "exact").load()
-    judge: Judge = plugin.from_settings(ScoringSettings())
+    judge: Judge = plugin.from_settings(JudgeSettings())
     assert isinstance(judge, ExactJudge)
     assert isinstance(judge, Judge)
     verdicts = judge.judge([question("a", "a"), question("a", "b")])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from otel_agentic import scoring
-from otel_agentic.config import ScoringSettings
+from otel_agentic.config import JudgeSettings, ScoringSettings
 from otel_agentic.conversations.model import ClosedBy, Conversation, ConversationId, ToolCall, Turn
 from otel_agentic.judges import ExactJudge, JudgeFailure, Question, Verdict
 from otel_agentic.scoring import ConversationScore, MatchedConversation, score_conversation, score_conversations
@@ -255,8 +255,8 @@ class Scripted:
         self.calls = 0
 
     @classmethod
-    def from_settings(cls, settings: ScoringSettings) -> Scripted:
-        return cls([settings.answer_threshold])
+    def from_settings(cls, settings: JudgeSettings, argument: str | None = None) -> Scripted:
+        return cls([settings.vote_band if argument is None else 1.0])
 
     def judge(self, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:
         self.calls += 1

@@ -1,34 +1,11 @@
-"""Every setting and limit, with unit and default.
-
-Sources, strongest first: command-line flags, environment (`OTEL_AGENTIC_RECEIVE__HTTP=…`, two underscores between
-section and name), a TOML file (`--config FILE`, else `OTEL_AGENTIC_CONFIG`, else `./otel-agentic.toml` if it is there).
-`otel-agentic config show` prints what is in force and where it came from.
-"""
+"""The sections of the settings: every setting and limit, with unit and default."""
 
 from __future__ import annotations
 
-import os
-import tomllib
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
-from pydantic_settings import (
-    BaseSettings,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    SettingsError,
-    TomlConfigSettingsSource,
-)
-
-from otel_agentic.errors import ConfigError
-
-CONFIG_FILE_VARIABLE: Final = "OTEL_AGENTIC_CONFIG"
-DEFAULT_CONFIG_FILE: Final = "otel-agentic.toml"
-
-#: Settings whose values are never shown, not even refused ones.
-_SECRETS: Final = frozenset({"headers", "token"})
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
 Seconds = Annotated[float, Field(gt=0.0)]
@@ -122,7 +99,10 @@ class DialectSettings(_Section):
 class ScoringSettings(_Section):
     """What makes a turn and a conversation correct."""
 
-    judge: str = Field(default="exact", description="answer judge, by plug-in name")
+    judge: str = Field(
+        default="exact",
+        description="answer judge, by plug-in name; after a colon what the judge takes, as in langchain:openai:gpt-5-mini",
+    )
     answer_threshold: Ratio = Field(default=0.7, description="answer score at which a turn passes, inclusive")
     tool_threshold: Ratio = Field(default=1.0, description="tool score at which tools are correct, inclusive")
     tool_weights: dict[Literal["selection", "parameters", "sequence", "utilization"], Annotated[float, Field(ge=0)]] = (
@@ -134,6 +114,15 @@ class ScoringSettings(_Section):
     turn_rule: Literal["answer", "tools", "both"] = Field(default="answer", description="what decides a turn")
     strict_turns: bool = Field(default=False, description="a turn beyond the case's turns fails the conversation")
     count_errors: bool = Field(default=False, description="a call that answered with an error counts as made")
+    compat: Literal["fair-forge", "ragas", "agent-surface", "agentest"] | None = Field(
+        default=None, description="score with another system's arithmetic, faults included; unset: our own"
+    )
+    fuzzy: bool = Field(default=False, description="match conversations to cases by similar queries, as a last resort")
+    fuzzy_threshold: Ratio = Field(default=0.92, description="similarity of queries at which a fuzzy match is made")
+    fuzzy_margin: Ratio = Field(default=0.05, description="how far the best fuzzy match is ahead of the next, at least")
+    judged_utilization: bool = Field(
+        default=False, description="ask the judge whether a tool's result was used where the data does not tell"
+    )
     numbers_as_text: bool = Field(default=False, description='let "5" match 5 in parameters')
     trust_verdict_events: bool = Field(default=False, description="take verdicts from events in the agent's own spans")
     reward_threshold: float = Field(default=1.0 - 1e-6, description="a reward passes at or above this")
@@ -145,6 +134,63 @@ class ScoringSettings(_Section):
     def _some_weight(self) -> ScoringSettings:
         if sum(self.tool_weights.values()) <= 0:
             message = "tool_weights: at least one weight must be above 0"
+            raise ValueError(message)
+        return self
+
+
+class JudgeSettings(_Section):
+    """Judges that ask a model: what they may spend, how hard they try."""
+
+    model_options: dict[str, Any] = Field(
+        default={}, description="given to the chat model as they are, such as base_url, temperature or api_version"
+    )
+    prompt: Path | None = Field(default=None, description="a prompt file of your own; unset: the built-in one")
+    method: Literal["auto", "structured", "tool", "text"] = Field(
+        default="auto", description="how a verdict is asked for; auto takes the first way that the model can"
+    )
+    concurrency: Count = Field(default=16, description="model calls in flight")
+    requests_per_second: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="model calls started a second, at most; unset: no limit"
+    )
+    timeout_s: Seconds = Field(default=60.0, description="time limit of one model call, seconds")
+    tries: Count = Field(default=4, description="model calls for one verdict, at most, before it is a judge_error")
+    backoff_s: Annotated[float, Field(ge=0)] = Field(
+        default=1.0, description="wait before the second try, seconds; it doubles each time, with jitter"
+    )
+    backoff_max_s: Annotated[float, Field(ge=0)] = Field(
+        default=30.0, description="longest wait between tries, seconds"
+    )
+    votes: Literal[1, 3, 5] = Field(
+        default=1, description="verdicts asked for where the first is close to the threshold; their majority decides"
+    )
+    vote_band: Ratio = Field(default=0.15, description="a score this close to the threshold, on either side, is close")
+    max_answer_characters: Count = Field(
+        default=20_000, description="characters of each judged text that the model is shown"
+    )
+    canary_ratio: Ratio = Field(
+        default=0.0,
+        description="share of passing answers also held against a wrong expected answer, to watch the judge",
+    )
+    cache: bool = Field(default=True, description="take a verdict on the same content from an earlier evaluation")
+    budget_window: str = Field(
+        default="24h", description="window of the three limits that follow: 90s, 15m, 1h, 24h, 7d"
+    )
+    max_calls: Count | None = Field(default=None, description="model calls a budget window; unset: no limit")
+    max_tokens: Count | None = Field(default=None, description="tokens a budget window; unset: no limit")
+    max_cost_usd: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="cost a budget window, US dollars; needs the two prices"
+    )
+    input_price_usd: Annotated[float, Field(ge=0)] | None = Field(
+        default=None, description="price of a million input tokens, US dollars"
+    )
+    output_price_usd: Annotated[float, Field(ge=0)] | None = Field(
+        default=None, description="price of a million output tokens, US dollars"
+    )
+
+    @model_validator(mode="after")
+    def _cost_needs_prices(self) -> JudgeSettings:
+        if self.max_cost_usd is not None and None in {self.input_price_usd, self.output_price_usd}:
+            message = "max_cost_usd: needs input_price_usd and output_price_usd"
             raise ValueError(message)
         return self
 
@@ -183,138 +229,3 @@ class EmitSettings(_Section):
     explanations: bool = Field(default=False, description="put explanations on events: may hold conversation text")
     max_groups: Count = Field(default=100, description="groups with gauges; the rest is dropped, least recent first")
     max_tool_names: Count = Field(default=50, description="tool names on counters, the rest is `other`")
-
-
-class Settings(BaseSettings):
-    """All settings of one process."""
-
-    model_config = SettingsConfigDict(
-        env_prefix="OTEL_AGENTIC_",
-        env_nested_delimiter="__",
-        extra="forbid",
-        frozen=True,
-    )
-
-    store: StoreSettings = StoreSettings()
-    receive: ReceiveSettings = ReceiveSettings()
-    admin: AdminSettings = AdminSettings()
-    conversations: ConversationSettings = ConversationSettings()
-    dialects: DialectSettings = DialectSettings()
-    scoring: ScoringSettings = ScoringSettings()
-    stats: StatsSettings = StatsSettings()
-    windows: WindowSettings = WindowSettings()
-    emit: EmitSettings = EmitSettings()
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 — pydantic-settings' signature; we read no .env file
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 — same signature
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Return the sources, strongest first: flags, environment, TOML file."""
-        return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls))
-
-
-def load_settings(config_file: Path | None = None, **flags: dict[str, Any]) -> Settings:
-    """Return the settings in force.
-
-    Args:
-        config_file: a TOML file; None looks at `OTEL_AGENTIC_CONFIG`, then `./otel-agentic.toml`.
-        flags: sections with the values given on the command line, e.g. `store={"db": path}`.
-
-    Raises:
-        ConfigError: a file is missing or not TOML, or a value is not allowed; names the setting.
-    """
-    path = config_file or _default_file()
-    if path is not None:
-        _require_toml(path)
-
-    class _Loaded(Settings):
-        model_config = SettingsConfigDict(**{**Settings.model_config, "toml_file": path})
-
-    try:
-        loaded = _Loaded(**{name: section for name, section in flags.items() if section})  # type: ignore[arg-type]
-    except ValidationError as error:
-        raise ConfigError(_describe(error, path)) from None  # the cause would show secrets in a traceback
-    except SettingsError as error:
-        raise ConfigError(
-            f"environment OTEL_AGENTIC_*: {error}: {error.__cause__}; lists and tables are written as JSON, e.g. [1,3,5]"
-        ) from None
-    # Back to the plain class, so that equality and pickling do not depend on where the file was.
-    return Settings.model_construct(**{name: getattr(loaded, name) for name in Settings.model_fields})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
-    """One setting for people: its name (`section.name`), value, origin and meaning. Secrets are masked."""
-
-    name: str
-    value: str
-    source: Literal["environment", "file", "default or flag"]
-    description: str
-
-
-def described(settings: Settings, config_file: Path | None = None) -> list[Described]:
-    """Return every setting with where its value comes from, in the order of this file."""
-    path = config_file or _default_file()
-    given = tomllib.loads(path.read_text("utf-8")) if path is not None else {}
-    rows = []
-    for section_name in Settings.model_fields:
-        section = getattr(settings, section_name)
-        for name, info in type(section).model_fields.items():
-            rows.append(
-                Described(
-                    name=f"{section_name}.{name}",
-                    value=str(getattr(section, name)),
-                    source=_source(section_name, name, given),
-                    description=info.description or "",
-                )
-            )
-    return rows
-
-
-def _source(section: str, name: str, given: dict[str, Any]) -> Literal["environment", "file", "default or flag"]:
-    variables = {variable.upper() for variable in os.environ}
-    own = f"OTEL_AGENTIC_{section}__{name}".upper()
-    if any(variable == own or variable.startswith(own + "__") for variable in variables):
-        return "environment"
-    return "file" if name in given.get(section, {}) else "default or flag"
-
-
-def _default_file() -> Path | None:
-    named = os.environ.get(CONFIG_FILE_VARIABLE)
-    if named:
-        return Path(named)
-    here = Path(DEFAULT_CONFIG_FILE)
-    return here if here.is_file() else None
-
-
-def _require_toml(path: Path) -> None:
-    try:
-        with path.open("rb") as file:
-            tomllib.load(file)
-    except OSError as error:
-        raise ConfigError(f"settings file {path}: {error.strerror}; give an existing TOML file") from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"settings file {path} is not TOML: {error}") from error
-
-
-def _describe(error: ValidationError, path: Path | None) -> str:
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
-    source = f" (from flags, OTEL_AGENTIC_* or {path})" if path else " (from flags or OTEL_AGENTIC_*)"
-    if first["type"] == "extra_forbidden":
-        return f"setting {where}: there is none of that name{source}; {_known(first['loc'][:-1])}"
-    got = "a secret" if _SECRETS & set(first["loc"]) else repr(first.get("input"))
-    return f"setting {where}: {first['msg']}, got {got}{source}"
-
-
-def _known(section: tuple[int | str, ...]) -> str:
-    """Return the names that are allowed where an unknown one was given."""
-    found = Settings.model_fields.get(str(section[0])) if section else None
-    inner = found.annotation if found is not None else Settings
-    names = inner.model_fields if isinstance(inner, type) and issubclass(inner, BaseModel) else {}
-    return f"allowed: {', '.join(names)}"

@@ -1,0 +1,19 @@
+"""`otel-agentic truth`: cases, labels and which conversation belongs to which."""
+
+from __future__ import annotations
+
+import click
+
+from otel_agentic.cli.truth.files import import_, validate
+from otel_agentic.cli.truth.matches import list_, matches
+
+__all__ = ["truth"]
+
+
+@click.group(short_help="Import, list and check cases and labels.")
+def truth() -> None:
+    """Handle annotated ground truth."""
+
+
+for _command in (import_, list_, matches, validate):
+    truth.add_command(_command)

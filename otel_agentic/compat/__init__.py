@@ -1,0 +1,1 @@
+"""The arithmetic of other systems, faults included, for people who compare or migrate."""

@@ -1,0 +1,179 @@
+"""Where settings come from, and what is said when one is wrong.
+
+Sources, strongest first: command-line flags, environment (`OTEL_AGENTIC_RECEIVE__HTTP=…`, two underscores between
+section and name), a TOML file (`--config FILE`, else `OTEL_AGENTIC_CONFIG`, else `./otel-agentic.toml` if it is there).
+`otel-agentic config show` prints what is in force and where it came from.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+    TomlConfigSettingsSource,
+)
+
+from otel_agentic.config.sections import (
+    AdminSettings,
+    ConversationSettings,
+    DialectSettings,
+    EmitSettings,
+    JudgeSettings,
+    ReceiveSettings,
+    ScoringSettings,
+    StatsSettings,
+    StoreSettings,
+    WindowSettings,
+)
+from otel_agentic.errors import ConfigError
+
+CONFIG_FILE_VARIABLE: Final = "OTEL_AGENTIC_CONFIG"
+DEFAULT_CONFIG_FILE: Final = "otel-agentic.toml"
+
+#: Settings whose values are never shown, not even refused ones.
+_SECRETS: Final = frozenset({"headers", "token"})
+
+
+class Settings(BaseSettings):
+    """All settings of one process."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="OTEL_AGENTIC_",
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+    )
+
+    store: StoreSettings = StoreSettings()
+    receive: ReceiveSettings = ReceiveSettings()
+    admin: AdminSettings = AdminSettings()
+    conversations: ConversationSettings = ConversationSettings()
+    dialects: DialectSettings = DialectSettings()
+    scoring: ScoringSettings = ScoringSettings()
+    judge: JudgeSettings = JudgeSettings()
+    stats: StatsSettings = StatsSettings()
+    windows: WindowSettings = WindowSettings()
+    emit: EmitSettings = EmitSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 — pydantic-settings' signature; we read no .env file
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 — same signature
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Return the sources, strongest first: flags, environment, TOML file."""
+        return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls))
+
+
+def load_settings(config_file: Path | None = None, **flags: dict[str, Any]) -> Settings:
+    """Return the settings in force.
+
+    Args:
+        config_file: a TOML file; None looks at `OTEL_AGENTIC_CONFIG`, then `./otel-agentic.toml`.
+        flags: sections with the values given on the command line, e.g. `store={"db": path}`.
+
+    Raises:
+        ConfigError: a file is missing or not TOML, or a value is not allowed; names the setting.
+    """
+    path = config_file or _default_file()
+    if path is not None:
+        _require_toml(path)
+
+    class _Loaded(Settings):
+        model_config = SettingsConfigDict(**{**Settings.model_config, "toml_file": path})
+
+    try:
+        loaded = _Loaded(**{name: section for name, section in flags.items() if section})  # type: ignore[arg-type]
+    except ValidationError as error:
+        raise ConfigError(_describe(error, path)) from None  # the cause would show secrets in a traceback
+    except SettingsError as error:
+        raise ConfigError(
+            f"environment OTEL_AGENTIC_*: {error}: {error.__cause__}; lists and tables are written as JSON, e.g. [1,3,5]"
+        ) from None
+    # Back to the plain class, so that equality and pickling do not depend on where the file was.
+    return Settings.model_construct(**{name: getattr(loaded, name) for name in Settings.model_fields})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """One setting for people: its name (`section.name`), value, origin and meaning. Secrets are masked."""
+
+    name: str
+    value: str
+    source: Literal["environment", "file", "default or flag"]
+    description: str
+
+
+def described(settings: Settings, config_file: Path | None = None) -> list[Described]:
+    """Return every setting with where its value comes from, in the order of this file."""
+    path = config_file or _default_file()
+    given = tomllib.loads(path.read_text("utf-8")) if path is not None else {}
+    rows = []
+    for section_name in Settings.model_fields:
+        section = getattr(settings, section_name)
+        for name, info in type(section).model_fields.items():
+            rows.append(
+                Described(
+                    name=f"{section_name}.{name}",
+                    value=str(getattr(section, name)),
+                    source=_source(section_name, name, given),
+                    description=info.description or "",
+                )
+            )
+    return rows
+
+
+def _source(section: str, name: str, given: dict[str, Any]) -> Literal["environment", "file", "default or flag"]:
+    variables = {variable.upper() for variable in os.environ}
+    own = f"OTEL_AGENTIC_{section}__{name}".upper()
+    if any(variable == own or variable.startswith(own + "__") for variable in variables):
+        return "environment"
+    return "file" if name in given.get(section, {}) else "default or flag"
+
+
+def _default_file() -> Path | None:
+    named = os.environ.get(CONFIG_FILE_VARIABLE)
+    if named:
+        return Path(named)
+    here = Path(DEFAULT_CONFIG_FILE)
+    return here if here.is_file() else None
+
+
+def _require_toml(path: Path) -> None:
+    try:
+        with path.open("rb") as file:
+            tomllib.load(file)
+    except OSError as error:
+        raise ConfigError(f"settings file {path}: {error.strerror}; give an existing TOML file") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"settings file {path} is not TOML: {error}") from error
+
+
+def _describe(error: ValidationError, path: Path | None) -> str:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    source = f" (from flags, OTEL_AGENTIC_* or {path})" if path else " (from flags or OTEL_AGENTIC_*)"
+    if first["type"] == "extra_forbidden":
+        return f"setting {where}: there is none of that name{source}; {_known(first['loc'][:-1])}"
+    got = "a secret" if _SECRETS & set(first["loc"]) else repr(first.get("input"))
+    return f"setting {where}: {first['msg']}, got {got}{source}"
+
+
+def _known(section: tuple[int | str, ...]) -> str:
+    """Return the names that are allowed where an unknown one was given."""
+    found = Settings.model_fields.get(str(section[0])) if section else None
+    inner = found.annotation if found is not None else Settings
+    names = inner.model_fields if isinstance(inner, type) and issubclass(inner, BaseModel) else {}
+    return f"allowed: {', '.join(names)}"

@@ -1,0 +1,60 @@
+"""Every command on a store, by name: run in this process, or sent to the collector that holds the file.
+
+Arguments and results are what JSON can say, for they cross the admin address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import ConfigDict, ValidationError, validate_call
+
+from otel_agentic.errors import UsageError
+from otel_agentic.pipeline.commands.conversations import ConversationCommands
+from otel_agentic.pipeline.commands.evaluation import EvaluationCommands
+from otel_agentic.pipeline.commands.matches import MatchCommands
+from otel_agentic.pipeline.commands.store import StoreCommands
+from otel_agentic.pipeline.commands.tools import ToolCommands
+from otel_agentic.pipeline.commands.truth import TruthCommands
+from otel_agentic.pipeline.commands.wire import plain
+
+__all__ = ["NAMES", "Commands", "call", "plain"]
+
+
+class Commands(EvaluationCommands, ToolCommands, ConversationCommands, TruthCommands, MatchCommands, StoreCommands):
+    """The commands on one engine. Each public method is one command of the wire."""
+
+
+#: Commands that may be called by name, and whether they yield a stream.
+NAMES: Final[Mapping[str, bool]] = {
+    "evaluate": False,
+    "report": False,
+    "tools_failing": False,
+    "query": False,
+    "conversations_list": False,
+    "conversations_show": False,
+    "conversations_export": True,
+    "truth_import": False,
+    "truth_list": False,
+    "truth_matches": False,
+    "store_summary": False,
+    "live": False,
+}
+
+
+def call(commands: Commands, name: str, arguments: Mapping[str, Any]) -> Any:
+    """Run a command by name with arguments from a stranger.
+
+    Raises:
+        UsageError: there is no such command, or an argument is missing, unknown or of the wrong type; names it.
+    """
+    if name not in NAMES:
+        raise UsageError(f"no command {name!r}; there are {', '.join(NAMES)}")
+    checked = validate_call(config=ConfigDict(arbitrary_types_allowed=True))(getattr(commands, name))
+    try:
+        return checked(**arguments)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise UsageError(f"command {name}, argument {where}: {first['msg']}, got {first.get('input')!r}") from error

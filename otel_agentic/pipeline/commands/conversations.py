@@ -1,0 +1,70 @@
+"""Commands about conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from otel_agentic.errors import BadInputError
+from otel_agentic.pipeline.commands.base import EngineCommands, Json
+from otel_agentic.pipeline.commands.wire import plain
+from otel_agentic.pipeline.export import conversation_json
+from otel_agentic.store import browse
+from otel_agentic.store.conversations import load_conversations
+from otel_agentic.store.scores import Selection
+
+_EXPORT_CHUNK: Final = 500
+
+
+class ConversationCommands(EngineCommands):
+    """List, show and export conversations."""
+
+    def conversations_list(
+        self,
+        *,
+        since_ns: int | None = None,
+        until_ns: int | None = None,
+        agent: str | None = None,
+        outcome: Literal["pass", "fail", "not_evaluated"] | None = None,
+        limit: Annotated[int, Field(ge=1)] = 50,
+    ) -> Json:
+        """Return conversations, newest first."""
+        selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
+        with self._engine.store.read() as con:
+            return plain(browse.list_conversations(con, selection, outcome=outcome, limit=limit))
+
+    def conversations_show(self, *, conversation_id: str, environment: str | None = None) -> dict[str, Json]:
+        """Return one conversation with its score and its case."""
+        with self._engine.store.read() as con:
+            keys = browse.find_conversation(con, conversation_id, environment)
+            if not keys:
+                raise BadInputError(
+                    f"no conversation {conversation_id!r}; `otel-agentic conversations list` shows them"
+                )
+            if len(keys) > 1:
+                names = ", ".join(repr(found) for found, _ in keys)
+                raise BadInputError(
+                    f"conversation {conversation_id!r} exists in environments {names}; give --environment"
+                )
+            (conversation,) = load_conversations(con, keys)
+            score = browse.score_of(con, keys[0])
+        told = (score["case_id"], score["outcome"], score["reason"]) if score else None
+        return {"conversation": conversation_json(conversation, told), "score": plain(score)}
+
+    def conversations_export(
+        self, *, since_ns: int | None = None, until_ns: int | None = None, agent: str | None = None
+    ) -> Iterator[Json]:
+        """Yield every conversation, one object each."""
+        selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
+        with self._engine.store.read() as con:
+            keys = browse.all_conversations(con, selection)
+            outcomes = browse.outcomes_of(con)
+        for start in range(0, len(keys), _EXPORT_CHUNK):
+            with self._engine.store.read() as con:
+                conversations = load_conversations(con, keys[start : start + _EXPORT_CHUNK])
+            for conversation in conversations:
+                yield conversation_json(
+                    conversation, outcomes.get((conversation.environment, str(conversation.conversation_id)))
+                )

@@ -1,0 +1,51 @@
+"""Cases in force, and which conversation was matched to which."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from otel_agentic.store.browse import BOUNDS, Row, bounds, rows
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+    from otel_agentic.store.scores import Selection
+
+_TRUTH: Final = """
+SELECT
+    k.dataset, k.case_id, k.version, k.agent, k.tags, k.source,
+    (SELECT count(*) FROM case_turns t WHERE t.dataset = k.dataset AND t.case_id = k.case_id AND t.version = k.version)
+        AS turns,
+    (SELECT count(*) FROM expected_calls e
+     WHERE e.dataset = k.dataset AND e.case_id = k.case_id AND e.version = k.version) AS expected_calls,
+    (SELECT count(*) FROM conversation_scores s
+     SEMI JOIN (SELECT * FROM conversations WHERE NOT superseded) USING (environment, conversation_id, revision)
+     WHERE NOT s.superseded AND s.dataset = k.dataset AND s.case_id = k.case_id) AS attempts
+FROM cases k
+WHERE k.current
+ORDER BY k.dataset, k.case_id
+"""
+_MATCHES: Final = f"""
+SELECT
+    nullif(c.environment, '') AS environment, c.conversation_id, c.agent, m.dataset, m.case_id, m.method, m.confidence,
+    coalesce(m.reason, CASE WHEN m.evaluation_id IS NULL THEN 'not evaluated yet' END) AS reason,
+    m.candidates, m.warning
+FROM conversations c
+LEFT JOIN conversation_scores s
+    ON s.environment = c.environment AND s.conversation_id = c.conversation_id AND s.revision = c.revision
+    AND NOT s.superseded
+LEFT JOIN matches m ON m.evaluation_id = s.evaluation_id AND m.environment = c.environment
+    AND m.conversation_id = c.conversation_id AND m.revision = c.revision
+WHERE NOT c.superseded AND {BOUNDS} AND ($only IS NULL OR m.reason = $only OR ($only = 'warning' AND m.warning IS NOT NULL))
+ORDER BY c.ended_at DESC, c.conversation_id
+"""  # noqa: S608 — a constant of our own
+
+
+def list_cases(con: DuckDBPyConnection) -> list[Row]:
+    """Return the cases in force with their number of turns, expected calls and attempts."""
+    return rows(con, _TRUTH, {})
+
+
+def list_matches(con: DuckDBPyConnection, selection: Selection, *, only: str | None) -> list[Row]:
+    """Return which case each conversation was matched to; `only` keeps unmatched, ambiguous or warned ones."""
+    return rows(con, _MATCHES, {**bounds(selection), "only": only})
