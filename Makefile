@@ -56,6 +56,7 @@ check-docs: $(PROJECT)
 	$(BIN)/python -m tools.settings_reference --check
 	$(BIN)/python -m tools.store_reference --check
 	$(BIN)/python -m tools.framework_reference --check
+	$(BIN)/python -m tools.case_schema --check
 	$(BIN)/python -m tools.check_docs
 
 bench: $(PROJECT) ## print the ratios that the documentation promises
@@ -66,6 +67,7 @@ docs: $(PROJECT) ## rewrite the reference pages that come from the code
 	$(BIN)/python -m tools.settings_reference
 	$(BIN)/python -m tools.store_reference
 	$(BIN)/python -m tools.framework_reference
+	$(BIN)/python -m tools.case_schema
 
 format: $(CHECK_ENVIRONMENT) ## format the code and fix what ruff can fix
 	$(BIN)/ruff format

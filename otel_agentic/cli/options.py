@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from otel_agentic.config import Settings, load_settings
-from otel_agentic.errors import CaseError, UsageError
+from otel_agentic.errors import UsageError
 
 if TYPE_CHECKING:
     from otel_agentic.pipeline import Client
@@ -39,7 +39,7 @@ cases_option = click.option(
     "--cases",
     multiple=True,
     type=click.Path(path_type=Path, dir_okay=False),
-    help="A file of cases, JSON lines; remembered in the store.",
+    help="A file of cases, in any format of `truth import`; remembered in the store.",
 )
 labels_option = click.option(
     "--labels",
@@ -139,22 +139,25 @@ def time_ns(text: str | None, option: str) -> int | None:
     return int(aware.timestamp()) * 1_000_000_000 + aware.microsecond * 1000
 
 
-def texts_of(paths: tuple[Path, ...], what: str) -> list[tuple[str, str]]:
-    """Return (name, text) of files of ground truth.
+def texts_of(paths: tuple[Path, ...], what: str, file_format: str | None = None) -> list[tuple[str, str]]:
+    """Return (name, text) of files of ground truth: of labels as they are, of cases as native JSON lines.
 
     Raises:
         UsageError: a file cannot be read; names it.
-        CaseError: a file is not text.
+        CaseError: a file is not text, or holds cases with problems; lists them all.
     """
-    found = []
-    for path in paths:
-        try:
-            found.append((str(path), path.read_bytes().decode("utf-8-sig")))
-        except OSError as error:
-            raise UsageError(f"{what} file {path}: {error.strerror}; give a readable file") from error
-        except UnicodeDecodeError as error:
-            raise CaseError(f"{what} file {path}: byte {error.start} is not UTF-8; save it as UTF-8") from error
-    return found
+    if not paths:
+        return []
+    if what == "cases":
+        from otel_agentic.pipeline.truthfiles import native_texts  # noqa: PLC0415 — pydantic models are not needed for --help
+
+        return native_texts(paths, file_format)
+    from otel_agentic.truth.load import decoded  # noqa: PLC0415 — same
+
+    try:
+        return [(str(path), decoded(path.read_bytes(), str(path), what)) for path in paths]
+    except OSError as error:
+        raise UsageError(f"{what} file {error.filename}: {error.strerror}; give a readable file") from error
 
 
 def numbers_of(text: str | None, option: str) -> list[int] | None:

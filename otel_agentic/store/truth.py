@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from otel_agentic.store.datasets import record_datasets
 from otel_agentic.store.table import Raw, Table, rows_with
 from otel_agentic.truth.labels import Label
 from otel_agentic.truth.model import Case
@@ -40,7 +41,10 @@ _LABELS: Final = "SELECT conversation_id, case_id, verdict FROM labels ORDER BY 
 
 
 def save_cases(con: DuckDBPyConnection, cases: Sequence[Case], source: str, now_ns: int) -> int:
-    """Put the cases of one file in force; return how many versions are new. Older versions stay, retired."""
+    """Put the cases of one file in force; return how many versions are new. Older versions stay, retired.
+
+    What a dataset holds from now on is a version of it.
+    """
     keyed = {
         "dataset": [case.dataset for case in cases],
         "case_id": [case.case_id for case in cases],
@@ -54,6 +58,7 @@ def save_cases(con: DuckDBPyConnection, cases: Sequence[Case], source: str, now_
     _insert_cases(con, fresh, source, now_ns)
     _insert_turns(con, fresh)
     _insert_calls(con, fresh)
+    record_datasets(con, source, now_ns)
     return len(fresh)
 
 

@@ -113,7 +113,7 @@ def _read_row(cells: Mapping[str, str], line: int, reward_threshold: float) -> L
     return Label(
         conversation_id=cells["conversation_id"],
         case_id=cells.get("case_id") or None,
-        verdict=_verdict(cells.get("verdict", ""), cells.get("reward", ""), reward_threshold),
+        verdict=read_verdict(cells.get("verdict", ""), cells.get("reward", ""), reward_threshold),
         line=line,
     )
 
@@ -131,7 +131,12 @@ def _add(label: Label, labels: dict[str, Label]) -> None:
         )
 
 
-def _verdict(verdict: str, reward: str, reward_threshold: float) -> bool | None:
+def read_verdict(verdict: str, reward: str, reward_threshold: float) -> bool | None:
+    """Return what the cells `verdict` and `reward` of a row say, True for a pass; None where both are empty.
+
+    Raises:
+        ValueError: a cell holds what is not allowed; names the column.
+    """
     if verdict:
         if verdict.lower() not in _VERDICTS:
             raise ValueError(f"verdict: found {verdict!r}; allowed: {', '.join(_VERDICTS)}, or empty")

@@ -1,24 +1,28 @@
-"""Reads cases: JSON lines, one case a line, every problem of a file told at once."""
+"""Reads cases: files in any format that is text, every problem of a file told at once."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from pydantic import ValidationError
-
-from otel_agentic.errors import CaseError
-from otel_agentic.truth.model import Case
-from otel_agentic.truth.problems import describe
+from otel_agentic.errors import CaseError, TooLargeError
+from otel_agentic.truth.formats.base import shown
+from otel_agentic.truth.formats.json_text import parse_lines
+from otel_agentic.truth.formats.native import Native
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
+
+    from otel_agentic.truth.formats.base import Document
+    from otel_agentic.truth.model import Case
+
+#: Files of ground truth are written by people: what is larger is something else.
+MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseFile:
-    """The cases of one file, in its order, and what is wrong with the lines that hold none."""
+    """The cases of one file, in its order, and what is wrong with the places that hold none."""
 
     name: str
     cases: tuple[Case, ...]
@@ -31,17 +35,20 @@ class CaseFile:
             CaseError: the file has problems; the message lists them, one a line.
         """
         if self.problems:
-            raise CaseError("\n".join(self.problems))
+            raise CaseError("\n".join(shown(self.problems)))
         return self.cases
 
 
-def read_cases(path: Path) -> CaseFile:
-    """Return what a file of JSON lines holds.
+def read_cases(path: Path, format_name: str | None = None) -> CaseFile:
+    """Return what a file of cases holds: JSON lines, JSON, YAML or CSV, in any format that is text.
 
     Raises:
         CaseError: the file cannot be read, or is not UTF-8.
+        TooLargeError: it is larger than any file of cases.
     """
-    return parse_cases(path.name, read_text(path, "cases"))
+    from otel_agentic.truth.formats.reading import read_document  # noqa: PLC0415 — loads the formats of other tools
+
+    return _case_file(read_document(path.name, read_text(path, "cases"), format_name))
 
 
 def read_text(path: Path, what: str) -> str:
@@ -49,47 +56,40 @@ def read_text(path: Path, what: str) -> str:
 
     Raises:
         CaseError: the file cannot be read, or is not UTF-8.
+        TooLargeError: it is larger than any file of ground truth.
     """
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise CaseError(f"{what} file {path}: {error.strerror}; give a readable file") from error
+    return decoded(content, str(path), what)
+
+
+def decoded(content: bytes, name: str, what: str) -> str:
+    """Return the text of a file's bytes, without a byte order mark.
+
+    Raises:
+        CaseError: they are not UTF-8.
+        TooLargeError: they are more than `MAX_FILE_BYTES`.
+    """
+    if len(content) > MAX_FILE_BYTES:
+        raise TooLargeError(
+            f"{what} file {name}: larger than {MAX_FILE_BYTES // 2**20} MiB; split it into several files"
+        )
+    try:
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise CaseError(f"{what} file {path}: byte {error.start} is not UTF-8; save the file as UTF-8") from error
+        raise CaseError(f"{what} file {name}: byte {error.start} is not UTF-8; save it as UTF-8") from error
 
 
 def parse_cases(name: str, text: str) -> CaseFile:
-    """Return what a text of JSON lines holds; `name` stands in the messages.
+    """Return what a text of native JSON lines holds; `name` stands in the messages.
 
     A case without a `dataset` belongs to the one called like the file, without folder and ending.
     """
-    # Not splitlines(): U+2028 and its like are ordinary characters inside a JSON text.
-    return _parse_lines(name, text.removeprefix("\ufeff").split("\n"))
+    return _case_file(Native().read(parse_lines(text.removeprefix("\ufeff")), name))
 
 
-def _parse_lines(name: str, lines: Iterable[str]) -> CaseFile:
-    found: dict[tuple[str, str], tuple[int, Case]] = {}
-    problems: list[str] = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            case = _with_dataset(Case.model_validate_json(line), name)
-        except ValidationError as error:
-            problems += [f"{name}:{number}: {sentence}" for sentence in describe(error)]
-            continue
-        if case.key in found:
-            problems.append(
-                f"{name}:{number}: case_id: {case.case_id!r} of dataset {case.dataset!r} stands on line "
-                f"{found[case.key][0]} already; a case_id occurs once in a dataset"
-            )
-            continue
-        found[case.key] = (number, case)
-    return CaseFile(name=name, cases=tuple(case for _, case in found.values()), problems=tuple(problems))
-
-
-def _with_dataset(case: Case, name: str) -> Case:
-    if "dataset" in case.model_fields_set:
-        return case
-    stem = name.replace("\\", "/").rsplit("/", 1)[-1].split(".", 1)[0]
-    return case.model_copy(update={"dataset": stem}) if stem else case
+def _case_file(document: Document) -> CaseFile:
+    return CaseFile(name=document.name, cases=document.cases, problems=document.problems)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from otel_agentic.truth.model import (
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 _SHOWN_CHARACTERS: Final = 80
+
+#: Parts of a location that are pydantic's own: the key of an object, and which of several forms was tried.
+_TAGS: Final = frozenset({"[key]", "[text]", "[messages]", "[object]"})
 
 #: Which record a field's value holds: the way from a location to the names that are allowed there.
 _RECORDS: Final[Mapping[str, type[BaseModel]]] = {
@@ -60,6 +64,7 @@ _ALLOWED: Final[Mapping[str, str]] = {
     "int_from_float": "a whole number",
     "float_type": "a number",
     "tuple_type": "a list",
+    "list_type": "a list",
     "dict_type": "an object",
     "model_type": "an object",
     "finite_number": "a finite number",
@@ -68,14 +73,22 @@ _ALLOWED: Final[Mapping[str, str]] = {
 }
 
 
-def describe(error: ValidationError) -> Iterator[str]:
-    """Yield one sentence a wrong field, in the order of the fields."""
-    told: set[str] = set()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Complaint:
+    """What is wrong with a field: the way to it, and what was found and is allowed there."""
+
+    path: tuple[str | int, ...]
+    sentence: str
+
+
+def describe(error: ValidationError) -> Iterator[Complaint]:
+    """Yield one complaint a wrong field, in the order of the fields."""
+    told: set[tuple[str | int, ...]] = set()
     for detail in error.errors(include_url=False):
         path = _field_path(detail)
         if path not in told:
             told.add(path)
-            yield f"{path}: {_sentence(detail)}" if path else _sentence(detail)
+            yield Complaint(path=path, sentence=_sentence(detail))
 
 
 def _shaped_field(detail: ErrorDetails) -> tuple[int, str] | None:
@@ -89,15 +102,15 @@ def _shaped_field(detail: ErrorDetails) -> tuple[int, str] | None:
     return None
 
 
-def _field_path(detail: ErrorDetails) -> str:
+def _field_path(detail: ErrorDetails) -> tuple[str | int, ...]:
     shaped = _shaped_field(detail)
     # After a field of several shapes only the parameter (`match`) or the place (`outputs`) is the author's own name.
     kept = detail["loc"] if shaped is None else detail["loc"][: shaped[0] + 1 + (shaped[1] in {"match", "outputs"})]
-    return ".".join(str(part) for part in kept if part != "[key]")
+    return tuple(part for part in kept if part not in _TAGS)
 
 
 def _sentence(detail: ErrorDetails) -> str:
-    kind, found = detail["type"], _shown(detail["input"])
+    kind, found = detail["type"], found_text(detail["input"])
     if kind in _SENTENCES:
         return _SENTENCES[kind].format(**detail.get("ctx", {}))
     if kind == "extra_forbidden" and _shaped_field(detail) is None:
@@ -124,6 +137,7 @@ def _allowed(detail: ErrorDetails) -> str:
     return detail["msg"].removeprefix("Input should be ")
 
 
-def _shown(value: Any) -> str:
+def found_text(value: Any) -> str:
+    """Return a value as messages show it: as JSON, cut where it is long."""
     text = json.dumps(value, ensure_ascii=False, default=repr)
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 1]}…"

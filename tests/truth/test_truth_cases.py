@@ -112,7 +112,10 @@ def test_a_parameter_called_like_a_field_is_no_field() -> None:
 def test_a_line_that_is_not_json_says_where() -> None:
     found = parse_cases("cases.jsonl", "{nope")
     assert found.problems == (
-        "cases.jsonl:1: not JSON: key must be a string at line 1 column 2; a line holds one case as a JSON object",
+        (
+            "cases.jsonl:1: not JSON: Expecting property name enclosed in double quotes at column 2; "
+            "a line holds one case as a JSON object"
+        ),
     )
 
 

@@ -2,77 +2,146 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from otel_agentic.cli.options import (
-    format_option,
-    labels_option,
-    opened,
-    target_options,
-    texts_of,
-)
+from otel_agentic.cli.options import format_option, labels_option, opened, target_options, texts_of
 from otel_agentic.cli.output import console, print_json, say
 from otel_agentic.cli.text import plural
 from otel_agentic.errors import CaseError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from otel_agentic.truth.formats import Document
+
+#: The names of `otel_agentic.truth.formats.FORMATS`, which would take its time to load for --help.
+FORMAT_NAMES: Final = ("native", "yaml", "csv", "parquet", "fair-forge", "ragas", "outcome", "adk", "tau-bench")
+#: What is native, however it is written.
+_NATIVE: Final = frozenset(FORMAT_NAMES[:4])
+
+file_format_option = click.option(
+    "--file-format",
+    type=click.Choice(FORMAT_NAMES),
+    help="The format of the files of cases; unless given, it follows from ending and shape.",
+)
 
 
 @click.command(name="import", short_help="Put files of cases and labels in force.")
 @click.argument("cases", nargs=-1, type=click.Path(path_type=Path, dir_okay=False), metavar="[FILE]...")
 @labels_option
+@file_format_option
 @target_options
 @format_option
 def import_(
     cases: tuple[Path, ...],
     labels: tuple[Path, ...],
+    file_format: str | None,
     db: Path | None,
     server: str | None,
     config_file: Path | None,
     output: str,
 ) -> None:
-    """Put files of cases (JSON lines) and labels in force; a changed case becomes a new version of itself."""
+    """Put files of cases and labels in force; a changed case becomes a new version of itself, and of its dataset.
+
+    Cases are read from JSON lines, JSON, YAML, CSV and Parquet, and from files of Fair Forge, RAGAS and NeMo Evaluator,
+    ADK, tau-bench and outcome-style evaluations. docs/cases.md describes them all.
+    """
     if not cases and not labels:
         raise UsageError("nothing to import: give files of cases, or --labels FILE")
+    documents = _read(cases, file_format)
+    sent = {"cases": _native(documents), "labels": texts_of(labels, "labels")}
     with opened(db, server, config_file) as client:
-        found = client.call("truth_import", cases=texts_of(cases, "cases"), labels=texts_of(labels, "labels"))
+        found = client.call("truth_import", **sent)
+    left_out = [{"file": document.name, **lost} for document in documents for lost in _left_out(document)]
     if output == "json":
-        print_json(found)
+        print_json({**found, "left_out": left_out})
         return
-    say(
-        console(),
-        f"{plural(found['new_case_versions'], 'new case version')}; {plural(found['cases'], 'case')} in force",
-    )
+    out = console()
+    say(out, f"{plural(found['new_case_versions'], 'new case version')}; {plural(found['cases'], 'case')} in force")
+    for dataset in found["datasets"]:
+        if dataset["changed"]:
+            version = f"now version {dataset['version']}" if dataset["version"] else "no longer in force"
+            say(out, f"dataset {dataset['dataset']}: {plural(dataset['cases'], 'case')}, {version}")
+    for lost in left_out:
+        say(out, f"{lost['file']}: {_said(lost)}")
 
 
 @click.command(short_help="Check files of cases or labels.")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE...")
+@file_format_option
 @format_option
-def validate(files: tuple[Path, ...], output: str) -> None:
-    """Check files of cases (JSON lines) or labels (CSV); tells every problem with file, line and field."""
-    checked = [_checked(path) for path in files]
+def validate(files: tuple[Path, ...], file_format: str | None, output: str) -> None:
+    """Check files of cases (in any format) or labels (CSV); tells every problem with file, line and field."""
+    checked = [_checked(path, file_format) for path in files]
     if output == "json":
         print_json(checked)
     else:
         for file in checked:
-            state = plural(len(file["problems"]), "problem") if file["problems"] else "ok"
-            say(console(), f"{file['file']}: {plural(file['count'], file['kind'])}, {state}")
+            _print_checked(file)
     problems = [problem for file in checked for problem in file["problems"]]
     if problems:
         raise CaseError("\n".join(problems))
 
 
-def _checked(path: Path) -> dict[str, Any]:
-    from otel_agentic.truth import parse_cases, parse_labels  # noqa: PLC0415 — pydantic models are not needed for --help
-
-    ((name, content),) = texts_of((path,), "truth")
-    if path.suffix == ".csv":
-        labels = parse_labels(name, content)
-        return _file(path, "label", len(labels.labels), labels.problems)
-    cases = parse_cases(name, content)
-    return _file(path, "case", len(cases.cases), cases.problems)
+def _print_checked(file: dict[str, Any]) -> None:
+    out = console()
+    state = plural(len(file["problems"]), "problem") if file["problems"] else "ok"
+    form = f" ({file['format']})" if file["format"] not in {None, "", *_NATIVE} else ""
+    say(out, f"{file['file']}: {plural(file['count'], file['kind'])}{form}, {state}")
+    for lost in file["left_out"]:
+        say(out, f"  {_said(lost)}")
 
 
-def _file(path: Path, kind: str, count: int, problems: tuple[str, ...]) -> dict[str, Any]:
-    return {"file": str(path), "kind": kind, "count": count, "problems": list(problems)}
+def _checked(path: Path, file_format: str | None) -> dict[str, Any]:
+    if file_format is None and path.suffix.lower() == ".csv":
+        from otel_agentic.truth import parse_labels  # noqa: PLC0415 — pydantic models are not needed for --help
+
+        ((name, content),) = texts_of((path,), "labels")
+        if "conversation_id" in content.lstrip().split("\n", 1)[0].lower():
+            labels = parse_labels(name, content)
+            return _file(path, "label", len(labels.labels), labels.problems)
+    from otel_agentic.pipeline.truthfiles import read_file  # noqa: PLC0415 — same
+
+    document = read_file(path, file_format)
+    return {
+        **_file(path, "case", len(document.cases), document.problems),
+        "format": document.format,
+        "left_out": _left_out(document),
+    }
+
+
+def _file(path: Path, kind: str, count: int, problems: Sequence[str]) -> dict[str, Any]:
+    return {
+        "file": str(path),
+        "kind": kind,
+        "format": None,
+        "count": count,
+        "problems": list(problems),
+        "left_out": [],
+    }
+
+
+def _read(paths: Sequence[Path], file_format: str | None) -> list[Document]:
+    from otel_agentic.pipeline.truthfiles import read_file, require  # noqa: PLC0415 — same
+
+    return require([read_file(path, file_format) for path in paths])
+
+
+def _native(documents: Sequence[Document]) -> list[tuple[str, str]]:
+    from otel_agentic.truth.formats import native_lines  # noqa: PLC0415 — same
+
+    return [(document.name, native_lines(document.cases)) for document in documents]
+
+
+def _left_out(document: Document) -> list[dict[str, Any]]:
+    """Return the fields of a file that a case has no place for, and in how many cases they stand."""
+    counts = Counter(loss.field for loss in document.losses)
+    return [{"field": field, "cases": count} for field, count in sorted(counts.items())]
+
+
+def _said(lost: dict[str, Any]) -> str:
+    return f"{lost['field']} left out of {plural(lost['cases'], 'case')}: a case has no place for it"

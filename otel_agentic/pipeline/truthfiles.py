@@ -1,0 +1,98 @@
+"""Files of cases in every format, on the side of whoever has them: read, told, and sent on as native JSON lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from otel_agentic.errors import CaseError, UsageError
+from otel_agentic.truth.formats import native_lines, read_document, read_rows, write_document, write_rows
+from otel_agentic.truth.formats.base import shown
+from otel_agentic.truth.formats.columns import COLUMNS
+from otel_agentic.truth.load import MAX_FILE_BYTES, decoded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from otel_agentic.truth.formats import Document, Loss
+    from otel_agentic.truth.model import Case
+
+PARQUET: Final = "parquet"
+_MAGIC: Final = b"PAR1"
+_SUFFIXES: Final = (".parquet", ".pq")
+
+
+def read_file(path: Path, format_name: str | None = None) -> Document:
+    """Return what a file of cases holds, whatever its format.
+
+    Args:
+        path: the file; its name stands in the messages.
+        format_name: a name of `FORMATS` where ending and shape do not tell.
+
+    Raises:
+        UsageError: the file cannot be read, or there is no such format.
+        CaseError: it is not UTF-8, or not the Parquet that it claims to be.
+        TooLargeError: it is larger than any file of cases.
+    """
+    content = _bytes(path)
+    if format_name == PARQUET or content.startswith(_MAGIC) or path.suffix.lower() in _SUFFIXES:
+        from otel_agentic.store.parquet import read_parquet  # noqa: PLC0415 — DuckDB, which only Parquet files need here
+
+        table = read_parquet(path)
+        return read_rows(str(path), table.columns, list(enumerate(table.rows, start=1)), format_name)
+    return read_document(str(path), decoded(content, str(path), "cases"), format_name)
+
+
+def native_texts(paths: Iterable[Path], format_name: str | None = None) -> list[tuple[str, str]]:
+    """Return the name of each file with its cases as native JSON lines: what a collector takes.
+
+    Raises:
+        CaseError: files have problems; the message lists those of all.
+    """
+    documents = require([read_file(path, format_name) for path in paths])
+    return [(document.name, native_lines(document.cases)) for document in documents]
+
+
+def require(documents: list[Document]) -> list[Document]:
+    """Return documents that have no problems.
+
+    Raises:
+        CaseError: some have; the message lists those of all.
+    """
+    problems = [problem for document in documents for problem in document.problems]
+    if problems:
+        raise CaseError("\n".join(shown(problems)))
+    return documents
+
+
+def write_cases(cases: Sequence[Case], format_name: str, path: Path | None) -> tuple[str | None, tuple[Loss, ...]]:
+    """Write cases to a file; return the text where no path is given, and what did not come along.
+
+    Raises:
+        UsageError: the format is no text and no path is given, or the file cannot be written.
+    """
+    if format_name == PARQUET:
+        if path is None:
+            raise UsageError("Parquet is no text for a terminal; give --output FILE")
+        from otel_agentic.store.parquet import write_parquet  # noqa: PLC0415 — same
+
+        table = write_rows(cases)
+        write_parquet(path, COLUMNS, table.rows)
+        return None, table.losses
+    written = write_document(cases, format_name)
+    if path is None:
+        return written.text, written.losses
+    try:
+        path.write_text(written.text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}; give --output FILE in a folder that can be written") from error
+    return None, written.losses
+
+
+def _bytes(path: Path) -> bytes:
+    """Return the bytes of a file, one more than is allowed at most."""
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"cases file {path}: {error.strerror}; give a readable file") from error

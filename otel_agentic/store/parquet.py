@@ -1,0 +1,109 @@
+"""Parquet files as rows, through a DuckDB of its own in memory: the store's has no file system."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import duckdb
+import numpy as np
+
+from otel_agentic.errors import CaseError, TooLargeError
+from otel_agentic.store.table import lent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+#: Rows and decompressed bytes of a file of cases, at most: a small file may hold very much.
+MAX_ROWS: Final = 1_000_000
+MAX_BYTES: Final = 256 * 1024 * 1024
+_SIZE: Final = """
+SELECT
+    (SELECT sum(num_rows) FROM parquet_file_metadata($path)),
+    (SELECT sum(total_uncompressed_size) FROM parquet_metadata($path))
+"""
+# A folder called `year=2026` is no column of the file.
+_ROWS: Final = "SELECT * FROM read_parquet($path, hive_partitioning = false)"
+_LIMITS: Final = {
+    "memory_limit": "1GB",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+}
+_INT64: Final = 2**63
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """The columns of a file, and its rows by column, in its order; values are plain Python."""
+
+    columns: tuple[str, ...]
+    rows: tuple[Mapping[str, Any], ...]
+
+
+def read_parquet(path: Path) -> Table:
+    """Return the rows of a Parquet file; column names in lower case.
+
+    Raises:
+        CaseError: the file cannot be read as Parquet.
+        TooLargeError: it holds more than any file of cases.
+    """
+    with _connection() as con:
+        try:
+            count, size = con.execute(_SIZE, {"path": str(path)}).fetchall()[0]
+            if (count or 0) > MAX_ROWS or (size or 0) > MAX_BYTES:
+                raise TooLargeError(
+                    f"{path}: {count:,} rows, {size:,} bytes when decompressed; "
+                    f"allowed: {MAX_ROWS:,} rows and {MAX_BYTES // 2**20} MiB; split it into several files"
+                )
+            found = con.execute(_ROWS, {"path": str(path)})
+            columns = tuple(str(column[0]).strip().lower() for column in found.description or ())
+            rows = found.fetchall()
+        except duckdb.Error as error:
+            told = str(error).strip().split("\n", 1)[0]
+            raise CaseError(f"{path}: not readable as Parquet: {told}") from error
+    return Table(columns=columns, rows=tuple(dict(zip(columns, row, strict=True)) for row in rows))
+
+
+def write_parquet(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows as a Parquet file: a column is text unless all its values are truth values, or all are numbers.
+
+    Raises:
+        CaseError: the file cannot be written.
+    """
+    values = {column: [row.get(column) for row in rows] for column in columns}
+    kinds = {column: _kind(held) for column, held in values.items()}
+    casts = ", ".join(f'CAST("{column}" AS {kind}) AS "{column}"' for column, kind in kinds.items())
+    with _connection() as con, lent(con, "batch", {column: _texts(held) for column, held in values.items()}):
+        try:
+            con.sql(f"SELECT {casts} FROM batch").write_parquet(str(path))  # noqa: S608 — columns of our own layout
+        except duckdb.Error as error:
+            told = str(error).strip().split("\n", 1)[0]
+            raise CaseError(f"{path}: cannot be written: {told}") from error
+
+
+@contextmanager
+def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    con = duckdb.connect(":memory:", config=dict(_LIMITS))
+    try:
+        yield con
+    finally:
+        con.close()
+
+
+def _kind(values: Sequence[Any]) -> str:
+    """Return the type of a column."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds == {bool}:
+        return "BOOLEAN"
+    if kinds == {int} and all(value is None or -_INT64 <= value < _INT64 for value in values):
+        return "BIGINT"
+    return "DOUBLE" if kinds and kinds <= {int, float} and float in kinds else "VARCHAR"
+
+
+def _texts(values: Sequence[Any]) -> np.ndarray[Any, Any]:
+    """Return values as texts, which DuckDB casts: numbers keep all their digits."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = [value if value is None or isinstance(value, str) else repr(value) for value in values]
+    return array

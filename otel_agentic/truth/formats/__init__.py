@@ -1,0 +1,40 @@
+"""Case formats: files of other tools become cases, and cases become files of other tools.
+
+The formats of other tools are loaded when a name is first used: whoever reads native JSON lines does not need them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from otel_agentic.truth.formats.base import Document, Format, Loss, native_lines
+    from otel_agentic.truth.formats.reading import FORMATS, read_document, read_rows
+    from otel_agentic.truth.formats.writing import Written, WrittenRows, write_document, write_rows
+
+__all__ = [
+    "FORMATS",
+    "Document",
+    "Format",
+    "Loss",
+    "Written",
+    "WrittenRows",
+    "native_lines",
+    "read_document",
+    "read_rows",
+    "write_document",
+    "write_rows",
+]
+
+_HOMES = {
+    **dict.fromkeys(("Document", "Format", "Loss", "native_lines"), "base"),
+    **dict.fromkeys(("FORMATS", "read_document", "read_rows"), "reading"),
+    **dict.fromkeys(("Written", "WrittenRows", "write_document", "write_rows"), "writing"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

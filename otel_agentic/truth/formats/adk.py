@@ -1,0 +1,159 @@
+"""ADK eval sets: conversations with the calls and the response that each invocation should have.
+
+Read in all three forms (an eval set; a list of named conversations; a bare list of turns, which is one case), written in
+the present one. ADK compares calls in their exact order.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from otel_agentic.truth.formats.adk_model import EvalCase, OldCase
+from otel_agentic.truth.formats.base import Format, Reading, stem
+from otel_agentic.truth.formats.calls import call_reasons, literal_arguments, required_calls, tools_of_turn
+from otel_agentic.truth.formats.foreign import first_of
+from otel_agentic.truth.formats.items import Item
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from otel_agentic.truth.formats.adk_model import Invocation, OldTurn
+    from otel_agentic.truth.formats.items import Path
+    from otel_agentic.truth.model import Case, CaseTurn, ToolExpectation
+
+_CALLS = ("expected_tool_use", "expectedToolUse")
+
+
+class Adk(Format):
+    """ADK eval sets."""
+
+    name = "adk"
+    reasons: ClassVar[Mapping[str, str]] = {
+        "": "an eval case has no field for it",
+        "goal": "an eval case has a plan of the conversation only where nothing but the first query is given",
+        "tools": "ADK expects calls of an invocation, not of the conversation",
+        "expected_state": "an empty final state says nothing",
+        "turns.tools": "calls expected of the conversation become calls expected of its only turn",
+        **call_reasons("turns.tools", order="ADK compares the exact order"),
+    }
+
+    def fits(self, record: Mapping[str, Any]) -> bool:
+        """Return whether a record is an eval case, an older one, or a bare turn."""
+        return (
+            "eval_id" in record
+            or "evalId" in record
+            or ("name" in record and isinstance(record.get("data"), list))
+            or _is_bare_turn(record)
+        )
+
+    def items(self, items: Sequence[Item], name: str) -> Sequence[Item]:
+        """Return the records; bare turns are one case, called like the file."""
+        if not items or not all(isinstance(item.value, dict) and _is_bare_turn(item.value) for item in items):
+            return items
+
+        def place_of(path: Path) -> int:
+            match path:
+                case ("data", int(number), *rest) if number < len(items):
+                    return items[number].place_of(tuple(rest))
+            return items[0].place_of(())
+
+        value = {"name": stem(name) or "case", "data": [item.value for item in items]}
+        return [Item(value=value, place_of=place_of, header=items[0].header)]
+
+    def dataset_of(self, item: Item) -> str | None:
+        """Return the id of the eval set."""
+        named = first_of(dict(item.header), "eval_set_id", "evalSetId", "dataset")
+        return named if isinstance(named, str) and named else None
+
+    def reading(self, item: Item, number: int) -> Reading:  # noqa: ARG002 — the signature of a format
+        """Return an eval case of any form."""
+        if "data" in item.value:
+            old = OldCase.of(item.value)
+            return Reading(
+                fields={"case_id": old.name, "turns": [_old_turn(turn) for turn in old.data]},
+                left_out=tuple(old.left_out()),
+            )
+        found = EvalCase.of(item.value)
+        fields: dict[str, Any] = {"case_id": found.eval_id}
+        if found.conversation_scenario is not None:
+            fields["turns"] = [{"query": found.conversation_scenario.starting_prompt}]
+            fields["goal"] = found.conversation_scenario.conversation_plan
+        else:
+            fields["turns"] = [_turn(invocation) for invocation in found.conversation or ()]
+        if found.final_session_state:
+            fields["expected_state"] = found.final_session_state
+        if found.dataset:
+            fields["dataset"] = found.dataset
+        return Reading(fields=fields, left_out=tuple(found.left_out()))
+
+    def document(self, cases: Sequence[Case]) -> str:
+        """Return the cases as one eval set, called like their dataset; of several datasets each case names its own."""
+        datasets = sorted({case.dataset for case in cases})
+        name = datasets[0] if len(datasets) == 1 else "cases"
+        eval_set = {"eval_set_id": name, "name": name, "eval_cases": [_eval_case(case, name) for case in cases]}
+        return json.dumps(eval_set, indent=2, ensure_ascii=False) + "\n"
+
+
+def _is_bare_turn(record: Mapping[str, Any]) -> bool:
+    return "query" in record and any(name in record for name in _CALLS)
+
+
+def _turn(invocation: Invocation) -> dict[str, Any]:
+    response = invocation.final_response.text if invocation.final_response is not None else None
+    calls = invocation.intermediate_data.calls if invocation.intermediate_data is not None else None
+    made = None if calls is None else [(call.name, call.args) for call in calls]
+    return _turn_of(invocation.user_content.text, response, made)
+
+
+def _old_turn(turn: OldTurn) -> dict[str, Any]:
+    calls = turn.expected_tool_use
+    made = None if calls is None else [(call.tool_name, call.tool_input) for call in calls]
+    return _turn_of(turn.query, turn.reference, made)
+
+
+def _turn_of(
+    query: str | None, answer: str | None, calls: Iterable[tuple[str, Mapping[str, Any]]] | None
+) -> dict[str, Any]:
+    turn: dict[str, Any] = {} if query is None else {"query": query}
+    if answer:
+        turn["answer"] = answer
+    if calls is not None:
+        listed = [{"tool_name": name, "parameters": arguments} for name, arguments in calls]
+        turn["tools"] = {"calls": listed, **({"order": "exact"} if listed else {})}
+    return turn
+
+
+def _eval_case(case: Case, eval_set: str) -> dict[str, Any]:
+    told: dict[str, Any] = {"eval_id": case.case_id}
+    if case.dataset != eval_set:
+        told["dataset"] = case.dataset
+    if case.goal is not None and _only_a_query(case):
+        told["conversation_scenario"] = {"starting_prompt": case.turns[0].query, "conversation_plan": case.goal}
+    else:
+        told["conversation"] = [
+            _invocation(turn, tools_of_turn(case, turn), f"{case.case_id}-{place}")
+            for place, turn in enumerate(case.turns, start=1)
+        ]
+    if case.expected_state:
+        told["final_session_state"] = case.expected_state
+    return told
+
+
+def _only_a_query(case: Case) -> bool:
+    return (
+        case.tools is None
+        and len(case.turns) == 1
+        and case.turns[0].model_dump(exclude_defaults=True).keys() == {"query"}
+    )
+
+
+def _invocation(turn: CaseTurn, tools: ToolExpectation | None, name: str) -> dict[str, Any]:
+    said = [] if turn.query is None else [{"text": turn.query}]
+    told: dict[str, Any] = {"invocation_id": name, "user_content": {"role": "user", "parts": said}}
+    if turn.answer is not None:
+        told["final_response"] = {"role": "model", "parts": [{"text": turn.answer}]}
+    if tools is not None:
+        calls = [{"name": call.tool_name, "args": literal_arguments(call)} for call in required_calls(tools)]
+        told["intermediate_data"] = {"tool_uses": calls}
+    return told

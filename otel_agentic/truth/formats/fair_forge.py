@@ -1,0 +1,187 @@
+"""Fair Forge datasets: sessions of an assistant, each turn with its answer and the one it should have given.
+
+A dataset is a session (`session_id`) of one assistant; sessions that expect the same are attempts at one case.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from otel_agentic.truth.formats.base import Format, Reading
+from otel_agentic.truth.formats.calls import call_reasons, literal_arguments, required_calls, tools_of_turn
+from otel_agentic.truth.formats.foreign import Arguments, Listed, Record, Silent
+from otel_agentic.truth.formats.made import made_call, made_conversation, made_turn
+from otel_agentic.truth.model import Name  # noqa: TC001 — pydantic reads it at run time
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from otel_agentic.conversations.model import Conversation, ToolCall
+    from otel_agentic.truth.formats.items import Item
+    from otel_agentic.truth.model import Case, CaseTurn, ToolExpectation
+
+
+class _Tool(Record):
+    """A call; `result` is there for made ones."""
+
+    tool_name: Name
+    parameters: Arguments = Field(default_factory=dict)
+    step: Annotated[int, Field(ge=0)] | None = None
+    result: Any = None
+
+
+class _Agentic(Silent):
+    """What the assistant did, among other metadata."""
+
+    tools_used: Annotated[list[_Tool], Listed] = Field(default_factory=list)
+    final_answer_uses_tools: Any = None
+
+
+class _Expected(Record):
+    """What it should have done; without a list of tools nothing is expected of them."""
+
+    expected_tools: list[_Tool] | None = None
+    tool_sequence_matters: bool = True
+
+
+class _Batch(Record):
+    """A turn."""
+
+    query: str
+    assistant: str | None = None
+    ground_truth_assistant: str | None = None
+    agentic: _Agentic | None = None
+    ground_truth_agentic: _Expected | None = None
+    qa_id: str | None = None
+
+
+class _Session(Record):
+    """A conversation; `dataset` is ours, and ignored by Fair Forge."""
+
+    session_id: Name
+    assistant_id: str | None = None
+    conversation: list[_Batch]
+    dataset: Name | None = None
+
+
+class FairForge(Format):
+    """Fair Forge datasets, as one JSON list."""
+
+    name = "fair-forge"
+    reasons: ClassVar[Mapping[str, str]] = {
+        "": "Fair Forge has no field for it",
+        "tools": "Fair Forge expects calls of a turn, not of the conversation",
+        "turns.tools": "calls expected of the conversation become calls expected of its only turn",
+        "agent": "an assistant_id names one recording, not which agents a case is for",
+        **call_reasons(
+            "turns.tools", order="Fair Forge says only whether the sequence matters, read as any or relative"
+        ),
+    }
+
+    def fits(self, record: Mapping[str, Any]) -> bool:
+        """Return whether a record is a session with its turns."""
+        return "session_id" in record and isinstance(record.get("conversation"), list)
+
+    def reading(self, item: Item, number: int) -> Reading:  # noqa: ARG002 — the signature of a format
+        """Return a session as a case, with the conversation where the assistant said or did anything."""
+        session = _Session.of(item.value)
+        fields: dict[str, Any] = {
+            "case_id": session.session_id,
+            **({"dataset": session.dataset} if session.dataset else {}),
+            "turns": [_turn(batch) for batch in session.conversation],
+        }
+        other = f"{session.session_id}/{session.assistant_id}" if session.assistant_id else None
+        return Reading(
+            fields=fields,
+            conversation=_conversation(session),
+            left_out=tuple(session.left_out()),
+            other_id=other,
+        )
+
+    def document(self, cases: Sequence[Case]) -> str:
+        """Return sessions without answers: templates that Fair Forge fills by running the assistant."""
+        return json.dumps([_session(case) for case in cases], indent=2, ensure_ascii=False) + "\n"
+
+
+def _turn(batch: _Batch) -> dict[str, Any]:
+    turn: dict[str, Any] = {}
+    if batch.query:
+        turn["query"] = batch.query
+    if batch.ground_truth_assistant:
+        turn["answer"] = batch.ground_truth_assistant
+    expected = batch.ground_truth_agentic
+    if expected is not None and expected.expected_tools is not None:
+        turn["tools"] = {
+            "calls": [
+                {"tool_name": tool.tool_name, "parameters": tool.parameters, "step": tool.step}
+                for tool in expected.expected_tools
+            ],
+            "order": "relative" if expected.tool_sequence_matters else "any",
+        }
+    return turn
+
+
+def _conversation(session: _Session) -> Conversation | None:
+    if not any(batch.assistant or (batch.agentic and batch.agentic.tools_used) for batch in session.conversation):
+        return None
+    turns = [
+        made_turn(index, batch.query or None, batch.assistant or None, _calls(batch.agentic))
+        for index, batch in enumerate(session.conversation)
+    ]
+    return made_conversation(session.session_id, turns, agent_name=session.assistant_id or None)
+
+
+def _calls(agentic: _Agentic | None) -> list[ToolCall]:
+    if agentic is None:
+        return []
+    used = agentic.final_answer_uses_tools if isinstance(agentic.final_answer_uses_tools, bool) else None
+    return [
+        made_call(
+            tool.tool_name,
+            tool.parameters,
+            step=tool.step if tool.step is not None else place + 1,
+            position=place,
+            used=used,
+            **({"result": tool.result} if "result" in tool.model_fields_set else {}),
+        )
+        for place, tool in enumerate(agentic.tools_used)
+    ]
+
+
+def _session(case: Case) -> dict[str, Any]:
+    return {
+        "session_id": case.case_id,
+        "assistant_id": case.agent or "agent",
+        "dataset": case.dataset,
+        "context": "",
+        "conversation": [
+            _batch(turn, tools_of_turn(case, turn), place) for place, turn in enumerate(case.turns, start=1)
+        ],
+    }
+
+
+def _batch(turn: CaseTurn, tools: ToolExpectation | None, place: int) -> dict[str, Any]:
+    return {
+        "qa_id": f"q{place}",
+        "query": turn.query or "",
+        "assistant": "",
+        "ground_truth_assistant": turn.answer or "",
+        **({"ground_truth_agentic": _expected(tools)} if tools is not None else {}),
+    }
+
+
+def _expected(tools: ToolExpectation) -> dict[str, Any]:
+    return {
+        "expected_tools": [
+            {
+                "tool_name": call.tool_name,
+                "parameters": literal_arguments(call),
+                **({} if call.step is None else {"step": call.step}),
+            }
+            for call in required_calls(tools)
+        ],
+        "tool_sequence_matters": tools.order != "any",
+    }

@@ -1,0 +1,204 @@
+"""Outcome-style evaluation cases: a task, and an expected outcome of tools called and fields of the end state.
+
+Graded by the outcome, not the path: a tool that is only named may be called with any arguments, in any order, and what
+else is called does not matter.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+
+from pydantic import AliasChoices, Discriminator, Field, Tag, model_validator
+
+from otel_agentic.truth.formats.base import Format, Reading
+from otel_agentic.truth.formats.calls import call_reasons, calls_of_conversation, literal_arguments
+from otel_agentic.truth.formats.foreign import NOTHING, Arguments, Id, Listed, Record, first_of
+from otel_agentic.truth.model import Name  # noqa: TC001 — pydantic reads it at run time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from otel_agentic.truth.formats.items import Item
+    from otel_agentic.truth.model import Case, ExpectedCall
+
+#: Where the task stands: in a field of the case, or in one of its inputs.
+_TASKS: Final = ("query", "input", "task", "question", "prompt", "message", "user_input")
+_INPUTS: Final = ("inputs", "input")
+
+
+class _Called(Record):
+    """A tool that should be called; without arguments any will do."""
+
+    name: Name
+    arguments: Arguments | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_form(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"name": value}
+        if not isinstance(value, dict):
+            return value
+        known = ("name", "tool_name", "tool", "arguments", "args", "parameters")
+        name, arguments = first_of(value, *known[:3]), first_of(value, *known[3:])
+        return {
+            **{key: found for key, found in value.items() if key not in known},
+            **({} if name is None else {"name": name}),
+            **({} if arguments is None else {"arguments": arguments}),
+        }
+
+
+class _Expected(Record):
+    """The outcome; fields that are not declared are fields of the end state."""
+
+    tools_called: list[_Called] | None = None
+    tools_not_called: Annotated[list[Name], Listed] = Field(default_factory=list)
+    answer: str | None = Field(
+        default=None, validation_alias=AliasChoices("answer", "response", "final_answer", "final_response")
+    )
+    outputs: Annotated[list[Name | int | float], Listed] = Field(default_factory=list)
+    final_state: dict[str, Any] | None = Field(
+        default=None, validation_alias=AliasChoices("final_state", "state", "expected_state")
+    )
+    goal: str | None = None
+
+    @property
+    def state(self) -> dict[str, Any] | None:
+        """The expected end state, None where the outcome tells of none."""
+        own = self.model_extra or {}
+        return {**(self.final_state or {}), **own} if own or self.final_state is not None else None
+
+
+def _form(value: Any) -> str:
+    return "[text]" if isinstance(value, str) else "[object]"
+
+
+class _Outcome(Record):
+    """A case."""
+
+    expected_outcome: Annotated[
+        Annotated[str, Tag("[text]")] | Annotated[_Expected, Tag("[object]")], Discriminator(_form)
+    ]
+    id: Id | None = Field(default=None, validation_alias=AliasChoices("id", "case_id", "name"))
+    description: str | None = None
+    tags: Annotated[list[Name], Listed] = Field(default_factory=list)
+    agent: Name | None = None
+    minimum_steps: Annotated[int, Field(ge=1)] | None = None
+    dataset: Name | None = None
+
+    def task(self) -> str | None:
+        """Return what the agent is asked."""
+        return next((text for _, text in self._tasks()), None)
+
+    def _tasks(self) -> Iterator[tuple[str, str]]:
+        """Yield the fields that may hold the task and do, the first of which is it."""
+        own = self.model_extra or {}
+        for name in _TASKS:
+            if isinstance(own.get(name), str):
+                yield name, own[name]
+        for holder in _INPUTS:
+            held = own.get(holder)
+            if isinstance(held, str):
+                yield holder, held
+            elif isinstance(held, dict):
+                yield from ((f"{holder}.{name}", held[name]) for name in _TASKS if isinstance(held.get(name), str))
+
+    def left_out(self, path: str = "") -> Iterator[str]:
+        """Yield the fields that have no place in a case; the task has."""
+        task = next(iter(self._tasks()), ("", ""))[0]
+        for name, value in (self.model_extra or {}).items():
+            inner = value if name in _INPUTS and isinstance(value, dict) else None
+            places = {f"{name}.{key}": held for key, held in inner.items()} if inner is not None else {name: value}
+            yield from (f"{path}{place}" for place, held in places.items() if place != task and held not in NOTHING)
+        for called in getattr(self.expected_outcome, "tools_called", None) or ():
+            yield from called.left_out(f"{path}expected_outcome.tools_called.")
+
+
+class Outcome(Format):
+    """Outcome-style evaluation cases, as one JSON list."""
+
+    name = "outcome"
+    reasons: ClassVar[Mapping[str, str]] = {
+        "": "an outcome-style case has no field for it",
+        "turns": "an outcome-style case has one task",
+        "turns.tools": "an outcome-style case expects calls of the conversation, not of a turn",
+        "tools": "calls expected of turns become calls expected of the conversation",
+        **call_reasons(
+            "tools",
+            order="an outcome does not depend on the order, read as any",
+            extra_calls="an outcome does not depend on what else is called, read as allow",
+        ),
+    }
+
+    def fits(self, record: Mapping[str, Any]) -> bool:
+        """Return whether a record has an expected outcome."""
+        return "expected_outcome" in record
+
+    def reading(self, item: Item, number: int) -> Reading:
+        """Return a case."""
+        found = _Outcome.of(item.value)
+        expected = found.expected_outcome
+        outcome = _Expected(goal=expected) if isinstance(expected, str) else expected
+        turn = {name: text for name, text in (("query", found.task()), ("answer", outcome.answer)) if text}
+        fields = {
+            "case_id": found.id or f"case-{number + 1}",
+            "dataset": found.dataset,
+            "notes": found.description,
+            "tags": found.tags,
+            "agent": found.agent,
+            "minimum_steps": found.minimum_steps,
+            "goal": outcome.goal,
+            "turns": [turn] if turn else [],
+            "outputs": outcome.outputs,
+            "expected_state": outcome.state,
+            "tools": _tools(outcome),
+        }
+        said = {name: value for name, value in fields.items() if value is not None}
+        return Reading(fields=said, left_out=tuple(found.left_out()))
+
+    def document(self, cases: Sequence[Case]) -> str:
+        """Return the cases as a JSON list."""
+        return json.dumps([_outcome(case) for case in cases], indent=2, ensure_ascii=False) + "\n"
+
+
+def _tools(outcome: _Expected) -> dict[str, Any] | None:
+    if outcome.tools_called is None and not outcome.tools_not_called:
+        return None
+    calls = [
+        {"tool_name": called.name, "ignore_extra_parameters": True}
+        if called.arguments is None
+        else {"tool_name": called.name, "parameters": called.arguments}
+        for called in outcome.tools_called or ()
+    ]
+    return {"calls": calls, "extra_calls": "allow", "forbidden": outcome.tools_not_called}
+
+
+def _outcome(case: Case) -> dict[str, Any]:
+    turn = case.turns[0] if case.turns else None
+    calls = calls_of_conversation(case)
+    expected = {
+        "tools_called": None if calls is None else [_called(call) for call in calls if call.required],
+        "tools_not_called": list(case.tools.forbidden) if case.tools is not None and case.tools.forbidden else None,
+        "answer": turn.answer if turn is not None and len(case.turns) == 1 else None,
+        "outputs": list(case.outputs) or None,
+        "final_state": case.expected_state,
+        "goal": case.goal,
+    }
+    own = {
+        "id": case.case_id,
+        "dataset": case.dataset,
+        "description": case.notes,
+        "tags": list(case.tags) or None,
+        "agent": case.agent,
+        "minimum_steps": case.minimum_steps,
+        "inputs": {"task": turn.query} if turn is not None and turn.query is not None else None,
+    }
+    kept = {name: value for name, value in own.items() if value is not None}
+    return {**kept, "expected_outcome": {name: value for name, value in expected.items() if value is not None}}
+
+
+def _called(call: ExpectedCall) -> str | dict[str, Any]:
+    if call.ignore_extra_parameters and not call.parameters:
+        return call.tool_name
+    return {"name": call.tool_name, "arguments": literal_arguments(call)}

@@ -1,0 +1,167 @@
+"""tau-bench tasks: what the simulated user wants, the actions that reach the right end state, and what must be said.
+
+The reward compares the end state of a database, so only actions that write are required; what reads is free. The name of a
+tool tells the two apart. Tasks of tau2-bench are read as well.
+"""
+
+from __future__ import annotations
+
+import json
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+
+from pydantic import Field
+
+from otel_agentic.truth.formats.base import Format, Reading
+from otel_agentic.truth.formats.calls import call_reasons, calls_of_conversation, literal_arguments
+from otel_agentic.truth.formats.foreign import Id, Listed, Record
+from otel_agentic.truth.formats.messages import Call  # noqa: TC001 — pydantic reads it at run time
+from otel_agentic.truth.model import Name  # noqa: TC001 — pydantic reads it at run time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from otel_agentic.truth.formats.items import Item
+    from otel_agentic.truth.model import Case
+
+#: Tools that read, by name; everything else writes.
+READS: Final = ("get_*", "find_*", "list_*", "search_*", "calculate", "think", "transfer_to_human_agents")
+#: An action that says something to the user; it calls no tool.
+_RESPOND: Final = "respond"
+#: What the user of tau2-bench is told, in the order of a story.
+_STORY: Final = ("reason_for_call", "known_info", "unknown_info", "task_instructions")
+
+
+class _Task(Record):
+    """A task; `id` and `dataset` are ours, and ignored by tau-bench."""
+
+    instruction: str
+    actions: list[Call]
+    outputs: Annotated[list[Name | int | float], Listed] = Field(default_factory=list)
+    user_id: str | None = None
+    id: Id | None = None
+    dataset: Name | None = None
+    no_place: ClassVar[frozenset[str]] = frozenset({"user_id"})
+    ignored: ClassVar[frozenset[str]] = frozenset({"annotator"})
+
+
+class _Criteria(Record):
+    """How tau2-bench rewards a task."""
+
+    actions: Annotated[list[Call], Listed] = Field(default_factory=list)
+    communicate_info: Annotated[list[Name | int | float], Listed] = Field(default_factory=list)
+    ignored: ClassVar[frozenset[str]] = frozenset({"reward_basis"})
+
+
+class _Scenario(Record):
+    """What the simulated user of tau2-bench wants: a text, or fields that tell a story."""
+
+    instructions: str | dict[str, Any] | None = None
+
+    @property
+    def story(self) -> str:
+        """All of it as one text."""
+        if not isinstance(self.instructions, dict):
+            return self.instructions or ""
+        told = [self.instructions.get(name) for name in _STORY]
+        return "\n\n".join(text.strip() for text in told if isinstance(text, str) and text.strip())
+
+
+class _Task2(Record):
+    """A task of tau2-bench."""
+
+    id: Id
+    user_scenario: _Scenario | None = None
+    evaluation_criteria: _Criteria | None = None
+    ignored: ClassVar[frozenset[str]] = frozenset({"annotations", "description"})
+
+
+class TauBench(Format):
+    """tau-bench tasks, as one JSON list."""
+
+    name = "tau-bench"
+    reasons: ClassVar[Mapping[str, str]] = {
+        "": "a tau-bench task has no field for it",
+        "goal": "a task without an instruction has an empty one",
+        "turns": "the simulated user has an instruction, not fixed queries; answers are not compared",
+        "tools": "a task expects an end state: that of the calls expected of turns, or else that nothing is written",
+        "effects": "tau-bench tells what reads by the name of the tool",
+        "outputs": "outputs are texts there",
+        **call_reasons(
+            "tools",
+            calls="an optional call that writes would be required there",
+            order="only the end state counts, read as any",
+            extra_calls="only the end state counts, read as: what reads is allowed, what writes is forbidden",
+        ),
+    }
+
+    def fits(self, record: Mapping[str, Any]) -> bool:
+        """Return whether a record is a task of either benchmark."""
+        return ("instruction" in record and "actions" in record) or "evaluation_criteria" in record
+
+    def reading(self, item: Item, number: int) -> Reading:
+        """Return a task as a case; one without an id has its place among the tasks, from 0, as its name."""
+        if "evaluation_criteria" in item.value:
+            return _second(item.value)
+        task = _Task.of(item.value)
+        fields = _fields(task.id or str(number), task.instruction, task.actions, task.outputs)
+        if task.dataset:
+            fields["dataset"] = task.dataset
+        return Reading(fields=fields, left_out=tuple(task.left_out()))
+
+    def document(self, cases: Sequence[Case]) -> str:
+        """Return the cases as a JSON list of tasks."""
+        return json.dumps([_task(case) for case in cases], indent=2, ensure_ascii=False) + "\n"
+
+
+def is_read(tool_name: str) -> bool:
+    """Return whether a tool only reads, judged by its name.
+
+    >>> is_read("get_user_details"), is_read("cancel_reservation")
+    (True, False)
+    """
+    return any(fnmatchcase(tool_name, pattern) for pattern in READS)
+
+
+def _second(value: Mapping[str, Any]) -> Reading:
+    criteria = value["evaluation_criteria"]
+    if isinstance(criteria, dict) and isinstance(criteria.get("actions"), list):
+        # What the simulated user does with own tools is no call of the agent.
+        actions = [one for one in criteria["actions"] if not (isinstance(one, dict) and one.get("requestor") == "user")]
+        value = {**value, "evaluation_criteria": {**criteria, "actions": actions}}
+    task = _Task2.of(value)
+    wanted = task.evaluation_criteria or _Criteria()
+    story = task.user_scenario.story if task.user_scenario is not None else ""
+    fields = _fields(task.id, story, wanted.actions, wanted.communicate_info)
+    return Reading(fields=fields, left_out=tuple(task.left_out()))
+
+
+def _fields(case_id: str, goal: str, actions: Iterable[Call], outputs: Sequence[str | float]) -> dict[str, Any]:
+    calls = [
+        {"tool_name": action.name, "parameters": action.args, "required": not is_read(action.name)}
+        for action in actions
+        if action.name != _RESPOND
+    ]
+    return {
+        "case_id": case_id,
+        **({"goal": goal} if goal else {}),
+        "tools": {"calls": calls, "extra_calls": {"read": "allow", "write": "forbid"}},
+        "outputs": list(outputs),
+        "effects": dict.fromkeys(READS, "read"),
+    }
+
+
+def _task(case: Case) -> dict[str, Any]:
+    calls = calls_of_conversation(case) or ()
+    return {
+        "id": case.case_id,
+        "dataset": case.dataset,
+        "user_id": "",
+        "instruction": case.goal or "",
+        "actions": [
+            {"name": call.tool_name, "kwargs": literal_arguments(call)}
+            for call in calls
+            if call.required or is_read(call.tool_name)
+        ],
+        "outputs": [str(output) for output in case.outputs],
+    }

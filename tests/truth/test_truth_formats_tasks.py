@@ -1,0 +1,216 @@
+"""Outcome-style cases, ADK eval sets and tau-bench tasks: what becomes of them, and what of them has no place."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from otel_agentic.truth.formats import read_document
+from otel_agentic.truth.formats.tau_bench import READS
+from tests.truth.foreign import cases_of, lost, one, read
+
+
+def test_an_outcome_names_tools_and_fields_of_the_end_state() -> None:
+    found = read(
+        {
+            "id": "r1",
+            "description": "must finalize first",
+            "source": "incident",
+            "inputs": {"task": "Send invoice 1", "invoice_status": "draft"},
+            "expected_outcome": {"tools_called": ["finalize", "send"], "invoice_status": "sent"},
+        },
+        {
+            "id": 2,
+            "query": "Delete it",
+            "tags": ["regression"],
+            "expected_outcome": {
+                "tools_called": [{"tool": "find", "args": {"id": 1}}],
+                "tools_not_called": ["drop_*"],
+                "final_state": {"there": False},
+                "response": "Gone.",
+            },
+        },
+        {"id": "t", "input": {"message": "Hi"}, "expected_outcome": "The user is greeted"},
+    )
+    any_arguments = {"ignore_extra_parameters": True}
+    assert "outcome" == found.format
+    assert cases_of(found) == [
+        {
+            "case_id": "r1",
+            "dataset": "set",
+            "turns": [{"query": "Send invoice 1"}],
+            "tools": {
+                "calls": [{"tool_name": "finalize", **any_arguments}, {"tool_name": "send", **any_arguments}],
+                "extra_calls": "allow",
+            },
+            "expected_state": {"invoice_status": "sent"},
+            "notes": "must finalize first",
+        },
+        {
+            "case_id": "2",
+            "dataset": "set",
+            "tags": ["regression"],
+            "turns": [{"query": "Delete it", "answer": "Gone."}],
+            "tools": {
+                "calls": [{"tool_name": "find", "parameters": {"id": 1}}],
+                "extra_calls": "allow",
+                "forbidden": ["drop_*"],
+            },
+            "expected_state": {"there": False},
+        },
+        {"case_id": "t", "dataset": "set", "turns": [{"query": "Hi"}], "goal": "The user is greeted"},
+    ]
+    assert ["source", "inputs.invoice_status"] == lost(found)
+
+
+def test_a_bad_outcome_is_told_with_its_field() -> None:
+    found = read({"id": "a", "expected_outcome": 5}, {"id": "b", "expected_outcome": {"tools_called": [{"nme": 1}]}})
+    assert found.problems == (
+        "set.json:1: expected_outcome: found 5; allowed: an object",
+        "set.json:1: expected_outcome.tools_called.0.name: missing; it is required here",
+    )
+
+
+def invocation(query: str, **more: Any) -> dict[str, Any]:
+    return {"invocation_id": "i", "user_content": {"role": "user", "parts": [{"text": query}]}, **more}
+
+
+def test_an_eval_set_of_adk_is_a_dataset() -> None:
+    uses = {"tool_uses": [{"id": "u", "name": "set", "args": {"id": 1}}], "intermediate_responses": []}
+    final = {"role": "model", "parts": [{"text": "It is on."}]}
+    eval_set = {
+        "eval_set_id": "home",
+        "name": "Home",
+        "eval_cases": [
+            {
+                "eval_id": "on",
+                "conversation": [
+                    invocation("Light on", final_response=final, intermediate_data=uses, rubrics=[{"rubric_id": "x"}]),
+                    invocation("Thanks", intermediate_data={}),
+                    invocation("Bye", intermediate_data={"tool_uses": []}),
+                ],
+                "session_input": {"app_name": "home", "user_id": "u", "state": {"room": 1}},
+                "final_session_state": {"light": "on"},
+            },
+            {
+                "eval_id": "plan",
+                "conversation_scenario": {"starting_prompt": "Hi", "conversation_plan": "Ask for light"},
+            },
+        ],
+    }
+    found = read_document("home.evalset.json", json.dumps(eval_set))
+    assert "adk" == found.format
+    assert cases_of(found) == [
+        {
+            "case_id": "on",
+            "dataset": "home",
+            "turns": [
+                {
+                    "query": "Light on",
+                    "answer": "It is on.",
+                    "tools": {"calls": [{"tool_name": "set", "parameters": {"id": 1}}], "order": "exact"},
+                },
+                {"query": "Thanks"},
+                {"query": "Bye", "tools": {"calls": []}},
+            ],
+            "expected_state": {"light": "on"},
+        },
+        {"case_id": "plan", "dataset": "home", "turns": [{"query": "Hi"}], "goal": "Ask for light"},
+    ]
+    assert ["conversation.rubrics", "session_input.state"] == lost(found)
+
+
+def test_adk_in_camel_case_and_with_events_is_read_too() -> None:
+    event = {
+        "author": "a",
+        "content": {"parts": [{"functionCall": {"name": "set", "args": {"id": 2}}}, {"text": "ok"}]},
+    }
+    held = {"userContent": {"parts": [{"text": "Off"}]}, "intermediateData": {"invocationEvents": [event]}}
+    text = json.dumps({"evalSetId": "home", "evalCases": [{"evalId": "off", "conversation": [held]}]})
+    case = one(read_document("x.json", text))
+    assert ("home", "off") == (case["dataset"], case["case_id"])
+    assert ["set"] == [call["tool_name"] for call in case["turns"][0]["tools"]["calls"]]
+
+
+def test_the_older_forms_of_adk_are_read_too() -> None:
+    turn = {"query": "Roll", "expected_tool_use": [{"tool_name": "roll", "tool_input": {"sides": 6}}], "reference": "4"}
+    turns = [
+        {
+            "query": "Roll",
+            "answer": "4",
+            "tools": {"calls": [{"tool_name": "roll", "parameters": {"sides": 6}}], "order": "exact"},
+        }
+    ]
+    named = one(read({"name": "dice", "data": [turn], "initial_session": {"state": {}}}))
+    assert {"case_id": "dice", "dataset": "set", "turns": turns} == named
+    bare = one(read(turn, turn, name="dice.test.json"))
+    assert {"case_id": "dice", "dataset": "dice", "turns": turns * 2} == bare
+
+
+def test_a_bad_eval_case_is_told_with_its_field() -> None:
+    text = '[{"query": "a", "expected_tool_use": []},\n {"query": 3, "expected_tool_use": []}]'
+    assert ("d.json:2: data.1.query: found 3; allowed: a text",) == read_document("d.json", text).problems
+    assert read({"eval_id": "x"}).problems == (
+        "set.json:1: an eval case has either `conversation` or `conversation_scenario`",
+    )
+
+
+def test_a_tau_bench_task_requires_what_writes_and_leaves_reading_free() -> None:
+    found = read(
+        {
+            "annotator": "0",
+            "user_id": "mia",
+            "instruction": "You are Mia.",
+            "actions": [
+                {"name": "get_user", "kwargs": {"id": "mia"}},
+                {"name": "book", "arguments": {"seat": 1}},
+                {"name": "respond", "kwargs": {"content": "Done."}},
+            ],
+            "outputs": ["327"],
+        }
+    )
+    assert "tau-bench" == found.format
+    assert one(found) == {
+        "case_id": "0",
+        "dataset": "set",
+        "tools": {
+            "calls": [
+                {"tool_name": "get_user", "parameters": {"id": "mia"}, "required": False},
+                {"tool_name": "book", "parameters": {"seat": 1}},
+            ],
+            "extra_calls": {"read": "allow", "write": "forbid"},
+        },
+        "outputs": ["327"],
+        "effects": dict.fromkeys(READS, "read"),
+        "goal": "You are Mia.",
+    }
+    assert ["user_id"] == lost(found)
+
+
+def test_a_task_of_the_second_tau_bench_leaves_out_what_the_user_does() -> None:
+    found = read(
+        {
+            "id": "t0",
+            "user_scenario": {"instructions": {"reason_for_call": "Cancel X. ", "task_instructions": "Insist."}},
+            "evaluation_criteria": {
+                "actions": [
+                    {"action_id": "0", "name": "cancel", "arguments": {"id": "X"}, "info": None},
+                    {"action_id": "1", "name": "reboot", "arguments": {}, "requestor": "user"},
+                ],
+                "communicate_info": ["4"],
+                "nl_assertions": ["be kind"],
+            },
+        },
+        {"id": "t1", "user_scenario": {"instructions": "Ask."}, "evaluation_criteria": None},
+    )
+    first, second = cases_of(found)
+    assert ("t0", "Cancel X.\n\nInsist.", ["4"]) == (first["case_id"], first["goal"], first["outputs"])
+    assert [{"tool_name": "cancel", "parameters": {"id": "X"}}] == first["tools"]["calls"]
+    assert ("Ask.", []) == (second["goal"], second["tools"]["calls"])
+    assert ["evaluation_criteria.nl_assertions"] == lost(found)
+
+
+def test_a_bad_task_is_told_with_its_field() -> None:
+    assert ('set.json:1: actions: found "none"; allowed: a list',) == read(
+        {"instruction": "x", "actions": "none"}
+    ).problems
