@@ -1,1 +1,28 @@
-"""The arithmetic of other systems, faults included, for people who compare or migrate."""
+"""The arithmetic of other systems, faults included, for people who compare or migrate.
+
+`fair_forge`, `ragas`, `agent_surface` and `agentest` hold their functions under our names; `scorer` scores stored
+conversations with one of them. `docs/compat.md` tells what is reproduced, and what the default does instead.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from otel_agentic.compat.scorers import Scorer
+
+__all__ = ["scorer"]
+
+
+def scorer(name: str) -> Scorer:
+    """Return the scorer of a system, which takes the place of `otel_agentic.scoring.score_conversations`.
+
+    Args:
+        name: fair-forge, ragas, agent-surface or agentest.
+
+    Raises:
+        UsageError: there is no such system.
+    """
+    from otel_agentic.compat import scorers  # noqa: PLC0415 — their functions alone need nothing of our scoring
+
+    return scorers.scorer(name)

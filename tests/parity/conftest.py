@@ -1,7 +1,9 @@
 """Cases made by running the systems we are compared with: `pytest tests/parity --parity-dir DIR` runs those in DIR.
 
-A test module names the schema it runs (`PARITY_SCHEMA`) and takes `parity_case`; every file of DIR with that schema is
-run, whatever its name. The option exists where this folder is named on the command line; elsewhere the default holds.
+A test module names the schema it runs (`PARITY_SCHEMA`), and the list of cases in its documents where that is not
+`cases` (`PARITY_LIST`). A test takes `parity_case`, or `parity_document` for what stands once in a document. Every file of
+DIR with that schema is run, whatever its name. The option exists where this folder is named on the command line;
+elsewhere the default holds.
 """
 
 from __future__ import annotations
@@ -31,24 +33,40 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "parity_case" not in metafunc.fixturenames:
-        return
-    folder = _folder(metafunc.config)
-    schema = metafunc.module.PARITY_SCHEMA
-    found = [
-        pytest.param(ParityCase(document=document, case=case), id=f"{path.stem}-{case['id']}")
-        for path, document in _documents(folder, schema)
-        for case in document["cases"]
+    for argument in {"parity_case", "parity_document"} & set(metafunc.fixturenames):
+        folder, schema = _folder(metafunc.config), metafunc.module.PARITY_SCHEMA
+        documents = _documents(folder, schema)
+        found = _cases(documents, metafunc.module) if argument == "parity_case" else _whole(documents)
+        reason = f"no file of schema {schema} in {folder} has such cases"
+        metafunc.parametrize(
+            argument, found or [pytest.param(None, id="absent", marks=pytest.mark.skip(reason=reason))]
+        )
+
+
+def _cases(documents: list[tuple[Path, dict[str, Any]]], module: Any) -> list[Any]:
+    name = getattr(module, "PARITY_LIST", "cases")
+    return [
+        pytest.param(ParityCase(document=document, case=case), id=f"{path.stem}-{case.get('id', place)}")
+        for path, document in documents
+        for place, case in enumerate(document.get(name) or [])
     ]
-    absent = pytest.param(None, id="absent", marks=pytest.mark.skip(reason=f"no file of schema {schema} in {folder}"))
-    metafunc.parametrize("parity_case", found or [absent])
+
+
+def _whole(documents: list[tuple[Path, dict[str, Any]]]) -> list[Any]:
+    return [pytest.param(document, id=path.stem) for path, document in documents]
 
 
 def _folder(config: pytest.Config) -> Path:
     given = config.getoption(OPTION, default=None)
+    if given is not None and not given.is_dir():
+        raise pytest.UsageError(f"{OPTION} {given}: no such folder")
     return Path(given) if given is not None else SHARED / "parity"
 
 
 def _documents(folder: Path, schema: str) -> list[tuple[Path, dict[str, Any]]]:
-    documents = [(path, json.loads(path.read_text(encoding="utf-8"))) for path in sorted(folder.glob("*.json"))]
-    return [(path, document) for path, document in documents if document.get("schema") == schema]
+    documents = [(path, json.loads(path.read_text(encoding="utf-8-sig"))) for path in sorted(folder.glob("*.json"))]
+    return [
+        (path, document)
+        for path, document in documents
+        if isinstance(document, dict) and document.get("schema") == schema
+    ]

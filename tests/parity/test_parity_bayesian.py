@@ -13,7 +13,9 @@ PARITY_SCHEMA = "otel_agentic.parity.bayesian/1"
 
 def test_closed_forms_equal_the_exact_posterior(parity_case: Any) -> None:
     tolerance = parity_case.document["absolute_tolerance_same_generator"]
-    assert _estimates(parity_case.case) == pytest.approx(parity_case.case["exact_closed_form"], abs=tolerance, rel=0)
+    ours = _estimates(parity_case.case)
+    for field, exact in parity_case.case["exact_closed_form"].items():
+        assert ours[field] == pytest.approx(exact, abs=tolerance, rel=0)
 
 
 def test_closed_forms_lie_within_the_sampling_error_of_fair_forge(parity_case: Any) -> None:

@@ -32,7 +32,7 @@ def test_plugin_estimates_equal_fair_forge(parity_case: Any) -> None:
                 formula(n, c, k)
         elif n == 0:
             assert isnan(float(formula(n, c, k)))
-        else:
+        elif field in parity_case.case:
             assert float(formula(n, c, k)) == _close_to(parity_case.case[field], parity_case.document)
 
 

@@ -1,0 +1,236 @@
+"""What the scorers of all systems share: a conversation made ready, answers asked for, a score written down.
+
+Two things hold in every mode, whatever the system does: a conversation without a reviewed case has no outcome, and a
+judge's failure is never the agent's. Given verdicts are not looked at: no other system has them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from otel_agentic.judges import JudgeFailure, Question, Verdict
+from otel_agentic.judges.checked import ask
+from otel_agentic.scoring.answers import answer_part, question_of
+from otel_agentic.scoring.model import DIMENSIONS, ConversationScore, Dimension, ToolScore, TurnScore
+from otel_agentic.scoring.parts import Part, combine, not_evaluated
+from otel_agentic.scoring.sorting import ToolRules
+from otel_agentic.scoring.turns import align_turns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from otel_agentic.config import ScoringSettings
+    from otel_agentic.conversations.model import ToolCall, Turn
+    from otel_agentic.judges import Judge
+    from otel_agentic.scoring import MatchedConversation
+    from otel_agentic.truth.model import Case, CaseTurn
+
+Told = Verdict | JudgeFailure
+
+#: Conversations whose questions go to the judge together.
+_BATCH: Final = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A conversation with its case; `aligned` is turn index -> case turn index, `threshold` that of answers."""
+
+    matched: MatchedConversation
+    case: Case
+    settings: ScoringSettings
+    aligned: Mapping[int, int]
+    threshold: float
+    rules: ToolRules
+
+    @classmethod
+    def of(cls, matched: MatchedConversation, case: Case, settings: ScoringSettings) -> Prepared:
+        """Return a conversation made ready."""
+        turns = matched.conversation.turns
+        places = align_turns([turn.query for turn in case.turns], [turn.query for turn in turns])
+        return cls(
+            matched=matched,
+            case=case,
+            settings=settings,
+            aligned={turns[place].index: index for place, index in places.items()},
+            threshold=settings.answer_threshold if case.answer_threshold is None else case.answer_threshold,
+            rules=ToolRules.of(case, settings),
+        )
+
+    def turns(self) -> Iterator[tuple[Turn, CaseTurn]]:
+        """Yield the turns that are in the case, with what is expected of them."""
+        for turn in self.matched.conversation.turns:
+            if turn.index in self.aligned:
+                yield turn, self.case.turns[self.aligned[turn.index]]
+
+    def answers(self) -> Iterator[tuple[Turn, Question | Part]]:
+        """Yield the turns with an annotated answer: the question for the judge, or the outcome where none is needed.
+
+        What must *not* be said is unknown to the other systems.
+        """
+        for turn, expected in self.turns():
+            plain = expected.model_copy(update={"not_answer": None})
+            asked = question_of(plain, turn, self.threshold)
+            if asked is not None:
+                yield turn, asked
+
+    def questions(self) -> Iterator[Question]:
+        """Yield a question for each answer that a judge must see."""
+        return (asked for _, asked in self.answers() if isinstance(asked, Question))
+
+    def answer_parts(self, told: Iterator[Told]) -> dict[int, Part]:
+        """Return turn index -> outcome of its answer; takes as many verdicts as there are questions."""
+        return {
+            turn.index: answer_part(turn, next(told), self.threshold) if isinstance(asked, Question) else asked
+            for turn, asked in self.answers()
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbers:
+    """What a system makes of a conversation.
+
+    `answers` is turn index -> outcome; `decided` is the conversation's outcome, `needed` the parts that it rests on; the
+    other two outcomes are those by tools and by both.
+    """
+
+    decided: Part
+    needed: tuple[Part, ...]
+    answers: Mapping[int, Part]
+    tools: tuple[ToolScore, ...]
+    by_tools: Part
+    by_both: Part
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """Another system: the name that explanations give, what it asks a judge, and its arithmetic.
+
+    `numbers` takes as many verdicts as `questions` yields, in that order.
+    """
+
+    title: str
+    questions: Callable[[Prepared], Iterator[Question]]
+    numbers: Callable[[Prepared, Iterator[Told]], Numbers]
+
+
+def score_as(
+    system: System, matched: Sequence[MatchedConversation], *, judge: Judge, settings: ScoringSettings
+) -> list[ConversationScore]:
+    """Return the scores of conversations in their order, by the system's arithmetic."""
+    scores: list[ConversationScore] = []
+    for start in range(0, len(matched), _BATCH):
+        batch = matched[start : start + _BATCH]
+        ready = [_ready(one, settings) for one in batch]
+        told = iter(ask(judge, [q for one in ready if isinstance(one, Prepared) for q in system.questions(one)]))
+        scores += [_score(system, one, prepared, told) for one, prepared in zip(batch, ready, strict=True)]
+    return scores
+
+
+def _ready(matched: MatchedConversation, settings: ScoringSettings) -> Prepared | Part:
+    case = matched.match.case
+    if not matched.conversation.turns:
+        return not_evaluated("empty", "the conversation has no turn")
+    if case is None:
+        reason = matched.match.reason or "unmatched"
+        told = "no case belongs to it" if reason == "unmatched" else "several cases fit equally"
+        return not_evaluated(reason, told)
+    if not case.reviewed:
+        return not_evaluated("unreviewed", f"case {case.case_id!r} is a draft that nobody has reviewed")
+    return Prepared.of(matched, case, settings)
+
+
+def _score(
+    system: System, matched: MatchedConversation, prepared: Prepared | Part, told: Iterator[Told]
+) -> ConversationScore:
+    if isinstance(prepared, Part):
+        nothing = Numbers(decided=prepared, needed=(), answers={}, tools=(), by_tools=prepared, by_both=prepared)
+        return _written(system, matched, nothing, prepared, {})
+    numbers = system.numbers(prepared, told)
+    return _written(system, matched, numbers, combine([*numbers.answers.values()]), prepared.aligned)
+
+
+def _written(
+    system: System, matched: MatchedConversation, numbers: Numbers, by_answers: Part, aligned: Mapping[int, int]
+) -> ConversationScore:
+    conversation, case, decided = matched.conversation, matched.match.case, numbers.decided
+    return ConversationScore(
+        environment=conversation.environment,
+        conversation_id=conversation.conversation_id,
+        revision=conversation.revision,
+        case_id=None if case is None else case.case_id,
+        dataset=None if case is None else case.dataset,
+        case_version=None if case is None else case.version,
+        match_method=matched.match.method,
+        match_confidence=matched.match.confidence,
+        warning=matched.match.warning,
+        outcome=decided.outcome,
+        reason=decided.reason,
+        outcome_source="computed",
+        computed_outcome=decided.outcome,
+        computed_reason=decided.reason,
+        answer_outcome=by_answers.outcome,
+        tool_outcome=numbers.by_tools.outcome,
+        both_outcome=numbers.by_both.outcome,
+        turns=tuple(_turn_score(turn, numbers, aligned) for turn in conversation.turns),
+        tools=numbers.tools,
+        missing_outputs=(),
+        explanation=f"by the arithmetic of {system.title}: {decided.explanation}",
+        partial=decided.outcome == "fail" and any(part.outcome == "not_evaluated" for part in numbers.needed),
+    )
+
+
+def _turn_score(turn: Turn, numbers: Numbers, aligned: Mapping[int, int]) -> TurnScore:
+    answer = numbers.answers.get(turn.index)
+    tools = next((score for score in numbers.tools if score.turn_index == turn.index), None)
+    shown = answer or not_evaluated("no_data", "no answer is annotated")
+    return TurnScore(
+        turn_index=turn.index,
+        case_turn_index=aligned.get(turn.index),
+        outcome=shown.outcome,
+        reason=shown.reason,
+        answer_score=shown.score,
+        answer_outcome=shown.outcome,
+        tool_outcome=None if tools is None else tools.outcome,
+        explanation=shown.explanation,
+    )
+
+
+def tool_part(score: ToolScore) -> Part:
+    """Return a tool score as a part of an outcome."""
+    return Part(outcome=score.outcome, reason=score.reason, explanation=score.note, score=score.overall)
+
+
+def tool_score(
+    part: Part, *, turn_index: int | None = None, dimensions: Mapping[Dimension, float] | None = None
+) -> ToolScore:
+    """Return a part as a tool score; a dimension that the system does not have is None. Faults are not its business."""
+    known = dimensions or {}
+    return ToolScore(
+        turn_index=turn_index,
+        outcome=part.outcome,
+        reason=part.reason,
+        overall=part.score,
+        dimensions={name: known.get(name) for name in DIMENSIONS},
+        faults=(),
+        note=part.explanation,
+    )
+
+
+def counted(calls: Sequence[ToolCall], named: AbstractSet[str]) -> list[ToolCall]:
+    """Return the calls that another system is shown: tools, and transfers and agents that an expectation names.
+
+    Also those that answered with an error: none of the systems knows errors.
+    """
+    return [call for call in calls if call.kind == "tool" or call.name in named]
+
+
+def all_captured(turns: Sequence[Turn], calls: Sequence[ToolCall]) -> bool:
+    """Return whether the arguments of all calls were recorded, and anything at all, so that no call is overlooked."""
+    anything = any(turn.query_captured or turn.answer_captured or turn.calls for turn in turns)
+    return anything and all(call.arguments is not None for call in calls)
+
+
+NOT_CAPTURED: Final = not_evaluated("content_not_captured", "arguments of calls were not captured")
+NOTHING_TO_SCORE: Final = not_evaluated("no_data", "the case annotates nothing that this system scores")
