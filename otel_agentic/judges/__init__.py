@@ -1,4 +1,12 @@
-"""Is this answer right? The plug-in point, and the judge that needs no model."""
+"""Is this answer right? The plug-in point, the judge that needs no model, and the one that asks any model of LangChain.
+
+What only a judge with a model needs is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from otel_agentic.judges.base import (
     Budget,
@@ -8,22 +16,49 @@ from otel_agentic.judges.base import (
     Question,
     QuestionKind,
     StreamingJudge,
+    ThriftyJudge,
     Verdict,
     kinds_of,
     question_key,
 )
 from otel_agentic.judges.exact import ExactJudge
 
+if TYPE_CHECKING:
+    from otel_agentic.judges.asking import AskingJudge
+    from otel_agentic.judges.choose import as_judge, judge_named
+    from otel_agentic.judges.langchain_judge import LangChainJudge
+    from otel_agentic.judges.prompts import prompt_texts
+
 __all__ = [
+    "AskingJudge",
     "Budget",
     "ExactJudge",
     "Judge",
     "JudgeCache",
     "JudgeFailure",
+    "LangChainJudge",
     "Question",
     "QuestionKind",
     "StreamingJudge",
+    "ThriftyJudge",
     "Verdict",
+    "as_judge",
+    "judge_named",
     "kinds_of",
+    "prompt_texts",
     "question_key",
 ]
+
+_HOMES = {
+    "AskingJudge": "asking",
+    "LangChainJudge": "langchain_judge",
+    "as_judge": "choose",
+    "judge_named": "choose",
+    "prompt_texts": "prompts",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

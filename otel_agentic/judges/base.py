@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from otel_agentic.config import JudgeSettings
 
@@ -113,6 +113,21 @@ class StreamingJudge(Judge, Protocol):
         ...
 
 
+@runtime_checkable
+class ThriftyJudge(StreamingJudge, Protocol):
+    """A judge that asks leave for every call beyond the first one of a question: retries, votes, canaries.
+
+    `permit` answers whether one more call may be spent on a question. It is called from any thread, one at a time for a
+    question, and is set by whoever holds the budget; a judge begins with one that always allows.
+    """
+
+    permit: Callable[[Question], bool]
+
+    def estimated_tokens(self, question: Question) -> int:
+        """Return about how many tokens one call for a question takes, both ways."""
+        ...
+
+
 class JudgeCache(Protocol):
     """Verdicts of earlier evaluations, by `question_key`. Failures are never kept: they are asked again."""
 
@@ -130,7 +145,10 @@ class JudgeCache(Protocol):
 
 
 class Budget(Protocol):
-    """What a judge may spend in the current window."""
+    """What a judge may spend in the current window; used by one thread at a time, not always the same.
+
+    An attribute `used_up`, where there is one, is a text that names the limit that is reached and its setting.
+    """
 
     def allows(self, *, calls: int, tokens: int) -> bool:
         """Return whether that many more model calls and tokens (an estimate) may be spent."""

@@ -7,13 +7,15 @@ it competes for the same place: joined by "or", given as a correction, or stated
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.judges.facts import rival_facts
-from otel_agentic.judges.negation import denied_at
 
 if TYPE_CHECKING:
-    from otel_agentic.judges.facts import Fact, Facts
+    from collections.abc import Iterable
+
+    from otel_agentic.judges.facts import Fact
 
 _CHOICE: Final = re.compile(r"\s*,?\s*(?:or|and/or|/)\s+(?:\w+\s+){0,2}", re.IGNORECASE)
 _CORRECTION: Final = re.compile(r"\b(?:actually|correction|sorry|wait|i mean|rather|instead)\b", re.IGNORECASE)
@@ -29,22 +31,17 @@ _LOOK_BACK: Final = 60
 _MAX_COMPARED: Final = 32
 
 
-def contradicted(text: str, facts: Facts, expected: Fact, known: Facts) -> bool:
+def contradicted(text: str, places: Iterable[Fact], expected: Fact, others: Iterable[Fact]) -> bool:
     """Return whether another value of the same kind competes with the expected one.
 
     Args:
         text: the judged text.
-        facts: its facts.
-        expected: the fact that should hold; it stands in the text.
-        known: facts of the query: repeating them states nothing.
+        places: its facts that say what is expected, those that it stands by.
+        expected: the fact that should hold.
+        others: further facts that it stands by; not those of the query, repeating them states nothing.
     """
-    places = [fact for fact in facts.like(expected) if not denied_at(text, fact.start, fact.end)]
-    rivals = [
-        fact
-        for fact in facts.found
-        if rival_facts(fact, expected) and not known.holds(fact) and not denied_at(text, fact.start, fact.end)
-    ]
-    return any(_competes(text, place, rival) for place in places[:_MAX_COMPARED] for rival in rivals[:_MAX_COMPARED])
+    rivals = list(islice((fact for fact in others if rival_facts(fact, expected)), _MAX_COMPARED))
+    return any(_competes(text, place, rival) for place in islice(places, _MAX_COMPARED) for rival in rivals)
 
 
 def _competes(text: str, place: Fact, rival: Fact) -> bool:

@@ -1,4 +1,7 @@
-"""Dates and times of day in text, by value: 2024-05-20 is May 20th, 2024; 10:30 pm is 22:30."""
+"""Dates and times of day in text, by value: 2024-05-20 is May 20th, 2024; 10:30 pm is 22:30.
+
+Months are read in English, German, French and Spanish.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +16,24 @@ _MONTHS: Final = {
     name: number
     for number, names in enumerate(
         (
-            "jan january",
-            "feb february",
-            "mar march",
-            "apr april",
-            "may",
-            "jun june",
-            "jul july",
-            "aug august",
-            "sep sept september",
-            "oct october",
-            "nov november",
-            "dec december",
+            "jan january januar janvier enero",
+            "feb february februar février febrero",
+            "mar march märz mars marzo",
+            "apr april avril abril",
+            "may mai mayo",
+            "jun june juni juin junio",
+            "jul july juli juillet julio",
+            "aug august août agosto",
+            "sep sept september septembre septiembre",
+            "oct october oktober octobre octubre",
+            "nov november novembre noviembre",
+            "dec december dezember décembre diciembre",
         ),
         start=1,
     )
     for name in names.split()
 }
-_SHORTEST_MONTHS: Final = tuple(name for name in _MONTHS if len(name) == len("jan"))
+_MONTH_BEGINNINGS: Final = tuple({name[:3] for name in _MONTHS})
 _HALF_DAY_MINUTES: Final = 12 * 60
 _DAY_MINUTES: Final = 24 * 60
 
@@ -45,11 +48,23 @@ class Day:
 
     def same_as(self, other: Day) -> bool:
         """Return whether the two may mean the same date; a part that one of them leaves out does not count."""
+        return any(_agree(own, others) for own in self.readings for others in other.readings)
+
+    def covers(self, other: Day) -> bool:
+        """Return whether this may mean the same date and names the day of the month where the other one does."""
         return any(
-            all(a is None or b is None or a == b for a, b in zip(own, others, strict=True))
+            _agree(own, others) and (own[2] is not None or others[2] is None)
             for own in self.readings
             for others in other.readings
         )
+
+    def in_year(self, year: float) -> bool:
+        """Return whether this may be a date of that year."""
+        return any(own[0] == year for own in self.readings)
+
+
+def _agree(own: tuple[int | None, ...], others: tuple[int | None, ...]) -> bool:
+    return all(a is None or b is None or a == b for a, b in zip(own, others, strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,14 +83,17 @@ class TimeOfDay:
         return self.minutes % _HALF_DAY_MINUTES == other.minutes % _HALF_DAY_MINUTES
 
 
-_MONTH: Final = f"(?P<month>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\\b\\.?"
-_DAY: Final = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
+#: As an alternative of a regular expression, in small letters.
+MONTH_NAMES: Final = "|".join(sorted(_MONTHS, key=len, reverse=True))
+_MONTH: Final = rf"(?P<month>{MONTH_NAMES})\b\.?"
+#: "3. Mai" is a date, "in room 3. May I" is none.
+_DAY: Final = r"(?P<day>\d{1,2})(?:st|nd|rd|th|er|\.(?!\s+(?:may|march)\b))?"
 _NUMERIC_DATES: Final = (
     re.compile(r"(?<![\w-])(?P<year>\d{4})-(?P<number>\d{1,2})-(?P<day>\d{1,2})(?=T\b|T\d|(?![\w-]))"),
     re.compile(r"(?<![\w/.])(?P<one>\d{1,2})(?P<mark>[/.])(?P<two>\d{1,2})(?P=mark)(?P<year>\d{4})(?!\w)"),
 )
 _WORDED_DATES: Final = (
-    re.compile(rf"(?<!\w){_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+(?P<year>\d{{4}}))?(?!\w)", re.IGNORECASE),
+    re.compile(rf"(?<!\w){_DAY}\s+(?:of\s+|de\s+)?{_MONTH}(?:(?:,|\s+de)?\s+(?P<year>\d{{4}}))?(?!\w)", re.IGNORECASE),
     re.compile(rf"(?<!\w){_MONTH}\s+(?:the\s+)?{_DAY}(?:,?\s+(?P<year>\d{{4}}))?(?!\w)", re.IGNORECASE),
     re.compile(rf"(?<!\w){_MONTH},?\s+(?P<year>\d{{4}})(?!\w)", re.IGNORECASE),
 )
@@ -98,7 +116,7 @@ def days(text: str) -> Iterator[Day]:
     """
     lowered = text.lower()
     # Most texts name no month: looking for one is cheaper than trying three patterns at every place.
-    worded = any(name in lowered for name in _SHORTEST_MONTHS)
+    worded = any(beginning in lowered for beginning in _MONTH_BEGINNINGS)
     for pattern in (*_NUMERIC_DATES, *(_WORDED_DATES if worded else ())):
         for found in pattern.finditer(text):
             readings = frozenset(reading for reading in _readings(found.groupdict(default="")) if _possible(reading))

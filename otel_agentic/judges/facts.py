@@ -1,4 +1,4 @@
-"""The facts of a text that can be compared by value: numbers, dates, times of day, identifiers."""
+"""The facts of a text that can be compared by value: numbers, dates, times of day, durations, identifiers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.judges.dates import Day, TimeOfDay, days, times
+from otel_agentic.judges.dates import MONTH_NAMES, Day, TimeOfDay, days, times
 from otel_agentic.judges.quantities import Quantity, quantities
 from otel_agentic.truth.text import normalise
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identifier:
-    """A code, address or name that is right or wrong as a whole: `HAT069`, `credit_card_44`, `a@b.org`; case folded."""
+    """What is right or wrong as a whole: `HAT069`, `credit_card_44`, `a@b.org`, `/etc/hosts`, `3.2.1`; case folded."""
 
     value: str
     start: int
@@ -39,12 +39,12 @@ class Facts:
     rest: str
 
     def holds(self, fact: Fact) -> bool:
-        """Return whether the same fact is there."""
+        """Return whether a fact is there that says it."""
         return next(self.like(fact), None) is not None
 
     def like(self, fact: Fact) -> Iterator[Fact]:
-        """Yield the facts that say the same."""
-        return (own for own in self.found if same_fact(own, fact))
+        """Yield the facts that say it, see `covers_fact`."""
+        return (own for own in self.found if covers_fact(own, fact))
 
 
 def same_fact(one: Fact, other: Fact) -> bool:
@@ -61,6 +61,21 @@ def same_fact(one: Fact, other: Fact) -> bool:
     return False
 
 
+def covers_fact(own: Fact, wanted: Fact) -> bool:
+    """Return whether a fact says what another one does, and perhaps more.
+
+    >>> (date,), (month,), (year,) = (extract(text).found for text in ("May 20, 2024", "May 2024", "2024"))
+    >>> covers_fact(date, month), covers_fact(date, year), covers_fact(month, date), covers_fact(year, date)
+    (True, True, False, False)
+    """
+    match (own, wanted):
+        case (Day(), Day()):
+            return own.covers(wanted)
+        case (Day(), Quantity(dimension=None)):
+            return own.in_year(wanted.value)
+    return same_fact(own, wanted)
+
+
 def rival_facts(one: Fact, other: Fact) -> bool:
     """Return whether two facts are of one kind and say different things: one of them at most is the answer."""
     if isinstance(one, Quantity) and isinstance(other, Quantity) and not one.same_kind(other):
@@ -74,8 +89,22 @@ _REMEMBERED_CHARACTERS: Final = 4000
 _DIGIT: Final = re.compile(r"\d")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _CODE_MARK: Final = re.compile(r"[\d_@]")
+#: The number of an entry in a list counts nothing; "3. Mai" is a date.
+_LIST_NUMBER: Final = re.compile(
+    rf"^[ \t]*\d{{1,2}}[.)](?=[ \t]+(?!(?:{MONTH_NAMES})\b)\S)", re.MULTILINE | re.IGNORECASE
+)
+#: The path of a file, by how it begins; and a web address.
+_ADDRESS: Final = re.compile(r"(?:~|\.{1,2})?/[\w.][^/]*/[\w.]|~/\w|[a-z]:\\", re.IGNORECASE)
+_WEB: Final = re.compile(r"(?<![a-zA-Z0-9])[a-zA-Z]{2,10}://[^\s<>\"'`|]+")
+#: Version numbers and network addresses: 3.2.1, 10.0.0.1; but 1.234.567 is a number.
+_DOTTED: Final = re.compile(r"v?(?P<number>\d{1,9}(?:\.\d{1,9}){2,7})")
+_THOUSANDS: Final = re.compile(r"\d{1,3}(?:\.\d{3}){2,}")
+#: Telephone numbers: those with a plus, and those that are grouped as in North America.
+_TELEPHONE: Final = re.compile(r"(?<![\w.])(?:\+\d[\d ()/.-]{6,20}\d|\(?\d{3}\)?[ .-]?\d{3}[.-]\d{4})(?!\w)")
+#: Digits of a telephone number that tell it apart: country and trunk prefixes are written or not.
+_TELEPHONE_DIGITS: Final = 9
 #: A number with what is glued to it ("5km", "20th", "10am", "$1.2k"): letters that do not make it a code.
-_GLUED: Final = re.compile(r"[^\w]*\d[\d.:/-]*(?:[eE][+-]?\d{1,3}|[a-z]{1,4}|[A-Z]|GB|MB|KB|TB)?[%.]?")
+_GLUED: Final = re.compile(r"[^\w]*\d[\d.:/-]*(?:[eE][+-]?\d{1,3}|[a-z]{1,4}|[A-Z]|°[cCfF]|GB|MB|KB|TB)?[%.]?")
 
 
 def extract(text: str) -> Facts:
@@ -92,7 +121,7 @@ def extract(text: str) -> Facts:
 
 def _extract(text: str) -> Facts:
     found: list[Fact] = []
-    rest = text
+    rest = _LIST_NUMBER.sub(_blank, text)
     for reader in _readers(text):
         here = list(reader(rest))
         if here:
@@ -103,6 +132,10 @@ def _extract(text: str) -> Facts:
 
 
 _extract_remembered = lru_cache(maxsize=2048)(_extract)
+
+
+def _blank(found: re.Match[str]) -> str:
+    return " " * len(found.group())
 
 
 def _without_overlaps(facts: list[Fact]) -> list[Fact]:
@@ -129,24 +162,47 @@ def _readers(text: str) -> Iterator[Callable[[str], Iterator[Fact]]]:
     if _DIGIT.search(text):
         yield times
         yield days
-    if _CODE_MARK.search(text):
+    if _DIGIT.search(text):
+        yield telephones
+    if _CODE_MARK.search(text) or "/" in text or "\\" in text:
         yield identifiers
     yield quantities
 
 
 def identifiers(text: str) -> Iterator[Identifier]:
-    """Yield the identifiers of a text: words that mix letters with digits, underscores or an @.
+    """Yield the identifiers of a text: words that mix letters with digits, underscores or an @; paths, versions.
 
-    >>> [found.value for found in identifiers("user mia_li_3668 booked HAT136, seat 12A, 5km off")]
-    ['mia_li_3668', 'hat136']
+    >>> [found.value for found in identifiers("user mia_li_3668 booked #HAT136, seat 12A, 5km off; see /var/log, v3.2.1")]
+    ['mia_li_3668', 'hat136', '/var/log', '3.2.1']
     """
+    for found in _WEB.finditer(text):
+        token = found.group().rstrip(_TRAILING + ",;!?)")
+        yield Identifier(value=token.casefold(), start=found.start(), end=found.start() + len(token))
     for found in _TOKEN.finditer(text):
         token = found.group().rstrip(_TRAILING)
-        if _is_identifier(token):
-            yield Identifier(value=token.casefold(), start=found.start(), end=found.start() + len(token))
+        start = found.start() + len(token) - len(token.lstrip("#"))
+        token = token.lstrip("#")
+        dotted = _DOTTED.fullmatch(token)
+        if dotted and not _THOUSANDS.fullmatch(token):
+            yield Identifier(value=dotted["number"], start=start, end=start + len(token))
+        elif _is_identifier(token):
+            yield Identifier(value=token.casefold(), start=start, end=start + len(token))
+
+
+def telephones(text: str) -> Iterator[Identifier]:
+    """Yield the telephone numbers of a text, by their last digits.
+
+    >>> [found.value for found in telephones("+1 800 555 0199 or (800) 555-0199")]
+    ['tel:005550199', 'tel:005550199']
+    """
+    for found in _TELEPHONE.finditer(text):
+        digits = re.sub(r"\D", "", found.group())
+        yield Identifier(value=f"tel:{digits[-_TELEPHONE_DIGITS:]}", start=found.start(), end=found.end())
 
 
 def _is_identifier(token: str) -> bool:
+    if _ADDRESS.match(token):
+        return True
     if not (_CODE_MARK.search(token) and _LETTER.search(token)) or token[0] in "$€£¥₹" or _GLUED.fullmatch(token):
         return False
     return bool(_DIGIT.search(token)) or "_" in token.strip("_") or "@" in token[1:-1]

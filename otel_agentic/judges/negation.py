@@ -1,6 +1,6 @@
 """Whether a place in a text is denied: "it is not Paris", "Paris is wrong", "it isn't London but Paris".
 
-English only; a text in another language is read as affirming.
+English, and the plain denials of German, French and Spanish; a text in another language is read as affirming.
 """
 
 from __future__ import annotations
@@ -14,18 +14,23 @@ _REACH_CHARACTERS: Final = 120
 
 _NEGATORS: Final = (
     r"not|no|never|neither|nor|none|nobody|nothing|without|cannot|can't|won't|unable|unsure|doubt|"
-    r"(?:is|are|was|were|do|does|did|has|have|had|would|could|should|must|need)n['\u2019]?t|incorrect|wrong|false"
+    r"(?:is|are|was|were|do|does|did|has|have|had|would|could|should|must|need)n['\u2019]?t|incorrect|wrong|false|"
+    r"nicht|kein(?:e[nrms]?)?|niemals|pas|jamais|aucune?|nunca|jamás|ning[uú]na?"
 )
 #: Words that look like a denial and are none.
 _IDIOMS: Final = re.compile(
-    r"\b(?:no (?:problem|worries|doubt)|not only|why not|without (?:a )?doubt)\b", re.IGNORECASE
+    r"\b(?:no (?:problem|worries|doubt)|not only|why not|without (?:a )?doubt|wrong with|nicht nur|pas de souci)\b",
+    re.IGNORECASE,
 )
 _NEGATOR: Final = re.compile(rf"(?<!\w)(?:{_NEGATORS})(?!\w)", re.IGNORECASE)
 _DENIED_AFTER: Final = re.compile(
     r"\s*(?:is|was|are|were|would be|'s)?\s*(?:n['\u2019]t|not|never|wrong|incorrect|false)\b(?!\s+only)", re.IGNORECASE
 )
 #: Where one statement ends and the next begins. A point inside a number has no space behind it.
-_CLAUSE_END: Final = re.compile(r"[;!?\n,]|\.(?:\s|$)|\b(?:but|however|instead|rather)\b", re.IGNORECASE)
+_CLAUSE_END: Final = re.compile(
+    r"[;!?\n,]|[.:](?:\s|$)|\s[-\u2013\u2014]\s|\b(?:but|however|instead|rather|sondern|mais|sino|pero)\b",
+    re.IGNORECASE,
+)
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
@@ -36,11 +41,19 @@ def denied_at(text: str, start: int, end: int) -> bool:
     >>> denied_at(text, 10, 15), denied_at(text, 20, 26)
     (True, False)
     """
-    before = _without_idioms(text[max(0, start - _REACH_CHARACTERS) : start])
-    ends = [found.end() for found in _CLAUSE_END.finditer(before)]
-    clause = before[ends[-1] :] if ends else before
-    near = " ".join(clause.split()[-_REACH_WORDS:])
+    near = " ".join(without_idioms(clause_before(text, start)).split()[-_REACH_WORDS:])
     return bool(_NEGATOR.search(near)) or bool(_DENIED_AFTER.match(text[end : end + 40]))
+
+
+def clause_before(text: str, start: int) -> str:
+    """Return what stands before a place in its own clause.
+
+    >>> clause_before("No, do not eat it: this is poisonous.", 27)
+    'this is '
+    """
+    before = text[max(0, start - _REACH_CHARACTERS) : start]
+    ends = [found.end() for found in _CLAUSE_END.finditer(before)]
+    return before[ends[-1] :] if ends else before
 
 
 def has_denial(text: str) -> bool:
@@ -49,7 +62,16 @@ def has_denial(text: str) -> bool:
     >>> has_denial("You cannot cancel."), has_denial("No problem, you can cancel.")
     (True, False)
     """
-    return bool(_NEGATOR.search(_without_idioms(text)))
+    return denials(text) > 0
+
+
+def denials(text: str) -> int:
+    """Return how many words of a text deny.
+
+    >>> denials("I cannot add it, and I cannot look it up.")
+    2
+    """
+    return sum(1 for _ in _NEGATOR.finditer(without_idioms(text)))
 
 
 def sentences(text: str) -> list[str]:
@@ -61,5 +83,10 @@ def sentences(text: str) -> list[str]:
     return [part for part in _SENTENCE_END.split(text) if part.strip()]
 
 
-def _without_idioms(text: str) -> str:
+def without_idioms(text: str) -> str:
+    """Return the text with idioms that look like a denial blanked out, same length.
+
+    >>> without_idioms("No problem, done.")
+    '          , done.'
+    """
     return _IDIOMS.sub(lambda found: " " * len(found.group()), text)

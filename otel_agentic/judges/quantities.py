@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from otel_agentic.judges.units import UNITS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -57,49 +59,13 @@ def rounds_to(exact: float, stated: Quantity) -> bool:
     return _close(exact, stated.value) or abs(exact - stated.value) <= 0.5 * 10.0**-stated.decimals * (1 + 1e-9)
 
 
-def _units() -> dict[str, tuple[str, float]]:
-    table = {
-        ("length", 0.001): "mm millimeter millimeters millimetre millimetres",
-        ("length", 0.01): "cm centimeter centimeters centimetre centimetres",
-        ("length", 1.0): "m meter meters metre metres",
-        ("length", 1000.0): "km kilometer kilometers kilometre kilometres",
-        ("length", 0.0254): "inch inches",
-        ("length", 0.3048): "ft foot feet",
-        ("length", 1609.344): "mi mile miles",
-        ("mass", 0.001): "mg milligram milligrams",
-        ("mass", 1.0): "g gram grams",
-        ("mass", 1000.0): "kg kilo kilos kilogram kilograms",
-        ("mass", 453.59237): "lb lbs",
-        ("time", 0.001): "ms millisecond milliseconds",
-        ("time", 1.0): "s sec secs second seconds",
-        ("time", 60.0): "min mins minute minutes",
-        ("time", 3600.0): "h hr hrs hour hours",
-        ("time", 86400.0): "day days",
-        ("time", 604800.0): "week weeks",
-        ("months", 1.0): "month months",
-        ("months", 12.0): "year years",
-        ("percent", 1.0): "% percent pct",
-        ("celsius", 1.0): "°c celsius",
-        ("fahrenheit", 1.0): "°f fahrenheit",
-        ("usd", 1.0): "$ usd dollar dollars",
-        ("eur", 1.0): "€ eur euro euros",
-        ("gbp", 1.0): "£ gbp",
-        ("jpy", 1.0): "¥ jpy yen",
-        ("inr", 1.0): "₹ inr rupee rupees",
-        ("bytes", 1e3): "kb kilobyte kilobytes",
-        ("bytes", 1e6): "mb megabyte megabytes",
-        ("bytes", 1e9): "gb gigabyte gigabytes",
-        ("bytes", 1e12): "tb terabyte terabytes",
-    }
-    return {name: unit for unit, names in table.items() for name in names.split()}
-
-
-_UNITS: Final[Mapping[str, tuple[str, float]]] = _units()
 _SCALES: Final[Mapping[str, float]] = {
     "k": 1e3,
     "thousand": 1e3,
     "mn": 1e6,
     "million": 1e6,
+    "m": 1e6,
+    "b": 1e9,
     "bn": 1e9,
     "billion": 1e9,
     "trillion": 1e12,
@@ -108,7 +74,19 @@ _WORDED_NAMES: Final = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
     "eighteen nineteen twenty"
 )
-_WORDED: Final[Mapping[str, int]] = {word: value for value, word in enumerate(_WORDED_NAMES.split())}
+_TENS_NAMES: Final = "twenty thirty forty fifty sixty seventy eighty ninety"
+#: From two on, without the names that are words of English too ("elf", "once").
+_OTHER_NAMES: Final = (
+    "zwei drei vier fünf sechs sieben acht neun zehn",
+    "deux trois quatre cinq six _ huit neuf dix",
+    "_ tres cuatro cinco seis siete ocho nueve diez",
+)
+_WORDED: Final[Mapping[str, int]] = {
+    **{word: value for names in _OTHER_NAMES for value, word in enumerate(names.split(), start=2) if word != "_"},
+    **{word: value for value, word in enumerate(_WORDED_NAMES.split())},
+}
+_TENS: Final[Mapping[str, int]] = {word: 10 * value for value, word in enumerate(_TENS_NAMES.split(), start=2)}
+_WORDED_SCALES: Final[Mapping[str, float]] = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9}
 _CURRENCIES: Final = "$€£¥₹"
 
 #: Starts at a digit, so that the search leaps from number to number; what stands before it is read afterwards.
@@ -117,14 +95,15 @@ _NUMBER: Final = re.compile(
     (?<!\w)(?<!\d\.)
     (?P<digits>
         \d{{1,3}}(?:\.\d{{3}})+,\d+ |                    # 1.234,56
+        \d{{1,3}}(?:\.\d{{3}}){{2,}}(?![\d.]) |          # 1.234.567
         \d{{1,3}}(?:[,'\u2019\u00a0\u202f\u2009]\d{{3}})+(?!\d)(?:\.\d+)? |   # 1,234.56  1'234  1 234
         (?<!\d,)\d+,\d{{1,2}}(?![\d,]) |                 # 3,50, but not in 1,2,3
         \d+(?:\.\d+)?(?:[eE][+-]?\d{{1,3}}(?!\w))? |     # 1234.56  1e6
         \.\d+
     )
     (?:(?:st|nd|rd|th)(?!\w))?
-    (?:\ ?(?P<scale>[kK]|thousand|mn|million|bn|billion|trillion)(?!\w))?
-    (?:[\ \u00a0\u202f-]?(?:degrees?\ )?(?P<unit>%|°\ ?[cCfF]|[{_CURRENCIES}]|[a-zA-Z]+)(?!\w))?
+    (?:(?P<scale>[MB](?!\w)|\ ?(?:[kK]|thousand|mn|million|bn|billion|trillion)(?!\w)))?
+    (?:[\ \u00a0\u202f-]?(?:degrees?\ )?(?P<unit>%|°\ ?[cCfF]|[{_CURRENCIES}]|[^\W\d_]+)(?!\w))?
     """,
     re.VERBOSE,
 )
@@ -134,7 +113,15 @@ _BEFORE: Final = re.compile(
 #: How far before its digits a number may begin, and one character more to see that the dash is no hyphen.
 _BEFORE_CHARACTERS: Final = 4
 _WORD: Final = re.compile(
-    rf"(?<![\w-])(?P<word>{'|'.join(_WORDED)})(?:[ -](?P<unit>[a-zA-Z]+))?(?![\w])", re.IGNORECASE
+    rf"""
+    (?<![\w-])
+    (?:(?P<tens>{"|".join(_TENS)})(?:[\ -](?P<ones>{"|".join(_WORDED_NAMES.split()[1:10])}))?|(?P<word>{"|".join(_WORDED)}))
+    (?P<half>\ and\ a\ half)?
+    (?:\ (?P<scale>{"|".join(_WORDED_SCALES)}))?
+    (?:[\ -](?P<unit>[^\W\d_]+))?
+    (?!\w)
+    """,
+    re.IGNORECASE | re.VERBOSE,
 )
 
 
@@ -147,16 +134,7 @@ def quantities(text: str) -> Iterator[Quantity]:
     for found in _NUMBER.finditer(text):
         yield _quantity(text, found)
     for found in _WORD.finditer(text):
-        dimension, factor = _UNITS.get((found["unit"] or "").lower(), (None, 1.0))
-        yield Quantity(
-            value=float(_WORDED[found["word"].lower()]),
-            dimension=dimension,
-            factor=factor,
-            decimals=0,
-            start=found.start(),
-            end=found.end() if dimension else found.end("word"),
-            worded=True,
-        )
+        yield _worded(found)
 
 
 def _quantity(text: str, found: re.Match[str]) -> Quantity:
@@ -164,10 +142,10 @@ def _quantity(text: str, found: re.Match[str]) -> Quantity:
     before = _BEFORE.search(text[max(0, digits - _BEFORE_CHARACTERS) : digits])
     minus, currency, late_minus = before.group("minus", "currency", "late_minus") if before else ("", "", "")
     value, decimals = _value(found["digits"])
-    scale = _SCALES[found["scale"].lower()] if found["scale"] else 1.0
+    scale = _SCALES[found["scale"].strip().lower()] if found["scale"] else 1.0
     # A word that is no unit ("3 nights") stays outside the number.
-    unit = _UNITS.get(found["unit"].lower().replace(" ", "")) if found["unit"] else None
-    dimension, factor = _UNITS[currency] if currency else unit or (None, 1.0)
+    unit = UNITS.get(found["unit"].lower().replace(" ", "")) if found["unit"] else None
+    dimension, factor = UNITS[currency] if currency else unit or (None, 1.0)
     return Quantity(
         value=(-value if minus or late_minus else value) * scale,
         dimension=dimension,
@@ -178,7 +156,26 @@ def _quantity(text: str, found: re.Match[str]) -> Quantity:
     )
 
 
+def _worded(found: re.Match[str]) -> Quantity:
+    part = {name: (text or "").lower() for name, text in found.groupdict().items()}
+    unit = UNITS.get(part["unit"])
+    # A word that is no unit ("three nights") stays outside the number.
+    end = found.end() if unit else found.start("unit") - 1 if part["unit"] else found.end()
+    value = _TENS[part["tens"]] + _WORDED.get(part["ones"], 0) if part["tens"] else _WORDED[part["word"]]
+    dimension, factor = unit or (None, 1.0)
+    return Quantity(
+        value=(value + (0.5 if part["half"] else 0.0)) * _WORDED_SCALES.get(part["scale"], 1.0),
+        dimension=dimension,
+        factor=factor,
+        decimals=0,
+        start=found.start(),
+        end=end,
+        worded=True,
+    )
+
+
 _CONTINENTAL: Final = re.compile(r"\d{1,3}(?:\.\d{3})+,\d+|\d+,\d{1,2}")
+_CONTINENTAL_THOUSANDS: Final = re.compile(r"\d{1,3}(?:\.\d{3}){2,}")
 _SEPARATORS: Final = str.maketrans("", "", ",'\u2019\u00a0\u202f\u2009")
 
 
@@ -186,6 +183,8 @@ def _value(digits: str) -> tuple[float, int]:
     """Return the value of a written number and how many decimals it shows."""
     if digits.isascii() and digits.isdigit():
         return float(digits), 0
+    if _CONTINENTAL_THOUSANDS.fullmatch(digits):
+        digits = digits.replace(".", "")
     if "," in digits and _CONTINENTAL.fullmatch(digits):
         digits = digits.replace(".", "").replace(",", ".")
     digits = digits.translate(_SEPARATORS)

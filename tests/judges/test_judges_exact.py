@@ -49,6 +49,19 @@ RIGHT = [
     ("not available", "The room is not available."),
     ("1.5 million", "1,500,000"),
     ("東京", "首都は東京です。"),
+    ("1989", "The wall fell in November 1989."),
+    ("2 hours and 30 minutes", "It takes 150 minutes."),
+    ("Version 3.2.1", "It is fixed in v3.2.1, the version of May."),
+    ("+1 800 555 0199", "Call (800) 555-0199."),
+    ("$4.2 million", "It was $4.2M."),
+    ("40 nights", "There are forty nights."),
+    ("yes", "No problem! Yes, you can."),
+    ("Das Paket kommt am 3. Mai 2025.", "Das Paket kommt am 03.05.2025."),
+    ('{"city": "Oslo", "degrees": 4}', '```json\n{"degrees": 4.0, "city": "Oslo"}\n```'),
+    ("Basic costs $10 and Pro costs $25.", "Pro costs $25 and Basic costs $10."),
+    ("9 am", "We used to open at 8 am; now we open at 9 am."),
+    ("1. Use the $500 certificate.", "Use the $500 certificate."),
+    ("The mushroom is poisonous.", "No, do not eat it: this mushroom is poisonous."),
 ]
 
 WRONG = [
@@ -74,6 +87,23 @@ WRONG = [
     ("cat", "concatenate"),
     ("Monday", "Tuesday"),
     ("x", ""),
+    ("Basic costs $10 and Pro costs $25.", "Pro costs $10 and Basic costs $25."),
+    ("8 am", "We used to open at 8 am; now we open at 9 am."),
+    ("42", "I don't know. Perhaps 42?"),
+    ("Canberra", "Many think it is Canberra, but it is Sydney."),
+    ("9.9 is larger.", "9.11 is larger than 9.9."),
+    ("Room Oslo", "The meeting was moved from room Oslo to room Bergen."),
+    ("Your order has been shipped.", "Your order has not been shipped yet."),
+    ("The flight is $120 more expensive.", "The flight is $120 cheaper."),
+    ("signed on 1 February 2023", "signed in February 2023"),
+    ("/var/log/app/error.log", "It is /var/log/error.log."),
+    ("+1 800 555 0199", "Call (800) 555-0190."),
+    ("Version 3.2.1", "It is fixed in version 3.1.2."),
+    ("Das Hotel ist ausgebucht.", "Das Hotel ist nicht ausgebucht."),
+    ("Oui", "Non, le magasin est fermé."),
+    ('{"city": "Oslo", "degrees": 4}', '{"city": "Oslo", "degrees": 5}'),
+    ("You can add it, and I cannot remove it.", "You cannot add it, and I cannot remove it."),
+    ("There are 2 bags.", "There are 3 bags."),
 ]
 
 
@@ -89,6 +119,58 @@ def test_a_wrong_answer_fails(expected: str, answer: str) -> None:
 
 def test_numbers_on_the_way_to_the_answer_do_not_contradict_it() -> None:
     assert passes("5", "(12.5 + 7.5) / 4 = 20 / 4 = 5", "What is (12.5 + 7.5) / 4?")
+
+
+def test_what_the_query_says_already_need_not_be_said_again() -> None:
+    expected, answer = "It will be delivered on May 20.", "Expected: 20 May, between 8:00 and 12:00."
+    assert passes(expected, answer, "When will it be delivered?")
+    assert not passes(expected, "Expected: 21 May, between 8:00 and 12:00.", "When will it be delivered?")
+
+
+@pytest.mark.parametrize(
+    ("expected", "answer", "passed"),
+    [
+        ("We do not ship to Norway.", "Norway is not among the countries we ship to.", True),
+        ("We do not ship to Norway.", "Yes, we do.", False),
+        ("Yes", "We ship to Norway.", True),
+        ("No", "I am afraid that is impossible.", False),
+        ("No", "I am afraid that is not possible.", True),
+        ("Yes", "Bananas are yellow.", False),
+    ],
+)
+def test_an_answer_to_a_yes_or_no_question_says_it_of_what_was_asked(
+    expected: str, answer: str, *, passed: bool
+) -> None:
+    assert passes(expected, answer, "Do you ship to Norway?") is passed
+
+
+def test_an_answer_that_only_repeats_the_question_fails() -> None:
+    assert (0.0, "the answer only repeats the question") == compare(
+        question("The Ritz is in Paris", "Is the Ritz in Paris?", "Is the Ritz in Paris?")
+    )
+
+
+def test_what_a_question_asks_of_the_past_is_not_set_aside() -> None:
+    assert passes("8 am", "We used to open at 8 am.", "When did you use to open, previously?")
+
+
+def test_a_long_answer_is_read_from_its_beginning_and_the_reasoning_says_so() -> None:
+    long = "word " * 20_000 + "42"
+    (verdict,) = ExactJudge().judge([question("42", long)])
+    assert isinstance(verdict, Verdict)
+    assert (0.0, True) == (
+        verdict.score,
+        verdict.reasoning.endswith("(of 100,002 characters the first 50,000 were read)"),
+    )
+    assert compare(question(long, long))[0] == 1.0
+
+
+@given(st.integers(-10_000, 10_000), st.integers(-10_000, 10_000))
+@settings(max_examples=100)
+def test_another_number_never_passes_and_the_same_one_always_does(right: int, other: int) -> None:
+    assert passes(f"The total is {right:,}.", f"In total that makes {right}.", "What is the total?")
+    if right != other:
+        assert not passes(f"The total is {right:,}.", f"The total is {other}.", "What is the total?")
 
 
 @pytest.mark.parametrize("threshold", [0.3, 0.7, 0.95])
@@ -108,7 +190,32 @@ def test_any_two_texts_get_a_score_between_0_and_1_and_equal_ones_1(expected: st
 
 
 @pytest.mark.parametrize(
-    "part", ["1", "a1_", "1,", "not ", "May 1 ", " ", "1:", "$", "x or ", "is ", "1.1.", "-", "42 "]
+    "part",
+    [
+        "1",
+        "a1_",
+        "1,",
+        "not ",
+        "May 1 ",
+        " ",
+        "1:",
+        "$",
+        "x or ",
+        "is ",
+        "1.1.",
+        "-",
+        "42 ",
+        "1 234 ",
+        "+1 ",
+        "than 4 ",
+        "3. ",
+        "twenty-",
+        "moved from ",
+        "```json\n",
+        "[{",
+        "/a",
+        "i don't know ",
+    ],
 )
 def test_a_hostile_answer_of_100_kb_takes_no_more_than_seconds(part: str) -> None:
     started = time.perf_counter()

@@ -1,0 +1,103 @@
+"""How far the judge `exact` agrees with what is known of answers, by source: the table of docs/exact-judge.md.
+
+    python -m benchmarks.bench_exact_judge [--examples]
+
+`--examples` prints the pairs of which it is wrong, those of the held-out half aside: who has seen them tunes to them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from benchmarks.answer_pairs import THRESHOLD, changed, of_captures, tau_answers, written
+from otel_agentic.judges import ExactJudge, Verdict
+from otel_agentic.stats.agreement import VerdictPair, agreement_of
+from tests.shared import SHARED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from benchmarks.answer_pairs import Pair
+    from otel_agentic.stats import Estimate
+
+HEADER: Final = (
+    "| source | pairs | right | agreement | kappa | sensitivity | specificity |\n|---|---:|---:|---|---|---|---|"
+)
+_LEVEL: Final = 0.95
+_CAPTURES: Final = SHARED / "captures"
+_TAU: Final = SHARED / "data" / "tau-airline"
+
+
+def verdicts(pairs: Sequence[Pair]) -> list[bool]:
+    """Return whether the judge passes each pair."""
+    judged = ExactJudge().judge([pair.question for pair in pairs])
+    return [isinstance(verdict, Verdict) and verdict.score >= THRESHOLD for verdict in judged]
+
+
+def row(source: str, pairs: Sequence[Pair]) -> str:
+    """Return a row of the table."""
+    said = [
+        VerdictPair(judge=passed, human=pair.right, case=pair.case)
+        for pair, passed in zip(pairs, verdicts(pairs), strict=True)
+    ]
+    found = agreement_of(said, _LEVEL)
+    kappa = "—" if found.kappa.value is None else f"{found.kappa.value:.3f}"
+    told = (_told(found.agreement), kappa, _told(found.sensitivity), _told(found.specificity))
+    right = sum(pair.right for pair in pairs)
+    return f"| {source} | {len(pairs):,} | {right:,} | {' | '.join(told)} |"
+
+
+def _told(rate: Estimate) -> str:
+    return "—" if rate.value is None else f"{rate.value:.3f} [{rate.lower:.3f}, {rate.upper:.3f}]"
+
+
+def sources() -> Iterator[tuple[str, list[Pair]]]:
+    """Yield every source that is there, with its name."""
+    yield "written by hand, half that the judge was improved with", written("tuned")
+    yield "**written by hand, held-out half**", written("held_out")
+    if _CAPTURES.is_dir():
+        yield "recorded answers of 59 framework captures", of_captures(_CAPTURES)
+    if _TAU.is_dir():
+        yield "answers of tau-airline, changed by rule", list(changed(tau_answers(_TAU)))
+
+
+def changes(pairs: Sequence[Pair]) -> Iterator[str]:
+    """Yield a row for each way in which pairs came to be: how often the judge is right about them."""
+    agreed: Counter[tuple[bool, str]] = Counter()
+    whole: Counter[tuple[bool, str]] = Counter()
+    for pair, passed in zip(pairs, verdicts(pairs), strict=True):
+        whole[pair.right, pair.about] += 1
+        agreed[pair.right, pair.about] += passed == pair.right
+    for right, about in whole:
+        share = agreed[right, about] / whole[right, about]
+        yield f"| {about} | {'right' if right else 'wrong'} | {whole[right, about]:,} | {share:.3f} |"
+
+
+def _examples(pairs: Sequence[Pair]) -> Iterator[str]:
+    for pair, verdict in zip(pairs, ExactJudge().judge([pair.question for pair in pairs]), strict=True):
+        if isinstance(verdict, Verdict) and (verdict.score >= THRESHOLD) != pair.right:
+            asked = pair.question
+            told = "passes a wrong answer" if not pair.right else "fails a right answer"
+            yield f"{told} ({pair.about}): {verdict.reasoning}\n  expected {asked.expected!r}\n  answer   {asked.answer!r}"
+
+
+def main() -> None:
+    """Print the tables."""
+    found = dict(sources())
+    print(HEADER)
+    for source, pairs in found.items():
+        print(row(source, pairs))
+    for source, pairs in found.items():
+        if source.startswith(("recorded", "answers")):
+            print(f"\n{source}\n\n| an answer that is | it is | pairs | judged so |\n|---|---|---:|---:|")
+            print("\n".join(changes(pairs)))
+    if "--examples" in sys.argv[1:]:
+        for source, pairs in found.items():
+            if "held-out" not in source:
+                print(f"\n{source}\n" + "\n".join(_examples(pairs)))
+
+
+if __name__ == "__main__":
+    main()

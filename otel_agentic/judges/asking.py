@@ -1,0 +1,183 @@
+"""A judge asked with care: nothing is paid for twice, nothing beyond the budget, nothing is lost when a run is killed."""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import closing
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Self
+
+from otel_agentic.errors import StoreError, UsageError
+from otel_agentic.judges.allowance import Allowance
+from otel_agentic.judges.base import JudgeFailure, Question, ThriftyJudge, Verdict, kinds_of, question_key
+from otel_agentic.judges.checked import ask, checked, raised
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Mapping, Sequence
+
+    from otel_agentic.config import JudgeSettings
+    from otel_agentic.judges.base import Budget, Judge, JudgeCache
+
+#: Questions given at once to a judge that does not stream: what a killed run has to ask again, at most.
+_CHUNK: Final = 32
+#: Of a judge that makes no estimate: what its prompt and its reply take, and how much text is one token.
+_PROMPT_TOKENS: Final = 600
+_CHARACTERS_A_TOKEN: Final = 4
+
+
+class AskingJudge:
+    """A judge that looks up what it knows, asks each other question once, and keeps each verdict as it comes.
+
+    It is a judge itself, of the same name, version and kinds. One thread uses it at a time.
+    """
+
+    def __init__(self, judge: Judge, *, cache: JudgeCache | None = None, budget: Budget | None = None) -> None:
+        """Stand before a judge.
+
+        Args:
+            judge: is asked what the cache does not know.
+            cache: earlier verdicts; None asks everything anew.
+            budget: what may be spent; None sets no limit. Questions beyond it come back as `sampled_out`.
+        """
+        self.name: str = judge.name
+        self.version: str = judge.version
+        self.kinds = kinds_of(judge)
+        self._judge = judge
+        self._cache = cache
+        self._allowance = Allowance(budget, judge.estimated_tokens if isinstance(judge, ThriftyJudge) else _estimate)
+        if isinstance(judge, ThriftyJudge):
+            judge.permit = self._allowance.take
+
+    @classmethod
+    def from_settings(cls, settings: JudgeSettings, argument: str | None = None) -> Self:  # noqa: ARG003 — the plug-in point
+        """Raise: this judge stands before another one and is no plug-in.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError("AskingJudge is made with the judge it stands before: AskingJudge(judge)")
+
+    def judge(self, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:
+        """Return one verdict or failure a question, in their order."""
+        answers = dict(self.verdicts(questions))
+        return [answers[number] for number in range(len(questions))]
+
+    def verdicts(self, questions: Sequence[Question]) -> Generator[tuple[int, Verdict | JudgeFailure], None, None]:
+        """Yield (place, verdict or failure) in order of completion, the known ones first.
+
+        Of equal questions one is asked; the others get its verdict as `cached`, or its failure without a cost.
+        """
+        places: dict[str, list[int]] = {}
+        for place, question in enumerate(questions):
+            places.setdefault(self.key(question), []).append(place)
+        known = self._cache.get(list(places)) if self._cache is not None and places else {}
+        for key, verdict in known.items():
+            for place in places[key]:
+                yield place, replace(verdict, cached=True)
+        missing = {key: questions[found[0]] for key, found in places.items() if key not in known}
+        with closing(self._answers(missing)) as answers:
+            for key, answer in answers:
+                first, *others = places[key]
+                yield first, answer
+                for place in others:
+                    yield place, _copy(answer)
+
+    def key(self, question: Question) -> str:
+        """Return the cache key of a question: another judge, or another version of it, has another one."""
+        return question_key(f"{self.name} {self.version}", question)
+
+    def close(self) -> None:
+        """Close the judge that is asked, if it can be closed."""
+        close = getattr(self._judge, "close", None)
+        if close is not None:
+            close()
+
+    def _answers(self, missing: Mapping[str, Question]) -> Generator[tuple[str, Verdict | JudgeFailure], None, None]:
+        """Yield (key, verdict or failure) for each missing question, and keep what was paid for."""
+        keys = list(missing)
+        waiting = deque(enumerate(missing.values()))
+        try:
+            while waiting:
+                refused: list[int] = []
+                with closing(self._asked(waiting, refused)) as answers:
+                    for number, answer in answers:
+                        if self._cache is not None:
+                            self._cache.put(keys[number], answer)
+                        yield keys[number], answer
+                for number in refused:
+                    told = f"not asked: {self._allowance.used_up}"
+                    yield keys[number], JudgeFailure(reason="sampled_out", message=told)
+        finally:
+            if self._cache is not None:
+                self._cache.flush()
+
+    def _asked(
+        self, waiting: deque[tuple[int, Question]], refused: list[int]
+    ) -> Generator[tuple[int, Verdict | JudgeFailure], None, None]:
+        """Yield the answers to as many waiting questions as the budget allows, and take these off the list."""
+        asked: dict[int, Question] = {}
+        try:
+            with closing(self._stream(self._allowed(waiting, asked, refused))) as stream:
+                for number, answer in stream:
+                    if number in asked:
+                        yield number, self._settled(asked.pop(number), answer)
+            failure = JudgeFailure(reason="judge_error", message=f"judge {self.name} gave no verdict", tries=1)
+        except StoreError:  # of the budget, not of the judge
+            raise
+        except Exception as error:  # noqa: BLE001 — a stranger's judge may raise anything; its questions are told so
+            failure = raised(self._judge, error)
+            asked.update(waiting)
+            waiting.clear()
+        finally:
+            open_now = dict(asked)
+            for question in open_now.values():
+                self._allowance.drop(question)
+        for number in open_now:
+            yield number, failure
+
+    def _allowed(
+        self, waiting: deque[tuple[int, Question]], asked: dict[int, Question], refused: list[int]
+    ) -> Iterator[tuple[int, Question]]:
+        """Yield waiting questions while the budget allows them.
+
+        A question refused while others are under way waits for the next round: these may cost less than was held back.
+        """
+        while waiting:
+            number, question = waiting[0]
+            if self._allowance.take(question):
+                asked[number] = question
+                waiting.popleft()
+                yield number, question
+            elif self._allowance.idle:
+                refused.append(number)
+                waiting.popleft()
+            else:
+                return
+
+    def _settled(self, question: Question, answer: Verdict | JudgeFailure) -> Verdict | JudgeFailure:
+        answer = checked(self._judge, answer)
+        self._allowance.settle(question, answer)
+        return answer
+
+    def _stream(
+        self, questions: Iterator[tuple[int, Question]]
+    ) -> Generator[tuple[int, Verdict | JudgeFailure], None, None]:
+        stream = getattr(self._judge, "stream", None)
+        if stream is not None:
+            yield from stream(questions)
+            return
+        while chunk := list(islice(questions, _CHUNK)):
+            answers = ask(self._judge, [question for _, question in chunk])
+            yield from zip((number for number, _ in chunk), answers, strict=True)
+
+
+def _copy(answer: Verdict | JudgeFailure) -> Verdict | JudgeFailure:
+    if isinstance(answer, Verdict):
+        return replace(answer, cached=True)
+    return replace(answer, tries=0, latency_s=0.0, input_tokens=0, output_tokens=0, cost_usd=None)
+
+
+def _estimate(question: Question) -> int:
+    texts = (question.query, question.expected, question.answer, question.not_answer or "")
+    return _PROMPT_TOKENS + sum(map(len, texts)) // _CHARACTERS_A_TOKEN

@@ -1,0 +1,115 @@
+"""A judge made of a Python function."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from functools import partial
+from types import CodeType
+from typing import TYPE_CHECKING, Any, Final, Self, cast
+
+from otel_agentic.errors import UsageError
+from otel_agentic.judges.base import JudgeFailure, Question, Verdict
+from otel_agentic.judges.choose import as_judge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from langchain_core.language_models import BaseChatModel
+
+    from otel_agentic.config import JudgeSettings
+    from otel_agentic.judges.base import Judge
+
+    #: From a question to a score in [0, 1], to true or false, or to a verdict.
+    JudgingFunction = Callable[[Question], float | bool | Verdict | JudgeFailure]
+    JudgeLike = str | Judge | BaseChatModel | JudgingFunction
+
+_GIVES: Final = "a number from 0 to 1, true or false, or a Verdict"
+
+
+class FunctionJudge:
+    """Judges by a function of one question. What it raises is a failure of the judge, never of the agent.
+
+    Its version is a hash of its code: whoever changes the function judges anew.
+
+    >>> judge = FunctionJudge(lambda question: question.answer == question.expected)
+    >>> judge.judge([Question(query="2+2?", expected="4", answer="4", threshold=0.7)])[0].score
+    1.0
+    """
+
+    def __init__(self, function: JudgingFunction) -> None:
+        """Take a function.
+
+        Raises:
+            UsageError: it is a coroutine function, which nobody would await.
+        """
+        self._function = function
+        self.name: str = getattr(function, "__name__", type(function).__name__)
+        if inspect.iscoroutinefunction(function):
+            raise UsageError(
+                f"judge {self.name}: an async function; give an ordinary one, or an object with judge(questions)"
+            )
+        self.version: str = _version(function)
+
+    @classmethod
+    def from_settings(cls, settings: JudgeSettings, argument: str | None = None) -> Self:  # noqa: ARG003 — the plug-in point
+        """Raise: it is made of a function and is no plug-in.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError("FunctionJudge is made with a function: FunctionJudge(function)")
+
+    def judge(self, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:
+        """Return one verdict or failure a question, in their order."""
+        return [self._answer(question) for question in questions]
+
+    def _answer(self, question: Question) -> Verdict | JudgeFailure:
+        try:
+            said = self._function(question)
+        except Exception as error:  # noqa: BLE001 — a stranger's function may raise anything
+            return self._failure(f"raised {type(error).__name__}: {error}")
+        if isinstance(said, Verdict | JudgeFailure):
+            return said
+        if not _is_score(said):
+            return self._failure(f"gave {said!r}; it gives {_GIVES}")
+        return Verdict(score=float(said), reasoning=f"{self.name} gives {float(said):g}")
+
+    def _failure(self, told: str) -> JudgeFailure:
+        return JudgeFailure(reason="judge_error", message=f"judge {self.name} {told}", tries=1)
+
+
+def _is_score(said: object) -> bool:
+    return isinstance(said, int | float) and 0.0 <= said <= 1.0
+
+
+def judge_of(given: JudgeLike, settings: JudgeSettings) -> Judge:
+    """Return a judge, whatever it is given as: by name, as an object, as a chat model of LangChain, or as a function.
+
+    Raises:
+        PluginError: there is no judge of that name, or it does not load.
+        UsageError: it is none of these, or an async function.
+    """
+    # Not callable(): an object that can be called may be a judge, or a model.
+    if inspect.isroutine(given) or isinstance(given, partial):
+        return FunctionJudge(cast("JudgingFunction", given))
+    return as_judge(cast("str | Judge | BaseChatModel", given), settings)
+
+
+def _version(function: Any) -> str:
+    """Return a hash of the code of a function and of the plain values that it was made with."""
+    code = getattr(function, "__code__", None)
+    cells = [_plain(cell.cell_contents) for cell in getattr(function, "__closure__", None) or ()]
+    made_with = (getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None), cells)
+    content = repr(function if code is None else (_content(code), made_with))
+    return f"function-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
+
+
+def _plain(value: object) -> object:
+    """Return a value that cannot change, else the type of it: what a function gathers is none of its code."""
+    return value if value is None or isinstance(value, str | bytes | int | float) else type(value).__qualname__
+
+
+def _content(code: CodeType) -> tuple[object, ...]:
+    constants = tuple(_content(each) if isinstance(each, CodeType) else each for each in code.co_consts)
+    return (code.co_code, constants, code.co_names)

@@ -1,0 +1,191 @@
+"""One question to a model until there is a verdict: tries with waits between them, ways in turn, costs counted."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from otel_agentic.judges.fence import messages
+from otel_agentic.judges.ladder import Ladder, message_of, read_output
+from otel_agentic.judges.provider import secrets_of
+from otel_agentic.judges.retrying import Backoff
+from otel_agentic.judges.troubles import Trouble, trouble_of
+from otel_agentic.judges.unobserved import unobserved
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+    from random import Random
+
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.rate_limiters import BaseRateLimiter
+
+    from otel_agentic.config import JudgeSettings
+    from otel_agentic.judges.base import Question, QuestionKind
+    from otel_agentic.judges.prompts import Prompt
+    from otel_agentic.judges.replies import VerdictReply
+
+#: Refusals of credentials in a row after which the provider is left alone, and for how long, in seconds.
+_REFUSALS: Final = 3
+_PAUSE_S: Final = 300.0
+#: How often the rate limiter looks whether a call may start, in seconds.
+_LOOK_S: Final = (0.005, 0.1)
+
+
+@dataclass(slots=True)
+class Spent:
+    """What was spent on one question. `tries` counts calls of the model, `latency_s` is seconds over all of them.
+
+    `priced` is False once a reply came without its count of tokens.
+    """
+
+    tries: int = 0
+    latency_s: float = 0.0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    priced: bool = True
+
+    def count_reply(self, output: object) -> None:
+        """Count the tokens of what a model gave back."""
+        usage: Any = getattr(message_of(output), "usage_metadata", None)
+        self.priced &= bool(usage)
+        if usage:
+            self.input_tokens += usage.get("input_tokens") or 0
+            self.output_tokens += usage.get("output_tokens") or 0
+
+    def count_error(self, error: Exception) -> None:
+        """Count the tokens of a reply that the client of a model turned into an error."""
+        usage: Any = getattr(getattr(error, "completion", None), "usage", None)
+        self.input_tokens += getattr(usage, "prompt_tokens", None) or 0
+        self.output_tokens += getattr(usage, "completion_tokens", None) or 0
+
+
+@dataclass(slots=True)
+class Refusals:
+    """Whether a provider refuses our credentials: then it is no use, and no manners, to go on asking."""
+
+    in_a_row: int = 0
+    told: str = ""
+    until_s: float = float("-inf")
+
+    def count(self, told: str, now_s: float) -> None:
+        """Count a refusal."""
+        self.in_a_row, self.told = self.in_a_row + 1, told
+        if self.in_a_row >= _REFUSALS:
+            self.until_s = now_s + _PAUSE_S
+
+    def clear(self) -> None:
+        """Forget the refusals: a call was let through."""
+        self.in_a_row, self.until_s = 0, float("-inf")
+
+
+@dataclass(kw_only=True)
+class Inquiry:
+    """Asks one model; one event loop uses it."""
+
+    model: BaseChatModel
+    model_name: str
+    settings: JudgeSettings
+    prompts: Mapping[QuestionKind, Prompt]
+    rng: Random
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    clock: Callable[[], float] = time.monotonic
+    refusals: Refusals = field(init=False, default_factory=Refusals)
+
+    def __post_init__(self) -> None:
+        self._ladder = Ladder(self.model, self.settings.method)
+        self._secrets = secrets_of(self.model)
+        self._backoff = Backoff.from_settings(self.settings)
+        self._slots = asyncio.Semaphore(self.settings.concurrency)
+        self._start = asyncio.Lock()
+        self._limiter = _limiter(self.settings.requests_per_second)
+
+    async def reply(self, question: Question, spent: Spent, permit: Callable[[], bool]) -> VerdictReply | str:
+        """Return the verdict of the model, or why there is none.
+
+        Args:
+            question: what is asked.
+            spent: grows by what this costs.
+            permit: answers whether one more call may be made after the first.
+        """
+        tries, again = 0, False
+        while self.clock() >= self.refusals.until_s:
+            got = await self._call(question, spent, again=again)
+            if not isinstance(got, Trouble):
+                return got
+            if got.kind != "unable":  # another way to ask is no other try: nothing has failed yet
+                tries, again = tries + 1, got.kind == "reply"
+                if got.kind not in {"again", "reply"} or tries >= self.settings.tries:
+                    return f"{self.model_name} gave no verdict in {_times(spent.tries)}: {got.told}"
+                await self.sleep(self._backoff.wait_s(tries, got.wait_s, self.rng))
+            if not permit():
+                return f"{self.model_name} gave no verdict and the budget allows no other try: {got.told}"
+        refused = self.refusals
+        return f"{self.model_name} is not asked any more, it refused {refused.in_a_row} calls in a row: {refused.told}"
+
+    async def _call(self, question: Question, spent: Spent, *, again: bool) -> VerdictReply | Trouble:
+        try:
+            way, asked = self._ladder.asked()
+        except NotImplementedError as error:
+            return Trouble(kind="final", told=str(error))
+        sent = messages(
+            question,
+            self.prompts[question.kind].text,
+            way,
+            max_characters=self.settings.max_answer_characters,
+            again=again,
+        )
+        async with self._slots:
+            await self._await_rate()
+            try:
+                reply = read_output(await self._invoke(asked, sent, spent))
+            except Exception as error:  # noqa: BLE001 — clients of strangers raise what they like
+                return self._trouble(error, way, spent)
+        self._ladder.read_from(way)
+        self.refusals.clear()
+        return reply
+
+    async def _invoke(self, asked: Any, sent: list[Any], spent: Spent) -> object:
+        began = self.clock()
+        spent.tries += 1
+        try:
+            async with asyncio.timeout(self.settings.timeout_s):
+                with unobserved():
+                    output: object = await asked.ainvoke(sent)
+        except TimeoutError as error:
+            raise TimeoutError(str(error) or f"no reply within {self.settings.timeout_s:g} s") from error
+        finally:
+            spent.latency_s += self.clock() - began
+        spent.count_reply(output)
+        return output
+
+    def _trouble(self, error: Exception, way: Any, spent: Spent) -> Trouble:
+        spent.count_error(error)
+        trouble = trouble_of(error, self._secrets)
+        if trouble.kind == "refused":
+            self.refusals.count(trouble.told, self.clock())
+        elif trouble.kind == "reply":
+            self._ladder.unread_from(way)
+        elif trouble.kind == "unable" and not self._ladder.down(way):
+            return Trouble(kind="final", told=trouble.told)
+        return trouble
+
+    async def _await_rate(self) -> None:
+        if self._limiter is not None:
+            async with self._start:  # one call waits for its turn, the others wait for it
+                await self._limiter.aacquire()
+
+
+def _limiter(requests_per_second: float | None) -> BaseRateLimiter | None:
+    if requests_per_second is None:
+        return None
+    from langchain_core.rate_limiters import InMemoryRateLimiter  # noqa: PLC0415 — heavy
+
+    least, most = _LOOK_S
+    look_s = min(max(0.5 / requests_per_second, least), most)
+    return InMemoryRateLimiter(requests_per_second=requests_per_second, check_every_n_seconds=look_s)
+
+
+def _times(count: int) -> str:
+    return "one try" if count == 1 else f"{count} tries"

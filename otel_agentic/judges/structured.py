@@ -1,0 +1,56 @@
+"""Answers that are JSON: compared by value, whatever the order of keys and the layout."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any, Final
+
+import orjson
+
+from otel_agentic.truth.values import canonical, leaves
+
+_FENCED: Final = re.compile(r"```(?:json)?[ \t]*\n(.*?)```", re.DOTALL)
+#: Values compared one by one to tell how much of an object is right.
+_MAX_LEAVES: Final = 2_000
+
+
+def json_agreement(expected: str, answer: str) -> float | None:
+    """Return how far two JSON objects or lists agree, 1.0 only when they are equal; None where one text is no JSON.
+
+    Below 1.0 it is the share of values in common. The answer may hold its JSON in a fenced block.
+
+    >>> json_agreement('{"city": "Oslo", "degrees": 4}', '{"degrees": 4.0, "city": "Oslo"}')
+    1.0
+    >>> json_agreement('{"city": "Oslo", "degrees": 4}', '{"degrees": 4, "city": "Bergen"}')
+    0.3333333333333333
+    """
+    own, other = _read(expected), _read(answer)
+    if own is None or other is None:
+        return None
+    try:
+        if canonical(own) == canonical(other):
+            return 1.0
+        one, two = _values(own), _values(other)
+    except RecursionError:  # nested deeper than Python's stack: judged as text
+        return None
+    shared, whole = (one & two).total(), (one | two).total()
+    return min(shared / whole, 0.99) if whole else 0.0
+
+
+def _values(document: Any) -> Counter[Any]:
+    return Counter((name, canonical(value)) for name, value in leaves(document, limit=_MAX_LEAVES))
+
+
+def _read(text: str) -> Any:
+    """Return the JSON object or list that a text is, or holds in a fenced block; None where there is none."""
+    plain = text.strip()
+    if plain[:1] not in {"{", "["}:
+        fenced = _FENCED.search(text)
+        plain = fenced[1].strip() if fenced else ""
+    if plain[:1] not in {"{", "["}:
+        return None
+    try:
+        return orjson.loads(plain)
+    except orjson.JSONDecodeError:
+        return None

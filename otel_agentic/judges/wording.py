@@ -1,0 +1,115 @@
+"""The words of a text that tell something, and how much of an expected text an answer's words hold."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from otel_agentic.truth.text import normalise, words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: How much an expected fact weighs beside a word, and a word that the query says already.
+_FACT_WEIGHT: Final = 2.0
+_ASKED_WEIGHT: Final = 0.25
+#: An answer may say more than was expected: words beyond it weigh little.
+_PRECISION_SHARE: Final = 0.1
+
+
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a list that is written as one text.
+
+    >>> sorted(word_set("yes no"))
+    ['no', 'yes']
+    """
+    return frozenset(text.split())
+
+
+#: Words that carry no answer, in English, German, French and Spanish; denials are compared by themselves.
+_FILLERS: Final = (
+    word_set(
+        "a an the is are was were be been being it its this that these those of to in on at for and or with by from as i you "
+        "your we our they their he she his her me my us them there here will would can could do does did have has had please "
+        "so just very per out then also now not no nor cannot ca wo "
+        "take takes took cost costs get gets got"
+    )
+    | word_set(
+        "der die das den dem des ein eine einen einem einer ist sind war waren wird werden ihr ihre ihren ihnen sie ich wir "
+        "unser es zu zum zur von vom mit für auf im am um und oder haben hat bitte nicht"
+    )
+    | word_set(
+        "le la les un une est sont était votre vos vous je nous notre il elle de du au aux en et ou pour par avec dans sur ce "
+        "cette qui que à ont avez ne pas"
+    )
+    | word_set("el los las uno son era su sus usted yo nosotros lo del al y o por para con se ha han está están")
+)
+#: What an apostrophe ties to a word: "it's", "you'll", "don't".
+_CONTRACTED: Final = re.compile(r"(?<=\w)(?:n['\u2019]t|['\u2019](?:s|ll|re|ve|d|m))\b", re.IGNORECASE)
+#: Endings that leave a word what it is; four letters stay, so that short names keep theirs.
+_ENDINGS: Final = re.compile(r"(?<=\w{3})(?:ing|ed|es|s)$")
+_LONG_ENDINGS: Final = re.compile(r"(?<=\w{4})(?:ations?|ments?|ally|al|ly|e|y)$")
+#: Not "sat" and "sun", which are words.
+_WEEKDAYS: Final = {
+    "mon": "monday",
+    "tue": "tuesday",
+    "tues": "tuesday",
+    "wed": "wednesday",
+    "thu": "thursday",
+    "thur": "thursday",
+    "thurs": "thursday",
+    "fri": "friday",
+}
+
+
+def stems(text: str) -> Counter[str]:
+    """Return the telling words of a text without their endings.
+
+    >>> sorted(stems("It's approved: the deliveries were cancelled on Tue."))
+    ['approv', 'cancell', 'deliveri', 'tuesda']
+    """
+    found = (stem(word) for word in words(normalise(_CONTRACTED.sub("", text))) if word not in _FILLERS)
+    return Counter(found)
+
+
+def stem(word: str) -> str:
+    """Return a word without its ending.
+
+    >>> stem("successful") == stem("successfully"), stem("approval") == stem("approved"), stem("Maria") == stem("Mario")
+    (True, True, False)
+    """
+    plain = _WEEKDAYS.get(word, word)
+    return _LONG_ENDINGS.sub("", _ENDINGS.sub("", plain))
+
+
+def similarity(
+    expected: Counter[str], answer: Counter[str], query: Counter[str], *, facts: Sequence[tuple[bool, bool]] = ()
+) -> float:
+    """Return how much of the expected words and facts an answer holds, in [0, 1], a little less for what it adds.
+
+    A fact weighs more than a word. What the query says already weighs little: an answer need not repeat the question.
+
+    Args:
+        expected: telling words of the expected text, outside its facts.
+        answer: those of the answer.
+        query: those of the query.
+        facts: for each expected fact, whether the answer states it and whether the query does.
+
+    >>> similarity(stems("it boils at sea level"), stems("it boils"), Counter())
+    0.3333333333333333
+    """
+    held = whole = 0.0
+    for word, count in expected.items():
+        weight = _ASKED_WEIGHT if word in query else 1.0
+        whole += weight * count
+        held += weight * min(count, answer[word])
+    for stated, asked in facts:
+        weight = _FACT_WEIGHT * (_ASKED_WEIGHT if asked else 1.0)
+        whole += weight
+        held += weight * stated
+    if not whole:
+        return 0.0
+    shared, said = (expected & answer).total() + sum(stated for stated, _ in facts), answer.total() + len(facts)
+    precision = min(1.0, shared / said) if said else 0.0
+    return held / whole * (1 - _PRECISION_SHARE + _PRECISION_SHARE * precision)

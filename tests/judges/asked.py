@@ -1,0 +1,45 @@
+"""Judges over scripted models, what these say, and what must come of it."""
+
+from __future__ import annotations
+
+from itertools import count
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from otel_agentic.config import JudgeSettings
+from otel_agentic.judges import JudgeFailure, Verdict
+from otel_agentic.judges.langchain_judge import LangChainJudge
+from tests.judges.models import verdict
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import AIMessage
+
+    from tests.judges.models import Say
+    from tests.judges.parts import Answer
+
+
+def judge_of(model: BaseChatModel, **settings: Any) -> LangChainJudge:
+    return LangChainJudge(model, JudgeSettings(**{"backoff_s": 0, **settings}), rng=Random(7))  # noqa: S311 — jitter
+
+
+def in_turn(*said: AIMessage | str | BaseException) -> Say:
+    """Say these in turn, and the last one for ever."""
+    number = count()
+    return lambda *_: said[min(next(number), len(said) - 1)]
+
+
+def scores_in_turn(*scores: object) -> Say:
+    return in_turn(*(verdict(score, f"vote {place + 1}") for place, score in enumerate(scores)))
+
+
+def only(answers: list[Answer]) -> Verdict:
+    (answer,) = answers
+    assert isinstance(answer, Verdict), answer
+    return answer
+
+
+def failed(answers: list[Answer]) -> JudgeFailure:
+    (answer,) = answers
+    assert isinstance(answer, JudgeFailure), answer
+    return answer

@@ -1,0 +1,85 @@
+"""What a model is told: the built-in prompts, and one of a user's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, get_args
+
+import pytest
+
+from otel_agentic.errors import ConfigError
+from otel_agentic.judges import QuestionKind, prompt_texts
+from otel_agentic.judges.prompts import parse_prompt
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_each_kind_of_question_has_a_prompt_with_a_version() -> None:
+    prompts = prompt_texts()
+    assert get_args(QuestionKind) == tuple(prompts)
+    for kind, prompt in prompts.items():
+        assert (kind, "built-in") == (prompt.kind, prompt.source)
+        assert prompt.version
+        assert not prompt.text.startswith("---")
+    assert 3 == len({prompt.digest for prompt in prompts.values()})
+
+
+def test_the_rubric_is_strict_on_spelling_and_completeness_and_a_wrong_fact_scores_below_a_third() -> None:
+    text = prompt_texts()["answer"].text
+    assert "Be strict on spelling and on completeness." in text
+    assert "| 0.0 to 0.2 | a fact is wrong" in text
+
+
+@pytest.mark.parametrize("kind", get_args(QuestionKind))
+def test_a_file_replaces_the_prompt_of_its_kind(kind: QuestionKind, tmp_path: Path) -> None:
+    own = tmp_path / "own.md"
+    own.write_bytes(f"---\r\nname: {kind}\r\nversion: 2026-05\r\n---\r\n\r\nGrade by mood.\r\n".encode())
+    prompts, built_in = prompt_texts(own), prompt_texts()
+    assert ("2026-05", "Grade by mood.", str(own)) == (prompts[kind].version, prompts[kind].text, prompts[kind].source)
+    assert {other: built_in[other] for other in prompts if other != kind} == {
+        other: prompts[other] for other in prompts if other != kind
+    }
+
+
+def test_a_file_without_front_matter_is_for_answers() -> None:
+    prompt = parse_prompt("Grade by mood.\n", "own.md")
+    assert ("answer", "own", "Grade by mood.") == (prompt.kind, prompt.version, prompt.text)
+
+
+def test_another_text_is_another_prompt_whatever_version_it_claims() -> None:
+    one, other = (parse_prompt(f"---\nversion: 1\n---\n{text}", "own.md") for text in ("Grade.", "Grade!"))
+    assert one.version == other.version
+    assert one.digest != other.digest
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "judge.prompt: own.md: holds no instructions"),
+        ("---\nname: answer\n---\n", "judge.prompt: own.md: holds no instructions"),
+        ("---\nname: mood\n---\nGrade.", "judge.prompt: own.md: name: 'mood'; allowed: answer, parameter, utilization"),
+        (
+            "---\nmodel: x\n---\nGrade.",
+            "judge.prompt: own.md: 'model: x'; allowed between --- and ---: name and version, once each",
+        ),
+        ("---\nname: answer\nname: answer\n---\nGrade.", "'name: answer'; allowed between"),
+        (
+            "Is {{ answer }} right?",
+            "judge.prompt: own.md: {{ answer }} is not filled in; what is judged is shown before",
+        ),
+        ("Compare {expected} with it.", "{expected} is not filled in"),
+        ("x" * 50_001, "50001 characters of instructions; allowed: 50000"),
+    ],
+)
+def test_a_file_that_is_no_prompt_is_refused_with_what_is_allowed(text: str, told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_prompt(text, "own.md")
+    assert told in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.md"
+    broken.write_bytes(b"\xff\xfe")
+    for path in (tmp_path / "absent.md", broken, tmp_path):
+        with pytest.raises(ConfigError, match=f"judge.prompt: {path}: cannot be read as UTF-8 text"):
+            prompt_texts(path)

@@ -1,0 +1,344 @@
+"""The judge over a real client, ChatOpenAI, and a server on this machine that misbehaves on purpose."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from otel_agentic.config import JudgeSettings
+from otel_agentic.judges import JudgeFailure, Verdict
+from otel_agentic.judges.asking import AskingJudge
+from otel_agentic.judges.choose import judge_named
+from otel_agentic.judges.langchain_judge import LangChainJudge
+from tests.judges.models import fields_of, verdict
+from tests.judges.openai_server import OpenAIServer, Said, completion, error, obliging, said, serving
+from tests.judges.parts import MemoryCache, Purse, question, questions
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+    from otel_agentic.judges.fence import Way
+    from tests.judges.parts import Answer
+
+WAYS = pytest.mark.parametrize("way", ["structured", "tool", "text"])
+
+
+async def _no_sleep(_: float) -> None:
+    await asyncio.sleep(0)
+
+
+@contextmanager
+def judging(
+    server: OpenAIServer, sleep: Callable[[float], Awaitable[None]] = _no_sleep, **settings: Any
+) -> Iterator[LangChainJudge]:
+    """Make a judge of the server's model that does not wait between tries, and close it."""
+    chosen = JudgeSettings(**{"tries": 3, "timeout_s": 20, **settings})
+    judge = LangChainJudge(server.model(), chosen, rng=Random(7), sleep=sleep)  # noqa: S311 — jitter
+    try:
+        yield judge
+    finally:
+        judge.close()
+
+
+def one(judge: LangChainJudge) -> Answer:
+    (answer,) = judge.judge([question()])
+    return answer
+
+
+@WAYS
+def test_each_way_gives_a_verdict_with_one_request(way: Way) -> None:
+    with serving(obliging) as server, judging(server, method=way) as judge:
+        got = one(judge)
+    assert isinstance(got, Verdict)
+    assert (1.0, "scripted", 1, 100, 10) == (got.score, got.model, got.tries, got.input_tokens, got.output_tokens)
+    (request,) = server.requests
+    asked_by = {"structured": "response_format", "tool": "tools", "text": None}[way]
+    assert ({asked_by} if asked_by else set()) == {"response_format", "tools"} & set(request)
+
+
+def test_the_model_is_asked_by_structured_output_first() -> None:
+    with serving(obliging) as server, judging(server) as judge:
+        judge.judge(questions(5))
+    assert [True] * 5 == ["response_format" in request for request in server.requests]
+
+
+BROKEN: dict[str, Said] = {
+    "429": error(429, "slow down"),
+    "500": error(500, "boom"),
+    "529": error(529, "overloaded"),
+    "broken body": Said(body=b'{"id": 3, "choices": ['),
+    "broken reply": said('{"reasoning": "x", "score": 0.'),
+    "out of range": said(verdict(1e9)),
+    "below range": said(verdict(-0.5)),
+    "not a number": said('{"reasoning": "x", "score": NaN}'),
+    "truth for a number": said(verdict(score=True)),
+    "another schema": said('{"rating": 10}'),
+    "words": said("I quite like it."),
+    "two verdicts": said(f"{verdict(0.0)} or {verdict(1.0)}"),
+    "empty": said(""),
+    "nothing": said(None),
+    "refusal": said(None, refusal="I cannot judge this."),
+    "refusal beside a verdict": said(verdict(1.0), refusal="I cannot judge this."),
+    "content filter": said(verdict(1.0), finish_reason="content_filter"),
+    "truncated": said(verdict(1.0), finish_reason="length"),
+    "a page": Said(body=b"<html><p>score: 1.0</p></html>", content_type="text/html"),
+    "a page that says it is JSON": Said(body=b"<html>"),
+    "no choices": Said(body=b'{"id": "x"}'),
+    "null choices": Said(body=b'{"id": "x", "choices": null}'),
+    "empty choices": Said(body=b'{"id": "x", "choices": []}'),
+    "an error that says 200": Said(body=b'{"error": {"message": "overloaded"}}'),
+    "reset": Said(resets=True),
+}
+
+
+def asked_of(request: dict[str, Any]) -> str:
+    """Return the answer that a request wants judged."""
+    answer: str = fields_of(request["messages"][-1]["content"])["answer"]
+    return answer
+
+
+@WAYS
+def test_a_server_that_fails_in_any_way_never_gives_a_score(way: Way) -> None:
+    asked = [question(broken) for broken in BROKEN]
+    with serving(lambda request: BROKEN[asked_of(request)]) as server, judging(server, method=way) as judge:
+        answers = judge.judge(asked)
+    got = {each.answer: (type(answer), answer.tries) for each, answer in zip(asked, answers, strict=True)}
+    assert dict.fromkeys(BROKEN, (JudgeFailure, 3)) == got
+    assert dict.fromkeys(BROKEN, 3) == Counter(asked_of(request) for request in server.requests)
+    assert {"judge_error"} == {answer.reason for answer in answers if isinstance(answer, JudgeFailure)}
+
+
+@WAYS
+def test_a_failure_that_passes_ends_in_the_verdict(way: Way) -> None:
+    asked, seen = [question(broken) for broken in BROKEN], set[str]()
+
+    def script(request: dict[str, Any]) -> Said:
+        broken = asked_of(request)
+        again = broken in seen
+        seen.add(broken)
+        return obliging(request) if again else BROKEN[broken]
+
+    with serving(script) as server, judging(server, method=way) as judge:
+        answers = judge.judge(asked)
+    got = {each.answer: (type(answer), answer.tries) for each, answer in zip(asked, answers, strict=True)}
+    assert dict.fromkeys(BROKEN, (Verdict, 2)) == got
+    assert 2 * len(BROKEN) == len(server.requests)
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "context_length_exceeded: too long"),
+        (404, "The model `scripted` does not exist"),
+        (401, "Incorrect API key provided"),
+        (403, "not yours"),
+        (429, "insufficient_quota"),
+    ],
+)
+def test_what_will_not_get_better_is_asked_once_and_told(status: int, message: str) -> None:
+    with serving(error(status, message)) as server, judging(server) as judge:
+        got = one(judge)
+    assert isinstance(got, JudgeFailure)
+    assert (1, 1) == (got.tries, len(server.requests))
+    assert f"scripted gave no verdict in one try: Error code: {status} - " in got.message
+    assert message in got.message
+
+
+def test_a_hanging_server_is_given_up_and_the_rest_is_judged() -> None:
+    def script(request: dict[str, Any]) -> Said:
+        return Said(hangs=True) if "answer 1" == asked_of(request) else obliging(request)
+
+    with serving(script) as server, judging(server, timeout_s=0.75, tries=2) as judge:
+        answers = judge.judge(questions(3))
+    assert [Verdict, JudgeFailure, Verdict] == [type(each) for each in answers]
+    assert isinstance(answers[1], JudgeFailure)
+    assert "scripted gave no verdict in 2 tries: no reply within 0.75 s" == answers[1].message
+
+
+def test_after_three_refused_credentials_nothing_more_is_asked() -> None:
+    with serving(error(401, "Incorrect API key provided")) as server, judging(server, concurrency=1) as judge:
+        answers = judge.judge(questions(50))
+        later = one(judge)
+    assert 3 == len(server.requests)
+    assert {"judge_error"} == {each.reason for each in answers if isinstance(each, JudgeFailure)}
+    assert isinstance(later, JudgeFailure)
+    assert later.message.startswith("scripted is not asked any more, it refused 3 calls in a row: Error code: 401")
+    assert 0 == later.tries
+
+
+def test_a_refused_credential_between_others_stops_nothing() -> None:
+    steps: list[Said | Callable[[dict[str, Any]], Said]] = [error(401, "no"), error(401, "no"), obliging] * 3
+    with serving(*steps) as server, judging(server, concurrency=1) as judge:
+        answers = judge.judge(questions(9))
+    assert 9 == len(server.requests)
+    assert 3 == sum(isinstance(each, Verdict) for each in answers)
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "least_s", "most_s"),
+    [
+        ("2", 2.0, 2.2),
+        ("3600", 30.0, 30.0),  # no longer than the longest wait
+        (format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True), 30.0, 30.0),
+        ("soon", 0.5, 1.0),
+    ],
+    ids=["seconds", "too long", "a date", "nonsense"],  # the date must not be in the name of the test
+)
+def test_the_wait_that_the_server_asks_for_is_kept(retry_after: str, least_s: float, most_s: float) -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        await asyncio.sleep(0)
+
+    with serving(error(429, "slow down", retry_after=retry_after), obliging) as server, judging(server, sleep) as judge:
+        assert isinstance(one(judge), Verdict)
+    (wait,) = waits
+    assert least_s <= wait <= most_s
+
+
+def test_a_server_without_response_formats_is_asked_for_a_tool_from_then_on() -> None:
+    def script(request: dict[str, Any]) -> Said:
+        told = "'response_format' of type 'json_schema' is not supported with this model."
+        return error(400, told) if "response_format" in request else obliging(request)
+
+    with serving(script) as server, judging(server, tries=1) as judge:
+        first, second = one(judge), one(judge)
+    assert [2, 1] == [each.tries for each in (first, second)]
+    assert [False, True, True] == ["tools" in request for request in server.requests]
+
+
+def test_a_server_that_knows_text_alone_is_asked_for_text_from_then_on() -> None:
+    def script(request: dict[str, Any]) -> Said:
+        if "response_format" in request:
+            return error(422, "Extra inputs are not permitted: response_format")
+        return error(400, "scripted does not support tools") if "tools" in request else obliging(request)
+
+    with serving(script) as server, judging(server) as judge:
+        answers = [one(judge), one(judge)]
+    assert [3, 1] == [each.tries for each in answers]
+    assert {Verdict} == {type(each) for each in answers}
+    assert 4 == len(server.requests)
+
+
+@WAYS
+def test_a_server_that_ignores_what_it_is_asked_for_is_understood(way: Way) -> None:
+    with serving(said(f"```json\n{verdict(0.3)}\n```")) as server, judging(server, method=way) as judge:
+        got = one(judge)
+    assert isinstance(got, Verdict)
+    assert (0.3, 1) == (got.score, len(server.requests))
+
+
+def test_a_damaged_call_of_the_tool_is_tried_again() -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "verdict", "arguments": '{"score": 1.0, "reas'}}
+    damaged = said(tool_calls=[call], finish_reason="tool_calls")
+    with serving(damaged, obliging) as server, judging(server, method="tool") as judge:
+        got = one(judge)
+    assert isinstance(got, Verdict)
+    assert 2 == len(server.requests)
+
+
+def test_a_reply_without_usage_has_no_price() -> None:
+    with (
+        serving(said(verdict(), usage=False)) as server,
+        judging(server, input_price_usd=1, output_price_usd=1) as judge,
+    ):
+        got = one(judge)
+    assert (0, 0, None) == (got.input_tokens, got.output_tokens, got.cost_usd)
+
+
+def test_each_answer_is_judged_once_however_often_a_run_is_killed() -> None:
+    cache, seen = MemoryCache(), Counter[str]()
+
+    def script(request: dict[str, Any]) -> Said:
+        seen[asked_of(request)] += 1
+        return obliging(request)
+
+    with serving(script) as server:
+        for killed_after in (3, 5, 10**6):
+            with judging(server, concurrency=1) as inner:
+                verdicts = AskingJudge(inner, cache=cache).verdicts(questions(20))
+                for number, _ in enumerate(verdicts):
+                    if number == killed_after:
+                        break
+                verdicts.close()
+    assert {f"answer {number}" for number in range(20)} == set(seen)
+    # one call may be under way, its verdict unseen, whenever a run is killed
+    assert 20 <= len(server.requests) <= 22
+
+
+def test_a_server_that_fails_keeps_the_budget_and_gives_no_score() -> None:
+    purse, cache = Purse(max_calls=10), MemoryCache()
+    with serving(error(500, "boom")) as server, judging(server, concurrency=4) as inner:
+        answers = AskingJudge(inner, budget=purse, cache=cache).judge(questions(30))
+    assert {JudgeFailure} == {type(each) for each in answers}
+    assert 10 == purse.calls == len(server.requests)
+    assert {} == cache.kept
+
+
+def test_the_judge_by_name_is_that_of_the_provider_with_its_options() -> None:
+    with serving(obliging) as server:
+        options = {"base_url": server.base_url, "api_key": "none", "temperature": 0}
+        settings = JudgeSettings(model_options=options, tries=2, backoff_s=0)
+        judge = judge_named("langchain:openai:small-model", settings)
+        assert isinstance(judge, LangChainJudge)
+        (got,) = judge.judge([question()])
+        judge.close()
+    assert isinstance(got, Verdict)
+    assert "small-model" == got.model
+    assert ("small-model", 0) == (server.requests[0]["model"], server.requests[0]["temperature"])
+
+
+def test_the_client_does_not_try_again_by_itself() -> None:
+    with serving(error(500, "boom")) as server:
+        options = {"base_url": server.base_url, "api_key": "none"}
+        settings = JudgeSettings(model_options=options, tries=2, backoff_s=0)
+        judge = LangChainJudge.from_settings(settings, "openai:small-model")
+        judge.judge([question()])
+        judge.close()
+    assert 2 == len(server.requests)
+
+
+def test_an_agent_that_shares_the_model_on_another_loop_is_not_disturbed() -> None:
+    with serving(lambda request: obliging(request) if len(request["messages"]) > 1 else said("hello")) as server:
+        model = server.model()
+
+        async def notebook() -> list[Answer]:
+            await asyncio.gather(*(model.ainvoke("hi") for _ in range(3)))
+            judge = LangChainJudge(model, JudgeSettings(tries=1))
+            answers = judge.judge(questions(5))
+            judge.close()
+            await asyncio.gather(*(model.ainvoke("hi") for _ in range(5)))
+            await model.root_async_client.close()
+            return answers
+
+        answers = asyncio.run(notebook())
+    assert 5 == sum(isinstance(each, Verdict) for each in answers)
+
+
+def test_a_key_is_never_repeated() -> None:
+    with serving(lambda _: error(401, "unknown key sk-very-secret")) as server:
+        options = {"base_url": server.base_url, "api_key": "sk-very-secret"}
+        judge = LangChainJudge.from_settings(JudgeSettings(model_options=options), "openai:m")
+        (got,) = judge.judge([question()])
+        judge.close()
+    assert isinstance(got, JudgeFailure)
+    assert "unknown key ***" in got.message
+
+
+def test_half_a_character_in_an_answer_breaks_no_request() -> None:
+    with serving(obliging) as server, judging(server) as judge:
+        (got,) = judge.judge([question("broken \ud800 character \x00")])
+    assert isinstance(got, Verdict)
+    assert "broken \ud800 character \x00" == asked_of(server.requests[0])
+
+
+def test_the_script_of_the_server_speaks_as_openai_does() -> None:
+    assert {"id", "object", "created", "model", "choices", "usage"} == set(completion("x"))
