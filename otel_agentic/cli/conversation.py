@@ -11,6 +11,8 @@ from otel_agentic.cli.tables import Column, print_table, text
 from otel_agentic.cli.text import moment, ratio, safe, short
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rich.console import Console
 
 _DIMENSIONS: Final = ("selection", "parameters", "sequence", "utilization")
@@ -32,6 +34,7 @@ def print_conversation(out: Console, found: dict[str, Any]) -> None:
     if score is not None:
         _print_expected(out, case, score)
         _print_faults(out, score)
+        _print_evidence(out, score)
 
 
 def _print_head(out: Console, conversation: dict[str, Any], score: dict[str, Any] | None) -> None:
@@ -48,8 +51,19 @@ def _print_head(out: Console, conversation: dict[str, Any], score: dict[str, Any
     case = f"case {score['case_id']}: " if score["case_id"] else ""
     style = {"pass": "green", "fail": "red"}.get(score["outcome"])
     say(out, f"{case}{score['outcome']}{reason} — {score['explanation']}", style=style)
+    for warning in _warnings(score):
+        say(out, f"warning: {warning}", style="yellow")
+
+
+def _warnings(score: dict[str, Any]) -> Iterator[str]:
+    """Yield what speaks against the outcome."""
     if score["warning"]:
-        say(out, f"warning: {score['warning']}", style="yellow")
+        yield score["warning"]
+    own, given = score["computed_outcome"], score["outcome"]
+    if score["outcome_source"] != "computed" and own in {"pass", "fail"} and own != given:
+        yield f"the given verdict says {given}, turns and tools say {own}"
+    if score.get("partial"):
+        yield "decided although other needed parts could not be evaluated"
 
 
 def _aligned(case: dict[str, Any], score: dict[str, Any] | None) -> dict[int, dict[str, Any]]:
@@ -154,3 +168,36 @@ def _print_faults(out: Console, score: dict[str, Any]) -> None:
         for tools in scored
     ]
     print_table(out, columns, rows)
+
+
+def _print_evidence(out: Console, score: dict[str, Any]) -> None:
+    """Print what shows that results were used, or not, and what a judge said of parameters."""
+    found = [
+        record
+        for tools in score["tool_scores"]
+        for records in (tools["evidence"] or {}).values()
+        for record in records
+        # Written by an earlier release, it is a sentence.
+        if isinstance(record, dict)
+    ]
+    if found:
+        click.echo()
+        columns = [
+            Column(name="result of", least=16),
+            Column(name="used", whole=True),
+            Column(name="shown by", least=30),
+        ]
+        print_table(out, columns, [_evidence(record) for record in found])
+
+
+def _evidence(record: dict[str, Any]) -> tuple[str, str, str]:
+    place = f"{record['tool']}, turn {record['turn_index'] + 1}"
+    told = str(record["explanation"])
+    if "parameter" in record:
+        agrees = "agrees" if record["agrees"] else "differs"
+        return (
+            f"{place}, parameter {record['parameter']}",
+            "\u2014",
+            f"judge: {agrees} ({ratio(record['score'])}): {told}",
+        )
+    return place, "yes" if record["score"] else "no", told

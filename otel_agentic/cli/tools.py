@@ -1,4 +1,4 @@
-"""`otel-agentic tools failing`: which tool, which dimension, which parameter."""
+"""`otel-agentic tools failing`: which tool, which dimension, which parameter, since when, in which version, show me one."""
 
 from __future__ import annotations
 
@@ -6,19 +6,30 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from otel_agentic.cli.failing_show import print_example, told_difference, versions_of
 from otel_agentic.cli.options import opened, selection_of, selection_options, target_options
 from otel_agentic.cli.output import console, print_csv, print_json, say
 from otel_agentic.cli.tables import Column, print_table, text, told_apart
-from otel_agentic.cli.text import percent, short
+from otel_agentic.cli.text import moment, percent, plural, short
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rich.console import Console
+
 _CSV_COLUMNS: Final = (
     "agent", "agent_version", "environment", "tool", "dimension", "fault", "parameter", "faults", "conversations",
     "share", "example_conversation", "example", "expected", "made", "trace_id", "span_id", "first_seen", "last_seen",
+    "calls", "rate", "expected_conversations", "since", "introduced_in", "is_new", "clean_before", "versions",
+    "wrong_values",
 )  # fmt: skip
 _SUBJECT: Final = ("agent", "agent_version", "environment")
+_DIMENSIONS: Final = ("selection", "parameters", "sequence", "utilization")
+_FAULTS: Final = (
+    "missing", "spurious", "forbidden", "wrong_parameters", "wrong_order", "unused_result", "errored",
+)  # fmt: skip
+_DAY: Final = 10
+_VALUE: Final = 30
 
 
 @click.group(short_help="Ask which tools fail, and how.")
@@ -26,9 +37,22 @@ def tools() -> None:
     """Ask about tool calls."""
 
 
-@tools.command(short_help="List what is wrong with which tool.")
+@tools.command(short_help="List what is wrong with which tool, or show one.")
 @target_options
 @selection_options
+@click.option("--tool", metavar="GLOB", help="Only tools whose name fits, such as 'book_*'.")
+@click.option("--dimension", type=click.Choice(_DIMENSIONS), help="Only faults that hurt this dimension.")
+@click.option("--fault", type=click.Choice(_FAULTS), help="Only this kind of fault.")
+@click.option("--parameter", metavar="NAME", help="Only wrong values of this parameter.")
+@click.option(
+    "--by",
+    type=click.Choice(["problem", "version"]),
+    help="A row for all versions of an agent, or one for each. Unless given, tables have one for all, JSON and CSV one "
+    "for each version, as the view v_failing_tools.",
+)
+@click.option(
+    "--show", type=click.IntRange(min=1), metavar="N", help="Show the newest example of row N: both calls side by side."
+)
 @click.option(
     "--format",
     "output",
@@ -44,64 +68,108 @@ def failing(
     since: str | None,
     until: str | None,
     agent: str | None,
+    tool: str | None,
+    dimension: str | None,
+    fault: str | None,
+    parameter: str | None,
+    by: str | None,
+    show: int | None,
     output: str,
 ) -> None:
-    """List what is wrong with which tool, most frequent first, with the newest conversation where it happened.
+    """List what is wrong with which tool, most frequent first: how often, since when, in which version, for example.
 
-    The share is of all tool faults of the agent. JSON and CSV hold more: an explanation, the values, when it was first
-    and last seen, the span.
+    The rate is of the calls that could have the fault: for a missing call the expected ones, for a call that nobody
+    asked for or that answered with an error the made ones, else the expected ones that were made. The share is of all
+    tool faults of the agent. `since` looks beyond --since: it is when a fault was first seen at all, and a fault is new
+    when an earlier version of the agent used the tool without it. JSON and CSV hold more: the most frequent wrong
+    values, the versions with their counts, an explanation, the span.
     """
+    given = {"tool": tool, "dimension": dimension, "fault": fault, "parameter": parameter, "show": show}
+    only = {name: value for name, value in given.items() if value is not None}
+    by = by or ("problem" if output == "table" else "version")
     with opened(db, server, config_file) as client:
-        rows = client.call("tools_failing", **selection_of(since, until, agent))
+        found = client.call("tools_failing", **selection_of(since, until, agent), **only, by=by, counted=True)
     if output == "json":
-        print_json(rows)
+        print_json(found if show is not None and "example" in found else found["rows"])
     elif output == "csv":
+        rows = [found] if "example" in found else found["rows"]
         print_csv(_CSV_COLUMNS, ([row[name] for name in _CSV_COLUMNS] for row in rows))
+    elif "example" in found:
+        print_example(console(), found)
     else:
-        _print(rows)
+        only.pop("show", None)
+        _print(console(), found, filtered=bool(only))
 
 
-def _print(rows: list[dict[str, Any]]) -> None:
-    out = console()
+def _print(out: Console, found: dict[str, Any], *, filtered: bool) -> None:
+    rows = found["rows"]
     if not rows:
-        say(out, "no tool faults in scored conversations of this selection")
+        say(out, _why_none(found, filtered=filtered))
         return
     names, same = told_apart(rows, _SUBJECT)
+    several = len({each["agent_version"] for row in rows for each in row["versions"]}) > 1
     columns = [
+        Column(name="#", right=True),
         *text(*(name.replace("agent_", "") for name in names)),
-        Column(name="tool", least=20),
-        Column(name="dimension", whole=True, spare=1),
+        Column(name="tool", least=16),
+        Column(name="dimension", whole=True, spare=2),
         Column(name="fault", least=16),
         Column(name="faults", right=True),
-        Column(name="share", right=True, spare=2),
-        Column(name="for example", least=30, spare=3),
-        Column(name="conversation", whole=True),
+        Column(name="rate", right=True),
+        Column(name="share", right=True, spare=4),
+        Column(name="since", whole=True),
+        *([Column(name="versions", least=10)] if several else []),
+        Column(name="for example", least=24, spare=1),
+        Column(name="conversation", whole=True, spare=3),
     ]
     shown = [
         (
+            number,
             *(row[name] for name in names),
             row["tool"],
             row["dimension"],
             f"{row['fault']} {row['parameter'] or ''}".rstrip(),
             f"{row['faults']:,}",
+            percent(row["rate"]),
             percent(row["share"]),
+            moment(row["since"], _DAY),
+            *([versions_of(row)] if several else []),
             _example(row),
             row["example_conversation"],
         )
-        for row in rows
+        for number, row in enumerate(rows, 1)
     ]
-    print_table(out, columns, shown, " ".join(["Failing tools", *([f"of {_subject(same)}"] if same else [])]))
+    subject = " ".join(str(value) for value in same.values())
+    print_table(out, columns, shown, f"Failing tools of {subject}" if subject else "Failing tools")
+    say(out, f"({_told(found)}; --show N shows one)", style="dim")
 
 
-def _subject(same: dict[str, Any]) -> str:
-    return " ".join(str(value) for value in same.values())
+def _told(found: dict[str, Any]) -> str:
+    expecting = f"{found['with_tools']:,} of {plural(found['scored'], 'scored conversation')} expected tools"
+    return f"{plural(found['faults'], 'tool fault')}; {expecting}"
+
+
+def _why_none(found: dict[str, Any], *, filtered: bool) -> str:
+    """Return what there was to look at, where no fault is shown."""
+    if not found["conversations"]:
+        return "no tool faults: no closed conversations in this selection"
+    if not found["scored"]:
+        return (
+            f"no tool faults: none of {plural(found['conversations'], 'closed conversation')} is scored; run evaluate"
+        )
+    scored = plural(found["scored"], "scored conversation")
+    if not found["with_tools"]:
+        return f"no tool faults: none of {scored} has a case that expects tools"
+    if filtered and found["faults"]:
+        return f"no such fault: the {plural(found['faults'], 'tool fault')} of this selection are others"
+    return f"no tool faults: {found['with_tools']:,} of {scored} had expected tools, and none went wrong"
 
 
 def _example(row: dict[str, Any]) -> str:
     """Return what happened in the newest conversation, without the name of the tool, which stands beside it."""
     if row["parameter"]:
-        return f"{short(row['made'], 30)} instead of {short(row['expected'], 30)}"
+        return told_difference(row["expected"], row["made"], _VALUE)
     told = str(row["example"] or "")
-    for named, instead in ((f", {row['tool']}(", " ("), (f"{row['tool']} in ", "")):
+    for named, instead in ((f", {row['tool']}(", " ("), (f"{row['tool']}(", "("), (f"{row['tool']} in ", "")):
         told = told.replace(named, instead, 1)
     return short(told, 70)

@@ -5,38 +5,52 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from otel_agentic.scoring.align import Pair
+    from otel_agentic.scoring.made import MadeCall
     from otel_agentic.scoring.model import Dimension
-    from otel_agentic.scoring.sorting import SortedCalls
     from otel_agentic.scoring.utilization import Use
+    from otel_agentic.truth.model import Order
 
 
-def selection_score(calls: SortedCalls) -> float:
-    """Return paired / (required + made - paired) as multisets; allowed extras and excused optional calls stand outside."""
-    penalized = len(calls.extra["penalize"]) + len(calls.extra["forbid"])
-    if not calls.required:
-        return 0.0 if penalized else 1.0
-    return len(calls.pairing.required) / (calls.required + penalized)
+def selection_score(required: int, paired: int, unasked: int) -> float:
+    """Return paired / (required + made - paired); allowed extras and excused optional calls stand outside.
+
+    Args:
+        required: how many calls are required.
+        paired: how many of them were made.
+        unasked: how many calls were made beyond them that are not allowed, that is made - paired.
+
+    >>> selection_score(2, 2, 0), round(selection_score(2, 2, 1), 3), selection_score(0, 0, 0), selection_score(0, 0, 1)
+    (1.0, 0.667, 1.0, 0.0)
+    """
+    if not required:
+        return 0.0 if unasked else 1.0
+    return paired / (required + unasked)
 
 
-def parameters_score(calls: SortedCalls) -> float | None:
+def parameters_score(required: int, pairs: Sequence[Pair]) -> float | None:
     """Return the mean agreement over the required calls, 0 for one that was not made."""
-    if not calls.required:
+    if not required:
         return None
-    return sum(pair.agreement.score for pair in calls.pairing.required) / calls.required
+    return sum([pair.agreement.score for pair in pairs]) / required
 
 
-def sequence_score(calls: SortedCalls, placed: Collection[int]) -> float | None:
-    """Return the share of required calls made in their place; None without an order or with fewer than two calls."""
-    if calls.expectation.order == "any" or calls.required < 2:  # noqa: PLR2004 — one call has no order
+def sequence_score(required: int, placed: int, order: Order) -> float | None:
+    """Return the share of required calls made in their place; None without an order or with fewer than two calls.
+
+    >>> sequence_score(2, 1, "relative"), sequence_score(2, 2, "any"), sequence_score(1, 1, "exact")
+    (0.5, None, None)
+    """
+    if order == "any" or required < 2:  # noqa: PLR2004 — one call has no order
         return None
-    return len(placed) / calls.required
+    return placed / required
 
 
-def utilization_score(uses: Sequence[Use]) -> float | None:
+def utilization_score(uses: Sequence[tuple[MadeCall, Use]]) -> float | None:
     """Return the share of results that were used among those of which it is known."""
-    known = [use.score for use in uses if use.score is not None]
+    known = [use.score for _, use in uses if use.score is not None]
     return sum(known) / len(known) if known else None
 
 

@@ -1,19 +1,22 @@
-"""What is wrong with calls, as rows and as sentences that are the same every time."""
+"""What is wrong with calls, as rows."""
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from otel_agentic.scoring.model import ToolFault
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from otel_agentic.scoring.align import Pair, Pairing
+    from otel_agentic.scoring.align import Pair
+    from otel_agentic.scoring.compiled import CompiledCall
     from otel_agentic.scoring.made import MadeCall
     from otel_agentic.scoring.model import FaultKind
-    from otel_agentic.truth.model import ExpectedCall
+    from otel_agentic.scoring.sequence import Misplaced
+    from otel_agentic.scoring.sorting import SortedCalls
+    from otel_agentic.scoring.utilization import Use
+    from otel_agentic.truth.model import ExtraRule
 
 #: Which class names a score that has faults of several, first wins.
 FAULT_PRECEDENCE: Final[tuple[FaultKind, ...]] = (
@@ -25,7 +28,6 @@ FAULT_PRECEDENCE: Final[tuple[FaultKind, ...]] = (
     "unused_result",
     "errored",
 )
-_VALUE_CHARACTERS: Final = 60
 
 
 def fault_class(faults: Iterable[ToolFault]) -> FaultKind | None:
@@ -38,104 +40,101 @@ def fault_class(faults: Iterable[ToolFault]) -> FaultKind | None:
     return next((kind for kind in FAULT_PRECEDENCE if kind in kinds), None)
 
 
-def sorted_faults(faults: Iterable[ToolFault]) -> tuple[ToolFault, ...]:
-    """Return the faults by precedence, then by place."""
+def faults_of(
+    calls: SortedCalls,
+    out_of_place: Sequence[Misplaced],
+    uses: Sequence[tuple[MadeCall, Use]],
+    turn_index: int | None,
+) -> tuple[ToolFault, ...]:
+    """Return the faults of sorted calls by precedence, those of one class in order of the calls.
 
-    def key(fault: ToolFault) -> tuple[int, int, int, int, str]:
-        return (
-            FAULT_PRECEDENCE.index(fault.kind),
-            -1 if fault.turn_index is None else fault.turn_index,
-            -1 if fault.expected_index is None else fault.expected_index,
-            -1 if fault.made_position is None else fault.made_position,
-            fault.parameter or "",
-        )
-
-    return tuple(sorted(faults, key=key))
-
-
-def missing_faults(expected: Sequence[ExpectedCall], pairing: Pairing, turn_index: int | None) -> Iterator[ToolFault]:
-    """Yield a fault for each required call that was not made."""
-    for index in pairing.missing:
-        name = expected[index].tool_name
-        yield ToolFault(
-            kind="missing",
-            tool_name=name,
-            expected_index=index,
-            turn_index=turn_index,
-            explanation=f"expected call {index + 1}, {name}({shown(expected[index].parameters)}), was not made",
-        )
+    Args:
+        calls: the calls, sorted out under an expectation.
+        out_of_place: pairs whose call was made in the wrong place.
+        uses: what is known of the use of results.
+        turn_index: of the expectation, None for one of the whole conversation.
+    """
+    made = calls.made
+    faults = [_missing(one, turn_index) for one in calls.missing()]
+    faults += [_spurious(calls, place, rule) for place, rule in calls.extra if rule != "allow"]
+    faults += [_forbidden(calls, place) for place in calls.forbidden]
+    for pair in calls.pairs:
+        if pair.agreement.wrong:
+            faults += _wrong_parameters(pair, made[pair.place])
+    faults += [_wrong_order(one, made[one.pair.place]) for one in out_of_place]
+    faults += [_of_call("unused_result", one, note=use.evidence) for one, use in uses if use.score == 0]
+    faults += [_of_call("errored", one, note=one.call.error or "") for one in calls.errored]
+    return tuple(faults)
 
 
-def made_fault(kind: FaultKind, made: MadeCall, why: str) -> ToolFault:
-    """Return a fault of a made call as a whole."""
+def _missing(one: CompiledCall, turn_index: int | None) -> ToolFault:
     return ToolFault(
-        kind=kind,
-        tool_name=made.call.name,
-        turn_index=made.turn_index,
-        made_position=made.call.position,
-        span_id=made.call.span_id,
-        explanation=f"{made.call.name} {_where(made)} {why}",
+        kind="missing",
+        tool_name=one.name,
+        expected=one.call.parameters,
+        expected_index=one.index,
+        turn_index=turn_index,
     )
 
 
-def parameter_faults(expected: ExpectedCall, made: MadeCall, pair: Pair) -> Iterator[ToolFault]:
-    """Yield a fault for each parameter that is not as expected."""
-    arguments = made.call.arguments or {}
-    for key in pair.agreement.wrong:
-        yield ToolFault(
+def _spurious(calls: SortedCalls, place: int, rule: ExtraRule) -> ToolFault:
+    made = calls.made[place]
+    wanted = sum(one.required for one in calls.expectation.named.get(made.call.name, ()))
+    return _of_call("spurious", made, expected=wanted, note="forbid" if rule == "forbid" else "")
+
+
+def _forbidden(calls: SortedCalls, place: int) -> ToolFault:
+    made, forbidden_by = calls.made[place], calls.expectation.forbidden_by
+    return _of_call("forbidden", made, note=(forbidden_by and forbidden_by(made.call.name)) or "")
+
+
+def _of_call(kind: FaultKind, made: MadeCall, *, expected: int | None = None, note: str) -> ToolFault:
+    call = made.call
+    return ToolFault(
+        kind=kind,
+        tool_name=call.name,
+        expected=expected,
+        made=call.arguments if kind in {"spurious", "forbidden"} else None,
+        turn_index=made.turn_index,
+        made_position=call.position,
+        span_id=call.span_id,
+        step=call.step,
+        note=note,
+    )
+
+
+def _wrong_parameters(pair: Pair, made: MadeCall) -> list[ToolFault]:
+    expected, call = pair.expected, made.call
+    arguments = call.arguments or {}
+    rules = expected.call.rules
+    return [
+        ToolFault(
             kind="wrong_parameters",
-            tool_name=expected.tool_name,
+            tool_name=call.name,
             parameter=key,
-            expected=expected.parameters.get(key),
+            expected=expected.call.parameters.get(key),
             made=arguments.get(key),
-            expected_index=pair.expected,
+            expected_index=expected.index,
             turn_index=made.turn_index,
-            made_position=made.call.position,
-            span_id=made.call.span_id,
-            explanation=f"{made.call.name} {_where(made)}: {_difference(expected, arguments, key)}",
+            made_position=call.position,
+            span_id=call.span_id,
+            step=call.step,
+            mode=rules[key].mode if key in rules else None,
+            given=key in arguments,
         )
+        for key in pair.agreement.wrong
+    ]
 
 
-def order_faults(
-    expected: Sequence[ExpectedCall], made: Sequence[MadeCall], pairs: Iterable[Pair], placed: Collection[int]
-) -> Iterator[ToolFault]:
-    """Yield a fault for each paired call that was made out of its place."""
-    for pair in pairs:
-        if pair.expected not in placed:
-            call = made[pair.made]
-            yield ToolFault(
-                kind="wrong_order",
-                tool_name=call.call.name,
-                expected_index=pair.expected,
-                turn_index=call.turn_index,
-                made_position=call.call.position,
-                span_id=call.call.span_id,
-                explanation=(
-                    f"{call.call.name} {_where(call)} is out of order: it is expected call {pair.expected + 1} "
-                    f"of {len(expected)}"
-                ),
-            )
-
-
-def shown(value: Any) -> str:
-    """Return a JSON value as short text."""
-    try:
-        text = json.dumps(value, ensure_ascii=False, sort_keys=True, default=repr)
-    except (RecursionError, TypeError, ValueError):
-        text = "a value that cannot be shown"
-    return text if len(text) <= _VALUE_CHARACTERS else f"{text[: _VALUE_CHARACTERS - 1]}…"
-
-
-def _difference(expected: ExpectedCall, arguments: Any, key: str) -> str:
-    if key not in expected.rules:
-        return f"parameter {key} = {shown(arguments.get(key))} was not expected"
-    mode = expected.rules[key].mode
-    wanted = "any value" if mode == "any" else shown(expected.parameters.get(key))
-    how = "" if mode in {"exact", "any"} else f" ({mode})"
-    if key not in arguments:
-        return f"parameter {key} was not given, expected {wanted}{how}"
-    return f"parameter {key} was {shown(arguments[key])}, expected {wanted}{how}"
-
-
-def _where(made: MadeCall) -> str:
-    return f"in turn {made.turn_index + 1}, step {made.call.step}"
+def _wrong_order(misplaced: Misplaced, made: MadeCall) -> ToolFault:
+    return ToolFault(
+        kind="wrong_order",
+        tool_name=made.call.name,
+        expected=misplaced.belongs,
+        made=misplaced.came,
+        expected_index=misplaced.pair.expected.index,
+        turn_index=made.turn_index,
+        made_position=made.call.position,
+        span_id=made.call.span_id,
+        step=made.call.step,
+    )

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from otel_agentic.conversations.model import ToolCall, Turn
-    from otel_agentic.truth.model import ToolExpectation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +33,8 @@ class MadeCall:
 class Scope:
     """What one expectation is held against: a turn (`turn_index`), or the whole conversation (None).
 
-    `calls` are in order of their place. `answers` are (turn index, text). `queries` are the texts of the user.
+    `calls` are in order of their place. `answers` are (turn index, text). `queries` are the texts of the user,
+    `query_turns` the turn index of each (empty: all of them came before any call). `earlier` are the turns before it.
     `captured` is False where the instrumentation recorded no content at all: then a call may be missing from `calls`.
     """
 
@@ -44,10 +43,12 @@ class Scope:
     answers: tuple[tuple[int, str], ...]
     queries: tuple[str, ...]
     captured: bool
+    query_turns: tuple[int, ...] = ()
+    earlier: tuple[Turn, ...] = ()
 
 
-def scope_of(turns: Iterable[Turn], *, turn_index: int | None) -> Scope:
-    """Return the scope of some turns."""
+def scope_of(turns: Iterable[Turn], *, turn_index: int | None, earlier: Iterable[Turn] = ()) -> Scope:
+    """Return the scope of some turns; `earlier` are those before them."""
     turns = tuple(turns)
     calls = (MadeCall(turn_index=turn.index, call=call) for turn in turns for call in turn.calls)
     return Scope(
@@ -56,6 +57,8 @@ def scope_of(turns: Iterable[Turn], *, turn_index: int | None) -> Scope:
         answers=tuple((turn.index, turn.answer) for turn in turns if turn.answer is not None),
         queries=tuple(turn.query for turn in turns if turn.query is not None),
         captured=any(_any_content(turn) for turn in turns),
+        query_turns=tuple(turn.index for turn in turns if turn.query is not None),
+        earlier=tuple(earlier),
     )
 
 
@@ -65,21 +68,3 @@ def _any_content(turn: Turn) -> bool:
         or turn.answer_captured
         or any(call.arguments is not None or call.result_captured for call in turn.calls)
     )
-
-
-def counted_calls(scope: Scope, expectation: ToolExpectation) -> list[MadeCall]:
-    """Return the calls that an expectation is about, errored ones included.
-
-    Calls of kind `tool` at any depth; a transfer or an agent used as a tool only where the expectation names it.
-    """
-    named = {call.tool_name for call in expectation.calls}
-    return [
-        made
-        for made in scope.calls
-        if made.call.kind == "tool" or made.call.name in named or is_forbidden(made.call.name, expectation)
-    ]
-
-
-def is_forbidden(tool_name: str, expectation: ToolExpectation) -> bool:
-    """Return whether a name fits one of the expectation's forbidden names or globs."""
-    return any(fnmatchcase(tool_name, pattern) for pattern in expectation.forbidden)

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from otel_agentic.scoring.reasons import fault_sentence, score_sentence
 from otel_agentic.truth.match import MatchMethod
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from otel_agentic.scoring.made import MadeCall
+    from otel_agentic.scoring.sorting import SortedCalls
+    from otel_agentic.scoring.use import Use
+    from otel_agentic.truth.model import ModeName
 
 __all__ = [
     "DIMENSIONS",
@@ -44,11 +50,22 @@ DIMENSIONS: tuple[Dimension, ...] = ("selection", "parameters", "sequence", "uti
 FaultKind = Literal["missing", "spurious", "wrong_parameters", "wrong_order", "unused_result", "errored", "forbidden"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolFault:
-    """One thing wrong with one call; keys and values only for `wrong_parameters`.
+class ToolFault(NamedTuple):
+    """One thing wrong with one call, as data; its sentence is made when it is asked for.
 
     `expected_index` and `made_position` point at the expectation's call and the made call, None where there is none.
+    `step` is that of the made call. What `expected` and `made` hold depends on `kind`:
+
+    - `missing`: the expected parameters, and None.
+    - `spurious`: how many calls of the name are expected, and the arguments; `note` is "forbid" where extra calls are
+      forbidden.
+    - `forbidden`: None, and the arguments; `note` is the name or glob that forbids it.
+    - `wrong_parameters`: the value expected of `parameter`, compared by `mode` (None: no such parameter is expected), and
+      the made one; `given` is False where the call has no such parameter.
+    - `wrong_order`: where it belongs, and where it came, see `sequence.Misplaced`.
+    - `unused_result`, `errored`: None; `note` is the evidence, or the error.
+
+    A named tuple: a turn may have many, and one is made in a third of the time that a frozen dataclass takes.
     """
 
     kind: FaultKind
@@ -60,14 +77,24 @@ class ToolFault:
     turn_index: int | None = None
     made_position: int | None = None
     span_id: str | None = None
-    explanation: str = ""
+    step: int | None = None
+    mode: ModeName | None = None
+    given: bool = True
+    note: str = ""
+
+    @property
+    def explanation(self) -> str:
+        """The fault as a sentence, the same every time."""
+        return fault_sentence(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolScore:
     """Tool correctness of one expectation, for a turn (`turn_index`) or for the whole conversation (None).
 
-    A dimension that does not apply, or is unknown, is None. `evidence` tells by dimension what the score rests on.
+    A dimension that does not apply, or is unknown, is None. `uses` are the results of calls with what is known of their
+    use. `paired` of `required` calls were made; `note` says why the score was not evaluated. `judged` is what a judge said
+    of parameters, one record an opinion. `calls` is what it was made from, None where it was not made from sorted calls.
     """
 
     turn_index: int | None
@@ -76,13 +103,32 @@ class ToolScore:
     overall: float | None
     dimensions: Mapping[Dimension, float | None]
     faults: tuple[ToolFault, ...]
-    explanation: str
-    evidence: Mapping[str, Any] = field(default_factory=dict)
+    uses: Sequence[tuple[MadeCall, Use]] = ()
+    required: int = 0
+    paired: int = 0
+    note: str = ""
+    judged: Sequence[Mapping[str, Any]] = ()
+    calls: SortedCalls | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def explanation(self) -> str:
+        """The score in words, the same every time."""
+        return score_sentence(self)
+
+    @property
+    def evidence(self) -> Mapping[str, Any]:
+        """What the score rests on, by dimension."""
+        from otel_agentic.scoring.utilization import evidence_of  # noqa: PLC0415 — it knows the judges, these records do not
+
+        return evidence_of(self.uses, self.judged)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnScore:
-    """The outcome of one turn. `answer_score` is in [0, 1], None when no answer was judged."""
+    """The outcome of one turn.
+
+    `answer_score` is in [0, 1], None when no answer was judged; `answer_reason` is why `answer_outcome` is no pass.
+    """
 
     turn_index: int
     case_turn_index: int | None
@@ -92,6 +138,7 @@ class TurnScore:
     answer_outcome: Outcome
     tool_outcome: Outcome | None
     explanation: str
+    answer_reason: FailReason | NotEvaluatedReason | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +146,8 @@ class ConversationScore:
     """The outcome of one conversation revision under one evaluation.
 
     `outcome` follows a given verdict where there is one (`outcome_source` says which: `labels`, `case`, `event`),
-    else `computed_outcome`. The three `*_outcome` below it are the rates by answers, by tools, by both.
+    else `computed_outcome`. The three `*_outcome` below it are the rates by answers, by tools, by both. `partial`: it
+    is a computed fail although other needed parts could not be evaluated.
     """
 
     environment: str
@@ -123,3 +171,4 @@ class ConversationScore:
     tools: tuple[ToolScore, ...]
     missing_outputs: tuple[str, ...]
     explanation: str
+    partial: bool = False

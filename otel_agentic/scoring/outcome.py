@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.scoring.answers import ask
-from otel_agentic.scoring.made import scope_of
+from otel_agentic.judges.base import kinds_of
+from otel_agentic.judges.checked import ask
+from otel_agentic.scoring.asked import kinds_wanted
 from otel_agentic.scoring.model import ConversationScore, ToolScore, TurnScore
 from otel_agentic.scoring.outputs import missing_outputs, outputs_part
 from otel_agentic.scoring.parts import Part, combine, failed, not_evaluated
 from otel_agentic.scoring.plan import MatchedConversation, Plan
-from otel_agentic.scoring.sorting import ToolRules
-from otel_agentic.scoring.tools import score_tools
-from otel_agentic.scoring.turns import TurnRule, decide_turn
+from otel_agentic.scoring.tooling import await_missing_calls
+from otel_agentic.scoring.turns import TurnRule, decide_turn, deciding_parts
 from otel_agentic.scoring.verdict import given_verdict, under_verdict
 
 if TYPE_CHECKING:
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
     from otel_agentic.config import ScoringSettings
     from otel_agentic.conversations.model import Conversation, Turn
-    from otel_agentic.judges.base import Judge
+    from otel_agentic.judges.base import Judge, JudgeFailure, Verdict
     from otel_agentic.truth.labels import Label
     from otel_agentic.truth.match import Match
     from otel_agentic.truth.model import Case
 
+_RULES: Final[tuple[TurnRule, ...]] = ("answer", "tools", "both")
 #: Conversations whose questions go to the judge together: enough to keep a slow one busy, few enough to hold.
 BATCH: Final = 256
 
@@ -44,29 +45,41 @@ def score_conversations(
     """Return the scores of conversations, in their order; the judge is asked once for each `BATCH` of them."""
     scores: list[ConversationScore] = []
     for start in range(0, len(matched), BATCH):
-        plans = [Plan.of(one, settings) for one in matched[start : start + BATCH]]
-        verdicts = iter(ask(judge, [question for plan in plans for question in plan.questions()]))
-        scores += [_score(plan, plan.answers(verdicts), settings) for plan in plans]
+        scores += _scored_together(matched[start : start + BATCH], judge, settings)
     return scores
 
 
-def _score(plan: Plan, answers: Mapping[int, Part | None], settings: ScoringSettings) -> ConversationScore:
+def _scored_together(
+    matched: Sequence[MatchedConversation], judge: Judge, settings: ScoringSettings
+) -> Iterator[ConversationScore]:
+    kinds = kinds_wanted(kinds_of(judge), settings)
+    plans = [Plan.of(one, settings, kinds) for one in matched]
+    verdicts = iter(ask(judge, [question for plan in plans for question in plan.questions]))
+    return (_score(plan, [next(verdicts) for _ in plan.questions]) for plan in plans)
+
+
+def _score(plan: Plan, verdicts: Sequence[Verdict | JudgeFailure]) -> ConversationScore:
+    """Return the score of a planned conversation, given one verdict or failure for each of `plan.questions`."""
     conversation, match = plan.matched.conversation, plan.matched.match
     if not conversation.turns:
-        return _finish(plan, _Computed.nothing(not_evaluated("empty", "the conversation has no turn")), settings)
+        return _finish(plan, _Computed.nothing(not_evaluated("empty", "the conversation has no turn")))
     if plan.case is None:
         reason = match.reason or "unmatched"
         told = "no case belongs to it" if reason == "unmatched" else f"fits {', '.join(match.candidates)} equally"
-        return _finish(plan, _Computed.nothing(not_evaluated(reason, told), conversation.turns), settings)
-    computed = _compute(plan, plan.case, answers, settings)
-    return _finish(plan, computed if plan.case.reviewed else computed.as_draft(plan.case.case_id), settings)
+        return _finish(plan, _Computed.nothing(not_evaluated(reason, told), conversation.turns))
+    computed = _compute(plan, plan.case, verdicts)
+    return _finish(plan, computed if plan.case.reviewed else computed.as_draft(plan.case.case_id))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Computed:
-    """What the conversation itself says, given verdicts aside: the outcome under each rule, and the rows."""
+    """What the conversation itself says, given verdicts aside: the outcome under each rule, and the rows.
+
+    `open_rules` are the rules under which a needed part could not be evaluated.
+    """
 
     by_rule: Mapping[TurnRule, Part]
+    open_rules: frozenset[TurnRule] = frozenset()
     turns: tuple[TurnScore, ...] = ()
     tools: tuple[ToolScore, ...] = ()
     missing_outputs: tuple[str, ...] = ()
@@ -74,58 +87,47 @@ class _Computed:
     @classmethod
     def nothing(cls, part: Part, turns: Sequence[Turn] = ()) -> _Computed:
         """Return that nothing could be evaluated, and why."""
-        return cls(
-            by_rule={"answer": part, "tools": part, "both": part},
-            turns=tuple(_unjudged(turn, part) for turn in turns),
-        )
+        return cls(by_rule=dict.fromkeys(_RULES, part), turns=tuple(_unjudged(turn, part) for turn in turns))
 
     def as_draft(self, case_id: str) -> _Computed:
         """Return the same rows without an outcome: a draft repeats what the agent did, right or wrong."""
         part = not_evaluated("unreviewed", f"case {case_id!r} is a draft that nobody has reviewed")
-        return replace(self, by_rule=dict.fromkeys(self.by_rule, part))
+        return replace(self, by_rule=dict.fromkeys(_RULES, part))
 
 
-def _compute(plan: Plan, case: Case, answers: Mapping[int, Part | None], settings: ScoringSettings) -> _Computed:
-    turns = plan.matched.conversation.turns
-    rules = ToolRules.of(case, settings)
-    turn_tools = _turn_tools(plan, case, rules)
-    missing = missing_outputs(turns, case.outputs)
-    whole_tools = None if case.tools is None else score_tools(case.tools, scope_of(turns, turn_index=None), rules)
+def _compute(plan: Plan, case: Case, verdicts: Sequence[Verdict | JudgeFailure]) -> _Computed:
+    turns, settings = plan.matched.conversation.turns, plan.settings
     absent = [index for index in range(len(case.turns)) if index not in plan.aligned.values()]
     incomplete = bool(absent) and not (plan.matched.conversation.ended or settings.strict_turns)
-    if whole_tools is not None and incomplete:
-        whole_tools = _await_missing_calls(whole_tools)
-    shared = [*_presence_parts(plan, case, absent, settings, incomplete=incomplete)]
-    shared += [] if whole_tools is None else [_tool_part(whole_tools)]
+    tools = plan.judged_tools(verdicts)
+    whole = tools.whole
+    if whole is not None and incomplete:
+        whole = await_missing_calls(whole, case, settings)
+    missing = missing_outputs(turns, case.outputs)
+    shared = [*_presence_parts(plan, case, absent, incomplete=incomplete)]
+    shared += [] if whole is None else [_tool_part(whole)]
     if case.outputs:
         shared.append(_await_missing_outputs(outputs_part(turns, missing), incomplete=incomplete))
+    answers = plan.answers(verdicts)
     needed = [index for index, place in sorted(plan.aligned.items()) if case.turns[place].annotated]
-    parts = {index: (answers.get(index), _part_of(turn_tools.get(index))) for index in needed}
-    by_rule: dict[TurnRule, Part] = {
-        rule: combine([*(decide_turn(rule, *parts[index]) for index in needed), *shared])
-        for rule in ("answer", "tools", "both")
-    }
+    parts = {index: (answers.get(index), _part_of(tools.turns.get(index))) for index in needed}
+    of_rule = {rule: [*(decide_turn(rule, *parts[index]) for index in needed), *shared] for rule in _RULES}
     return _Computed(
-        by_rule=by_rule,
+        by_rule={rule: combine(found) for rule, found in of_rule.items()},
+        open_rules=frozenset(rule for rule in _RULES if _is_open(rule, list(parts.values()), shared)),
         turns=tuple(_turn_score(turn, plan, parts.get(turn.index), settings) for turn in turns),
-        tools=(*turn_tools.values(), *(() if whole_tools is None else (whole_tools,))),
+        tools=(*tools.turns.values(), *(() if whole is None else (whole,))),
         missing_outputs=missing,
     )
 
 
-def _turn_tools(plan: Plan, case: Case, rules: ToolRules) -> dict[int, ToolScore]:
-    found: dict[int, ToolScore] = {}
-    for turn in plan.matched.conversation.turns:
-        place = plan.aligned.get(turn.index)
-        expectation = None if place is None else case.turns[place].tools
-        if expectation is not None:
-            found[turn.index] = score_tools(expectation, scope_of([turn], turn_index=turn.index), rules)
-    return found
+def _is_open(rule: TurnRule, turns: Sequence[tuple[Part | None, Part | None]], shared: Sequence[Part]) -> bool:
+    """Return whether a part that is needed under a rule could not be evaluated."""
+    needed = [part for answer, tools in turns for part in deciding_parts(rule, answer, tools)]
+    return any(part.outcome == "not_evaluated" for part in (*needed, *shared))
 
 
-def _presence_parts(
-    plan: Plan, case: Case, absent: Sequence[int], settings: ScoringSettings, *, incomplete: bool
-) -> Iterator[Part]:
+def _presence_parts(plan: Plan, case: Case, absent: Sequence[int], *, incomplete: bool) -> Iterator[Part]:
     """Yield a part for turns that never came, and one for turns that nobody expected where that matters."""
     if absent:
         names = ", ".join(f"{index + 1} ({case.turns[index].query or 'no query'})" for index in absent)
@@ -136,16 +138,8 @@ def _presence_parts(
             else failed("missing_turn", told)
         )
     beyond = [turn.index + 1 for turn in plan.matched.conversation.turns if turn.index not in plan.aligned]
-    if settings.strict_turns and case.turns and beyond:
+    if plan.settings.strict_turns and case.turns and beyond:
         yield failed("extra_turn", f"turn {', '.join(map(str, beyond))} is not in the case")
-
-
-def _await_missing_calls(score: ToolScore) -> ToolScore:
-    """Return the score of an incomplete conversation: what is missing may have come in the turns that did not."""
-    settled = any(fault.kind in {"spurious", "forbidden"} for fault in score.faults)
-    if score.outcome != "fail" or settled:
-        return score
-    return replace(score, outcome="not_evaluated", reason="incomplete")
 
 
 def _await_missing_outputs(part: Part, *, incomplete: bool) -> Part:
@@ -176,6 +170,7 @@ def _turn_score(
         reason=decided.reason,
         answer_score=None if answer is None else answer.score,
         answer_outcome="not_evaluated" if answer is None else answer.outcome,
+        answer_reason="no_data" if answer is None else answer.reason,
         tool_outcome=None if tools is None else tools.outcome,
         explanation="; ".join(part.explanation for part in (answer, tools) if part is not None),
     )
@@ -189,14 +184,16 @@ def _unjudged(turn: Turn, part: Part) -> TurnScore:
         reason=part.reason,
         answer_score=None,
         answer_outcome="not_evaluated",
+        answer_reason=part.reason if part.outcome == "not_evaluated" else "no_data",
         tool_outcome=None,
         explanation=part.explanation,
     )
 
 
-def _finish(plan: Plan, computed: _Computed, settings: ScoringSettings) -> ConversationScore:
+def _finish(plan: Plan, computed: _Computed) -> ConversationScore:
     conversation, match, case = plan.matched.conversation, plan.matched.match, plan.case
-    own, given = computed.by_rule[settings.turn_rule], given_verdict(plan, settings)
+    rule = plan.settings.turn_rule
+    own, given = computed.by_rule[rule], given_verdict(plan)
     final = under_verdict(own, given)
     return ConversationScore(
         environment=conversation.environment,
@@ -220,4 +217,5 @@ def _finish(plan: Plan, computed: _Computed, settings: ScoringSettings) -> Conve
         tools=computed.tools,
         missing_outputs=computed.missing_outputs,
         explanation=final.explanation,
+        partial=given is None and own.outcome == "fail" and rule in computed.open_rules,
     )

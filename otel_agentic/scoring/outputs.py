@@ -1,10 +1,15 @@
-"""Whether an expected output was said: numbers by value, texts as words, case and thousands separators ignored."""
+"""Whether an expected output was said: numbers, dates and times by value, texts as words; case and separators ignored."""
 
 from __future__ import annotations
 
+import math
 import re
+import unicodedata
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from otel_agentic.judges.dates import Day, TimeOfDay
 from otel_agentic.judges.facts import extract
 from otel_agentic.judges.quantities import Quantity
 from otel_agentic.scoring.parts import Part, failed, not_evaluated, passed
@@ -14,8 +19,54 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from otel_agentic.conversations.model import Turn
+    from otel_agentic.judges.facts import Facts
 
 _THOUSANDS: Final = re.compile(r"(?<=\d)[,'\u2019\u00a0\u202f\u2009](?=\d{3}(?!\d))")
+#: Digits grouped as in any country, perhaps with cents: 1.286, 1 286,50, 1,23,456.
+_GROUPED: Final = re.compile(
+    r"(?<![\w.,\u2212-])\d{1,3}(?P<mark>[ .,'\u2019])(?:\d{2,3}(?P=mark))*\d{3}(?:[.,]\d{1,2})?(?!\w|[.,]\d)"
+)
+_CENTS: Final = re.compile(r"[.,](\d{1,2})$")
+#: Digits stand beside letters without a space in scripts that have none.
+_BESIDE_DIGITS: Final = re.compile(r"(?<=[\u3040-\u30ff\u3400-\u9fff])(?=\d)|(?<=\d)(?=[\u3040-\u30ff\u3400-\u9fff])")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Answer:
+    """An answer, read once for all outputs that are looked for in it."""
+
+    raw: str
+
+    @cached_property
+    def plain(self) -> str:
+        """The normalised text without thousands separators."""
+        return _plain(self.raw)
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What it says, by value."""
+        return extract(_spaced(self.raw))
+
+    @cached_property
+    def grouped(self) -> frozenset[float]:
+        """The numbers whose digits are grouped, whatever the mark between the groups."""
+        return frozenset(_ungrouped(found.group()) for found in _GROUPED.finditer(_spaced(self.raw)))
+
+    def says(self, output: str | float) -> bool:
+        """Return whether it says a text or number."""
+        wanted = _fact(output)
+        if isinstance(wanted, Quantity):
+            bare = wanted.dimension is None and wanted.value in self.grouped
+            return bare or any(isinstance(fact, Quantity) and fact.same_as(wanted) for fact in self.facts.found)
+        return says_text(self.plain, _plain(str(output))) or (wanted is not None and self.facts.holds(wanted))
+
+
+def says(self, output: str | float) -> bool:
+        """Return whether it says a text or number."""
+        wanted = _number(output)
+        if wanted is None:
+            return says_text(self.plain, _plain(str(output)))
+        return any(number.same_as(wanted) for number in self.numbers)
 
 
 def says(answer: str, output: str | float) -> bool:
@@ -24,16 +75,13 @@ def says(answer: str, output: str | float) -> bool:
     >>> says("The total is $23,553.", "23553"), says("Flight HAT136, gate 4", 136), says("I know.", "no")
     (True, False, False)
     """
-    wanted = _number(output)
-    if wanted is None:
-        return says_text(_plain(answer), _plain(str(output)))
-    return any(isinstance(fact, Quantity) and fact.same_as(wanted) for fact in extract(answer).found)
+    return _Answer(raw=answer).says(output)
 
 
 def missing_outputs(turns: Sequence[Turn], outputs: Sequence[str | float]) -> tuple[str, ...]:
     """Return the outputs that no answer says, as texts."""
-    answers = [turn.answer for turn in turns if turn.answer is not None]
-    return tuple(str(output) for output in outputs if not any(says(answer, output) for answer in answers))
+    answers = [_Answer(raw=turn.answer) for turn in turns if turn.answer is not None] if outputs else []
+    return tuple(str(output) for output in outputs if not any(answer.says(output) for answer in answers))
 
 
 def outputs_part(turns: Sequence[Turn], missing: Sequence[str]) -> Part:
@@ -46,14 +94,33 @@ def outputs_part(turns: Sequence[Turn], missing: Sequence[str]) -> Part:
     return failed("output_not_said", told)
 
 
-def _number(output: str | float) -> Quantity | None:
-    """Return the number that the whole output is, None where it is a text."""
+def _fact(output: str | float) -> Quantity | Day | TimeOfDay | None:
+    """Return the number, date or time that the whole output is, None where it is a text."""
     if not isinstance(output, str):
-        return Quantity(value=float(output), dimension=None, factor=1.0, decimals=0, start=0, end=0)
-    facts = extract(output)
+        return Quantity(value=_float(output), dimension=None, factor=1.0, decimals=0, start=0, end=0)
+    facts = extract(_spaced(output))
     alone = len(facts.found) == 1 and not normalise(facts.rest)
     only = facts.found[0] if alone else None
-    return only if isinstance(only, Quantity) and not only.worded else None
+    if isinstance(only, Quantity):
+        return None if only.worded else only
+    return only if isinstance(only, (Day, TimeOfDay)) else None
+
+
+def _float(number: float) -> float:
+    try:
+        return float(number)
+    except OverflowError:  # an integer of more than 308 digits
+        return math.inf
+
+
+def _ungrouped(text: str) -> float:
+    cents = _CENTS.search(text)
+    whole = text[: cents.start()] if cents else text
+    return float(f"{re.sub(r'[^0-9]', '', whole)}.{cents[1] if cents else 0}")
+
+
+def _spaced(text: str) -> str:
+    return _BESIDE_DIGITS.sub(" ", unicodedata.normalize("NFKC", text))
 
 
 def _plain(text: str) -> str:

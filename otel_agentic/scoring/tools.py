@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from otel_agentic.scoring.compiled import CompiledExpectation, compiled
 from otel_agentic.scoring.dimensions import (
     overall_score,
     parameters_score,
@@ -12,164 +13,223 @@ from otel_agentic.scoring.dimensions import (
     sequence_score,
     utilization_score,
 )
-from otel_agentic.scoring.faults import (
-    made_fault,
-    missing_faults,
-    order_faults,
-    parameter_faults,
-    sorted_faults,
-)
-from otel_agentic.scoring.model import DIMENSIONS, Dimension, ToolFault, ToolScore
-from otel_agentic.scoring.sequence import in_order
+from otel_agentic.scoring.faults import faults_of
+from otel_agentic.scoring.made import MadeCall
+from otel_agentic.scoring.model import DIMENSIONS, Dimension, ToolScore
+from otel_agentic.scoring.opinions import NO_OPINIONS
+from otel_agentic.scoring.sequence import misplaced
 from otel_agentic.scoring.sorting import SortedCalls, ToolRules, sort_calls
 from otel_agentic.scoring.utilization import Texts, Use, use_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from otel_agentic.scoring.made import MadeCall, Scope
+    from otel_agentic.scoring.made import Scope
     from otel_agentic.scoring.model import FailReason, NotEvaluatedReason, Outcome
+    from otel_agentic.scoring.opinions import Opinions
     from otel_agentic.truth.model import ToolExpectation
+
+Uses: TypeAlias = Sequence[tuple[MadeCall, Use]]
+UsesOf: TypeAlias = Callable[[SortedCalls], Uses]
 
 #: Sums of weights and shares are floating-point: a score this close to the threshold reaches it.
 _ROUNDING: Final = 1e-9
+_FLAGGED: Final = {
+    flag: Use(score=float(flag), how="flag", note=f"the data flag its result as {'used' if flag else 'unused'}")
+    for flag in (True, False)
+}
 
 
-def score_tools(expectation: ToolExpectation, scope: Scope, rules: ToolRules) -> ToolScore:
+def score_tools(
+    expectation: ToolExpectation, scope: Scope, rules: ToolRules, opinions: Opinions | None = None
+) -> ToolScore:
     """Return the score of the calls of a scope: of the best of the expectation and its alternatives.
 
     The best has the highest overall score; among equals one that is correct, then the one that stands first. Where the
     best fails while another could not be evaluated, that one is returned: it might have been right.
+
+    Args:
+        expectation: what is expected.
+        scope: the turn or conversation that it is held against.
+        rules: those of the case.
+        opinions: of a judge, where values or results do not tell. Whether a result was used is asked only under the
+            expectation that counts.
     """
-    scores = [_score(one, scope, rules) for one in (expectation, *expectation.alternatives)]
-    best = max(scores, key=lambda score: (-1.0 if score.overall is None else score.overall, score.outcome == "pass"))
-    unknown = next((score for score in scores if score.outcome == "not_evaluated"), best)
-    return unknown if best.outcome == "fail" else best
+    opinions = opinions or NO_OPINIONS
+    texts = Texts(scope)
+    ready = compiled(expectation, rules)
+
+    def found(calls: SortedCalls) -> Uses:
+        return [(made, use_of(made, later, texts)) for made, later in _results(calls)]
+
+    def judged(calls: SortedCalls) -> Uses:
+        return [(made, _use(made, later, texts, opinions)) for made, later in _results(calls)]
+
+    best, score = _best(ready, scope.calls, scope.turn_index, found, captured=scope.captured, opinions=opinions)
+    if opinions is NO_OPINIONS:
+        return score
+    return _score(best, scope.calls, scope.turn_index, judged, captured=scope.captured, opinions=opinions)
 
 
-def _score(expectation: ToolExpectation, scope: Scope, rules: ToolRules) -> ToolScore:
-    calls = sort_calls(expectation, scope, rules)
-    placed = in_order(expectation.calls, calls.made, calls.pairing.required, expectation.order)
-    uses = _uses(calls, scope)
-    dimensions: dict[Dimension, float | None] = {
-        "selection": selection_score(calls),
-        "parameters": parameters_score(calls),
-        "sequence": sequence_score(calls, placed),
-        "utilization": utilization_score([use for _, use in uses]),
-    }
-    faults = sorted_faults([*_faults(calls, scope, placed), *_unused(uses)])
-    evidence = {"utilization": [f"{made.call.name}: {use.evidence}" for made, use in uses if use.score is not None]}
-    decided = _decide(calls, scope, rules, dimensions, uses)
+def score_calls(
+    expectation: CompiledExpectation,
+    calls: Sequence[MadeCall],
+    *,
+    turn_index: int | None = None,
+    captured: bool = True,
+) -> ToolScore:
+    """Return the score of calls as `score_tools` does, from the calls alone: use of results is known by flags only.
+
+    Args:
+        expectation: compiled by `compiled`.
+        calls: in order of their place.
+        turn_index: of the turn that is scored, None for a whole conversation.
+        captured: whether any content was recorded.
+    """
+    return _best(expectation, calls, turn_index, _flagged, captured=captured, opinions=NO_OPINIONS)[1]
+
+
+def _best(
+    expectation: CompiledExpectation,
+    calls: Sequence[MadeCall],
+    turn_index: int | None,
+    uses_of: UsesOf,
+    *,
+    captured: bool,
+    opinions: Opinions,
+) -> tuple[CompiledExpectation, ToolScore]:
+    """Return the expectation that counts, among it and its alternatives, and its score."""
+    scored = [
+        (one, _score(one, calls, turn_index, uses_of, captured=captured, opinions=opinions))
+        for one in (expectation, *expectation.alternatives)
+    ]
+    if len(scored) == 1:
+        return scored[0]
+    best = max(scored, key=lambda one: _goodness(one[1]))
+    unknown = next((one for one in scored if one[1].outcome == "not_evaluated"), best)
+    return unknown if best[1].outcome == "fail" else best
+
+
+def _goodness(score: ToolScore) -> tuple[float, bool]:
+    return -1.0 if score.overall is None else round(score.overall, 9), score.outcome == "pass"
+
+
+def _score(
+    expectation: CompiledExpectation,
+    calls: Sequence[MadeCall],
+    turn_index: int | None,
+    uses_of: UsesOf,
+    *,
+    captured: bool,
+    opinions: Opinions,
+) -> ToolScore:
+    found = sort_calls(expectation, calls, opinions)
+    out_of_place = misplaced(found.made, found.pairs, expectation.order)
+    uses = uses_of(found)
+    required, paired = expectation.required, len(found.pairs)
+    selection = selection_score(required, paired, found.unasked)
+    parameters = parameters_score(required, found.pairs)
+    sequence = sequence_score(required, paired - len(out_of_place), expectation.order)
+    utilization = utilization_score(uses)
+    # For a whole conversation, an inferred use is shown but never decides.
+    deciding = utilization if turn_index is not None else utilization_score(_given(uses))
+    faults = faults_of(found, out_of_place, uses, turn_index)
+    if captured and found.captured:
+        decided = _decide(found, (selection, parameters, sequence, deciding), opinions)
+    else:
+        decided = _not_captured(found)
     return ToolScore(
-        turn_index=scope.turn_index,
+        turn_index=turn_index,
         outcome=decided.outcome,
         reason=decided.reason,
         overall=decided.overall,
-        dimensions={name: None if name in decided.hidden else dimensions[name] for name in DIMENSIONS},
+        dimensions={
+            "selection": selection,
+            "parameters": None if decided.parameters_unknown else parameters,
+            "sequence": sequence,
+            "utilization": utilization,
+        },
         faults=faults,
-        explanation=decided.explanation or _explain(calls, faults),
-        evidence=evidence if evidence["utilization"] else {},
+        uses=uses,
+        required=required,
+        paired=paired,
+        note=decided.note,
+        calls=found,
     )
 
 
-def _uses(calls: SortedCalls, scope: Scope) -> list[tuple[MadeCall, Use]]:
-    named = {call.tool_name for call in calls.expectation.calls}
+def _results(calls: SortedCalls) -> list[tuple[MadeCall, list[MadeCall]]]:
+    """Return the paired calls that worked, each with the later calls that may prove that its result was used."""
+    named = calls.expectation.named
     witnesses = [made for made in calls.made if made.call.name in named]
-    texts = Texts(scope)
-    paired = [calls.made[pair.made] for pair in calls.pairing.required]
+    paired = (calls.made[pair.place] for pair in sorted(calls.pairs, key=lambda pair: pair.expected.index))
     return [
-        (made, use_of(made, [other for other in witnesses if other.place > made.place], texts))
-        for made in paired
-        if made.call.error is None
+        (made, [other for other in witnesses if other.place > made.place]) for made in paired if made.call.error is None
     ]
 
 
-def _faults(calls: SortedCalls, scope: Scope, placed: set[int]) -> Iterator[ToolFault]:
-    expected = calls.expectation.calls
-    yield from missing_faults(expected, calls.pairing, scope.turn_index)
-    forbidden = {id(made) for made in calls.forbidden}
-    for made in calls.forbidden:
-        yield made_fault("forbidden", made, "is forbidden here")
-    for rule, why in (("penalize", "was not asked for"), ("forbid", "was not asked for, which is forbidden here")):
-        for made in calls.extra[rule]:  # type: ignore[index]  # mypy widens the literals of the tuple to str
-            if id(made) not in forbidden:
-                yield made_fault("spurious", made, why)
-    for pair in calls.pairing.required:
-        if pair.agreement.captured:
-            yield from parameter_faults(expected[pair.expected], calls.made[pair.made], pair)
-    yield from order_faults(expected, calls.made, calls.pairing.required, placed)
-    for made in calls.errored:
-        yield made_fault("errored", made, "answered with an error")
+def _flagged(calls: SortedCalls) -> Uses:
+    paired = (calls.made[pair.place] for pair in calls.pairs)
+    return [
+        (made, _FLAGGED[made.call.used_flag])
+        for made in paired
+        if made.call.used_flag is not None and made.call.error is None
+    ]
 
 
-def _unused(uses: list[tuple[MadeCall, Use]]) -> Iterator[ToolFault]:
-    for made, use in uses:
-        if use.score == 0:
-            yield made_fault("unused_result", made, f"was not used: {use.evidence}")
+def _use(made: MadeCall, later: Sequence[MadeCall], texts: Texts, opinions: Opinions) -> Use:
+    use = use_of(made, later, texts)
+    return (opinions.used(made, later, texts) or use) if use.score is None else use
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Decision:
-    """The outcome of an expectation; `hidden` are dimensions that are not known well enough to be shown."""
+def _given(uses: Uses) -> Uses:
+    return [one for one in uses if not one[1].inferred]
+
+
+class _Decision(NamedTuple):
+    """The outcome of an expectation; `note` says why there is none, `parameters_unknown` that they are not to be shown."""
 
     outcome: Outcome
     reason: FailReason | NotEvaluatedReason | None
     overall: float | None
-    hidden: frozenset[Dimension] = frozenset()
-    explanation: str = ""
+    parameters_unknown: bool = False
+    note: str = ""
 
 
-def _decide(
-    calls: SortedCalls,
-    scope: Scope,
-    rules: ToolRules,
-    dimensions: Mapping[Dimension, float | None],
-    uses: list[tuple[MadeCall, Use]],
-) -> _Decision:
-    if not (calls.captured and scope.captured):
-        return _not_captured(calls)
-    overall = _overall(calls, scope, rules, dimensions, uses)
-    violated = bool(calls.forbidden or calls.extra["forbid"])
-    if violated or (overall is not None and overall < rules.threshold - _ROUNDING):
-        return _Decision(outcome="fail", reason="tool_fault", overall=overall)
-    undecided = sum(pair.agreement.undecided for pair in calls.pairing.required)
-    if overall is None or undecided:
-        why = (
-            f"{undecided} parameters only a judge could compare" if undecided else "no dimension with a weight applies"
-        )
-        hidden: frozenset[Dimension] = frozenset({"parameters"}) if undecided else frozenset()
-        return _Decision(outcome="not_evaluated", reason="no_data", overall=None, hidden=hidden, explanation=why)
-    return _Decision(outcome="pass", reason=None, overall=overall)
+def _decide(calls: SortedCalls, values: tuple[float | None, ...], opinions: Opinions) -> _Decision:
+    expectation = calls.expectation
+    overall = _overall(expectation, calls, values)
+    if calls.trespassed or (overall is not None and overall < expectation.rules.threshold - _ROUNDING):
+        return _Decision("fail", "tool_fault", overall)
+    undecided = sum([pair.agreement.undecided for pair in calls.pairs])
+    if undecided:
+        told = f"{undecided} parameter{'s' * (undecided > 1)} that only a judge could compare"
+        return _Decision("not_evaluated", opinions.silence, None, parameters_unknown=True, note=told)
+    if overall is None:
+        return _Decision("not_evaluated", "no_data", None, note="no dimension with a weight applies")
+    return _Decision("pass", None, overall)
 
 
-def _overall(
-    calls: SortedCalls,
-    scope: Scope,
-    rules: ToolRules,
-    dimensions: Mapping[Dimension, float | None],
-    uses: list[tuple[MadeCall, Use]],
-) -> float | None:
-    if calls.required and not calls.pairing.required:
+def _overall(expectation: CompiledExpectation, calls: SortedCalls, values: tuple[float | None, ...]) -> float | None:
+    if expectation.required and not calls.pairs:
         # Expected calls and none of them made is a failure whatever the weights are, never "no data".
         return 0.0
-    if scope.turn_index is not None:
-        return overall_score(dimensions, rules.weights)
-    given = [use for _, use in uses if not use.inferred]
-    return overall_score({**dimensions, "utilization": utilization_score(given)}, rules.weights)
+    top = total = 0.0
+    for value, weight in zip(values, expectation.weights, strict=True):
+        if value is not None:
+            top += value * weight
+            total += weight
+    if total:
+        return top / total
+    # Weights that are small beside one that does not apply.
+    given: dict[Dimension, float | None] = dict(zip(DIMENSIONS, values, strict=True))
+    return overall_score(given, expectation.rules.weights)
 
 
 def _not_captured(calls: SortedCalls) -> _Decision:
-    known = all(pair.agreement.captured for pair in calls.pairing.required) and bool(calls.made)
+    known = all(pair.agreement.captured for pair in calls.pairs) and bool(calls.made)
     return _Decision(
-        outcome="not_evaluated",
-        reason="content_not_captured",
-        overall=None,
-        hidden=frozenset() if known else frozenset({"parameters"}),
-        explanation="arguments or results of calls were not captured",
+        "not_evaluated",
+        "content_not_captured",
+        None,
+        parameters_unknown=not known,
+        note="arguments or results of calls were not captured",
     )
-
-
-def _explain(calls: SortedCalls, faults: tuple[ToolFault, ...]) -> str:
-    if not faults:
-        return f"{len(calls.pairing.required)} of {calls.required} required calls were made as expected"
-    return "; ".join(fault.explanation for fault in faults)

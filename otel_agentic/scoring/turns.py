@@ -2,80 +2,86 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from otel_agentic.scoring.parts import Part, combine
-from otel_agentic.truth.text import similarity
+from otel_agentic.truth.text import Bag
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 TurnRule = Literal["answer", "tools", "both"]
 
+#: What a pair is worth beside its similarity: people word the same question differently, so turns that are alike by
+#: nothing still belong together by their order. Half: one equal query found elsewhere outweighs one such pair.
+PAIR_WORTH: Final = 0.5
+#: Sums of similarities are floating-point: totals this close are equal.
+_ROUNDING: Final = 1e-9
+
 
 def align_turns(expected: Sequence[str | None], made: Sequence[str | None]) -> Mapping[int, int]:
-    """Return made turn -> case turn, in order: as many pairs as there can be, of the greatest total similarity.
+    """Return made turn -> case turn, in order, such that the pairs are worth the most.
 
-    A query that is None (not annotated, or not captured) is like any other by nothing. Among equals the earlier turns
-    are paired. Where a conversation has as many turns as its case, they belong together one by one.
+    A pair is worth the similarity of its queries and `PAIR_WORTH`. So turns pair in their order, however they are worded,
+    and a turn is left out only where that lets others find a clearly better partner: a greeting before the first
+    question, a case turn that never came. A query that is None (not annotated, or not captured) is like any other by
+    nothing. Among equals the earlier turns are paired.
 
     >>> dict(align_turns(["book a table", "cancel it"], ["hello", "book a table", "please cancel it"]))
     {1: 0, 2: 1}
+    >>> dict(align_turns(["book a table", "cancel it"], ["hello", "book a table"]))
+    {1: 0}
     """
-    pairs = min(len(expected), len(made))
-    if len(expected) == len(made):
-        return {place: place for place in range(pairs)}
-    alike = [[_alike(one, other) for other in made] for one in expected]
-    # best[i][j]: the greatest similarity of expected[i:] with made[j:] at the most pairs there can be.
-    best = [[0.0] * (len(made) + 1) for _ in range(len(expected) + 1)]
-    for i in reversed(range(len(expected))):
-        for j in reversed(range(len(made))):
-            best[i][j] = max(_choices(best, alike, i, j))
-    return _walk(best, alike)
+    if list(expected) == list(made):
+        return {place: place for place in range(len(made))}
+    alike = _similarities(expected, made)
+    return _walk(_best(alike, len(expected), len(made)), alike)
 
 
-def _choices(best: list[list[float]], alike: list[list[float]], i: int, j: int) -> list[float]:
-    """Return the similarity reached by pairing i with j, and by leaving out the one of the longer side."""
-    left, right = len(best) - 1 - i, len(best[0]) - 1 - j
-    choices = [alike[i][j] + best[i + 1][j + 1]]
-    # Leaving out one of the shorter side would cost a pair.
-    if left > right:
-        choices.append(best[i + 1][j])
-    elif right > left:
-        choices.append(best[i][j + 1])
-    return choices
+def _similarities(expected: Sequence[str | None], made: Sequence[str | None]) -> list[list[float]]:
+    left, right = ([None if query is None else Bag.of(query) for query in side] for side in (expected, made))
+    return [[0.0 if one is None or other is None else one.similarity(other) for other in right] for one in left]
+
+
+def _best(alike: list[list[float]], rows: int, columns: int) -> list[list[float]]:
+    """Return best[i][j]: what the pairs among expected[i:] and made[j:] are worth at most."""
+    best = [[0.0] * (columns + 1) for _ in range(rows + 1)]
+    for i in reversed(range(rows)):
+        for j in reversed(range(columns)):
+            best[i][j] = max(alike[i][j] + PAIR_WORTH + best[i + 1][j + 1], best[i][j + 1], best[i + 1][j])
+    return best
 
 
 def _walk(best: list[list[float]], alike: list[list[float]]) -> dict[int, int]:
     found: dict[int, int] = {}
     i = j = 0
     while i < len(best) - 1 and j < len(best[0]) - 1:
-        choices = _choices(best, alike, i, j)
-        if choices[0] >= max(choices):
+        enough = best[i][j] - _ROUNDING
+        if alike[i][j] + PAIR_WORTH + best[i + 1][j + 1] >= enough:
             found[j] = i
             i, j = i + 1, j + 1
-        elif len(best) - i > len(best[0]) - j:
-            i += 1
-        else:
+        elif best[i][j + 1] >= enough:
             j += 1
+        else:
+            i += 1
     return found
-
-
-def _alike(expected: str | None, made: str | None) -> float:
-    return 0.0 if expected is None or made is None else similarity(expected, made)
 
 
 def decide_turn(rule: TurnRule, answer: Part | None, tools: Part | None) -> Part:
     """Return the outcome of a turn under a rule; a part that is not annotated is None.
 
-    Under `answer` the tools decide only where no answer is annotated, under `tools` the other way round.
-
     >>> from otel_agentic.scoring.parts import failed, passed
     >>> [decide_turn(rule, passed(""), failed("tool_fault", "")).outcome for rule in ("answer", "tools", "both")]
     ['pass', 'fail', 'fail']
     """
-    if rule == "both":
-        return combine([part for part in (answer, tools) if part is not None])
-    first, second = (answer, tools) if rule == "answer" else (tools, answer)
-    deciding = first or second
-    return combine([] if deciding is None else [deciding])
+    return combine(deciding_parts(rule, answer, tools))
+
+
+def deciding_parts(rule: TurnRule, answer: Part | None, tools: Part | None) -> list[Part]:
+    """Return the parts that decide a turn under a rule.
+
+    Under `answer` the tools decide only where no answer is annotated, under `tools` the other way round.
+    """
+    order = (tools, answer) if rule == "tools" else (answer, tools)
+    annotated = [part for part in order if part is not None]
+    return annotated if rule == "both" else annotated[:1]

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Literal
 from otel_agentic.scoring.parts import Part, failed
 
 if TYPE_CHECKING:
-    from otel_agentic.config import ScoringSettings
     from otel_agentic.scoring.plan import Plan
 
 VerdictSource = Literal["labels", "case", "event"]
 
 
-def given_verdict(plan: Plan, settings: ScoringSettings) -> tuple[VerdictSource, bool] | None:
+def given_verdict(plan: Plan) -> tuple[VerdictSource, bool] | None:
     """Return the verdict that stands above what was computed, and where it comes from; first wins."""
-    label, conversation = plan.matched.label, plan.matched.conversation
+    label, conversation, settings = plan.matched.label, plan.matched.conversation, plan.settings
     if label is not None and label.verdict is not None:
         return "labels", label.verdict
     of_case = None if plan.case is None else plan.case.given_verdict(settings.reward_threshold)

@@ -1,42 +1,170 @@
-"""Which tool fails, in which dimension and parameter."""
+"""Which tool fails: in which dimension and parameter, how often, since when, in which version, and one to look at."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.store.browse import BOUNDS, Row, bounds, parsed, rows
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.store.scores import Selection
 
+#: Columns that hold JSON.
+_JSON: Final = ("expected", "made", "versions", "wrong_values", "expected_call", "made_call")
+#: Of a selection what `v_failing_tools` says of all; `since`, `introduced_in` and `versions` look beyond the selection.
 _FAILING: Final = f"""
 WITH faults AS (
-    SELECT f.*, c.agent, c.agent_version, c.ended_at
-    FROM tool_faults f
+    SELECT c.* REPLACE (CASE WHEN $by_version THEN c.agent_version END AS agent_version)
+    FROM v_tool_faults c
+    WHERE {BOUNDS}
+), health AS (
+    SELECT
+        c.agent, CASE WHEN $by_version THEN c.agent_version END AS agent_version,
+        nullif(c.environment, '') AS environment, n.tool_name AS tool,
+        count(DISTINCT c.conversation_id) FILTER (n.expected > 0) AS expected_conversations,
+        sum(n.expected)::BIGINT AS expected, sum(n.made)::BIGINT AS made, sum(n.errored)::BIGINT AS errored,
+        sum(n.paired)::BIGINT AS paired
+    FROM tool_counts n
     JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
     JOIN conversations c USING (environment, conversation_id, revision)
     WHERE NOT s.superseded AND NOT c.superseded AND {BOUNDS}
+    GROUP BY ALL
+), problems AS (
+    SELECT
+        agent, agent_version, environment, tool, dimension, fault, parameter, count(*) AS faults,
+        count(DISTINCT conversation_id) AS conversations, min(ended_at) AS first_seen, max(ended_at) AS last_seen
+    FROM faults
+    GROUP BY ALL
+), newest AS (
+    SELECT *
+    FROM faults
+    QUALIFY row_number() OVER (
+        PARTITION BY agent, agent_version, environment, tool, dimension, fault, parameter
+        ORDER BY ended_at DESC, conversation_id DESC, turn_index DESC, step DESC, explanation
+    ) = 1
+), pairs AS (
+    SELECT agent, agent_version, environment, tool, fault, parameter, expected, made, count(*) AS n
+    FROM faults
+    WHERE parameter IS NOT NULL
+    GROUP BY ALL
+), frequent AS (
+    SELECT
+        agent, agent_version, environment, tool, fault, parameter,
+        to_json(list({{'made': made, 'expected': expected, 'count': n}} ORDER BY n DESC, made, expected)[:5])
+            AS wrong_values
+    FROM pairs
+    GROUP BY ALL
+), found AS (
+    SELECT
+        p.agent, p.agent_version, p.environment, p.tool, p.dimension, p.fault, p.parameter, p.faults, p.conversations,
+        p.faults / sum(p.faults) OVER (PARTITION BY p.agent, p.agent_version, p.environment) AS share,
+        CASE p.fault
+            WHEN 'missing' THEN h.expected
+            WHEN 'errored' THEN h.made + h.errored
+            WHEN 'spurious' THEN h.made
+            WHEN 'forbidden' THEN h.made
+            ELSE h.paired
+        END AS calls,
+        p.faults / nullif(calls, 0) AS rate,
+        h.expected_conversations, p.first_seen, p.last_seen, y.since, y.introduced_in,
+        y.is_new AND (NOT $by_version OR y.introduced_in IS NOT DISTINCT FROM p.agent_version) AS is_new,
+        y.clean_before, y.versions, q.wrong_values, e.conversation_id AS example_conversation,
+        e.explanation AS example, e.expected, e.made, e.trace_id, e.span_id, e.evaluation_id
+    FROM problems p
+    JOIN newest e ON e.agent IS NOT DISTINCT FROM p.agent AND e.agent_version IS NOT DISTINCT FROM p.agent_version
+        AND e.environment IS NOT DISTINCT FROM p.environment AND e.tool = p.tool AND e.fault = p.fault
+        AND e.parameter IS NOT DISTINCT FROM p.parameter
+    JOIN v_fault_history y ON y.agent IS NOT DISTINCT FROM p.agent AND y.environment IS NOT DISTINCT FROM p.environment
+        AND y.tool = p.tool AND y.fault = p.fault AND y.parameter IS NOT DISTINCT FROM p.parameter
+    LEFT JOIN health h ON h.agent IS NOT DISTINCT FROM p.agent AND h.agent_version IS NOT DISTINCT FROM p.agent_version
+        AND h.environment IS NOT DISTINCT FROM p.environment AND h.tool = p.tool
+    LEFT JOIN frequent q ON q.agent IS NOT DISTINCT FROM p.agent AND q.agent_version IS NOT DISTINCT FROM p.agent_version
+        AND q.environment IS NOT DISTINCT FROM p.environment AND q.tool = p.tool AND q.fault = p.fault
+        AND q.parameter IS NOT DISTINCT FROM p.parameter
 )
+SELECT * EXCLUDE (evaluation_id)
+FROM found
+WHERE ($tool IS NULL OR tool GLOB $tool) AND ($dimension IS NULL OR dimension = $dimension)
+    AND ($fault IS NULL OR fault = $fault) AND ($parameter IS NULL OR parameter = $parameter)
+ORDER BY faults DESC, agent, agent_version, environment, tool, fault, parameter
+"""  # noqa: S608 — a constant of our own
+_EXAMPLE: Final = f"""
+SELECT c.* EXCLUDE (evaluation_id)
+FROM v_tool_faults c
+WHERE {BOUNDS} AND c.agent IS NOT DISTINCT FROM $of_agent AND c.environment IS NOT DISTINCT FROM $environment
+    AND (NOT $by_version OR c.agent_version IS NOT DISTINCT FROM $version) AND c.tool = $tool AND c.fault = $fault
+    AND c.parameter IS NOT DISTINCT FROM $parameter
+ORDER BY c.ended_at DESC, c.conversation_id DESC, c.turn_index DESC, c.step DESC, c.explanation
+LIMIT 1
+"""  # noqa: S608 — a constant of our own
+_COUNTS: Final = f"""
 SELECT
-    agent, agent_version, nullif(environment, '') AS environment, tool_name AS tool, dimension, fault, parameter,
-    count(*) AS faults, count(DISTINCT (environment, conversation_id)) AS conversations,
-    count(*) / sum(count(*)) OVER (PARTITION BY agent, agent_version, faults.environment) AS share,
-    arg_max(conversation_id, ended_at) AS example_conversation,
-    arg_max(explanation, ended_at) AS example,
-    arg_max(expected, ended_at) AS expected, arg_max(made, ended_at) AS made,
-    arg_max(trace_id, ended_at) AS trace_id, arg_max(span_id, ended_at) AS span_id,
-    min(ended_at) AS first_seen, max(ended_at) AS last_seen
-FROM faults
-GROUP BY agent, agent_version, faults.environment, tool_name, dimension, fault, parameter
-ORDER BY faults DESC, agent, agent_version, tool, fault, parameter
+    count(*) AS conversations, count(s.outcome) AS scored,
+    count(*) FILTER (EXISTS (
+        SELECT 1 FROM tool_scores t
+        WHERE t.evaluation_id = s.evaluation_id AND t.environment = s.environment
+            AND t.conversation_id = s.conversation_id AND t.revision = s.revision
+    )) AS with_tools,
+    coalesce(sum((
+        SELECT count(*) FROM tool_faults f
+        WHERE f.evaluation_id = s.evaluation_id AND f.environment = s.environment
+            AND f.conversation_id = s.conversation_id AND f.revision = s.revision
+    )), 0)::BIGINT AS faults
+FROM conversations c
+LEFT JOIN conversation_scores s
+    ON s.environment = c.environment AND s.conversation_id = c.conversation_id AND s.revision = c.revision
+    AND NOT s.superseded
+WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
 """  # noqa: S608 — a constant of our own
 
 
-def failing_tools(con: DuckDBPyConnection, selection: Selection) -> list[Row]:
-    """Return what is wrong with which tool, most frequent first, with one example each."""
-    found = rows(con, _FAILING, bounds(selection))
-    for row in found:
-        row["expected"], row["made"] = (parsed(row[name]) for name in ("expected", "made"))
-    return found
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultFilter:
+    """Which faults a question is about; None means any. `tool` is a name or glob."""
+
+    tool: str | None = None
+    dimension: str | None = None
+    fault: str | None = None
+    parameter: str | None = None
+
+
+def failing_tools(
+    con: DuckDBPyConnection,
+    selection: Selection,
+    only: FaultFilter | None = None,
+    *,
+    by_version: bool = True,
+) -> list[Row]:
+    """Return what is wrong with which tool, most frequent first, with one example each.
+
+    Args:
+        con: a connection.
+        selection: the conversations to look at.
+        only: which faults are returned; the shares stay those of all.
+        by_version: a row for each agent version; else one for all of them, whose `agent_version` is None.
+    """
+    where = {**bounds(selection), **asdict(only or FaultFilter()), "by_version": by_version}
+    return [_read(row) for row in rows(con, _FAILING, where)]
+
+
+def example_of(con: DuckDBPyConnection, selection: Selection, row: Mapping[str, Any], *, by_version: bool) -> Row:
+    """Return the newest fault that a row of `failing_tools` counts, with both calls."""
+    where = {name: row[name] for name in ("environment", "tool", "fault", "parameter")}
+    given = {**bounds(selection), **where, "of_agent": row["agent"]}
+    given |= {"version": row["agent_version"], "by_version": by_version}
+    (found,) = rows(con, _EXAMPLE, given)
+    return _read(found)
+
+
+def scored_with_tools(con: DuckDBPyConnection, selection: Selection) -> Row:
+    """Return how many closed conversations there are, are scored, have expected tools, and how many faults these have."""
+    return rows(con, _COUNTS, bounds(selection))[0]
+
+
+def _read(row: Row) -> Row:
+    return {name: parsed(value) if name in _JSON else value for name, value in row.items()}

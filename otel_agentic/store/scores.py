@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.scoring.model import DIMENSIONS, ConversationScore, FaultKind
+from otel_agentic.scoring.model import DIMENSIONS, ConversationScore
 from otel_agentic.store.table import Raw, Table, key_columns, rows_with
+from otel_agentic.store.tool_rows import fields_of, identity_of, insert_tools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,16 +18,6 @@ if TYPE_CHECKING:
     from otel_agentic.store.table import Key
     from otel_agentic.truth.match import Match
 
-#: The dimension that a fault lowers. A call that answered with an error lowers none by itself: the retry counts.
-FAULT_DIMENSION: Final[Mapping[FaultKind, str | None]] = {
-    "missing": "selection",
-    "spurious": "selection",
-    "forbidden": "selection",
-    "wrong_parameters": "parameters",
-    "wrong_order": "sequence",
-    "unused_result": "utilization",
-    "errored": None,
-}
 _REMEMBER: Final = """
 UPDATE evaluations SET last_run_at = make_timestamp_ns($now) WHERE evaluation_id = $id
 """
@@ -60,7 +51,15 @@ _SUPERSEDE: Final = """
 UPDATE conversation_scores s SET superseded = true FROM wanted w
 WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND NOT s.superseded
 """
-_TABLES: Final = ("matches", "conversation_scores", "turn_scores", "tool_scores", "tool_faults", "scores")
+_TABLES: Final = (
+    "matches",
+    "conversation_scores",
+    "turn_scores",
+    "tool_scores",
+    "tool_faults",
+    "tool_counts",
+    "scores",
+)
 #: A score of the same conversation revision under the same evaluation is replaced.
 _DELETE: Final = tuple(
     f"DELETE FROM {table} t USING wanted w WHERE t.evaluation_id = w.evaluation_id "  # noqa: S608 — our own table names
@@ -155,7 +154,7 @@ def save_scores(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Sc
     """Write scores; older ones of the same conversations are superseded."""
     if not scored:
         return
-    identity = _identity(evaluation_id, [item.score for item in scored])
+    identity = identity_of(evaluation_id, [item.score for item in scored])
     for statement in _DELETE:
         rows_with(con, identity, statement, fetch=False)
     rows_with(
@@ -167,27 +166,12 @@ def save_scores(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Sc
     _insert_matches(con, identity, scored)
     _insert_conversations(con, identity, _scores(scored), now_ns)
     _insert_turns(con, evaluation_id, _scores(scored))
-    _insert_tools(con, evaluation_id, _scores(scored))
-    _insert_faults(con, evaluation_id, scored)
+    insert_tools(con, evaluation_id, [(item.conversation, item.score) for item in scored])
     _insert_named(con, evaluation_id, _scores(scored))
 
 
 def _scores(scored: Sequence[Scored]) -> list[ConversationScore]:
     return [item.score for item in scored]
-
-
-def _identity(evaluation_id: str, scores: Sequence[ConversationScore]) -> dict[str, list[Any]]:
-    return {
-        "evaluation_id": [evaluation_id] * len(scores),
-        "environment": [score.environment for score in scores],
-        "conversation_id": [score.conversation_id for score in scores],
-        "revision": [score.revision for score in scores],
-    }
-
-
-def _fields(items: Sequence[Any], *names: str) -> dict[str, list[Any]]:
-    """Return columns named like the fields that fill them."""
-    return {name: [getattr(item, name) for item in items] for name in names}
 
 
 def _insert_matches(con: DuckDBPyConnection, identity: Mapping[str, list[Any]], scored: Sequence[Scored]) -> None:
@@ -197,7 +181,7 @@ def _insert_matches(con: DuckDBPyConnection, identity: Mapping[str, list[Any]], 
         con,
         {
             **identity,
-            **_fields(matches, "method", "confidence", "reason", "warning"),
+            **fields_of(matches, "method", "confidence", "reason", "warning"),
             "dataset": [case(match, "dataset") for match in matches],
             "case_id": [case(match, "case_id") for match in matches],
             "case_version": [case(match, "version") for match in matches],
@@ -224,12 +208,13 @@ def _insert_conversations(
         "match_method",
         "warning",
         "explanation",
+        "partial",
     )
     Table(con, "conversation_scores").insert(
         con,
         {
             **identity,
-            **_fields(scores, *names),
+            **fields_of(scores, *names),
             "superseded": [False] * len(scores),
             "missing_outputs": [list(score.missing_outputs) for score in scores],
             "scored_at": [now_ns] * len(scores),
@@ -243,48 +228,10 @@ def _insert_turns(con: DuckDBPyConnection, evaluation_id: str, scores: Sequence[
     Table(con, "turn_scores").insert(
         con,
         {
-            **_identity(evaluation_id, [score for score, _ in rows]),
-            **_fields([turn for _, turn in rows], *names, "explanation"),
+            **identity_of(evaluation_id, [score for score, _ in rows]),
+            **fields_of([turn for _, turn in rows], *names, "answer_reason", "explanation"),
         },
     )
-
-
-def _insert_tools(con: DuckDBPyConnection, evaluation_id: str, scores: Sequence[ConversationScore]) -> None:
-    rows = [(score, tools) for score in scores for tools in score.tools]
-    Table(con, "tool_scores").insert(
-        con,
-        {
-            **_identity(evaluation_id, [score for score, _ in rows]),
-            **_fields([tools for _, tools in rows], "turn_index", "outcome", "reason", "overall", "explanation"),
-            **{name: [tools.dimensions.get(name) for _, tools in rows] for name in DIMENSIONS},
-            "evidence": [tools.evidence or None for _, tools in rows],
-        },
-    )
-
-
-def _insert_faults(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Scored]) -> None:
-    rows = [(item, fault) for item in scored for tools in item.score.tools for fault in tools.faults]
-    faults = [fault for _, fault in rows]
-    Table(con, "tool_faults").insert(
-        con,
-        {
-            **_identity(evaluation_id, [item.score for item, _ in rows]),
-            **_fields(faults, "turn_index", "tool_name", "parameter", "expected_index", "made_position"),
-            **_fields(faults, "span_id", "explanation"),
-            "fault": [fault.kind for fault in faults],
-            "dimension": [FAULT_DIMENSION[fault.kind] for fault in faults],
-            "expected": [fault.expected if fault.parameter is not None else None for fault in faults],
-            "made": [fault.made if fault.parameter is not None else None for fault in faults],
-            "trace_id": [_trace_of(item.conversation, fault.span_id) for item, fault in rows],
-        },
-    )
-
-
-def _trace_of(conversation: Conversation, span_id: str | None) -> str | None:
-    if span_id is None:
-        return None
-    calls = (call for turn in conversation.turns for call in turn.calls)
-    return next((call.trace_id for call in calls if call.span_id == span_id), None)
 
 
 def _insert_named(con: DuckDBPyConnection, evaluation_id: str, scores: Sequence[ConversationScore]) -> None:
@@ -308,7 +255,7 @@ def _insert_named(con: DuckDBPyConnection, evaluation_id: str, scores: Sequence[
     Table(con, "scores").insert(
         con,
         {
-            **_identity(evaluation_id, [row[0] for row in rows]),
+            **identity_of(evaluation_id, [row[0] for row in rows]),
             "target": [row[1] for row in rows],
             "turn_index": [row[2] for row in rows],
             "name": [row[3] for row in rows],

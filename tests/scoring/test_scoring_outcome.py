@@ -5,12 +5,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from otel_agentic import scoring
 from otel_agentic.config import JudgeSettings, ScoringSettings
 from otel_agentic.conversations.model import ClosedBy, Conversation, ConversationId, ToolCall, Turn
 from otel_agentic.judges import ExactJudge, JudgeFailure, Question, Verdict
-from otel_agentic.scoring import ConversationScore, MatchedConversation, score_conversation, score_conversations
+from otel_agentic.scoring import (
+    ConversationScore,
+    MatchedConversation,
+    ToolScore,
+    TurnScore,
+    score_conversation,
+    score_conversations,
+)
 from otel_agentic.scoring.outcome import BATCH
 from otel_agentic.scoring.turns import align_turns
 from otel_agentic.scoring.version import evaluator_version, truth_version
@@ -81,11 +90,11 @@ def index_of(*turns: dict[str, Any], **fields: Any) -> CaseIndex:
 
 
 def scored(
-    index: CaseIndex, made: Conversation, *, verdict: bool | None = None, judge: Any = None, **settings: Any
+    index: CaseIndex, made: Conversation, *, verdict: bool | None = None, judge: Any = None, **rules: Any
 ) -> ConversationScore:
     label = None if verdict is None else Label(conversation_id="c1", case_id=None, verdict=verdict, line=2)
     return score_conversation(
-        made, index.match(made, label), label, judge=judge or ExactJudge(), settings=ScoringSettings(**settings)
+        made, index.match(made, label), label, judge=judge or ExactJudge(), settings=ScoringSettings(**rules)
     )
 
 
@@ -145,6 +154,8 @@ NOT_SEEN = turn(None, None, captured=False)
         (index_of(outputs=["327"]), conversation(NOT_SEEN), "content_not_captured"),
         (index_of(BOOK), conversation(turn("x", "y", call("book", arguments=None))), "content_not_captured"),
         (index_of(PARIS, agent="other"), conversation(turn("Hi", "x")), "unmatched"),
+        (index_of(PARIS, reviewed=False), conversation(SAY_PARIS), "unreviewed"),
+        (index_of(PARIS, reviewed=False), conversation(SAY_OSLO), "unreviewed"),
     ],
 )
 def test_what_cannot_be_told_is_not_evaluated_with_its_reason(
@@ -169,6 +180,42 @@ def test_a_known_failing_part_outweighs_one_that_could_not_be_evaluated() -> Non
     assert (unknown.outcome, unknown.reason) == ("not_evaluated", "content_not_captured")
 
 
+def test_a_draft_keeps_its_rows_and_has_no_outcome() -> None:
+    found = scored(index_of({**PARIS, **BOOK}, reviewed=False), conversation(SAY_PARIS))
+    assert ("unreviewed", "case 'x' is a draft that nobody has reviewed") == (found.reason, found.explanation)
+    assert [("pass", 1.0)] == [(one.answer_outcome, one.answer_score) for one in found.turns]
+    assert ["missing"] == [fault.kind for tools in found.tools for fault in tools.faults]
+
+
+UNSEEN = turn("Capital of France?", None, captured=False)
+
+
+@pytest.mark.parametrize(
+    ("index", "made", "settings", "partial"),
+    [
+        (index_of(PARIS, ROME), conversation(UNSEEN, SAY_OSLO), {}, True),
+        (index_of(PARIS, ROME), conversation(turn("Capital of France?", "Oslo"), closed_by="idle"), {}, True),
+        (index_of(PARIS, ROME), conversation(SAY_PARIS, SAY_OSLO), {}, False),
+        (index_of(PARIS, ROME), conversation(UNSEEN, SAY_ROME), {}, False),
+        (index_of(PARIS, ROME), conversation(UNSEEN, SAY_OSLO), {"verdict": False}, False),
+        (index_of({**PARIS, **BOOK}), conversation(UNSEEN), {"turn_rule": "tools"}, False),
+        (index_of({**PARIS, **BOOK}, ROME), conversation(UNSEEN, SAY_OSLO), {"turn_rule": "both"}, True),
+    ],
+)
+def test_a_fail_beside_parts_that_could_not_be_evaluated_is_partial(
+    index: CaseIndex, made: Conversation, settings: dict[str, Any], *, partial: bool
+) -> None:
+    assert scored(index, made, **settings).partial == partial
+
+
+def test_a_turn_says_why_its_answer_is_no_pass_whatever_else_decides() -> None:
+    index = index_of({**PARIS, **BOOK}, ROME, {"query": "Thanks"})
+    made = conversation(UNSEEN, SAY_OSLO, turn("Thanks", "Bye"))
+    found = scored(index, made, turn_rule="tools")
+    assert ["content_not_captured", "wrong_answer", "no_data"] == [one.answer_reason for one in found.turns]
+    assert [None] == [one.answer_reason for one in scored(index_of(PARIS), conversation(SAY_PARIS)).turns]
+
+
 def test_strict_turns_fail_missing_and_extra_turns() -> None:
     assert scored(index_of(PARIS), conversation(SAY_PARIS, SAY_ROME)).outcome == "pass"
     assert scored(index_of(PARIS), conversation(SAY_PARIS, SAY_ROME), strict_turns=True).reason == "extra_turn"
@@ -181,6 +228,27 @@ def test_in_an_incomplete_conversation_what_is_missing_may_yet_come_and_what_is_
     assert scored(index, conversation(SAY_PARIS, closed_by="idle")).reason == "incomplete"
     extra = turn("Capital of France?", "Paris", call("drop"))
     assert scored(index, conversation(extra, closed_by="idle")).reason == "tool_fault"
+
+
+DROPPED = turn("Capital of France?", "Paris", call("drop"))
+
+
+@pytest.mark.parametrize(
+    ("tools", "threshold", "reason"),
+    [
+        ({"calls": [{"tool_name": "book"}]}, 1.0, "tool_fault"),
+        ({"calls": [{"tool_name": "book"}]}, 0.5, "incomplete"),
+        ({"calls": [{"tool_name": "book"}], "extra_calls": "forbid"}, 0.1, "tool_fault"),
+        ({"calls": [{"tool_name": "book"}], "forbidden": ["drop"]}, 0.1, "tool_fault"),
+        ({"calls": [{"tool_name": "book"}], "alternatives": [{"calls": [{"tool_name": "drop"}]}]}, 1.0, "incomplete"),
+        ({"calls": [{"tool_name": "drop", "parameters": {"x": 1}}, {"tool_name": "drop"}]}, 1.0, "incomplete"),
+    ],
+)
+def test_a_conversation_that_went_quiet_fails_only_by_what_no_further_call_could_mend(
+    tools: dict[str, Any], threshold: float, reason: str
+) -> None:
+    index = index_of(PARIS, ROME, tools=tools, tool_threshold=threshold)
+    assert reason == scored(index, conversation(DROPPED, closed_by="idle")).reason
 
 
 MIXED = index_of({**PARIS, **BOOK}, {"query": "Book it", **BOOK})
@@ -236,6 +304,19 @@ def test_a_label_decides_even_a_conversation_that_matches_no_case() -> None:
     assert (found.computed_outcome, found.computed_reason) == ("not_evaluated", "unmatched")
 
 
+@pytest.mark.parametrize("verdict", [True, False])
+def test_rows_and_faults_are_there_whatever_a_verdict_says(*, verdict: bool) -> None:
+    found = scored(index_of({**PARIS, **BOOK}), conversation(SAY_OSLO), verdict=verdict, turn_rule="both")
+    assert ("fail", "wrong_answer") == (found.computed_outcome, found.computed_reason)
+    assert ["missing"] == [fault.kind for tools in found.tools for fault in tools.faults]
+
+
+def test_a_mean_that_misses_the_threshold_by_rounding_reaches_it() -> None:
+    third = (0.7 + 0.7 + 0.7) / 3
+    assert third < 0.7
+    assert scored(index_of(PARIS), conversation(SAY_PARIS), judge=Scripted([third])).outcome == "pass"
+
+
 def test_a_case_sets_its_own_thresholds_and_a_score_at_the_threshold_passes() -> None:
     judge = Scripted([0.5])
     assert scored(index_of(PARIS, answer_threshold=0.5), conversation(SAY_PARIS), judge=judge).outcome == "pass"
@@ -269,6 +350,22 @@ class Raising(Scripted):
         raise TimeoutError(f"{len(questions)} questions")
 
 
+class Strange(Scripted):
+    """A judge that answers with whatever it was given."""
+
+    def __init__(self, what: Any) -> None:
+        super().__init__([])
+        self.what = what
+
+    def judge(self, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:
+        return [self.what for _ in questions]
+
+
+class Nothing(Scripted):
+    def judge(self, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:
+        return None if questions else []  # type: ignore[return-value]
+
+
 class Refusing(Scripted):
     def judge(self, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:
         return [JudgeFailure(reason="sampled_out", message="over budget") for _ in questions]
@@ -282,6 +379,10 @@ class Refusing(Scripted):
         (Scripted([]), "judge_error", "judge scripted gave 0 verdicts for 1 questions"),
         (Raising([]), "judge_error", "judge scripted raised TimeoutError: 1 questions"),
         (Refusing([]), "sampled_out", "over budget"),
+        (Strange("good"), "judge_error", "judge scripted gave str; allowed: Verdict, JudgeFailure"),
+        (Strange(None), "judge_error", "judge scripted gave NoneType; allowed: Verdict, JudgeFailure"),
+        (Strange(Verdict(score="1", reasoning="")), "judge_error", "judge scripted gave score '1'; allowed: 0 to 1"),  # type: ignore[arg-type]
+        (Nothing([]), "judge_error", "judge scripted raised TypeError: 'NoneType' object is not iterable"),
     ],
 )
 def test_a_failure_of_the_judge_is_never_one_of_the_agent(judge: Any, reason: str, told: str) -> None:
@@ -317,6 +418,49 @@ def test_turns_are_aligned_in_order_by_their_queries(
     expected: list[str | None], made: list[str | None], pairs: dict[int, int]
 ) -> None:
     assert align_turns(expected, made) == pairs
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+TEXT = st.none() | st.text(max_size=12) | st.sampled_from(["Paris", "$327", "Capital of France?", "\ud800", "\x00"])
+CALLS = st.builds(
+    call,
+    st.sampled_from(["book", "drop", ""]),
+    arguments=st.none() | st.dictionaries(st.text(max_size=3), JSON, max_size=2),
+    result=JSON,
+    result_captured=st.booleans(),
+    error=TEXT,
+    kind=st.sampled_from(["tool", "transfer", "agent"]),
+    step=st.integers(0, 3),
+    position=st.integers(0, 3),
+)
+TURNS = st.builds(turn, TEXT, TEXT, CALLS, CALLS, captured=st.booleans())
+EVERYTHING = index_of(
+    {**PARIS, "not_answer": "Oslo", "tools": {"calls": [{"tool_name": "book"}], "order": "relative"}},
+    {**BOOK, "query": "Book it"},
+    tools={"calls": [{"tool_name": "book", "parameters": {"a": 1}}], "forbidden": ["dr*"], "extra_calls": "allow"},
+    outputs=["327", 4, "Paris"],
+)
+
+
+@given(
+    st.lists(TURNS, max_size=3),
+    st.sampled_from(["end_mark", "end_of_input", "idle", None]),
+    st.sampled_from(["answer", "tools", "both"]),
+)
+@settings(max_examples=60)
+def test_no_conversation_raises_and_every_outcome_has_its_reason(
+    turns: list[Turn], closed_by: ClosedBy | None, rule: str
+) -> None:
+    found = scored(EVERYTHING, conversation(*turns, closed_by=closed_by), turn_rule=rule)
+    assert (found.outcome == "pass") == (found.reason is None)
+    rows: list[TurnScore | ToolScore] = [*found.turns, *found.tools]
+    for row in rows:
+        assert (row.outcome == "pass") == (row.reason is None)
+        assert row.explanation
 
 
 def test_the_evaluator_version_changes_with_judge_settings_and_truth_only() -> None:

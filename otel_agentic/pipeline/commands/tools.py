@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from otel_agentic.errors import UsageError
 from otel_agentic.pipeline.commands.base import EngineCommands, Json
 from otel_agentic.pipeline.commands.wire import plain
-from otel_agentic.store.failing import failing_tools
+from otel_agentic.scoring.model import Dimension, FaultKind
+from otel_agentic.store.failing import FaultFilter, example_of, failing_tools, scored_with_tools
 from otel_agentic.store.scores import Selection
 
 
@@ -12,8 +18,36 @@ class ToolCommands(EngineCommands):
     """Ask which tools fail."""
 
     def tools_failing(
-        self, *, since_ns: int | None = None, until_ns: int | None = None, agent: str | None = None
+        self,
+        *,
+        since_ns: int | None = None,
+        until_ns: int | None = None,
+        agent: str | None = None,
+        tool: str | None = None,
+        dimension: Dimension | None = None,
+        fault: FaultKind | None = None,
+        parameter: str | None = None,
+        by: Literal["version", "problem"] = "version",
+        show: Annotated[int, Field(ge=1)] | None = None,
+        counted: bool = False,
     ) -> Json:
-        """Return which tool fails in which dimension, most frequent first."""
+        """Return which tool fails in which dimension, most frequent first.
+
+        With `counted`, the rows stand under `rows`, beside what they were found in: how many closed conversations there
+        are, are scored, expected tools, and how many tool faults they have. With `show`, the row of that number alone, and
+        its newest fault under `example`.
+
+        Raises:
+            UsageError: there is no row of that number.
+        """
+        selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
+        only = FaultFilter(tool=tool, dimension=dimension, fault=fault, parameter=parameter)
         with self._engine.store.read() as con:
-            return plain(failing_tools(con, Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)))
+            rows = failing_tools(con, selection, only, by_version=by == "version")
+            found: Json = {"rows": rows, **scored_with_tools(con, selection)} if counted else rows
+            if show is not None and rows:
+                if show > len(rows):
+                    raise UsageError(f"--show {show}: there is no such row; the last one is {len(rows)}")
+                row = rows[show - 1]
+                found = {**row, "example": example_of(con, selection, row, by_version=by == "version")}
+        return plain(found)

@@ -1,0 +1,171 @@
+"""An expectation made ready to be held against many turns: what does not depend on the made calls is worked out once."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from otel_agentic.scoring.compare import Parameters
+from otel_agentic.scoring.effects import effect_of
+from otel_agentic.scoring.model import DIMENSIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from otel_agentic.scoring.sorting import ToolRules
+    from otel_agentic.truth.model import ExpectedCall, ExtraRule, Order, ToolExpectation
+
+#: Expectations kept compiled, and names of made calls whose meaning one of them remembers.
+_KEPT_EXPECTATIONS: Final = 4096
+_KEPT_NAMES: Final = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledCall:
+    """An expected call: its place in the list, its parameters compiled.
+
+    `group` is its place in the order, 1..G with equal steps together, 0 for an optional call. `rank` is its place among
+    the calls of its name, that of the first where several share a step; without an order all share one.
+    """
+
+    call: ExpectedCall
+    index: int
+    name: str
+    required: bool
+    group: int
+    rank: int
+    parameters: Parameters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledExpectation:
+    """An expectation under the rules of its case.
+
+    `named` are the calls of each name, ranked; `alone` the one call of each, None where a name repeats. `required` counts the required calls; `required_only`: nothing is optional, and nothing
+    forbidden by name. `weights` are in the order of `DIMENSIONS`. `forbidden_by` gives the name or glob that forbids a
+    call, `extra_rule` what a call beyond the expected ones means, both by its name. `alternatives` are the other ways to
+    be right.
+    """
+
+    expectation: ToolExpectation
+    rules: ToolRules
+    calls: tuple[CompiledCall, ...]
+    named: Mapping[str, tuple[CompiledCall, ...]]
+    alone: Mapping[str, CompiledCall] | None
+    required: int
+    required_only: bool
+    order: Order
+    weights: tuple[float, ...]
+    forbidden_by: Callable[[str], str | None] | None
+    extra_rule: Callable[[str], ExtraRule]
+    alternatives: tuple[CompiledExpectation, ...]
+
+
+def compiled(expectation: ToolExpectation, rules: ToolRules) -> CompiledExpectation:
+    """Return an expectation compiled; one that was compiled under equal rules before is taken from memory."""
+    return _remembered(_Same(expectation, rules))
+
+
+class _Same:
+    """The same expectation object under equal rules: models that hold dictionaries have no hash of their own."""
+
+    __slots__ = ("expectation", "rules")
+
+    def __init__(self, expectation: ToolExpectation, rules: ToolRules) -> None:
+        self.expectation = expectation
+        self.rules = rules
+
+    def __hash__(self) -> int:
+        return id(self.expectation)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.expectation is other.expectation and self.rules == other.rules
+
+
+@lru_cache(maxsize=_KEPT_EXPECTATIONS)
+def _remembered(same: _Same) -> CompiledExpectation:
+    return _compile(same.expectation, same.rules)
+
+
+def _compile(expectation: ToolExpectation, rules: ToolRules) -> CompiledExpectation:
+    calls = _compiled_calls(expectation, numbers_as_text=rules.numbers_as_text)
+    named: dict[str, list[CompiledCall]] = defaultdict(list)
+    for call in sorted(calls, key=lambda call: (call.rank, _content(call.call), call.index)):
+        named[call.name].append(call)
+    return CompiledExpectation(
+        expectation=expectation,
+        rules=rules,
+        calls=calls,
+        named={name: tuple(ranked) for name, ranked in named.items()},
+        alone={call.name: call for call in calls} if len(named) == len(calls) else None,
+        required=sum(call.required for call in calls),
+        required_only=not expectation.forbidden and all(call.required for call in calls),
+        order=expectation.order,
+        weights=_scaled([rules.weights.get(name, 0.0) for name in DIMENSIONS]),
+        forbidden_by=_forbidden_by(expectation.forbidden),
+        extra_rule=_extra_rule(expectation, rules),
+        alternatives=tuple(_compile(one, rules) for one in expectation.alternatives),
+    )
+
+
+def _compiled_calls(expectation: ToolExpectation, *, numbers_as_text: bool) -> tuple[CompiledCall, ...]:
+    steps = [step_of(call, index) for index, call in enumerate(expectation.calls)]
+    needed = sorted({step for step, call in zip(steps, expectation.calls, strict=True) if call.required})
+    group_of = {step: group for group, step in enumerate(needed, start=1)}
+    ordered = expectation.order != "any"
+    return tuple(
+        CompiledCall(
+            call=call,
+            index=index,
+            name=call.tool_name,
+            required=call.required,
+            group=group_of[steps[index]] if call.required else 0,
+            rank=sum(
+                other.tool_name == call.tool_name and step < steps[index]
+                for other, step in zip(expectation.calls, steps, strict=True)
+            )
+            if ordered
+            else 0,
+            parameters=Parameters.of(call, numbers_as_text=numbers_as_text),
+        )
+        for index, call in enumerate(expectation.calls)
+    )
+
+
+def step_of(expected: ExpectedCall, index: int) -> int:
+    """Return the step of an expected call: its own, else its 1-based place in the list."""
+    return index + 1 if expected.step is None else expected.step
+
+
+def _content(call: ExpectedCall) -> str:
+    """Return the call as text: calls of one rank stand in order of it, so that no score depends on their place."""
+    rules = {key: [rule.mode, rule.tolerance] for key, rule in call.rules.items()}
+    content = [call.parameters, rules, call.required, call.ignore_extra_parameters]
+    try:
+        return json.dumps(content, sort_keys=True, default=repr)
+    except (RecursionError, TypeError, ValueError):
+        return ""
+
+
+def _forbidden_by(patterns: Sequence[str]) -> Callable[[str], str | None] | None:
+    if not patterns:
+        return None
+    # Names of strangers: an agent may invent tools without end.
+    return lru_cache(_KEPT_NAMES)(lambda name: next((one for one in patterns if fnmatchcase(name, one)), None))
+
+
+def _extra_rule(expectation: ToolExpectation, rules: ToolRules) -> Callable[[str], ExtraRule]:
+    given = expectation.extra_calls
+    if isinstance(given, str):
+        return lambda _name: given
+    return lru_cache(_KEPT_NAMES)(lambda name: expectation.extra_rule(effect_of(name, rules.effects)))
+
+
+def _scaled(weights: Sequence[float]) -> tuple[float, ...]:
+    """Return weights as shares of the largest, so that sums of weights of 1e-320 or 1e308 neither vanish nor overflow."""
+    largest = max(weights, default=0.0)
+    return tuple(weight / largest if largest > 0 else 0.0 for weight in weights)

@@ -1,0 +1,226 @@
+"""What a judge says inside tool scoring: asked once for all, never the agent's fault when it fails."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from otel_agentic.config import ScoringSettings
+from otel_agentic.judges import ExactJudge, JudgeFailure, Question, Verdict
+from otel_agentic.scoring import ConversationScore, MatchedConversation, score_conversations
+from otel_agentic.testing import conversation, tool_call, turn
+from otel_agentic.truth import CaseIndex, parse_cases
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from otel_agentic.config import JudgeSettings
+    from otel_agentic.conversations.model import Conversation, ToolCall
+
+BOOK: Final = {"tool_name": "book", "parameters": {"city": "Rome", "nights": 2}, "match": {"city": "judge"}}
+FIND: Final = {"tool_name": "find"}
+
+
+class Knowing:
+    """A judge of answers, parameters and utilization that knows some verdicts by what is expected; 1.0 for the rest."""
+
+    name = "knowing"
+    version = "1"
+
+    def __init__(self, said: dict[str, float | JudgeFailure] | None = None, kinds: Sequence[str] | None = None) -> None:
+        self.said = said or {}
+        self.kinds = frozenset(kinds or ("answer", "parameter", "utilization"))
+        self.batches: list[list[Question]] = []
+
+    @classmethod
+    def from_settings(cls, settings: JudgeSettings, argument: str | None = None) -> Knowing:
+        raise NotImplementedError((settings, argument))
+
+    @property
+    def asked(self) -> list[Question]:
+        return [question for batch in self.batches for question in batch]
+
+    def judge(self, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:
+        self.batches.append(list(questions))
+        return [self._verdict(self.said.get(question.expected, 1.0)) for question in questions]
+
+    @staticmethod
+    def _verdict(said: float | JudgeFailure) -> Verdict | JudgeFailure:
+        return said if isinstance(said, JudgeFailure) else Verdict(score=said, reasoning="as told")
+
+
+FAILED: Final = JudgeFailure(reason="judge_error", message="timed out")
+NOT_ASKED: Final = JudgeFailure(reason="sampled_out", message="over budget")
+
+
+def scores(
+    judge: Any, *made: Conversation, tools: list[dict[str, Any]], per_turn: bool = False, **settings: Any
+) -> list[ConversationScore]:
+    """Return the scores of conversations of one case."""
+    fields = {key: settings.pop(key) for key in ("answer_threshold", "order", "alternatives") if key in settings}
+    expected: dict[str, Any] = {
+        "calls": tools,
+        **{key: fields[key] for key in ("order", "alternatives") if key in fields},
+    }
+    case: dict[str, Any] = {"case_id": "x", "turns": [{"query": "Go", "answer": "Done"}]}
+    case |= {"answer_threshold": fields["answer_threshold"]} if "answer_threshold" in fields else {}
+    if per_turn:
+        case["turns"][0]["tools"] = expected
+    else:
+        case["tools"] = expected
+    index = CaseIndex(parse_cases("d.jsonl", json.dumps(case)).require())
+    matched = [MatchedConversation(conversation=one, match=index.match(one)) for one in made]
+    return score_conversations(matched, judge=judge, settings=ScoringSettings(**settings))
+
+
+def talk(*calls: ToolCall, answer: str = "Done") -> Conversation:
+    return conversation(turn("Go", answer, *calls), closed_by="end_of_input")
+
+
+def booked(city: str = "Roma", **fields: Any) -> ToolCall:
+    return tool_call("book", {"city": city, "nights": 2}, result=fields.pop("result", ""), span_id="s1", **fields)
+
+
+def test_a_parameter_that_only_a_judge_can_compare_is_asked_beside_the_answers_in_one_call() -> None:
+    judge = Knowing()
+    found = scores(judge, talk(booked()), talk(booked("Rom")), talk(booked("Rome")), tools=[BOOK])
+    assert ["pass"] * 3 == [one.outcome for one in found]
+    assert [["answer", "parameter", "answer", "parameter", "answer"]] == [[q.kind for q in b] for b in judge.batches]
+    assert (
+        Question(kind="parameter", query="tool book, parameter city", expected='"Rome"', answer='"Roma"', threshold=0.7)
+        in judge.asked
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome", "reason"),
+    [
+        (0.7, "pass", None),
+        (0.69, "fail", "tool_fault"),
+        (FAILED, "not_evaluated", "judge_error"),
+        (NOT_ASKED, "not_evaluated", "sampled_out"),
+    ],
+)
+def test_a_verdict_on_a_parameter_decides_and_a_failure_of_the_judge_does_not(
+    said: float | JudgeFailure, outcome: str, reason: str | None
+) -> None:
+    (found,) = scores(Knowing({'"Rome"': said}), talk(booked()), tools=[BOOK])
+    (tools,) = found.tools
+    assert (outcome, reason) == (found.outcome, found.reason)
+    assert (outcome, reason) == (tools.outcome, tools.reason)
+    assert (tools.dimensions["parameters"] is None) == (outcome == "not_evaluated")
+    assert [fault.parameter for fault in tools.faults] == (["city"] if outcome == "fail" else [])
+
+
+def test_another_wrong_parameter_fails_although_the_judge_failed() -> None:
+    wrong = tool_call("book", {"city": "Roma", "nights": 3}, result="")
+    (found,) = scores(Knowing({'"Rome"': FAILED}), talk(wrong), tools=[BOOK])
+    assert ("fail", "tool_fault") == (found.outcome, found.reason)
+
+
+def test_what_the_judge_said_of_a_parameter_is_kept_as_evidence() -> None:
+    (found,) = scores(Knowing({'"Rome"': 0.9}), talk(booked()), tools=[BOOK])
+    assert {
+        "tool": "book",
+        "turn_index": 0,
+        "position": 0,
+        "span_id": "s1",
+        "parameter": "city",
+        "score": 0.9,
+        "agrees": True,
+        "how": "judge",
+        "explanation": "as told",
+    } == found.tools[0].evidence["parameters"][0]
+
+
+def test_a_judge_that_takes_answers_only_is_asked_for_nothing_else() -> None:
+    judge = Knowing(kinds=["answer"])
+    (found,) = scores(judge, talk(booked()), tools=[BOOK], judged_utilization=True)
+    assert ["answer"] == [question.kind for question in judge.asked]
+    assert ("not_evaluated", "no_data") == (found.outcome, found.reason)
+    (exact,) = scores(ExactJudge(), talk(booked()), tools=[BOOK])
+    assert "no_data" == exact.reason
+
+
+def test_the_threshold_of_the_case_holds_for_all_questions() -> None:
+    judge = Knowing({'"Rome"': 0.5})
+    (found,) = scores(judge, talk(booked()), tools=[BOOK], answer_threshold=0.5)
+    assert "pass" == found.outcome
+    assert {0.5} == {question.threshold for question in judge.asked}
+
+
+class Translating(Knowing):
+    """A judge that knows two cities in two languages."""
+
+    def judge(self, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:
+        self.batches.append(list(questions))
+        same = {('"Rome"', '"Roma"'), ('"Milan"', '"Milano"')}
+        right = [question.kind == "answer" or (question.expected, question.answer) in same for question in questions]
+        return [Verdict(score=float(one), reasoning="") for one in right]
+
+
+def test_calls_of_one_name_are_paired_by_what_the_judge_says() -> None:
+    cities = [{**BOOK, "parameters": {"city": city, "nights": 2}} for city in ("Rome", "Milan")]
+    judge = Translating()
+    (found,) = scores(judge, talk(booked("Milano"), booked("Roma")), tools=cities)
+    assert "pass" == found.outcome
+    assert 4 == sum(question.kind == "parameter" for question in judge.asked)
+
+
+RESULT: Final = {"temperature": 11, "wind": 3, "sky": "grey", "seats": 2}
+
+
+def test_the_use_of_a_result_is_asked_only_where_it_is_wanted_and_the_data_do_not_tell() -> None:
+    found, used = tool_call("find", {"q": "x"}, result=RESULT), tool_call("find", {"q": "x"}, result={"code": "HAT136"})
+    judge = Knowing()
+    scores(judge, talk(found), tools=[FIND], per_turn=True)
+    scores(judge, talk(used, answer="Done: HAT136"), tools=[FIND], per_turn=True, judged_utilization=True)
+    assert {"answer"} == {question.kind for question in judge.asked}
+    scores(judge, talk(found), tools=[FIND], per_turn=True, judged_utilization=True)
+    assert judge.asked[-1] == Question(
+        kind="utilization",
+        query='tool find, called with {"q": "x"}',
+        expected='{"seats": 2, "sky": "grey", "temperature": 11, "wind": 3}',
+        answer="Done",
+        threshold=0.7,
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "utilization", "outcome"), [(0.9, 1.0, "pass"), (0.1, 0.0, "fail"), (FAILED, None, "pass")]
+)
+def test_a_verdict_on_use_decides_for_a_turn_and_a_failure_leaves_it_unknown(
+    said: float | JudgeFailure, utilization: float | None, outcome: str
+) -> None:
+    judge = Knowing({'{"seats": 2, "sky": "grey", "temperature": 11, "wind": 3}': said})
+    made = talk(tool_call("find", {}, result=RESULT, span_id="s9"))
+    wanted = [{"tool_name": "find"}]
+    (found,) = scores(judge, made, tools=wanted, per_turn=True, judged_utilization=True, turn_rule="both")
+    (tools,) = found.tools
+    assert (utilization, outcome) == (tools.dimensions["utilization"], tools.outcome)
+    assert (["unused_result"] if said == 0.1 else []) == [fault.kind for fault in tools.faults]
+    if utilization is not None:
+        (record,) = tools.evidence["utilization"]
+        assert ("judge", "s9", utilization) == (record["how"], record["span_id"], record["score"])
+    (whole,) = scores(judge, made, tools=wanted, judged_utilization=True)
+    assert (utilization, "pass") == (whole.tools[0].dimensions["utilization"], whole.outcome)
+
+
+def test_nothing_is_asked_of_an_empty_result_or_where_nothing_followed() -> None:
+    judge = Knowing()
+    silent = replace(turn("Go", None, tool_call("find", {}, result=RESULT)), answer_captured=False)
+    scores(judge, talk(tool_call("find", {}, result=[])), tools=[FIND], per_turn=True, judged_utilization=True)
+    scores(judge, conversation(silent), tools=[FIND], per_turn=True, judged_utilization=True)
+    assert {"answer"} == {question.kind for question in judge.asked}
+
+
+def test_the_same_conversation_asks_the_same_questions_in_the_same_order() -> None:
+    judges = [Knowing(), Knowing()]
+    for judge in judges:
+        made = talk(booked(), tool_call("find", {}, result=RESULT), booked("Rom"))
+        scores(judge, made, tools=[BOOK, FIND, BOOK], judged_utilization=True)
+    assert judges[0].asked == judges[1].asked
+    assert 4 == len(judges[0].asked)
