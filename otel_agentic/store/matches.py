@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _TRUTH: Final = """
 SELECT
-    k.dataset, k.case_id, k.version, k.agent, k.tags, k.source,
+    k.dataset, k.case_id, k.version, k.agent, k.tags, k.source, coalesce(k.reviewed, true) AS reviewed,
     (SELECT count(*) FROM case_turns t WHERE t.dataset = k.dataset AND t.case_id = k.case_id AND t.version = k.version)
         AS turns,
     (SELECT count(*) FROM expected_calls e
@@ -37,7 +37,7 @@ LEFT JOIN conversation_scores s
 LEFT JOIN matches m ON m.evaluation_id = s.evaluation_id AND m.environment = c.environment
     AND m.conversation_id = c.conversation_id AND m.revision = c.revision
 WHERE NOT c.superseded AND {BOUNDS} AND ($only IS NULL OR m.reason = $only OR ($only = 'warning' AND m.warning IS NOT NULL))
-ORDER BY c.ended_at DESC, c.conversation_id
+ORDER BY c.ended_at DESC, c.environment, c.conversation_id
 """  # noqa: S608 — a constant of our own
 
 

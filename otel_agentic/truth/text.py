@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import regex
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 #: What may end a sentence without changing what it asks; `%` and the like carry meaning and stay. NFKC has already
-#: turned full-width marks and the ellipsis into these.
-_FINAL_PUNCTUATION: Final = " .!?。؟،,;:"
+#: turned full-width marks and the ellipsis into these. The last ones end sentences in Urdu, the languages of India,
+#: Armenian, Burmese, Amharic and Khmer.
+_FINAL_PUNCTUATION: Final = " .!?。؟،,;:" + "".join(map(chr, (0x06D4, 0x0964, 0x0965, 0x0589, 0x104B, 0x1362, 0x17D4)))
 
 #: Scripts written without spaces: each character is a word of its own.
 _UNSPACED: Final = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_WORD: Final = re.compile(rf"[{_UNSPACED}]|(?:(?![{_UNSPACED}])\w)+")
-_UNSPACED_CHARACTER: Final = re.compile(f"[{_UNSPACED}]")
+#: Not `re`: its words break at combining marks, so that one of Hindi falls apart into letters.
+_WORD: Final = regex.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
+_UNSPACED_CHARACTER: Final = regex.compile(f"[{_UNSPACED}]")
+#: These marks choose how an emoji is drawn, and belong to no word.
+_VARIATION_SELECTORS: Final = frozenset("\ufe0e\ufe0f")
 
 
 def normalise(text: str) -> str:
@@ -38,18 +44,39 @@ def words(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bag:
+    """A text made ready for comparing with many others: normalised, its words with their counts, and how many it has."""
+
+    text: str
+    counts: Mapping[str, int]
+    size: int
+
+    @classmethod
+    def of(cls, text: str) -> Bag:
+        """Return the bag of a text as it was said."""
+        plain = normalise(text)
+        found = words(plain)
+        return cls(text=plain, counts=Counter(found), size=len(found))
+
+    def similarity(self, other: Bag) -> float:
+        """Return the Dice coefficient of the words of two texts as multisets, in [0, 1]; equal texts give 1."""
+        if self.text == other.text:
+            return 1.0
+        total = self.size + other.size
+        few, many = sorted((self.counts, other.counts), key=len)
+        # Not Counter's own `&`: it makes a Counter, which costs twice as much.
+        shared = sum([min(count, many[word]) for word, count in few.items() if word in many])
+        return 2 * shared / total if total else 0.0
+
+
 def similarity(one: str, other: str) -> float:
-    """Return the Dice coefficient of the words of two texts as multisets, in [0, 1]; equal texts give 1.
+    """Return how alike two texts are by their words, see `Bag.similarity`.
 
     >>> similarity("cancel my order", "please cancel my order")
     0.8571428571428571
     """
-    first, second = normalise(one), normalise(other)
-    if first == second:
-        return 1.0
-    left, right = Counter(words(first)), Counter(words(second))
-    total = left.total() + right.total()
-    return 2 * (left & right).total() / total if total else 0.0
+    return Bag.of(one).similarity(Bag.of(other))
 
 
 def says_text(text: str, wanted: str) -> bool:
@@ -76,6 +103,13 @@ def places_of(text: str, wanted: str) -> Iterator[tuple[int, int]]:
 
 def _apart(left: str, right: str) -> bool:
     """Return whether two neighbouring characters belong to different words ("" is the edge of the text)."""
-    if not (left and right and left.isalnum() and right.isalnum()):
+    if not (left and right and _in_word(left) and _in_word(right)):
         return True
     return bool(_UNSPACED_CHARACTER.match(left) or _UNSPACED_CHARACTER.match(right))
+
+
+def _in_word(character: str) -> bool:
+    """Return whether a character is a letter, a digit, or a mark upon one."""
+    if character.isalnum():
+        return True
+    return unicodedata.category(character) in {"Mn", "Mc"} and character not in _VARIATION_SELECTORS

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from otel_agentic.conversations.model import Conversation, ConversationId, ToolCall, Turn
+from otel_agentic import testing
 from otel_agentic.errors import CaseError
+from otel_agentic.testing import tool_call, turn
 from otel_agentic.truth import CaseIndex, Label, parse_cases
+
+if TYPE_CHECKING:
+    from otel_agentic.conversations.model import Conversation
 
 
 def index_of(*cases: dict[str, Any]) -> CaseIndex:
@@ -24,53 +29,9 @@ def conversation(
     agent: str | None = "mesa",
     arguments: dict[str, Any] | None = None,
 ) -> Conversation:
-    made = ToolCall(
-        name="book",
-        kind="tool",
-        step=1,
-        position=0,
-        arguments=arguments,
-        result=None,
-        result_captured=True,
-        error=None,
-        call_id=None,
-        trace_id="t",
-        span_id=None,
-        parent_span_id=None,
-        agent_name=None,
-        source="span",
-    )
-    turns = tuple(
-        Turn(
-            index=place,
-            query=query,
-            query_captured=query is not None,
-            answer="done",
-            answer_captured=True,
-            error=None,
-            calls=(made,) if arguments else (),
-            trace_id="t",
-            span_id="s",
-            started_ns=0,
-            ended_ns=1,
-        )
-        for place, query in enumerate(queries)
-    )
-    return Conversation(
-        environment="production",
-        conversation_id=ConversationId("c1"),
-        revision=1,
-        agent_name=agent,
-        agent_version=None,
-        service=None,
-        started_ns=0,
-        ended_ns=1,
-        closed_by="end_of_input",
-        link_method="explicit",
-        case_id=case_id,
-        verdict=None,
-        turns=turns,
-    )
+    calls = (tool_call("book", arguments),) if arguments else ()
+    turns = tuple(replace(turn(query, "done", *calls), index=place) for place, query in enumerate(queries))
+    return replace(testing.conversation(agent_name=agent, case_id=case_id), turns=turns)
 
 
 def label(case_id: str) -> Label:
@@ -134,6 +95,106 @@ def test_an_id_that_leads_nowhere_is_told_and_the_next_method_asked() -> None:
         "exact_queries",
         "the spans name case 'gone', which is in no dataset; load its file or correct the id",
     )
+    told = CASES.match(conversation("book a boat"), label("gone"))
+    assert (told.reason, told.warning) == (
+        "unmatched",
+        "the labels file names case 'gone', which is in no dataset; load its file or correct the id",
+    )
+    long = CASES.match(conversation("book a boat", case_id="x" * 10_000))
+    assert (
+        f"the spans name case '{'x' * 199}…', which is in no dataset; load its file or correct the id" == long.warning
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("one/a", ("one/a", 1.0)),
+        ("ONE/A", ("one/a", 0.9)),
+        ("two/ a", None),
+        ("  b ", ("two/b", 0.9)),
+        ("B", ("two/b", 0.9)),
+        ("b", ("two/b", 1.0)),
+        ("two/b", ("two/b", 1.0)),
+        ("c", ("two/c", 1.0)),
+        ("C", ("one/C", 1.0)),
+        ("one/c", ("one/C", 0.9)),
+        ("", None),
+        (" ", None),
+        ("two", None),
+    ],
+)
+def test_an_id_may_name_its_dataset_and_be_spelt_otherwise_where_that_is_one_case(
+    name: str, found: tuple[str, float] | None
+) -> None:
+    index = index_of(
+        case("a", "x", dataset="one"),
+        case("a", "y", dataset="two"),
+        case("b", "z", dataset="two"),
+        case("c", "u", dataset="two"),
+        case("C", "v", dataset="one"),
+    )
+    match = index.match(conversation("w", case_id=name))
+    assert found == (match.case and (f"{match.case.dataset}/{match.case.case_id}", match.confidence))
+
+
+def test_an_id_spelt_like_none_but_near_to_two_is_ambiguous() -> None:
+    match = index_of(case("Ab"), case("aB")).match(conversation("x", case_id="ab"))
+    assert (match.reason, match.candidates) == ("ambiguous", ("Ab", "aB"))
+
+
+@pytest.mark.parametrize(
+    ("said", "method"),
+    [
+        ((None, "Book it", "Yes"), "exact_queries"),
+        ((None, "Book it", "No"), "first_query"),
+        (("Book it", "Yes"), None),
+        ((None, None, "Book it"), None),
+        (("?", "Book it", "Yes"), "exact_queries"),
+    ],
+)
+def test_where_the_agent_speaks_first_the_first_query_is_the_first_that_is_known(
+    said: tuple[str | None, ...], method: str | None
+) -> None:
+    greeted = {"case_id": "greeted", "turns": [{"answer": "Hello!"}, {"query": "Book it"}, {"query": "Yes"}]}
+    assert index_of(greeted).match(conversation(*said)).method == method
+
+
+def draft(case_id: str, *queries: str, **fields: Any) -> dict[str, Any]:
+    return case(case_id, *queries, reviewed=False, **fields)
+
+
+def test_a_draft_is_matched_where_no_reviewed_case_fits() -> None:
+    index = index_of(case("old", "Book a hotel"), draft("new", "Book a boat"))
+    match = index.match(conversation("book a boat"))
+    assert (match.candidates, match.method, match.confidence) == (("new",), "exact_queries", 1.0)
+    assert index.match(conversation("else", case_id="new")).candidates == ("new",)
+
+
+@pytest.mark.parametrize(
+    ("made", "method"),
+    [
+        (conversation("Hi", "Rome"), "first_query"),
+        (conversation("Hi", "Rome", case_id="draft"), "first_query"),
+        (conversation("Ho", "Rome", case_id="old"), "case_id"),
+    ],
+)
+def test_a_draft_never_competes_with_a_reviewed_case(made: Conversation, method: str) -> None:
+    match = index_of(case("old", "Hi", "Paris"), draft("draft", "Hi", "Rome")).match(made)
+    assert (match.candidates, match.method) == (("old",), method)
+    if made.case_id == "draft":
+        assert match.warning == "the spans name case 'draft', a draft: a reviewed case that fits goes before it"
+
+
+def test_a_draft_settles_nothing_where_reviewed_cases_are_ambiguous() -> None:
+    index = index_of(case("a", "Hi", "Rome"), case("b", "Hi", "Paris"), draft("c", "Hi", "Oslo"))
+    match = index.match(conversation("Hi", "Oslo"))
+    assert (match.reason, match.candidates) == ("ambiguous", ("a", "b"))
+
+
+def test_a_case_of_another_agent_does_not_keep_a_draft_away() -> None:
+    index = index_of(case("a", "Hi", agent="other"), draft("b", "Hi"))
+    assert index.match(conversation("Hi")).candidates == ("b",)
 
 
 BOOKING = {"calls": [{"tool_name": "book", "parameters": {"code": "HAT136", "seats": 250}}]}

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import click
 
+from otel_agentic.cli.truth.export import datasets, export, schema
 from otel_agentic.cli.truth.files import import_, validate
 from otel_agentic.cli.truth.matches import list_, matches
+from otel_agentic.cli.truth.promote import promote
 
 __all__ = ["truth"]
 
 
-@click.group(short_help="Import, list and check cases and labels.")
+@click.group(short_help="Import, export, list and check cases and labels.")
 def truth() -> None:
     """Handle annotated ground truth."""
 
 
-for _command in (import_, list_, matches, validate):
+for _command in (import_, export, list_, datasets, matches, promote, validate, schema):
     truth.add_command(_command)

@@ -15,7 +15,8 @@ from otel_agentic.cli.options import (
 )
 from otel_agentic.cli.output import console, print_json, say
 from otel_agentic.cli.tables import Column, print_table, text, told_apart
-from otel_agentic.cli.text import plural, ratio
+from otel_agentic.cli.text import moment, percent, plural, ratio, short
+from otel_agentic.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,13 +27,23 @@ _NONE: Final = {
     "ambiguous": "no ambiguous conversations",
     "warning": "no matches with a warning",
 }
+_CLUSTERED: Final = {
+    "unmatched": "unmatched conversations",
+    "ambiguous": "ambiguous conversations",
+    "warning": "conversations with a warning",
+}
+#: Clusters shown unless told otherwise.
+_CLUSTERS: Final = 50
 
 
 @click.command(name="list", short_help="List the cases in force.")
 @target_options
 @format_option
 def list_(db: Path | None, server: str | None, config_file: Path | None, output: str) -> None:
-    """List the cases in force, with how much each expects and how many conversations were held against it."""
+    """List the cases in force, with how much each expects and how many conversations were held against it.
+
+    A case that is a draft waits for a person: nothing passes or fails by it until its `reviewed` is true.
+    """
     with opened(db, server, config_file) as client:
         rows = client.call("truth_list")
     if output == "json":
@@ -47,6 +58,13 @@ def list_(db: Path | None, server: str | None, config_file: Path | None, output:
 @target_options
 @selection_options
 @click.option("--only", type=click.Choice(["unmatched", "ambiguous", "warning"]), help="Only those.")
+@click.option("--clusters", is_flag=True, help="Group them by what they begin with; unmatched ones unless --only.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help=f"Only the first so many clusters; {_CLUSTERS} unless given.",
+)
 @format_option
 def matches(
     db: Path | None,
@@ -56,25 +74,38 @@ def matches(
     until: str | None,
     agent: str | None,
     only: str | None,
+    clusters: bool,
+    limit: int | None,
     output: str,
 ) -> None:
-    """List which case each conversation was matched to, how, and how surely."""
+    """List which case each conversation was matched to, how, and how surely.
+
+    With --clusters: what users begin with in conversations that no case belongs to, most frequent first, so that you see
+    what to annotate next. First queries that are equal but for order numbers and the like, or similar, are one cluster.
+    """
+    if limit is not None and not clusters:
+        raise UsageError("--limit goes with --clusters")
     chosen = {**selection_of(since, until, agent), **({"only": only} if only else {})}
     with opened(db, server, config_file) as client:
-        rows = client.call("truth_matches", **chosen)
+        rows = client.call("truth_clusters" if clusters else "truth_matches", **chosen)
+    shown = rows[: limit or _CLUSTERS] if clusters else rows
     if output == "json":
-        print_json(rows)
-    elif rows:
-        _print_matches(rows)
+        print_json(shown)
+    elif not rows:
+        say(console(), f"{_NONE[only or 'unmatched' if clusters else only]} in this selection")
+    elif clusters:
+        _print_clusters(shown, rows, only or "unmatched")
     else:
-        say(console(), f"{_NONE[only]} in this selection")
+        _print_matches(rows)
 
 
 def _print_cases(rows: list[dict[str, Any]]) -> None:
     names, _ = told_apart(rows, ("dataset", "agent", "source"))
+    drafts = sum(not row["reviewed"] for row in rows)
     columns = [
         Column(name="case", least=20),
         *text(*names, "tags"),
+        *([Column(name="state", whole=True)] if drafts else []),
         *(Column(name=name, right=True) for name in ("turns", "expected calls", "attempts")),
     ]
     shown = [
@@ -82,19 +113,61 @@ def _print_cases(rows: list[dict[str, Any]]) -> None:
             row["case_id"],
             *(row[name] for name in names),
             ", ".join(row["tags"]),
+            *(["reviewed" if row["reviewed"] else "draft"] if drafts else []),
             row["turns"],
             row["expected_calls"],
             row["attempts"],
         )
         for row in rows
     ]
-    datasets = {row["dataset"] for row in rows}
+    datasets = {(row["dataset"], row["dataset_version"]) for row in rows}
     title = f"{plural(len(rows), 'case')} in force"
-    print_table(console(), columns, shown, f"{title}, dataset {datasets.pop()}" if len(datasets) == 1 else title)
+    waiting = f", {plural(drafts, 'draft')} among them" if drafts else ""
+    print_table(
+        console(),
+        columns,
+        shown,
+        f"{title}{waiting}, dataset {' version '.join(datasets.pop())}" if len(datasets) == 1 else f"{title}{waiting}",
+    )
+
+
+def _print_clusters(shown: list[dict[str, Any]], rows: list[dict[str, Any]], only: str) -> None:
+    out = console()
+    columns = [
+        Column(name="first query", least=30),
+        Column(name="size", right=True),
+        Column(name="share", right=True),
+        Column(name="agents", spare=2),
+        Column(name="last seen", whole=True, spare=1),
+        Column(name="newest like it", whole=True),
+    ]
+    cells = [
+        (
+            "(not captured)" if row["query"] is None else short(row["query"], 120),
+            f"{row['size']:,}",
+            percent(row["share"]),
+            ", ".join(row["agents"]),
+            moment(row["last_seen"]),
+            row["example_conversation"],
+        )
+        for row in shown
+    ]
+    total = sum(row["size"] for row in rows)
+    print_table(out, columns, cells, f"{total:,} {_CLUSTERED[only]} in {plural(len(rows), 'cluster')}, by first query")
+    if len(shown) < len(rows):
+        say(out, f"(the {len(shown):,} largest; --limit shows more)", style="dim")
+    if only == "unmatched":
+        say(
+            out,
+            "(`otel-agentic truth promote --unmatched` writes the newest of each as a case to annotate)",
+            style="dim",
+        )
 
 
 def _print_matches(rows: list[dict[str, Any]]) -> None:
-    names, _ = told_apart(rows, ("agent", "environment"))
+    # What has no case has no dataset: that alone is no reason to tell it.
+    datasets = {row["dataset"] for row in rows if row["dataset"]}
+    names, _ = told_apart(rows, ("agent", "environment", *(("dataset",) if len(datasets) > 1 else ())))
     warned = any(row["warning"] for row in rows)
     columns = [
         Column(name="conversation", whole=True),

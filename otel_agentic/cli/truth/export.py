@@ -1,0 +1,150 @@
+"""`otel-agentic truth export|datasets|schema`: ground truth for other tools and for people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from otel_agentic.cli.options import format_option, opened, target_options
+from otel_agentic.cli.output import console, print_json, say
+from otel_agentic.cli.tables import Column, print_table
+from otel_agentic.cli.text import compact, moment, plural, printable
+from otel_agentic.cli.truth.files import FORMAT_NAMES
+from otel_agentic.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from otel_agentic.truth.formats import Loss
+
+_BY_ENDING: Final = {".yaml": "yaml", ".yml": "yaml", ".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
+#: Losses told one by one.
+_TOLD: Final = 100
+
+
+@click.command(short_help="Write the cases in force to a file, in any format.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMAT_NAMES),
+    help="The format; unless given, by the ending of --output, else native (JSON lines).",
+)
+@click.option("--dataset", metavar="NAME", help="Only the cases of this dataset.")
+@click.option(
+    "--output",
+    "file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The file to write, which must not exist; unless given, standard output.",
+)
+@click.option(
+    "--losses-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How what was lost is told on standard error.",
+)
+@target_options
+def export(
+    form: str | None,
+    dataset: str | None,
+    file: Path | None,
+    losses_format: str,
+    db: Path | None,
+    server: str | None,
+    config_file: Path | None,
+) -> None:
+    """Write the cases in force, in the native format or in that of another tool.
+
+    Each field that the format cannot hold is told on standard error, with the reason: what you read there is found by
+    reading the file again.
+    """
+    if file is not None and file.exists():
+        raise UsageError(f"{file} exists; give another file, or move it away")
+    with opened(db, server, config_file) as client:
+        records = client.call("truth_export", **({"dataset": dataset} if dataset is not None else {}))
+    chosen = form or (_BY_ENDING.get(file.suffix.lower(), "native") if file is not None else "native")
+    losses = _write(records, chosen, file)
+    if file is not None:
+        say(console(), f"{plural(len(records), 'case')} written to {file}, format {chosen}")
+    for line in _as_json(losses) if losses_format == "json" else _as_text(losses):
+        click.echo(line, err=True)
+
+
+def _write(records: Sequence[dict[str, Any]], form: str, file: Path | None) -> Sequence[Loss]:
+    from otel_agentic.pipeline.truthfiles import write_cases  # noqa: PLC0415 — pydantic models are not needed for --help
+    from otel_agentic.truth.formats.base import case_of  # noqa: PLC0415 — same
+
+    text, losses = write_cases([case_of(record) for record in records], form, file)
+    if text is not None:
+        click.echo(text, nl=False)
+    return losses
+
+
+def _as_json(losses: Sequence[Loss]) -> Iterator[str]:
+    yield compact(
+        [
+            {"dataset": loss.dataset, "case_id": loss.case_id, "field": loss.field or None, "reason": loss.reason}
+            for loss in losses
+        ]
+    )
+
+
+def _as_text(losses: Sequence[Loss]) -> Iterator[str]:
+    """Yield a line a loss, and how many there are in all."""
+    if not losses:
+        return
+    named = len({loss.dataset for loss in losses}) > 1
+    for loss in losses[:_TOLD]:
+        case = f"{loss.dataset}/{loss.case_id}" if named else loss.case_id
+        yield printable(f"{case}: {loss.field or 'the whole case'}: {loss.reason}")
+    more = f"; the first {_TOLD} are told, --losses-format json tells all" if len(losses) > _TOLD else ""
+    cases = len({(loss.dataset, loss.case_id) for loss in losses})
+    yield f"{plural(len(losses), 'field')} of {plural(cases, 'case')} lost or changed{more}"
+
+
+@click.command(short_help="List the versions of datasets.")
+@click.option("--dataset", metavar="NAME", help="Only this dataset.")
+@target_options
+@format_option
+def datasets(dataset: str | None, db: Path | None, server: str | None, config_file: Path | None, output: str) -> None:
+    """List the versions of each dataset, newest first: what it held, since when, and from which file.
+
+    The store keeps every version: `dataset_members` names the cases of each, `cases` what they said.
+    """
+    with opened(db, server, config_file) as client:
+        rows = client.call("truth_datasets", **({"dataset": dataset} if dataset is not None else {}))
+    if output == "json":
+        print_json(rows)
+    elif rows:
+        columns = [
+            Column(name="dataset", least=12),
+            Column(name="version", whole=True),
+            Column(name="cases", right=True),
+            Column(name="in force since", whole=True),
+            Column(name="state", whole=True),
+            Column(name="source", least=12, spare=1),
+        ]
+        cells = [
+            (
+                row["dataset"],
+                row["version"],
+                row["cases"],
+                moment(row["imported_at"]),
+                "in force" if row["current"] and row["cases"] else "past" if not row["current"] else "empty",
+                row["source"],
+            )
+            for row in rows
+        ]
+        print_table(console(), columns, cells)
+    else:
+        say(console(), "no dataset was imported; `otel-agentic truth import FILE` imports some")
+
+
+@click.command(short_help="Print the JSON Schema of the case format.")
+def schema() -> None:
+    """Print the JSON Schema of the case format: of a case, a list of cases, or an object with a list `cases`."""
+    from otel_agentic.truth.formats.schema import schema_text  # noqa: PLC0415 — same
+
+    click.echo(schema_text(), nl=False)

@@ -1,0 +1,140 @@
+"""`otel-agentic truth promote`: production conversations as cases to be annotated."""
+
+from __future__ import annotations
+
+import shlex
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from otel_agentic.cli.options import opened, selection_of, selection_options, target_options
+from otel_agentic.cli.output import console, say
+from otel_agentic.cli.text import compact, plural, printable
+from otel_agentic.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_YAML: Final = frozenset({".yaml", ".yml"})
+#: Conversations named of those that were left out for one reason.
+_NAMED: Final = 3
+
+
+@click.command(short_help="Write conversations as cases to be annotated.")
+@click.argument("conversations", nargs=-1, metavar="[CONVERSATION]...")
+@target_options
+@selection_options
+@click.option("--failing", is_flag=True, help="Only conversations that failed, newest first.")
+@click.option("--unmatched", is_flag=True, help="Only conversations without a case: the newest of each cluster.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many cases.")
+@click.option("--dataset", metavar="NAME", help="The dataset that they go to; `production` unless given.")
+@click.option("--environment", help="Deployment environment, where the id exists in several.")
+@click.option(
+    "--output",
+    "file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The file to write, which must not exist; unless given, standard output.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "yaml"]),
+    help="JSON lines or YAML; unless given, by the ending of --output, else jsonl.",
+)
+@click.option("--quiet", is_flag=True, help="Print nothing but the cases, and what was left out.")
+def promote(
+    conversations: tuple[str, ...],
+    db: Path | None,
+    server: str | None,
+    config_file: Path | None,
+    since: str | None,
+    until: str | None,
+    agent: str | None,
+    failing: bool,
+    unmatched: bool,
+    limit: int | None,
+    dataset: str | None,
+    environment: str | None,
+    file: Path | None,
+    form: str | None,
+    quiet: bool,
+) -> None:
+    """Write production conversations as cases to be annotated: the failing ones first, then what nobody has annotated.
+
+    A case holds what was asked, what was answered and the calls that were made, as a draft: nothing passes or fails by it
+    until you have corrected it and set `reviewed` to true. Its notes say why it is there. Conversations in which the
+    same was asked become one case; those that are in force as a case already are left out.
+    """
+    chosen = selection_of(since, until, agent)
+    if conversations and (failing or unmatched or chosen):
+        raise UsageError("give conversations, or choose them by --failing, --unmatched, --since, --until and --agent")
+    if file is not None and file.exists():
+        raise UsageError(f"{file} exists, and may hold your annotations; give another file, or move it away")
+    wanted = {
+        "conversation_ids": list(conversations),
+        "failing": failing or not unmatched,
+        "unmatched": unmatched or not failing,
+        "limit": limit,
+        "dataset": dataset,
+        "environment": environment,
+    }
+    with opened(db, server, config_file) as client:
+        found = client.call("truth_promote", **chosen, **{k: v for k, v in wanted.items() if v is not None})
+    if found["cases"]:
+        _write(found["cases"], file, form or ("yaml" if file and file.suffix in _YAML else "jsonl"))
+    if not quiet:
+        for line in _told(found, file):
+            if file is None or not found["cases"]:
+                click.echo(printable(line), err=True)
+            else:
+                say(console(), line)
+    for line in _left_out(found["left_out"]):
+        click.echo(printable(line), err=True)
+
+
+def _write(cases: Sequence[dict[str, Any]], file: Path | None, form: str) -> None:
+    content = _as_yaml(cases) if form == "yaml" else "".join(f"{compact(case)}\n" for case in cases)
+    if file is None:
+        click.echo(content, nl=False)
+        return
+    try:
+        file.write_text(content, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise UsageError(f"--output {file}: {error.strerror}; give a file that can be written") from error
+
+
+def _as_yaml(cases: Sequence[dict[str, Any]]) -> str:
+    from otel_agentic.truth.formats.yaml_text import write_yaml  # noqa: PLC0415 — not needed for --help
+
+    return write_yaml(list(cases))
+
+
+def _told(found: dict[str, Any], file: Path | None) -> Iterator[str]:
+    """Yield what was written, and what to do next."""
+    if found["cases"]:
+        conversations = sum(len(case["promoted_from"]) for case in found["cases"])
+        where = f" to {file}" if file else ""
+        yield (
+            f"{plural(len(found['cases']), 'case')} of {plural(conversations, 'conversation')} written{where}, "
+            f"dataset {found['cases'][0]['dataset']}: drafts, until you correct them and set `reviewed` to true"
+        )
+        if file:
+            name = shlex.quote(str(file))
+            yield f"then: otel-agentic truth validate {name} && otel-agentic truth import {name}"
+        return
+    waiting = found["unscored"]
+    later = f"; {plural(waiting, 'conversation')} not evaluated yet, see `otel-agentic evaluate`" if waiting else ""
+    yield f"nothing to promote in this selection{later}"
+
+
+def _left_out(left_out: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield a line for each reason, with the first conversations that it left out."""
+    by_reason: dict[str, list[str]] = defaultdict(list)
+    for one in left_out:
+        case = f" (case {one['case_id']} of dataset {one['dataset']})" if one["case_id"] else ""
+        by_reason[one["reason"]].append(f"{one['conversation_id']}{case}")
+    for reason, names in by_reason.items():
+        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+        yield f"left out, {reason}: {', '.join(names[:_NAMED])}{more}"

@@ -1,0 +1,226 @@
+"""Stored conversations -> drafts of cases: those that failed, then those that nobody has annotated."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from otel_agentic.errors import BadInputError
+from otel_agentic.store.conversations import load_conversations
+from otel_agentic.store.promotion import Candidate, candidates, unscored
+from otel_agentic.store.scores import Selection
+from otel_agentic.store.truth import load_cases
+from otel_agentic.truth.clusters import Cluster, Opening, cluster
+from otel_agentic.truth.index import queries_key
+from otel_agentic.truth.promote import Asking, draft_case
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from otel_agentic.pipeline.engine import Engine
+    from otel_agentic.store.database import Connection
+    from otel_agentic.truth import Case
+
+_CHUNK: Final = 500
+#: Characters kept of why a conversation failed: its whole story stands in the store.
+_EXPLANATION_CHARACTERS: Final = 300
+_SUSPECT: Final = "Its answers and calls are those of a failing run: correct them before you set `reviewed` to true."
+_UNCHECKED: Final = "Its answers and calls are what the agent did: check them before you set `reviewed` to true."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What to promote: conversations by id, else the failing and the unmatched ones of a selection."""
+
+    conversation_ids: Sequence[str] = ()
+    failing: bool = True
+    unmatched: bool = True
+    limit: int | None = None
+    environment: str | None = None
+    selection: Selection = field(default_factory=Selection)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A conversation of which no case was made, why, and the case that there is of it already."""
+
+    candidate: Candidate
+    reason: str
+    case: Case | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promoted:
+    """The drafts, what was left out, and how many conversations of the selection have no score yet."""
+
+    cases: tuple[Case, ...]
+    left_out: tuple[LeftOut, ...]
+    unscored: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    """Conversations that become one case; the first is what it is made of."""
+
+    candidates: tuple[Candidate, ...]
+    why: str
+
+
+def promote(engine: Engine, wanted: Wanted, dataset: str) -> Promoted:
+    """Return drafts of cases for what is wanted; conversations in which the same was asked become one.
+
+    Raises:
+        BadInputError: there is no conversation of a given id, or several environments have one.
+    """
+    with engine.store.read() as con:
+        known = {case.key: case for case in load_cases(con)}
+        groups = _groups(con, wanted, known)
+        waiting = 0 if wanted.conversation_ids else unscored(con, wanted.selection, wanted.environment)
+        left_out: list[LeftOut] = []
+        chosen = list(islice(_usable(groups, dataset, known, left_out), wanted.limit))
+        count_errors = engine.settings.scoring.count_errors
+        cases = tuple(_drafts(con, chosen, dataset, count_errors=count_errors))
+    return Promoted(cases=cases, left_out=tuple(left_out), unscored=waiting)
+
+
+def clusters_of(found: Iterable[Candidate]) -> list[Cluster]:
+    """Return conversations by what they begin with, largest cluster first."""
+    return cluster(
+        Opening(
+            environment=one.environment,
+            conversation_id=one.conversation_id,
+            agent=one.agent,
+            query=next((query for query in one.queries if query and query.strip()), None),
+            ended_ns=one.ended_ns,
+        )
+        for one in found
+    )
+
+
+def _groups(con: Connection, wanted: Wanted, known: Mapping[tuple[str, str], Case]) -> list[_Group]:
+    """Return the groups in the order in which they matter."""
+    if wanted.conversation_ids:
+        return _folded((one, _why(one, known)) for one in _named(con, wanted))
+    found: list[tuple[Candidate, str]] = []
+    if wanted.failing:
+        failing = candidates(con, wanted.selection, kind="failing", environment=wanted.environment)
+        found += [(one, _why(one, known)) for one in failing]
+    if wanted.unmatched:
+        found += _frequent(candidates(con, wanted.selection, kind="unmatched", environment=wanted.environment))
+    return _folded(found)
+
+
+def _named(con: Connection, wanted: Wanted) -> Iterator[Candidate]:
+    for name in dict.fromkeys(wanted.conversation_ids):
+        found = candidates(con, wanted.selection, environment=wanted.environment, conversation_id=name)
+        if not found:
+            raise BadInputError(f"no conversation {name!r}; `otel-agentic conversations list` shows them")
+        if len(found) > 1:
+            names = ", ".join(repr(one.environment) for one in found)
+            raise BadInputError(f"conversation {name!r} exists in environments {names}; give --environment")
+        yield found[0]
+
+
+def _frequent(unmatched: Sequence[Candidate]) -> Iterator[tuple[Candidate, str]]:
+    """Yield the example of each cluster of unmatched conversations, largest first, and those that asked just the same.
+
+    Last come those of which no case can be made, to be told.
+    """
+    by_asking: dict[Asking, list[Candidate]] = defaultdict(list)
+    for one in unmatched:
+        by_asking[_asking(one)].append(one)
+    by_key = {one.key: one for one in unmatched}
+    for found in clusters_of(unmatched):
+        example = by_key[found.example.environment, found.example.conversation_id]
+        asking = _asking(example)
+        if asking.problem is None:
+            why = _why_frequent(example, found, len(unmatched))
+            yield from ((one, why) for one in (example, *by_asking[asking]))
+    yield from ((one, "") for one in unmatched if _asking(one).problem is not None)
+
+
+def _folded(found: Iterable[tuple[Candidate, str]]) -> list[_Group]:
+    by_asking: dict[Asking | tuple[str, str], list[tuple[Candidate, str]]] = defaultdict(list)
+    for one, why in found:
+        asking = _asking(one)
+        by_asking[one.key if asking.problem else asking].append((one, why))
+    return [
+        _Group(candidates=tuple(dict.fromkeys(one for one, _ in same)), why=same[0][1]) for same in by_asking.values()
+    ]
+
+
+def _asking(one: Candidate) -> Asking:
+    return Asking.of(one.agent, one.queries)
+
+
+def _usable(
+    groups: Iterable[_Group], dataset: str, known: Mapping[tuple[str, str], Case], left_out: list[LeftOut]
+) -> Iterator[_Group]:
+    made_of: dict[str, list[Case]] = defaultdict(list)
+    for draft in known.values():
+        for name in draft.promoted_from:
+            made_of[name].append(draft)
+    for group in groups:
+        first = group.candidates[0]
+        reason = _asking(first).problem or ("still open; wait until it has closed" if first.open else None)
+        # To import it again would put the draft in the place of what a person has made of it.
+        case = known.get((dataset, _asking(first).case_id)) or _made_of(first, made_of[first.conversation_id])
+        if reason is None and case is None:
+            yield group
+        else:
+            told = reason or "in force as a case already"
+            same = None if reason else case
+            left_out.extend(LeftOut(candidate=one, reason=told, case=same) for one in group.candidates)
+
+
+def _made_of(one: Candidate, cases: Iterable[Case]) -> Case | None:
+    """Return which of the cases that name the conversation's id is made of it.
+
+    Sessions of several environments share an id: one that shares no query is of another one.
+    """
+    asked = {query for query in _asking(one).queries if query is not None}
+    return next((case for case in cases if not asked.isdisjoint(queries_key(t.query for t in case.turns))), None)
+
+
+def _drafts(con: Connection, groups: Sequence[_Group], dataset: str, *, count_errors: bool) -> Iterator[Case]:
+    for start in range(0, len(groups), _CHUNK):
+        part = groups[start : start + _CHUNK]
+        loaded = load_conversations(con, [group.candidates[0].key for group in part])
+        by_key = {(one.environment, str(one.conversation_id)): one for one in loaded}
+        for group in part:
+            names = dict.fromkeys(one.conversation_id for one in group.candidates)
+            conversation = by_key[group.candidates[0].key]
+            yield draft_case(
+                conversation, dataset=dataset, promoted_from=tuple(names), why=group.why, count_errors=count_errors
+            )
+
+
+def _why(one: Candidate, known: Mapping[tuple[str, str], Case]) -> str:
+    """Return why a conversation was promoted, for the notes of its case."""
+    case = known.get((one.dataset or "", one.case_id or ""))
+    against = f" case {one.case_id} of dataset {one.dataset}" if one.case_id else ""
+    if one.outcome == "fail":
+        told = f"Promoted because it failed{against} ({one.reason}): {_short(one.explanation or '')}. {_SUSPECT}"
+    elif one.outcome == "pass":
+        told = f"Promoted by name; it passed{against}."
+    else:
+        state = f"not evaluated ({one.reason})" if one.outcome else "not evaluated yet"
+        told = f"Promoted by name; it was {state}. {_UNCHECKED}"
+    same = case is not None and Asking.of(None, one.queries).queries == queries_key(t.query for t in case.turns)
+    return f"{told} {_doubled(one)}" if same else told
+
+
+def _doubled(one: Candidate) -> str:
+    return f"Case {one.case_id} of dataset {one.dataset} has the same queries: keep one of the two."
+
+
+def _why_frequent(example: Candidate, found: Cluster, total: int) -> str:
+    alike = f"{found.size:,} of {total:,} unmatched conversations begin like it" if found.size > 1 else ""
+    warning = f" Mind: {example.warning}." if example.warning else ""
+    return f"Promoted because no case belongs to it{f'; {alike}' if alike else ''}.{warning} {_UNCHECKED}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _EXPLANATION_CHARACTERS else f"{text[: _EXPLANATION_CHARACTERS - 1]}…"

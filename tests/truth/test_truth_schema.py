@@ -1,0 +1,106 @@
+"""The published schema and the models agree."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from pydantic import ValidationError
+
+from otel_agentic.truth import Case
+from otel_agentic.truth.formats.schema import FIELDS, case_schema, schema_text
+from otel_agentic.truth.model import CaseTurn, ExpectedCall, MatchRule, ToolExpectation
+from tests.truth.making import records
+from tools.case_schema import PAGE
+
+VALIDATOR = Draft202012Validator(case_schema())
+
+
+def accepted_by_model(record: Any) -> bool:
+    try:
+        Case.model_validate_json(json.dumps(record))
+    except ValidationError:
+        return False
+    return True
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The ways to all fields of a record that the format itself names."""
+    found = [path]
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            # What stands in these is the author's own.
+            if key not in {"parameters", "expected_state", "match"}:
+                found += places(inner, (*path, key))
+    elif isinstance(value, list):
+        for place, inner in enumerate(value):
+            found += places(inner, (*path, place))
+    return found
+
+
+def changed(record: Any, path: tuple[Any, ...], value: Any) -> Any:
+    """The record with another value at the end of a way."""
+    if not path:
+        return value
+    first, *rest = path
+    if isinstance(record, dict):
+        return {**record, first: changed(record[first], tuple(rest), value)}
+    return [changed(inner, tuple(rest), value) if place == first else inner for place, inner in enumerate(record)]
+
+
+@settings(max_examples=100)
+@given(record=records())
+def test_what_the_models_accept_the_schema_accepts(record: dict[str, Any]) -> None:
+    assert accepted_by_model(record)
+    assert [] == [error.message for error in VALIDATOR.iter_errors(record)]
+
+
+@settings(max_examples=150)
+@given(record=records(), data=st.data())
+def test_a_changed_field_is_refused_by_both_or_by_neither(record: dict[str, Any], data: st.DataObject) -> None:
+    path = data.draw(st.sampled_from(places(record)[1:]))
+    value = data.draw(st.sampled_from([None, True, -1, 0, 2.5, "", "allow", "x", [], [1], [""], {}, {"x": 1}]))
+    mutated = changed(record, path, value)
+    assert accepted_by_model(mutated) == VALIDATOR.is_valid(mutated)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"case_id": "a", "colour": 1},
+        {"case_id": "a", "tools": {"calls": [], "alternatives": [{"calls": [], "alternatives": [{"calls": []}]}]}},
+        {"case_id": "a", "tool_weights": {"selection": 0}},
+        {
+            "case_id": "a",
+            "tools": {
+                "calls": [
+                    {"tool_name": "x", "parameters": {"a": 1}, "match": {"a": {"mode": "casefold", "tolerance": 1}}}
+                ]
+            },
+        },
+    ],
+)
+def test_rules_across_fields_are_in_the_schema_where_it_can_say_them(record: dict[str, Any]) -> None:
+    assert (False, False) == (accepted_by_model(record), VALIDATOR.is_valid(record))
+
+
+def test_the_schema_takes_a_case_a_list_of_cases_and_an_object_that_holds_one() -> None:
+    case = {"case_id": "a"}
+    assert all(map(VALIDATOR.is_valid, (case, [case], {"cases": [case], "dataset": "d"})))
+    assert not any(map(VALIDATOR.is_valid, ([1], {"cases": [{}]}, {"cases": [case], "colour": 1}, {}, "a")))
+
+
+def test_the_schema_is_one_and_is_published() -> None:
+    Draft202012Validator.check_schema(case_schema())
+    assert PAGE.read_text(encoding="utf-8") == schema_text()
+
+
+def test_every_field_is_described() -> None:
+    models = {
+        model.__name__: set(model.model_fields) for model in (Case, CaseTurn, ToolExpectation, ExpectedCall, MatchRule)
+    }
+    assert models == {name: set(fields) for name, fields in FIELDS.items()}

@@ -1,0 +1,50 @@
+"""Text in many scripts: what ends a sentence, what is a word, and what is said in a text."""
+
+from __future__ import annotations
+
+import pytest
+
+from otel_agentic.truth.text import normalise, says_text, similarity, words
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Where?",
+        "どこ\uff1f",
+        "在哪里。",
+        "أين؟",
+        "کہاں ہے\u06d4",
+        "कहाँ है।",
+        "Ո՞ւր\u0589",
+        "የት ነው።",
+        "ဘယ်မှာလဲ။",
+        "នៅឯណា។",
+        "Where…",
+    ],
+)
+def test_what_ends_a_sentence_does_not_matter_in_any_language(said: str) -> None:
+    assert normalise(said[:-1]) == normalise(said) == normalise(f" {said} ")
+
+
+def test_a_sign_with_a_meaning_is_no_punctuation() -> None:
+    assert "50 %" == normalise("50 %")
+
+
+def test_a_word_with_combining_marks_is_one_word() -> None:
+    assert ["मेरा", "ऑर्डर", "कहाँ", "है"] == words(normalise("मेरा ऑर्डर कहाँ है।"))
+    assert 0.5 > similarity("मेरा ऑर्डर कहाँ है", "मौसम कैसा है")
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "told"),
+    [
+        ("हिन्दी में", "हिन्दी", True),
+        ("हिन्दी", "हिन", False),
+        ("☀️paris", "paris", True),
+        ("東京は晴れ", "東京", True),
+        ("order a12", "a1", False),
+    ],
+)
+def test_a_text_is_said_as_whole_words(text: str, wanted: str, *, told: bool) -> None:
+    assert told == says_text(text, wanted)

@@ -1,0 +1,63 @@
+"""The warning of a wrong ground truth: what two sides share, and when there is nothing to compare."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from otel_agentic.testing import conversation, tool_call, turn
+from otel_agentic.truth import Case, CaseTurn, ExpectedCall, ToolExpectation
+from otel_agentic.truth.wrong import shares_nothing
+
+
+def case(*queries: str, **parameters: Any) -> Case:
+    calls = (ExpectedCall(tool_name="book", parameters=parameters),) if parameters else ()
+    turns = tuple(CaseTurn(query=query) for query in queries)
+    return Case(case_id="x", turns=turns, tools=ToolExpectation(calls=calls) if calls else None)
+
+
+@pytest.mark.parametrize(
+    ("expected", "said", "made", "wrong"),
+    [
+        pytest.param(case("Book it", code="HAT136"), "Book it!", {"code": "HAT999"}, False, id="same query"),
+        pytest.param(case(code="HAT136"), "Hi", {"code": "HAT136"}, False, id="same identifier"),
+        pytest.param(case(code="HAT136"), "Hi", {"id": ["hat136"]}, False, id="same identifier, elsewhere"),
+        pytest.param(case(code="HAT136"), "I mean HAT136", {"code": "HAT999"}, False, id="identifier said"),
+        pytest.param(case(code="HAT136"), "Hi", {"code": "HAT999"}, True, id="other identifier"),
+        pytest.param(
+            case(code="HAT136", cabin="economy"), "Hi", {"code": "HAT999", "cabin": "economy"}, True, id="common value"
+        ),
+        pytest.param(
+            case(code="HAT136", cabin="economy"),
+            "Hi",
+            {"cabin": "economy"},
+            False,
+            id="no identifier made: values count",
+        ),
+        pytest.param(case(bags=3), "Hi", {"bags": 4}, True, id="no value shared"),
+        pytest.param(case(bags=3), "I have 3 bags", {"bags": 4}, False, id="value said"),
+        pytest.param(case(bags=3), "Hi", None, False, id="no call made: nothing to compare"),
+        pytest.param(case(confirmed=True), "Hi", {"confirmed": False}, False, id="true and false tell nothing"),
+        pytest.param(case("Where is my order?"), "Please tell me where my order is", None, False, id="in other words"),
+        pytest.param(case("Where is my order?"), "Play some music", None, True, id="another question"),
+        pytest.param(
+            case("Cancel order A1", code="A1"), "Cancel order B2", {"code": "B2"}, True, id="alike but for the id"
+        ),
+        pytest.param(case(), "Hi", {"code": "B2"}, False, id="nothing expected"),
+    ],
+)
+def test_a_case_is_wrong_when_it_shares_nothing_that_tells(
+    expected: Case, said: str, made: dict[str, Any] | None, *, wrong: bool
+) -> None:
+    calls = () if made is None else (tool_call("book", made),)
+
+    assert wrong == shares_nothing(expected, conversation(turn(said, "Done.", *calls)))
+
+
+def test_a_conversation_without_content_is_never_called_wrong() -> None:
+    silent = replace(tool_call("book"), arguments=None, result=None, result_captured=False)
+    made = conversation(turn(None, None, tool_call("book", {}), silent))
+
+    assert not shares_nothing(case("Book it", code="HAT136"), made)
