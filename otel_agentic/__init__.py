@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from otel_agentic.errors import OtelAgenticError
     from otel_agentic.pipeline.commands import Commands
     from otel_agentic.pipeline.engine import Engine
+    from otel_agentic.pipeline.evaluation import Evaluation
     from otel_agentic.pipeline.live import LiveCollector
+    from otel_agentic.pipeline.notebook import evaluate
+    from otel_agentic.pipeline.thrift import MemoryCache
     from otel_agentic.store.store import Store
     from otel_agentic.truth.model import Case
 
@@ -23,12 +26,15 @@ __all__ = [
     "Commands",
     "Conversation",
     "Engine",
+    "Evaluation",
     "LiveCollector",
+    "MemoryCache",
     "OtelAgenticError",
     "Settings",
     "Store",
     "ToolCall",
     "Turn",
+    "evaluate",
     "load_settings",
 ]
 
@@ -37,12 +43,15 @@ _HOMES = {
     "Commands": "pipeline.commands",
     "Conversation": "conversations.model",
     "Engine": "pipeline.engine",
+    "Evaluation": "pipeline.evaluation",
     "LiveCollector": "pipeline.live",
+    "MemoryCache": "pipeline.thrift",
     "OtelAgenticError": "errors",
     "Settings": "config",
     "Store": "store.store",
     "ToolCall": "conversations.model",
     "Turn": "conversations.model",
+    "evaluate": "pipeline.notebook",
     "load_settings": "config",
 }
 

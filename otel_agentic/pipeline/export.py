@@ -1,12 +1,16 @@
-"""A conversation as the JSON object of the contract."""
+"""A conversation as the JSON object of the contract; `records` reads it back."""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import Conversation, ToolCall, Turn
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FRACTION: Final = re.compile(r"[.,](?P<digits>\d{1,30})")
 
 
 def conversation_json(
@@ -29,6 +33,7 @@ def conversation_json(
         "started_at": iso(conversation.started_ns),
         "ended_at": iso(conversation.ended_ns),
         "closed_by": conversation.closed_by,
+        "verdict": conversation.verdict,
         "case_id": case_id,
         "outcome": outcome,
         "reason": reason,
@@ -46,11 +51,30 @@ def iso(time_ns: int) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
 
 
+def ns_of_iso(text: str) -> int:
+    """Return the nanoseconds since the epoch of an ISO 8601 text; without an offset it is UTC.
+
+    Raises:
+        ValueError: it is no such text.
+
+    >>> ns_of_iso("2023-11-14T22:13:20.123456789Z")
+    1700000000123456789
+    """
+    fraction = _FRACTION.search(text)
+    whole = text if fraction is None else text[: fraction.start()] + text[fraction.end() :]
+    moment = datetime.fromisoformat(whole)
+    since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH
+    part_ns = int(fraction["digits"].ljust(9, "0")[:9]) if fraction else 0
+    return (since.days * 86_400 + since.seconds) * 1_000_000_000 + part_ns
+
+
 def _turn(turn: Turn) -> dict[str, Any]:
     return {
         "index": turn.index,
         "query": turn.query,
+        "query_captured": turn.query_captured,
         "answer": turn.answer,
+        "answer_captured": turn.answer_captured,
         "trace_id": turn.trace_id,
         "span_id": turn.span_id,
         "error": turn.error,
@@ -64,10 +88,12 @@ def _call(call: ToolCall) -> dict[str, Any]:
         "kind": call.kind,
         "arguments": dict(call.arguments) if call.arguments is not None else None,
         "result": call.result,
+        "result_captured": call.result_captured,
         "step": call.step,
         "error": call.error,
         "call_id": call.call_id,
         "span_id": call.span_id,
         "parent_span_id": call.parent_span_id,
         "agent_name": call.agent_name,
+        "used": call.used_flag,
     }

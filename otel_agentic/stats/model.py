@@ -12,13 +12,19 @@ if TYPE_CHECKING:
     from otel_agentic.config import StatsSettings
 
 Tier = Literal["ready", "needs_improvement", "inconsistent", "not_ready", "insufficient_evidence"]
+#: What tells cases apart: dataset and case id.
+CaseKey = tuple[str, str]
 TIERS: Final[tuple[Tier, ...]] = ("ready", "needs_improvement", "inconsistent", "not_ready", "insufficient_evidence")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseCount:
-    """Attempts of one case: `n` evaluated, `c` of them correct."""
+    """Attempts of one case: `n` evaluated, `c` of them correct. Equal case ids of two datasets are two cases.
 
+    `dataset` is "" where the case is of none.
+    """
+
+    dataset: str = ""
     case_id: str
     n: int
     c: int
@@ -26,7 +32,7 @@ class CaseCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempts:
-    """The evaluated attempts of a group, by case, sorted by case id.
+    """The evaluated attempts of a group, by case, sorted by dataset and case id.
 
     A conversation scored without a case (by a given label alone) is a case of its own.
     """
@@ -34,18 +40,23 @@ class Attempts:
     cases: tuple[CaseCount, ...] = ()
 
     @classmethod
-    def of(cls, outcomes: Iterable[tuple[str, bool]]) -> Attempts:
-        """Return the counts of `(case_id, correct)` pairs.
+    def of(cls, outcomes: Iterable[tuple[str | CaseKey, bool]]) -> Attempts:
+        """Return the counts of `(case, correct)` pairs; a case is `(dataset, case_id)`, or a case id of no dataset.
 
-        >>> Attempts.of([("b", True), ("a", False), ("b", False)]).cases
-        (CaseCount(case_id='a', n=1, c=0), CaseCount(case_id='b', n=2, c=1))
+        >>> Attempts.of([("b", True), ("a", False), ("b", False)]).cases[1]
+        CaseCount(dataset='', case_id='b', n=2, c=1)
+        >>> [case.n for case in Attempts.of([(("old", "a"), True), (("new", "a"), True)]).cases]
+        [1, 1]
         """
-        n: Counter[str] = Counter()
-        c: Counter[str] = Counter()
-        for case_id, correct in outcomes:
-            n[case_id] += 1
-            c[case_id] += correct
-        return cls(cases=tuple(CaseCount(case_id=case, n=n[case], c=c[case]) for case in sorted(n)))
+        n: Counter[CaseKey] = Counter()
+        c: Counter[CaseKey] = Counter()
+        for case, correct in outcomes:
+            key = ("", case) if isinstance(case, str) else case
+            n[key] += 1
+            c[key] += correct
+        return cls(
+            cases=tuple(CaseCount(dataset=key[0], case_id=key[1], n=n[key], c=c[key]) for key in sorted(n)),
+        )
 
     @property
     def n(self) -> int:

@@ -39,7 +39,7 @@ WITH tools AS (
 )
 SELECT
     c.environment, c.conversation_id, c.revision, c.agent, c.agent_version, c.service, epoch_ns(c.ended_at),
-    s.case_id, k.tags, coalesce(s.outcome, 'not_evaluated'), coalesce(s.reason, CASE WHEN s.outcome IS NULL THEN 'unmatched' END),
+    s.dataset, s.case_id, k.tags, coalesce(s.outcome, 'not_evaluated'), coalesce(s.reason, CASE WHEN s.outcome IS NULL THEN 'unmatched' END),
     t.selection, t.parameters, t.sequence, t.utilization, n.tools
 FROM conversations c
 LEFT JOIN conversation_scores s
@@ -115,7 +115,7 @@ def stored_ends(con: DuckDBPyConnection, first_ns: int, last_ns: int, *, limit: 
 
 
 def _scored(row: tuple[Any, ...]) -> ScoredConversation:
-    values = dict(zip(DIMENSIONS, row[11:15], strict=True))
+    values = dict(zip(DIMENSIONS, row[12:16], strict=True))
     return ScoredConversation(
         environment=row[0],
         conversation_id=row[1],
@@ -124,12 +124,13 @@ def _scored(row: tuple[Any, ...]) -> ScoredConversation:
         agent_version=row[4],
         service=row[5],
         ended_ns=row[6],
-        case_id=row[7],
-        tags=tuple(row[8] or ()),
-        outcome=row[9],
-        reason=row[10],
+        dataset=row[7],
+        case_id=row[8],
+        tags=tuple(row[9] or ()),
+        outcome=row[10],
+        reason=row[11],
         dimensions={name: value for name, value in values.items() if value is not None},
-        tools=tuple(row[15] or ()),
+        tools=tuple(row[16] or ()),
     )
 
 

@@ -14,6 +14,7 @@ from otel_agentic.windows.model import (
     WindowPoint,
 )
 from otel_agentic.windows.rolling import current_end, parse_width, roll, window_ends
+from otel_agentic.windows.scored import scored_conversation
 from otel_agentic.windows.summarise import attempts_of, pass_rate_bounds, summarise
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "parse_width",
     "pass_rate_bounds",
     "roll",
+    "scored_conversation",
     "subject_key",
     "summarise",
     "window_ends",

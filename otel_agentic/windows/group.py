@@ -63,6 +63,7 @@ def _keys(conversation: ScoredConversation, by: Sequence[GroupBy]) -> Iterator[G
                 agent=conversation.agent if "agent" in by else None,
                 agent_version=conversation.agent_version if "version" in by else None,
                 environment=conversation.environment if "environment" in by else None,
+                dataset=conversation.dataset if "case" in by else None,
                 case=conversation.case_id if "case" in by else None,
                 tag=tag,
                 tool=tool,

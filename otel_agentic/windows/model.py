@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from otel_agentic.stats.model import TIERS, Tier
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from otel_agentic.scoring.model import Dimension, FailReason, NotEvaluatedReason, Outcome
-    from otel_agentic.stats.model import Estimates
+    from otel_agentic.stats.model import CaseKey, Estimates
 
 __all__ = [
     "TIERS",
@@ -28,8 +28,8 @@ __all__ = [
 class GroupKey:
     """What a rate is about; a key that does not apply to the grouping is None.
 
-    The same key stands in the `windows` table, in JSON and in metric attributes. Sort keys by `sort_key`: plain
-    comparison fails where one has None and the other a text.
+    The same key stands in the `windows` table, in JSON and in metric attributes. `dataset` is told with a case. Sort keys
+    by `sort_key`: plain comparison fails where one has None and the other a text.
     """
 
     agent: str | None = None
@@ -37,6 +37,7 @@ class GroupKey:
     environment: str | None = None
     service: str | None = None
     tag: str | None = None
+    dataset: str | None = None
     case: str | None = None
     tool: str | None = None
 
@@ -46,7 +47,7 @@ class GroupKey:
         >>> sorted([GroupKey(agent="b"), GroupKey(), GroupKey(agent="a")], key=GroupKey.sort_key)[0].agent is None
         True
         """
-        parts = (self.agent, self.agent_version, self.environment, self.service, self.tag, self.case, self.tool)
+        parts = [getattr(self, each.name) for each in fields(self)]
         return tuple((part is not None, part or "") for part in parts)
 
 
@@ -54,7 +55,7 @@ class GroupKey:
 class ScoredConversation:
     """One closed conversation with its newest score: the row that groups and windows are made of.
 
-    `ended_ns` is its last span's end. `dimensions` are the tool dimension scores of its expectations (one mean each),
+    `ended_ns` is its last span's end. `dataset` and `case_id` are both None without a case. `dimensions` are the tool dimension scores of its expectations (one mean each),
     without those that do not apply. `tools` are the names of tools that its expectations or faults name.
     """
 
@@ -65,12 +66,23 @@ class ScoredConversation:
     agent_version: str | None
     service: str | None
     ended_ns: int
+    dataset: str | None
     case_id: str | None
     tags: tuple[str, ...]
     outcome: Outcome
     reason: FailReason | NotEvaluatedReason | None
     dimensions: Mapping[Dimension, float] = field(default_factory=dict)
     tools: tuple[str, ...] = ()
+
+    @property
+    def case_key(self) -> CaseKey:
+        """What it is an attempt of, the same for every attempt: dataset and case id.
+
+        A conversation without a case is a case of its own. No case file can name a dataset "": no clash with real cases.
+        """
+        if self.case_id is None:
+            return ("", repr((self.environment, self.conversation_id)))
+        return (self.dataset or "", self.case_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,12 +65,9 @@ def summarise(
 
 
 def attempts_of(scored: Iterable[ScoredConversation]) -> Attempts:
-    """Return the evaluated conversations as attempts of their cases.
-
-    A conversation without a case is a case of its own, under its environment and id.
-    """
+    """Return the evaluated conversations as attempts of their cases, see `ScoredConversation.case_key`."""
     return Attempts.of(
-        (_case_of(conversation), conversation.outcome == "pass")
+        (conversation.case_key, conversation.outcome == "pass")
         for conversation in scored
         if conversation.outcome != "not_evaluated"
     )
@@ -84,13 +81,6 @@ def pass_rate_bounds(n: int, c: int, not_evaluated: int) -> tuple[float, float] 
     """
     total = n + not_evaluated
     return (c / total, (c + not_evaluated) / total) if total else None
-
-
-def _case_of(conversation: ScoredConversation) -> str:
-    if conversation.case_id is not None:
-        return conversation.case_id
-    # A line feed stands in no case id of a JSON line or CSV row that a person writes: no clash with real cases.
-    return f"conversation\n{conversation.environment}\n{conversation.conversation_id}"
 
 
 def _not_evaluated(scored: Iterable[ScoredConversation]) -> dict[str, int]:

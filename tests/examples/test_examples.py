@@ -32,6 +32,14 @@ PRINTS: Final = {
         "pass^3: 0.179, 95 % in [",
         "fault: get_weather, city: expected Oslo, made Rome",
     ),
+    "evaluate_in_python": (
+        "8 conversations, 1 case: 5 passed, 3 failed, 0 not evaluated",
+        "right three times in a row: 0.179, 95 % in [",
+        "refund-1: pass, answer score",
+        "refund-2: fail, answer score",
+        "fault: cancel_order, order_id: expected 17, made '17'",
+        "my own judge: {'pass': 1, 'fail': 1, 'not_evaluated': 0}",
+    ),
     "prometheus_scrape": (
         'agentic_success_ratio{agentic_estimator="per_case"',
         'agentic_k="3"',

@@ -31,6 +31,7 @@ ONE = ScoredConversation(
     agent_version=None,
     service="concierge",
     ended_ns=NOON_NS - SECOND_NS,
+    dataset="shop",
     case_id="case-1",
     tags=(),
     outcome="pass",

@@ -18,6 +18,7 @@ PLAIN = ScoredConversation(
     agent_version="1.0",
     service="shop",
     ended_ns=0,
+    dataset="shop",
     case_id="case a",
     tags=(),
     outcome="pass",
@@ -45,7 +46,7 @@ def test_without_by_there_is_one_group_an_agent_over_all_versions_and_environmen
 def test_the_key_holds_what_is_grouped_by_and_none_elsewhere() -> None:
     assert list(group_by([PLAIN], by=("agent", "version"))) == [GroupKey(agent="booking", agent_version="1.0")]
     assert list(group_by([PLAIN], by=("environment",))) == [GroupKey(environment="production")]
-    assert list(group_by([PLAIN], by=("agent", "case"))) == [GroupKey(agent="booking", case="case a")]
+    assert list(group_by([PLAIN], by=("agent", "case"))) == [GroupKey(agent="booking", dataset="shop", case="case a")]
 
 
 def test_a_conversation_counts_once_in_each_of_its_tags_and_nowhere_without_one() -> None:
@@ -64,9 +65,9 @@ def test_a_conversation_counts_once_in_each_of_its_tools() -> None:
 
 
 def test_what_has_no_agent_or_case_stays_in_sight_under_none_which_sorts_first() -> None:
-    scored = [PLAIN, replace(PLAIN, conversation_id="2", agent=None, case_id=None)]
+    scored = [PLAIN, replace(PLAIN, conversation_id="2", agent=None, dataset=None, case_id=None)]
     assert list(group_by(scored)) == [GroupKey(), GroupKey(agent="booking")]
-    assert list(group_by(scored, by=("case",))) == [GroupKey(), GroupKey(case="case a")]
+    assert list(group_by(scored, by=("case",))) == [GroupKey(), GroupKey(dataset="shop", case="case a")]
 
 
 def test_the_full_subject_is_agent_version_environment_and_service() -> None:
@@ -85,3 +86,8 @@ def test_no_conversations_make_no_groups() -> None:
 def test_an_unknown_grouping_is_refused_with_what_is_allowed() -> None:
     with pytest.raises(UsageError, match=r"'colour'.*agent, version, environment, tag, case, tool"):
         group_by([PLAIN], by=("colour",))  # type: ignore[arg-type]  # what a caller without types would do
+
+
+def test_equal_case_ids_of_two_datasets_are_two_groups() -> None:
+    groups = group_by([PLAIN, replace(PLAIN, dataset="old")], by=("case",))
+    assert [(key.dataset, key.case) for key in groups] == [("old", "case a"), ("shop", "case a")]

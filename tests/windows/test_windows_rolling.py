@@ -23,6 +23,7 @@ PLAIN = ScoredConversation(
     agent_version=None,
     service=None,
     ended_ns=0,
+    dataset=None,
     case_id=None,
     tags=(),
     outcome="pass",

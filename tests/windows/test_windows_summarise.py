@@ -39,6 +39,7 @@ def scored(
         agent_version=None,
         service=None,
         ended_ns=number,
+        dataset=case_id and "shop",
         case_id=case_id,
         tags=(),
         outcome=outcome,
@@ -103,6 +104,13 @@ def test_nothing_evaluated_is_null_everywhere_and_never_zero(conversations: list
 def test_conversations_without_a_case_are_cases_of_their_own() -> None:
     alike = [scored(1), replace(scored(1), environment="staging"), scored(2), scored(3, case_id="conversation 2")]
     assert [case.n for case in attempts_of(alike).cases] == [1, 1, 1, 1]
+
+
+def test_equal_case_ids_of_two_datasets_are_two_cases() -> None:
+    attempts = [scored(n, case_id="hotel") for n in range(6)]
+    of_two = [replace(one, dataset=("old", "new")[place % 2]) for place, one in enumerate(attempts)]
+    assert [(case.dataset, case.n) for case in attempts_of(of_two).cases] == [("new", 3), ("old", 3)]
+    assert summary_of(of_two).estimates["per_case"].cases_left_out == {1: 0, 3: 0, 5: 2}
 
 
 def test_attempts_of_one_case_are_counted_together_and_shown_per_case() -> None:

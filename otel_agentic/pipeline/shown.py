@@ -1,0 +1,121 @@
+"""An evaluation as people see it: some lines of text, or a small table of HTML."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from otel_agentic.pipeline.evaluation import Evaluation
+    from otel_agentic.stats import Estimate
+    from otel_agentic.windows import GroupSummary
+
+#: Ways to fail that are listed; `failing_tools` and `faults` have all.
+_SHOWN: Final = 5
+
+
+def as_text(evaluation: Evaluation) -> str:
+    """Return an evaluation as lines of text."""
+    return "\n".join([*_headline(evaluation), *_rates(evaluation), *_details(evaluation)])
+
+
+def as_html(evaluation: Evaluation) -> str:
+    """Return an evaluation as HTML for a notebook; texts of strangers are escaped."""
+    groups = _groups(evaluation)
+    named = len(groups) > 1
+    head = ["agent"] * named + ["correct", "coverage", "tier", "k", "pass@k", "pass^k"]
+    body = [_cells(row) for group in groups for row in _html_rows(group, named=named)]
+    lines = [*_headline(evaluation), *_details(evaluation)]
+    table = f"<table><thead>{_cells(head, 'th')}</thead><tbody>{''.join(body)}</tbody></table>"
+    return f"<div>{table}{''.join(f'<div>{escape(line)}</div>' for line in lines)}</div>"
+
+
+def _headline(evaluation: Evaluation) -> list[str]:
+    counts = evaluation.outcomes
+    whole = f"{_plural(len(evaluation), 'conversation')}, {_plural(len(evaluation.cases), 'case')}"
+    told = f"{counts['pass']:,} passed, {counts['fail']:,} failed, {counts['not_evaluated']:,} not evaluated"
+    return [f"{whole}: {told}"]
+
+
+def _rates(evaluation: Evaluation) -> Iterator[str]:
+    groups = _groups(evaluation)
+    for group in groups:
+        if len(groups) > 1:
+            yield f"{group.key.agent or 'no agent'}: {group.c:,} of {group.n:,} correct"
+        estimates = group.estimates[group.default_estimator]
+        for k, at in estimates.pass_at_k.items():
+            yield f"  pass@{k} {_told(at)}   pass^{k} {_told(estimates.pass_pow_k[k])}"
+        yield f"  {group.default_estimator}, {estimates.level:.0%} intervals ({estimates.interval_method})"
+        yield f"  tier {_tier(group)}"
+
+
+def _groups(evaluation: Evaluation) -> Sequence[GroupSummary]:
+    """Return a summary for each agent, or the one of all where there is one agent."""
+    agents = {one.conversation.agent_name for one in evaluation.attempts}
+    return evaluation.groups() if len(agents) > 1 else [evaluation.whole]
+
+
+def _details(evaluation: Evaluation) -> Iterator[str]:
+    if evaluation.reasons:
+        yield "reasons: " + ", ".join(f"{count:,} {reason}" for reason, count in evaluation.reasons.items())
+    if evaluation.bounds is not None and evaluation.outcomes["not_evaluated"]:
+        low, high = evaluation.bounds
+        yield f"with those not evaluated, the pass rate lies in [{low:.3f}, {high:.3f}]"
+    failing = evaluation.failing_tools()
+    for row in failing[:_SHOWN]:
+        parameter = f", parameter {row.parameter}" if row.parameter else ""
+        yield f"fault: {row.tool}, {row.fault}{parameter}: {row.faults:,} in {_plural(row.conversations, 'conversation')}"
+    if len(failing) > _SHOWN:
+        yield f"fault: {len(failing) - _SHOWN:,} more kinds, see failing_tools()"
+    yield from _judge(evaluation)
+    yield from (f"warning: {warning}" for warning in evaluation.warnings[:_SHOWN])
+    yield from (f"problem: {problem}" for problem in evaluation.problems[:_SHOWN])
+    more = len(evaluation.warnings[_SHOWN:]) + len(evaluation.problems[_SHOWN:])
+    if more:
+        yield f"{more:,} more, see warnings and problems"
+
+
+def _judge(evaluation: Evaluation) -> Iterator[str]:
+    """Yield what a judge that is asked was asked, and how often it failed."""
+    use = evaluation.judge_use
+    asked = use.judged + use.failed + use.refused + use.cached
+    if not asked:
+        return
+    known = f", {use.cached:,} of them known before" if use.cached else ""
+    spent = f"; {_plural(use.calls, 'call')}, {_plural(use.input_tokens + use.output_tokens, 'token')}"
+    cost = "" if use.cost_usd is None else f", ${use.cost_usd:,.4f}"
+    yield f"judge {evaluation.judge_name}: {_plural(asked, 'question')}{known}{spent}{cost}"
+    if use.failed or use.refused:
+        yield f"judge {evaluation.judge_name}: {use.failed:,} failed, {use.refused:,} not asked; none of these is the agent's"
+
+
+def _plural(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _told(estimate: Estimate) -> str:
+    if estimate.value is None or estimate.lower is None or estimate.upper is None:
+        return "no data"
+    return f"{estimate.value:.3f} [{estimate.lower:.3f}, {estimate.upper:.3f}]"
+
+
+def _tier(group: GroupSummary) -> str:
+    leaning = f", leaning {group.leaning}" if group.leaning else ""
+    more = _plural(group.needed or 0, "more conversation")
+    needed = f"; about {more} at this rate would settle it" if group.needed else ""
+    return f"{group.tier}{leaning}{needed}"
+
+
+def _html_rows(group: GroupSummary, *, named: bool) -> Iterator[list[str]]:
+    estimates = group.estimates[group.default_estimator]
+    coverage = "no data" if group.coverage is None else f"{group.coverage:.0%}"
+    first = [group.key.agent or "no agent"] * named + [f"{group.c:,}/{group.n:,}", coverage, group.tier]
+    for place, (k, at) in enumerate(estimates.pass_at_k.items()):
+        start = first if place == 0 else [""] * len(first)
+        yield [*start, str(k), _told(at), _told(estimates.pass_pow_k[k])]
+
+
+def _cells(cells: Sequence[str], tag: str = "td") -> str:
+    return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"

@@ -1,0 +1,154 @@
+"""Scored conversations as tables of plain values: the columns are called as in the DuckDB file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+from otel_agentic.errors import UsageError
+from otel_agentic.pipeline.faults import fault_rows
+from otel_agentic.scoring.model import DIMENSIONS
+from otel_agentic.windows import scored_conversation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from otel_agentic.pipeline.evaluation import ScoredAttempt
+    from otel_agentic.scoring.model import Dimension
+
+TableName = Literal["conversations", "turns", "tools", "faults"]
+TABLES: Final[tuple[TableName, ...]] = get_args(TableName)
+#: What a column holds: `time` is nanoseconds since the epoch, `json` any JSON value.
+ColumnKind = Literal["text", "int", "float", "bool", "time", "json"]
+Row = dict[str, Any]
+
+_WHOSE: Final[Mapping[str, ColumnKind]] = {"environment": "text", "conversation_id": "text"}
+_SCORES: Final[Mapping[str, ColumnKind]] = dict.fromkeys(DIMENSIONS, "float")
+_CONVERSATIONS: Final[Mapping[str, ColumnKind]] = {
+    **_WHOSE,
+    **dict.fromkeys(("agent", "agent_version", "service"), "text"),
+    **dict.fromkeys(("started_at", "ended_at"), "time"),
+    **dict.fromkeys(("turn_count", "call_count"), "int"),
+    **dict.fromkeys(("dataset", "case_id", "match_method"), "text"),
+    "match_confidence": "float",
+    **dict.fromkeys(("outcome", "reason", "outcome_source", "computed_outcome", "computed_reason"), "text"),
+    **dict.fromkeys(("answer_outcome", "tool_outcome", "both_outcome"), "text"),
+    **_SCORES,
+    "missing_outputs": "json",
+    "warning": "text",
+    "explanation": "text",
+}
+_TURNS: Final[Mapping[str, ColumnKind]] = {
+    **_WHOSE,
+    "turn_index": "int",
+    "case_turn_index": "int",
+    **dict.fromkeys(("query", "answer", "expected_answer", "outcome", "reason"), "text"),
+    "answer_score": "float",
+    **dict.fromkeys(("answer_outcome", "tool_outcome", "explanation"), "text"),
+}
+_TOOLS: Final[Mapping[str, ColumnKind]] = {
+    **_WHOSE,
+    "turn_index": "int",
+    **dict.fromkeys(("outcome", "reason"), "text"),
+    "overall": "float",
+    **_SCORES,
+    "evidence": "json",
+    "explanation": "text",
+}
+_FAULTS: Final[Mapping[str, ColumnKind]] = {
+    **_WHOSE,
+    **dict.fromkeys(("agent", "agent_version"), "text"),
+    "ended_at": "time",
+    "turn_index": "int",
+    **dict.fromkeys(("tool", "dimension", "fault", "parameter"), "text"),
+    **dict.fromkeys(("expected", "made"), "json"),
+    **dict.fromkeys(("trace_id", "span_id", "explanation"), "text"),
+}
+COLUMNS: Final[Mapping[TableName, Mapping[str, ColumnKind]]] = {
+    "conversations": _CONVERSATIONS,
+    "turns": _TURNS,
+    "tools": _TOOLS,
+    "faults": _FAULTS,
+}
+
+
+def rows_of(table: TableName, attempts: Iterable[ScoredAttempt]) -> list[Row]:
+    """Return the rows of a table, each with all its columns; a value that is not there is None.
+
+    Raises:
+        UsageError: there is no such table; names those that there are.
+    """
+    if table not in COLUMNS:
+        raise UsageError(f"no table {table!r}; there are {', '.join(TABLES)}")
+    return [{name: row.get(name) for name in COLUMNS[table]} for one in attempts for row in _ROWS[table](one)]
+
+
+def _whose(one: ScoredAttempt) -> Row:
+    return {"environment": one.conversation.environment or None, "conversation_id": one.score.conversation_id}
+
+
+def _named(dimensions: Mapping[Dimension, float | None] | Mapping[Dimension, float]) -> Row:
+    return {str(name): value for name, value in dimensions.items()}
+
+
+def _taken(row: Any, names: Iterable[str]) -> Row:
+    return {name: getattr(row, name) for name in names if hasattr(row, name)}
+
+
+def _conversation(one: ScoredAttempt) -> Iterator[Row]:
+    conversation = one.conversation
+    yield {
+        **_taken(one.score, _CONVERSATIONS),
+        **_whose(one),
+        "agent": conversation.agent_name,
+        "agent_version": conversation.agent_version,
+        "service": conversation.service,
+        "started_at": conversation.started_ns or None,
+        "ended_at": conversation.ended_ns or None,
+        "turn_count": len(conversation.turns),
+        "call_count": sum(len(turn.calls) for turn in conversation.turns),
+        **_named(scored_conversation(conversation, one.match.case, one.score).dimensions),
+        "missing_outputs": list(one.score.missing_outputs),
+    }
+
+
+def _turns(one: ScoredAttempt) -> Iterator[Row]:
+    turns = {turn.index: turn for turn in one.conversation.turns}
+    expected: Sequence[str | None] = [] if one.match.case is None else [turn.answer for turn in one.match.case.turns]
+    for score in one.score.turns:
+        turn, place = turns[score.turn_index], score.case_turn_index
+        yield {
+            **_taken(score, _TURNS),
+            **_whose(one),
+            "query": turn.query,
+            "answer": turn.answer,
+            "expected_answer": None if place is None else expected[place],
+        }
+
+
+def _tools(one: ScoredAttempt) -> Iterator[Row]:
+    for score in one.score.tools:
+        yield {
+            **_taken(score, _TOOLS),
+            **_whose(one),
+            **_named(score.dimensions),
+            "evidence": dict(score.evidence) or None,
+        }
+
+
+def _faults(one: ScoredAttempt) -> Iterator[Row]:
+    for fault in fault_rows(one.conversation, one.score):
+        yield {
+            **fault,
+            **_whose(one),
+            "agent": one.conversation.agent_name,
+            "agent_version": one.conversation.agent_version,
+            "ended_at": one.conversation.ended_ns or None,
+        }
+
+
+_ROWS: Final[Mapping[str, Callable[[ScoredAttempt], Iterator[Row]]]] = {
+    "conversations": _conversation,
+    "turns": _turns,
+    "tools": _tools,
+    "faults": _faults,
+}

@@ -1,0 +1,127 @@
+"""`evaluate` without a store says what `evaluate`, `report` and `tools failing` say with one."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import otel_agentic
+from otel_agentic import Commands
+from otel_agentic.pipeline.export import conversation_json
+from otel_agentic.pipeline.report import group_json
+from otel_agentic.pipeline.tables import TABLES
+from otel_agentic.store.scores import Selection
+from otel_agentic.store.windows import scored_conversations
+from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, batch, made, speak_genai
+from tests.pipeline.parts import CASE, ask_hotel, conversations, feed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from otel_agentic import Engine, Evaluation
+    from otel_agentic.spans import SpanBatch
+    from tests.pipeline.conftest import CopyOf
+
+#: Columns of `tools failing` that need no history of versions.
+_FAULT_COLUMNS = (
+    "agent", "agent_version", "environment", "tool", "dimension", "fault", "parameter", "faults", "conversations", "share",
+    "calls", "rate", "example_conversation", "example", "expected", "made", "trace_id", "span_id",
+)  # fmt: skip
+
+
+def attempt(name: str, answer: str, *calls: Any, day: int = 0) -> SpanBatch:
+    """Return an attempt at the case `hotel`."""
+    script = AgentRunScript(conversation_id=name).ask("Which hotel?")
+    return speak_genai(
+        (script.calls(*calls) if calls else script).says(answer), start_ns=NOON_NS + day * 86_400 * SECOND_NS
+    )
+
+
+def several() -> SpanBatch:
+    """Return attempts that pass, and that fail in several ways; one belongs to no case."""
+    right = made("search", {"q": "hotels"}, result=["Ritz"])
+    return batch(
+        attempt("right", "The Ritz.", right),
+        attempt("wrong-answer", "The Hilton.", right, day=1),
+        attempt("wrong-parameter", "The Ritz.", made("search", {"q": "inns"}, result=["Ritz"]), day=2),
+        attempt("wrong-parameter-too", "The Ritz.", made("search", {"q": "motels"}, result=["Ritz"]), day=3),
+        attempt("no-call", "The Ritz.", day=4),
+        attempt("too-many", "The Ritz.", right, made("book", {"hotel": "Ritz"}, result="done"), day=5),
+        speak_genai(AgentRunScript(conversation_id="other").ask("Who are you?").says("A clerk.")),
+    )
+
+
+def of_store(engine: Engine, **truth: Any) -> dict[str, Any]:
+    """Return what the commands say after an evaluation."""
+    commands = Commands(engine)
+    commands.evaluate(**truth)
+    with engine.store.read() as con:
+        scored = scored_conversations(con, Selection())
+    return {"report": commands.report(k=[1, 2, 3]), "failing": commands.tools_failing(), "scored": scored}
+
+
+def same(evaluation: Evaluation, told: dict[str, Any]) -> None:
+    """Hold an evaluation against what the commands say."""
+    key = "conversation_id"
+    by_id = {one.conversation_id: one for one in told["scored"]}
+    assert by_id == {one.conversation_id: one for one in evaluation.scored}
+    (own,), (group,) = [group_json(one, None) for one in evaluation.groups(k=[1, 2, 3])], told["report"]["groups"]
+    assert {name: group[name] for name in own} == own
+    failing = [{name: getattr(row, name) for name in _FAULT_COLUMNS} for row in evaluation.failing_tools()]
+    assert [{name: row[name] for name in _FAULT_COLUMNS} for row in told["failing"]] == failing
+    assert {row[key] for row in evaluation.table()} == set(by_id)
+
+
+@pytest.mark.parametrize("rule", ["answer", "both"])
+def test_a_small_set_gives_the_same_numbers_and_faults(engine: Engine, rule: Any) -> None:
+    feed(engine, several())
+    told = of_store(engine, cases=[("cases.jsonl", CASE)]) if rule == "answer" else None
+    cases = [{**json.loads(CASE), "dataset": "cases"}]
+
+    evaluation = otel_agentic.evaluate(several(), cases, k=[1, 2, 3], turn_rule=rule)
+
+    if told is not None:
+        same(evaluation, told)
+    assert {"pass": 5 if rule == "answer" else 1, "fail": 1 if rule == "answer" else 5, "not_evaluated": 1} == (
+        evaluation.outcomes
+    )
+
+
+def test_tau_airline_gives_the_same_scores_numbers_and_faults(
+    copy_of: CopyOf, tau_file: Path, tau: Path, tau_truth: dict[str, Any]
+) -> None:
+    told = of_store(copy_of(tau_file), **tau_truth)
+
+    evaluation = otel_agentic.evaluate(
+        tau / "spans.jsonl.gz", tau / "cases.jsonl", labels=tau / "labels.csv", k=[1, 2, 3]
+    )
+
+    same(evaluation, told)
+    assert [0.420, 0.273, 0.220] == pytest.approx(
+        [one.value for one in evaluation.estimates(estimator="per_case").pass_pow_k.values()], abs=0.0005
+    )
+
+
+def test_exported_lines_are_read_back_and_scored_alike(engine: Engine, tmp_path: Path) -> None:
+    silent = speak_genai(AgentRunScript(conversation_id="no-answer").ask("Which hotel?"))
+    feed(engine, several(), silent)
+    lines = tmp_path / "exported.jsonl"
+    lines.write_text("".join(f"{json.dumps(line)}\n" for line in Commands(engine).conversations_export()), "utf-8")
+
+    found = otel_agentic.evaluate(lines, json.loads(CASE))
+    spans = otel_agentic.evaluate(conversations(engine).values(), json.loads(CASE))
+
+    assert 8 == len(found)
+    for table in TABLES:
+        assert sorted(map(repr, spans.table(table))) == sorted(map(repr, found.table(table)))
+
+
+def test_what_is_rebuilt_in_memory_is_what_the_store_holds(engine: Engine) -> None:
+    feed(engine, several(), speak_genai(ask_hotel(None)))
+
+    found = otel_agentic.evaluate(batch(several(), speak_genai(ask_hotel(None))), json.loads(CASE))
+
+    stored = {key: conversation_json(one) for key, one in conversations(engine).items()}
+    assert stored == {one.conversation.key: conversation_json(one.conversation) for one in found.attempts}
