@@ -24,6 +24,8 @@ _COMMANDS: Final = {
     "query": "query:query",
     "conversations": "conversations:conversations",
     "truth": "truth:truth",
+    "judge": "judge:judge",
+    "prompts": "prompts:prompts",
     "doctor": "doctor:doctor",
     "plugins": "plugins:plugins",
     "config": "config:config",

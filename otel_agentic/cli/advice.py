@@ -14,20 +14,30 @@ _ADVICE: Final = {
     ),
     "unmatched": (
         "no case belongs to them, or they were not evaluated yet; `otel-agentic evaluate --cases FILE`, then "
-        "`otel-agentic truth matches --only unmatched` lists what is left"
+        "`otel-agentic truth matches --clusters` tells what to annotate next and `truth promote` drafts the cases"
     ),
     "ambiguous": (
         "several cases fit equally; `otel-agentic truth matches --only ambiguous` lists them, and a case id on the spans "
         "(agentic.case.id) or a labels file settles it"
     ),
-    "judge_error": "the judge failed after its retries; `otel-agentic evaluate --force` asks it again",
+    "unreviewed": (
+        "their case is a draft, promoted from production and read by nobody yet; correct it, take out `reviewed: false`, and "
+        "import its file again"
+    ),
+    "judge_error": "the judge failed after its retries; `otel-agentic evaluate` asks it again",
     "incomplete": (
         "idleness closed them before all turns of the case were there, or their spans contradict each other; an end mark "
         "(agentic.conversation.end) on the last span says that a conversation is over"
     ),
-    "sampled_out": "the judge was not asked, by sampling or budget",
+    "sampled_out": (
+        "the judge was not asked, by sampling or budget; `otel-agentic judge cache` tells what is spent, and `otel-agentic "
+        "evaluate` asks what the budget then allows"
+    ),
     "empty": "conversations without a turn; `otel-agentic doctor FILE` shows how their spans are read",
-    "no_data": "their cases say nothing that could be scored: neither answers nor tools nor outputs",
+    "no_data": (
+        "their cases say nothing that could be scored: neither answers nor tools nor outputs (with --compat, nothing that the "
+        "other system looks at)"
+    ),
 }
 
 
@@ -35,7 +45,7 @@ def advice(reasons: Iterable[str]) -> list[str]:
     """Return a line for each reason that something can be said about, in the order of this file.
 
     >>> advice(["judge_error", "verdict"])
-    ['judge_error: the judge failed after its retries; `otel-agentic evaluate --force` asks it again']
+    ['judge_error: the judge failed after its retries; `otel-agentic evaluate` asks it again']
     """
     given = set(reasons)
     return [f"{reason}: {told}" for reason, told in _ADVICE.items() if reason in given]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from otel_agentic.cli.advice import advice
+from otel_agentic.cli.evaluate_notes import judge_notes, score_warnings
 from otel_agentic.cli.options import (
     cases_option,
     format_option,
@@ -19,24 +20,32 @@ from otel_agentic.cli.options import (
     texts_of,
 )
 from otel_agentic.cli.output import console, print_json, progress_bar, say
-from otel_agentic.cli.text import plural
-from otel_agentic.errors import UsageError
+from otel_agentic.cli.own_settings import JUDGE_HELP, require_own_file
+from otel_agentic.cli.text import percent, plural
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from otel_agentic.pipeline import Client
+    from rich.console import Console
 
 #: Warnings printed one by one.
 _WARNINGS: Final = 10
+#: What a shell gives a process that Ctrl-C ended.
+_INTERRUPTED: Final = 130
 
 
 @click.command(short_help="Match conversations to cases and score them.")
 @target_options
 @cases_option
 @labels_option
+@click.option("--judge", metavar="NAME", help=JUDGE_HELP)
 @click.option(
-    "--judge", metavar="NAME", help="Answer judge, by plug-in name (with --db on a file that no collector holds)."
+    "--compat",
+    type=click.Choice(["fair-forge", "ragas", "agent-surface", "agentest"]),
+    help="Score with another system's arithmetic, faults included.",
+)
+@click.option(
+    "--fuzzy/--no-fuzzy", default=None, help="Match by similar queries as a last resort, or not; unless given, as set."
 )
 @selection_options
 @click.option("--force", is_flag=True, help="Score again what has a score already.")
@@ -49,56 +58,53 @@ def evaluate(
     cases: tuple[Path, ...],
     labels: tuple[Path, ...],
     judge: str | None,
+    compat: str | None,
+    fuzzy: bool | None,
     since: str | None,
     until: str | None,
     agent: str | None,
     force: bool,
     output: str,
     quiet: bool,
-) -> None:
+) -> int:
     """Match closed conversations to cases and score them.
 
-    Cases and labels given once are remembered. What has a score under the same truth, judge and settings keeps it.
+    Cases and labels given once are remembered. What has a score under the same truth, judge and settings keeps it; what the
+    judge failed on, or was not asked for want of budget, is asked again. Verdicts are kept as they come: after Ctrl-C, or
+    a crash, the next run asks for the rest.
     """
     truth = {"cases": texts_of(cases, "cases"), "labels": texts_of(labels, "labels")}
     chosen = selection_of(since, until, agent)
-    sections = {"scoring": {"judge": judge}} if judge else {}
-    with progress_bar(quiet=quiet) as progress, opened(db, server, config_file, progress, **sections) as client:
-        _require_judge_here(judge, client)
+    given = {"judge": judge, "compat": compat, "fuzzy": fuzzy}
+    scoring = {name: value for name, value in given.items() if value is not None}
+    with progress_bar(quiet=quiet) as progress, opened(db, server, config_file, progress, scoring=scoring) as client:
+        require_own_file(client, "evaluate", scoring)
         done = client.call("evaluate", **truth, **chosen, force=force)
     if output == "json":
         print_json(done)
     elif not quiet:
         _print(done)
-
-
-def _require_judge_here(judge: str | None, client: Client) -> None:
-    """Refuse a judge that would be ignored: a collector has its own, and scores under one evaluator version."""
-    from otel_agentic.pipeline import RemoteClient  # noqa: PLC0415 — not needed for --help
-
-    if judge is not None and isinstance(client, RemoteClient):
-        raise UsageError(
-            f"--judge {judge}: a running collector judges with its own; start it with `otel-agentic serve --judge {judge}`"
-        )
+    return _INTERRUPTED if done["stopped"] else 0
 
 
 def _print(done: dict[str, Any]) -> None:
     out = console()
     cases, labels = plural(done["cases"], "case"), plural(done["labels"], "label")
     say(out, f"{cases} and {labels} in force; evaluator version {done['evaluation_id']}")
-    if not done["scored"]:
+    if done["scored"]:
+        _print_outcomes(out, done)
+    elif not done["unchanged"] and not done["stopped"]:
         say(
             out, "nothing to score: the closed conversations of this selection, if any, have a score under this version"
         )
         say(out, "(--force scores them again)")
         return
-    counts = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(done["outcomes"].items()))
-    say(out, f"{plural(done['scored'], 'conversation')} scored: {counts}", style="bold")
-    for reason, count in sorted(done["reasons"].items()):
-        say(out, f"  {count:,} x {reason}")
-    if done["restated"]:
-        say(out, f"{done['restated']:,} of them had an earlier score, which is kept as superseded")
-    for warning in done["warnings"][:_WARNINGS]:
+    if done["unchanged"]:
+        again = plural(done["unchanged"], "conversation")
+        say(out, f"{again} asked about again: the judge left them open once more")
+    for line in judge_notes(done["judge"]):
+        say(out, line)
+    for warning in [*score_warnings(done), *done["warnings"][:_WARNINGS]]:
         say(out, f"warning: {warning}", style="yellow")
     if len(done["warnings"]) > _WARNINGS:
         say(
@@ -107,3 +113,18 @@ def _print(done: dict[str, Any]) -> None:
         )
     for line in advice(done["reasons"]):
         say(out, line)
+    if done["stopped"]:
+        say(out, "stopped: what was judged is kept; the same command goes on from here", style="bold")
+
+
+def _print_outcomes(out: Console, done: dict[str, Any]) -> None:
+    counts = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(done["outcomes"].items()))
+    covered = f"; coverage {percent(done['coverage'])}" if done["n"] < done["scored"] else ""
+    say(out, f"{plural(done['scored'], 'conversation')} scored: {counts}{covered}", style="bold")
+    for reason, count in sorted(done["reasons"].items()):
+        say(out, f"  {count:,} x {reason}")
+    again = done["asked_again"] - done["unchanged"]
+    if again:
+        say(out, f"{again:,} of them were open: the judge had failed, or had not been asked")
+    if done["restated"] > again:
+        say(out, f"{done['restated'] - again:,} of them had an earlier score, which is kept as superseded")

@@ -6,6 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.cli.advice import advice
+from otel_agentic.cli.evaluate_notes import is_partial, partial_warning
+from otel_agentic.cli.report_judge import judge_notes
 from otel_agentic.cli.tables import told_apart
 from otel_agentic.cli.text import plural, ratio
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
 Group = dict[str, Any]
 
-KEYS: Final = ("agent", "agent_version", "environment", "service", "tag", "case", "tool")
+KEYS: Final = ("agent", "agent_version", "environment", "service", "tag", "dataset", "case", "tool")
 _POOLED: Final = "pooled over conversations"
 _KINDS: Final = {
     "per_case": "mean over cases",
@@ -69,7 +71,7 @@ def group_notes(groups: Sequence[Group]) -> list[str]:
     """Return what is to be known of single groups, and what to do about it."""
     told = [f"{name_of(group, groups)}: {note}" for group in groups for note in _notes(group)]
     missing = [reason for group in groups for reason in group["not_evaluated"]]
-    return [*told, *_one_case_note(groups), *advice(missing)]
+    return [*told, *_one_case_note(groups), *judge_notes(groups), *advice(missing)]
 
 
 def method_notes(groups: Sequence[Group], left_out: dict[str, dict[str, int]]) -> list[str]:
@@ -104,6 +106,8 @@ def _notes(group: Group) -> list[str]:
         notes.append(f"not evaluated: {reasons}; with them the pass rate lies in [{ratio(low)}, {ratio(high)}]")
     if group["tier"] == "insufficient_evidence":
         notes.append(_undecided(group))
+    if is_partial(group.get("partial_fails", 0), group["n"]):
+        notes.append(f"warning: {partial_warning(group['partial_fails'], group['n'])}")
     return notes
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from otel_agentic.cli.options import cases_option, config_option, db_option, labels_option, settings_of, texts_of
+from otel_agentic.cli.own_settings import JUDGE_HELP
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 @click.option("--admin", metavar="ADDR", help="Admin address (queries, health, /metrics), host:port.")
 @cases_option
 @labels_option
-@click.option("--judge", metavar="NAME", help="Answer judge, by plug-in name.")
+@click.option("--judge", metavar="NAME", help=JUDGE_HELP)
 @click.option("--emit", metavar="URL", help="OTLP endpoint that metrics and events are sent to.")
 @click.option("--insecure", is_flag=True, help="Allow a public address without a token.")
 @click.option("--collector", "collectors", metavar="NAME", multiple=True, help="A way in beside OTLP, by plug-in name.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import TYPE_CHECKING, Self
 
@@ -36,6 +37,8 @@ class Engine:
         """
         self.settings = settings
         self.clock = clock
+        #: Set to have what takes long end soon, and well.
+        self.stopping = threading.Event()
         self.reader = Reader.from_settings(settings.conversations, settings.dialects)
         self.store = Store(settings.store, self.reader, create=create, clock=clock)
         self.rebuilder = Rebuilder(self.store, self.reader, settings.conversations)
@@ -51,7 +54,8 @@ class Engine:
         return [plugin.load().from_settings(self.settings.stats) for plugin in chosen]
 
     def close(self) -> None:
-        """Close the store."""
+        """Close the judge and the store."""
+        self.evaluating.close()
         self.store.close()
 
     def __enter__(self) -> Self:

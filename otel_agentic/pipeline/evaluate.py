@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from otel_agentic import plugins
-from otel_agentic.scoring import MatchedConversation, evaluator_version, score_conversations, truth_version
+from otel_agentic.judges.choose import judge_named
+from otel_agentic.pipeline.judging import Judging
+from otel_agentic.pipeline.tally import Outcomes
+from otel_agentic.scoring import MatchedConversation, evaluator_version, truth_version
 from otel_agentic.store.conversations import load_conversations
+from otel_agentic.store.judge_budget import DuckDbBudget
 from otel_agentic.store.scores import (
     Evaluation,
     Scored,
@@ -24,7 +26,9 @@ from otel_agentic.store.scores import (
     to_score,
 )
 from otel_agentic.store.truth import load_cases, load_labels, save_cases, save_labels
+from otel_agentic.store.unsettled import result_of, stored_results, unsettled
 from otel_agentic.truth import CaseIndex, parse_cases, parse_labels
+from otel_agentic.truth.fuzzy import FuzzyRule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,13 +36,10 @@ if TYPE_CHECKING:
     from otel_agentic.config import JudgeSettings, ScoringSettings
     from otel_agentic.judges import Judge
     from otel_agentic.pipeline.rebuild import Key
+    from otel_agentic.pipeline.tally import Evaluated
     from otel_agentic.store import Store
     from otel_agentic.store.database import Connection
     from otel_agentic.truth import Label
-
-#: Conversations scored and written at once.
-_CHUNK = 500
-
 
 #: Told of conversations whose scores were just stored, and which of them had a score before.
 OnScored = Callable[[Sequence[Scored], AbstractSet["Key"]], None]
@@ -63,15 +64,11 @@ class Truth:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluated:
-    """What an evaluation did: how many conversations it scored, how many of them had a score before, with what result."""
+class Wanted:
+    """Conversations to be scored, oldest first; `again` are those whose score waits for the judge."""
 
-    evaluation_id: str
-    scored: int
-    restated: int
-    outcomes: Mapping[str, int]
-    reasons: Mapping[str, int]
-    warnings: tuple[str, ...]
+    keys: Sequence[Key]
+    again: AbstractSet[Key] = frozenset()
 
 
 class Evaluating:
@@ -84,10 +81,29 @@ class Evaluating:
         self._truth: Truth | None = None
 
     @cached_property
-    def _judge(self) -> Judge:
-        name, colon, argument = self._settings.judge.partition(":")
-        judge: Judge = plugins.get("judges", name).load().from_settings(self._judging, argument if colon else None)
-        return judge
+    def judge(self) -> Judge:
+        """The judge of the settings.
+
+        Raises:
+            PluginError: it is not installed or does not load.
+            UsageError: its argument is not one that it takes.
+        """
+        return judge_named(self._settings.judge, self._judging)
+
+    @cached_property
+    def budget(self) -> DuckDbBudget:
+        """What judges may spend on this store."""
+        return DuckDbBudget(self._store, self._judging)
+
+    def judging(self, stop: Callable[[], bool] = lambda: False) -> Judging:
+        """Return a way to score with the judge; close it. Once `stop` says so, the judge is asked nothing new."""
+        return Judging(self._store, self.judge, self.budget, scoring=self._settings, settings=self._judging, stop=stop)
+
+    def close(self) -> None:
+        """Close the judge, if one was made and can be closed."""
+        close = getattr(self.__dict__.get("judge"), "close", None)
+        if close is not None:
+            close()
 
     def remember(self, cases: Sequence[TruthFile], labels: Sequence[TruthFile]) -> int:
         """Put case files and labels files in force; return how many case versions are new.
@@ -130,72 +146,80 @@ class Evaluating:
             cases, labels = load_cases(con), load_labels(con)
         truth = f"{truth_version(cases)}-{_labels_version(labels)}"
         evaluation = Evaluation(
-            evaluation_id=evaluator_version(self._judge, self._settings, truth),
-            judge=self._judge.name,
-            judge_version=self._judge.version,
+            evaluation_id=evaluator_version(self.judge, self._settings, truth),
+            judge=self.judge.name,
+            judge_version=self.judge.version,
             settings_json=self._settings.model_dump_json(),
             truth_version=truth,
         )
-        return Truth(index=CaseIndex(cases), labels=labels, judge=self._judge, evaluation=evaluation)
+        return Truth(
+            index=CaseIndex(cases, FuzzyRule.of(self._settings)), labels=labels, judge=self.judge, evaluation=evaluation
+        )
 
-    def evaluate(self, truth: Truth, keys: Sequence[Key], done: OnScored = lambda *_: None) -> Evaluated:
+    def evaluate(
+        self,
+        truth: Truth,
+        wanted: Wanted,
+        done: OnScored = lambda *_: None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> Evaluated:
         """Score conversations and store the scores, part by part: what is done stays done.
 
         Args:
             truth: from `truth`.
-            keys: conversations, see `wanted`.
+            wanted: which conversations, see `wanted`.
             done: told of each part once it is stored, and which of it had a score before.
+            stop: once it says so, nothing new is begun; what the judge is asked already is waited for and kept.
         """
         evaluation_id = truth.evaluation.evaluation_id
         self._store.write(lambda con: save_evaluation(con, truth.evaluation, self._store.clock()))
-        outcomes: Counter[str] = Counter()
-        reasons: Counter[str] = Counter()
-        warnings: set[str] = set()
         with self._store.read() as con:
-            restated = scored_before(con, keys)
-        for start in range(0, len(keys), _CHUNK):
-            part = self._score(truth, keys[start : start + _CHUNK])
-            self._store.write(
-                partial(save_scores, evaluation_id=evaluation_id, scored=part, now_ns=self._store.clock())
-            )
-            outcomes.update(item.score.outcome for item in part)
-            reasons.update(item.score.reason for item in part if item.score.reason is not None)
-            warnings.update(item.match.warning for item in part if item.match.warning is not None)
-            done(part, restated)
-        return Evaluated(
-            evaluation_id=evaluation_id,
-            scored=outcomes.total(),
-            restated=len(restated),
-            outcomes=outcomes,
-            reasons=reasons,
-            warnings=tuple(sorted(warnings)),
-        )
+            restated = scored_before(con, wanted.keys)
+        found = Outcomes()
+        with self.judging(stop) as judging:
+            for scored in judging.scored(wanted.keys, partial(self.match, truth)):
+                part = self._changed(evaluation_id, scored, wanted.again)
+                self._store.write(
+                    partial(save_scores, evaluation_id=evaluation_id, scored=part, now_ns=self._store.clock())
+                )
+                found.add(part, restated, unchanged=len(scored) - len(part))
+                done(part, restated)
+        return found.told(evaluation_id, judging.tally)
 
-    def wanted(self, truth: Truth, selection: Selection, *, again: bool = False) -> list[Key]:
-        """Return the closed conversations of a selection that have no score under this truth, or all of them."""
+    def wanted(self, truth: Truth, selection: Selection, *, again: bool = False) -> Wanted:
+        """Return the closed conversations of a selection that have no score under this truth, or all of them.
+
+        A score that the judge left open, because it failed or was not asked, is no score.
+        """
         with self._store.read() as con:
-            return to_score(con, truth.evaluation.evaluation_id, selection, again=again)
+            keys = to_score(con, truth.evaluation.evaluation_id, selection, again=again)
+            open_now = [] if again else unsettled(con, truth.evaluation.evaluation_id, selection)
+        return Wanted(keys=[*keys, *open_now], again=frozenset(open_now))
 
-    def never_scored(self) -> list[Key]:
+    def never_scored(self) -> Wanted:
         """Return the closed conversations whose newest revision no evaluation has scored."""
         with self._store.read() as con:
-            return never_scored(con)
+            return Wanted(keys=never_scored(con))
 
-    def _score(self, truth: Truth, keys: Sequence[Key]) -> list[Scored]:
+    def match(self, truth: Truth, keys: Sequence[Key]) -> list[MatchedConversation]:
+        """Return conversations with their cases and labels, by start time."""
         with self._store.read() as con:
             conversations = load_conversations(con, keys)
         labels = [truth.labels.get(str(conversation.conversation_id)) for conversation in conversations]
-        matches = [
-            truth.index.match(conversation, label) for conversation, label in zip(conversations, labels, strict=True)
-        ]
-        matched = [
-            MatchedConversation(conversation=conversation, match=match, label=label)
-            for conversation, match, label in zip(conversations, matches, labels, strict=True)
-        ]
-        scores = score_conversations(matched, judge=truth.judge, settings=self._settings)
         return [
-            Scored(conversation=conversation, match=match, score=score)
-            for conversation, match, score in zip(conversations, matches, scores, strict=True)
+            MatchedConversation(conversation=conversation, match=truth.index.match(conversation, label), label=label)
+            for conversation, label in zip(conversations, labels, strict=True)
+        ]
+
+    def _changed(self, evaluation_id: str, scored: Sequence[Scored], again: AbstractSet[Key]) -> list[Scored]:
+        """Return what says more than before: a score that waits for the judge, and waits on, is no news."""
+        keys = {key for item in scored if (key := (item.score.environment, item.score.conversation_id)) in again}
+        with self._store.read() as con:
+            before = stored_results(con, evaluation_id, keys)
+        return [
+            item
+            for item in scored
+            if before.get((item.score.environment, item.score.conversation_id)) != result_of(item.score)
         ]
 
 

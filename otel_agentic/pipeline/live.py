@@ -15,6 +15,7 @@ from otel_agentic.errors import OverloadedError
 from otel_agentic.pipeline.assembler import Assembler
 from otel_agentic.pipeline.commands import Commands, call
 from otel_agentic.pipeline.engine import Engine
+from otel_agentic.pipeline.livescoring import LiveScoring
 from otel_agentic.pipeline.seen import Seen
 from otel_agentic.pipeline.serverfile import LiveServer, remove_server_file, write_server_file
 from otel_agentic.pipeline.windowing import Windowing
@@ -45,7 +46,7 @@ class LiveCollector:
 
         Raises:
             StoreError: the file cannot be used.
-            PluginError: a collector of that name is not installed or does not load.
+            PluginError: a collector or the judge is not installed or does not load.
         """
         self.settings = settings
         self._collectors: list[Collector] = [
@@ -53,13 +54,14 @@ class LiveCollector:
         ]
         self.engine = Engine(settings, create=True)
         try:
+            _ = self.engine.evaluating.judge  # one that is not there, or lacks a key, is told at once
             self.telemetry = Telemetry.from_settings(settings.emit, run_id=uuid4().hex, trigger="online")
             self.windowing = Windowing(self.engine, self.telemetry)
         except BaseException:
             self.engine.close()
             raise
         self.assembler = Assembler(self.engine, self._rebuilt)
-        self._scoring = threading.Lock()
+        self.scoring = LiveScoring(self.engine, self._emit)
         self._seen = Seen()
         self._query_slots = threading.BoundedSemaphore(settings.admin.query_slots)
         self._admin: AdminServer | None = None
@@ -84,6 +86,7 @@ class LiveCollector:
             for collector in self._collectors:
                 collector.start(self)
                 self._started.append(collector)
+            self.scoring.start()
             self.assembler.start()
             self.windowing.start()
             self._admin.start()
@@ -98,10 +101,12 @@ class LiveCollector:
     def stop(self) -> None:
         """Refuse new spans, finish and write what was accepted, send the last telemetry, release everything."""
         was_ready, self._ready = self._ready, False
+        self.engine.stopping.set()
         for collector in self._started:
             collector.stop(_GRACE_S)
         self._started.clear()
         self.assembler.stop()
+        self.scoring.stop(_GRACE_S)
         self.windowing.stop()
         if self._admin is not None:
             self._admin.stop()
@@ -120,8 +125,8 @@ class LiveCollector:
     def run(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Run a command on the live store; see `commands`."""
         commands = Commands(self.engine, scored=self._emit)
-        if name == "evaluate":
-            with self._scoring:  # one evaluation at a time, or two would score the same conversation
+        if name in {"evaluate", "judge_calibrate"}:
+            with self.scoring.lock:  # one at a time: two would score the same conversation, or ask the judge twice
                 return call(commands, name, arguments)
         if name == "query":
             return self._query(commands, arguments)
@@ -160,15 +165,11 @@ class LiveCollector:
         return {**self.health(), **addresses, **self._seen.told(), "problems": problems}
 
     def _rebuilt(self, rebuilt: Rebuilt) -> None:
-        """Score what closed, on the assembler's thread: now, or before and was not scored for a failure or a kill."""
+        """Take notice of what was rebuilt, on the assembler's thread; the scores are made on another."""
         self._seen.late(rebuilt.late_spans)
         self.telemetry.record_late(rebuilt.late_spans)
         self.telemetry.set_open(self.assembler.open_count)
-        evaluating = self.engine.evaluating
-        with self._scoring:
-            closed = evaluating.never_scored()
-            if closed:
-                evaluating.evaluate(evaluating.truth(), closed, self._emit)
+        self.scoring.wake()
         if rebuilt.vanished:
             self._restate(rebuilt.vanished)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from otel_agentic.pipeline.judge_report import JudgeReport
 from otel_agentic.stats import validate_k
 from otel_agentic.store.scores import Selection
 from otel_agentic.store.windows import scored_conversations
@@ -52,8 +53,13 @@ def report(
     summaries = [
         summarise(key, members, estimators=estimators, settings=stats, k=chosen_k) for key, members in grouped.items()
     ]
+    judges = JudgeReport.of(engine, selection or Selection())
     return {
-        "groups": [group_json(summary, window) for summary in summaries],
+        "groups": [
+            group_json(summary, window)
+            | {"partial_fails": judges.partial_fails(members), "judge": judges.judge_json(members)}
+            for summary, members in zip(summaries, grouped.values(), strict=True)
+        ],
         "cases_left_out": _cases_left_out(summaries),
     }
 
@@ -67,6 +73,7 @@ def group_json(summary: GroupSummary, window: str | None) -> dict[str, Any]:
         "environment": key.environment or None,
         "service": key.service,
         "tag": key.tag,
+        "dataset": key.dataset,
         "case": key.case,
         "tool": key.tool,
         "window": window,

@@ -62,11 +62,11 @@ class _Answer:
 
 
 def says(self, output: str | float) -> bool:
-        """Return whether it says a text or number."""
-        wanted = _number(output)
-        if wanted is None:
-            return says_text(self.plain, _plain(str(output)))
-        return any(number.same_as(wanted) for number in self.numbers)
+    """Return whether it says a text or number."""
+    wanted = _number(output)
+    if wanted is None:
+        return says_text(self.plain, _plain(str(output)))
+    return any(number.same_as(wanted) for number in self.numbers)
 
 
 def says(answer: str, output: str | float) -> bool:

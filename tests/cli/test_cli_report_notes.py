@@ -22,7 +22,7 @@ def group(**changes: Any) -> dict[str, Any]:
     """Return a group of a report, in the shape of the contract."""
     method = changes.pop("method", "beta_equal_tailed")
     estimator = changes.pop("default_estimator", "bayesian")
-    unused = dict.fromkeys(("agent_version", "environment", "service", "tag", "case", "tool", "window"))
+    unused = dict.fromkeys(("agent_version", "environment", "service", "tag", "dataset", "case", "tool", "window"))
     estimates = {"interval_method": method, "level": 0.95, "pass_at_k": {}, "pass_pow_k": {}}
     return {
         "agent": "clerk",

@@ -16,16 +16,18 @@ if TYPE_CHECKING:
 
 _REPORT = ("report", "-k", "1,2,3,4", "--estimator", "per_case", "--format", "json")
 _GROUP_KEYS = [
-    "agent", "agent_version", "environment", "service", "tag", "case", "tool", "window", "n", "c", "coverage", "bounds",
+    "agent", "agent_version", "environment", "service", "tag", "dataset", "case", "tool", "window", "n", "c", "coverage", "bounds",
     "not_evaluated", "default_estimator", "estimates", "tool_dimensions", "tier", "leaning", "needed",
+    "partial_fails", "judge",
 ]  # fmt: skip
 _LINE_KEYS = [
     "conversation_id", "environment", "revision", "agent_name", "agent_version", "service", "started_at", "ended_at",
-    "closed_by", "case_id", "outcome", "reason", "turns",
+    "closed_by", "verdict", "case_id", "outcome", "reason", "turns",
 ]  # fmt: skip
-_TURN_KEYS = ["index", "query", "answer", "trace_id", "span_id", "error", "tools"]
+_TURN_KEYS = ["index", "query", "query_captured", "answer", "answer_captured", "trace_id", "span_id", "error", "tools"]
 _CALL_KEYS = [
-    "name", "kind", "arguments", "result", "step", "error", "call_id", "span_id", "parent_span_id", "agent_name",
+    "name", "kind", "arguments", "result", "result_captured", "step", "error", "call_id", "span_id", "parent_span_id",
+    "agent_name", "used",
 ]  # fmt: skip
 
 
@@ -168,7 +170,7 @@ def test_a_window_is_named_and_counted_back_from_the_newest_conversation(airline
 def test_markdown_tables_are_rectangular(airline: Airline) -> None:
     told = done("report", "--db", airline.db, "--by", "case", "-k", "1", "--format", "markdown").out
 
-    assert told.startswith("## Reliability of airline-support-agent\n\nAll time.\n\n| case |")
+    assert told.startswith("## Reliability of airline-support-agent, dataset tau-airline\n\nAll time.\n\n| case |")
     assert {7} == {_cells(line) for line in _first_table(told)}
     assert 52 == len(list(_first_table(told)))
     assert "- estimator: per\\_case (mean over cases); 95% intervals wilson\\_one\\_case" in told
@@ -215,7 +217,8 @@ def test_without_content_nothing_is_scored_and_the_report_says_what_to_do(airlin
     done("ingest", "--db", db, airline.data / "variant-nocontent.jsonl.gz")
     told = done("evaluate", "--db", db, "--cases", airline.data / "cases.jsonl").out
 
-    assert "20 conversations scored: 20 not_evaluated\n  20 x content_not_captured" in told
+    assert "20 conversations scored: 20 not_evaluated; coverage 0%" in told
+    assert "  20 x content_not_captured" in told
     report = done("report", "--db", db).out
     assert "no conversation was evaluated, so there is no number to give: 20 content_not_captured" in report
     assert "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT" in report

@@ -9,7 +9,7 @@ import pytest
 
 from otel_agentic.errors import PluginError, UsageError
 from otel_agentic.pipeline import Commands, ingest_files
-from otel_agentic.testing import speak_genai
+from otel_agentic.testing import AgentRunScript, speak_genai
 from otel_agentic.truth import parse_labels
 from tests.pipeline.parts import CASE, ask_hotel, conversations, feed, rows
 
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from tests.pipeline.conftest import CopyOf, OpenEngine
 
 K = [1, 2, 3, 4]
-GROUP_KEYS = {"agent", "agent_version", "environment", "service", "tag", "case", "tool", "window"}
+GROUP_KEYS = {"agent", "agent_version", "environment", "service", "tag", "dataset", "case", "tool", "window"}
 SAID_KEYS = {
+    "judge",
+    "partial_fails",
     "n",
     "c",
     "coverage",
@@ -174,3 +176,18 @@ def test_the_attempts_of_one_case_are_left_out_where_k_is_larger(engine: Engine)
     commands.evaluate(cases=[("cases.jsonl", CASE)])
 
     assert {"1": 0, "3": 1} == commands.report(k=[1, 3])["cases_left_out"]["per_case"]
+
+
+def test_equal_case_ids_of_two_datasets_are_two_cases(engine: Engine) -> None:
+    inn_asked = AgentRunScript(conversation_id="two").ask("Which inn?").says("The Ritz.")
+    feed(engine, speak_genai(ask_hotel("one")), speak_genai(inn_asked))
+    commands = Commands(engine)
+    inn = CASE.replace("Which hotel?", "Which inn?")
+    commands.evaluate(cases=[("old.jsonl", CASE), ("new.jsonl", inn)])
+
+    (whole,) = commands.report(k=[1, 2])["groups"]
+    by_case = commands.report(k=[1], by=["case"])["groups"]
+
+    assert 2 == whole["n"]
+    assert 2 == commands.report(k=[1, 2])["cases_left_out"]["per_case"]["2"]
+    assert [("new", "hotel", 1), ("old", "hotel", 1)] == [(one["dataset"], one["case"], one["n"]) for one in by_case]

@@ -90,11 +90,11 @@ def tool_fault(**changes: Any) -> ToolFault:
         "parameter": "q",
         "expected": "inns",
         "made": "hotels",
+        "mode": "exact",
         "expected_index": 0,
         "turn_index": 0,
         "made_position": 0,
         "span_id": CALL_SPAN_ID,
-        "explanation": "q is hotels, expected inns.",
     }
     return ToolFault(**{**values, **changes})
 
@@ -108,7 +108,6 @@ def tool_score(**changes: Any) -> ToolScore:
         "overall": 1.0,
         "dimensions": {"selection": 1.0, "parameters": 1.0, "sequence": None, "utilization": 1.0},
         "faults": (),
-        "explanation": "All calls as expected.",
     }
     return ToolScore(**{**values, **changes})
 
@@ -136,6 +135,7 @@ def conversation_score(**changes: Any) -> ConversationScore:
         "revision": 1,
         "case_id": "case-1",
         "dataset": "hotels",
+        "case_version": "v1",
         "match_method": "case_id",
         "match_confidence": 1.0,
         "warning": None,

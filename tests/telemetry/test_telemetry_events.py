@@ -177,7 +177,7 @@ def test_wanted_explanations_are_cut(make_telemetry: MakeTelemetry, receiver: Ht
     events = _emitted(telemetry, receiver, conversation(), score)
     assert len(events["agentic.conversation"][0]["gen_ai.evaluation.explanation"]) == 1000
     call, _ = events["agentic.tool.call"]
-    assert call["gen_ai.evaluation.explanation"] == "q is hotels, expected inns."
+    assert call["gen_ai.evaluation.explanation"] == ('search in turn 1: parameter q was "hotels", expected "inns"')
 
 
 def test_events_can_be_switched_off(make_telemetry: MakeTelemetry, receiver: HttpReceiver) -> None:

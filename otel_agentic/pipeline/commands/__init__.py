@@ -13,6 +13,7 @@ from pydantic import ConfigDict, ValidationError, validate_call
 from otel_agentic.errors import UsageError
 from otel_agentic.pipeline.commands.conversations import ConversationCommands
 from otel_agentic.pipeline.commands.evaluation import EvaluationCommands
+from otel_agentic.pipeline.commands.judges import JudgeCommands
 from otel_agentic.pipeline.commands.matches import MatchCommands
 from otel_agentic.pipeline.commands.store import StoreCommands
 from otel_agentic.pipeline.commands.tools import ToolCommands
@@ -22,7 +23,9 @@ from otel_agentic.pipeline.commands.wire import plain
 __all__ = ["NAMES", "Commands", "call", "plain"]
 
 
-class Commands(EvaluationCommands, ToolCommands, ConversationCommands, TruthCommands, MatchCommands, StoreCommands):
+class Commands(
+    EvaluationCommands, JudgeCommands, ToolCommands, ConversationCommands, TruthCommands, MatchCommands, StoreCommands
+):
     """The commands on one engine. Each public method is one command of the wire."""
 
 
@@ -30,6 +33,9 @@ class Commands(EvaluationCommands, ToolCommands, ConversationCommands, TruthComm
 NAMES: Final[Mapping[str, bool]] = {
     "evaluate": False,
     "report": False,
+    "judge_calibrate": False,
+    "judge_cache": False,
+    "judge_clear": False,
     "tools_failing": False,
     "query": False,
     "conversations_list": False,
@@ -37,7 +43,11 @@ NAMES: Final[Mapping[str, bool]] = {
     "conversations_export": True,
     "truth_import": False,
     "truth_list": False,
+    "truth_datasets": False,
+    "truth_export": False,
     "truth_matches": False,
+    "truth_clusters": False,
+    "truth_promote": False,
     "store_summary": False,
     "live": False,
 }

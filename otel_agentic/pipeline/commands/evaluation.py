@@ -7,6 +7,8 @@ from collections.abc import Set as AbstractSet
 
 from otel_agentic.pipeline.commands.base import EngineCommands, Json
 from otel_agentic.pipeline.evaluate import TruthFile
+from otel_agentic.pipeline.interrupt import ends_well
+from otel_agentic.pipeline.judge_use import judge_json
 from otel_agentic.pipeline.report import report
 from otel_agentic.store.scores import Scored, Selection
 from otel_agentic.windows import GroupBy
@@ -32,26 +34,37 @@ class EvaluationCommands(EngineCommands):
         )
         truth = evaluating.truth()
         selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
-        keys = evaluating.wanted(truth, selection, again=force)
+        wanted = evaluating.wanted(truth, selection, again=force)
         done = 0
 
         def step(scored: Sequence[Scored], restated: AbstractSet[tuple[str, str]]) -> None:
             nonlocal done
             done += len(scored)
-            self._progress("scoring", done, len(keys))
+            self._progress("scoring", done, len(wanted.keys))
             self._on_scored(scored, restated)
 
-        evaluated = evaluating.evaluate(truth, keys, step)
+        stopping = self._engine.stopping
+        with ends_well(stopping):
+            found = evaluating.evaluate(truth, wanted, step, stopping.is_set)
         return {
-            "evaluation_id": evaluated.evaluation_id,
+            "evaluation_id": found.evaluation_id,
             "cases": len(truth.index),
             "new_case_versions": fresh,
             "labels": len(truth.labels),
-            "scored": evaluated.scored,
-            "restated": evaluated.restated,
-            "outcomes": dict(evaluated.outcomes),
-            "reasons": dict(evaluated.reasons),
-            "warnings": list(evaluated.warnings),
+            "scored": found.scored,
+            "restated": found.restated,
+            "asked_again": len(wanted.again),
+            "unchanged": found.unchanged,
+            "stopped": stopping.is_set(),
+            "n": found.n,
+            "coverage": found.n / found.scored if found.scored else None,
+            "outcomes": dict(found.outcomes),
+            "reasons": dict(found.reasons),
+            "partial_fails": found.partial_fails,
+            "compared": found.compared,
+            "disagreements": found.disagreements,
+            "warnings": list(found.warnings),
+            "judge": judge_json(self._engine, found.tally, wanted.keys),
         }
 
     def report(

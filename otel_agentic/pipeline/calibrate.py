@@ -1,0 +1,199 @@
+"""Verdicts of people against those of the judge: compared, told, and remembered."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from otel_agentic.judges.calibration import TARGETS, Calibration, Labelled, calibrate
+from otel_agentic.judges.human_labels import parse_human_labels
+from otel_agentic.pipeline.judge_use import judge_json, judge_models
+from otel_agentic.pipeline.labelled import find, of_conversation, of_turn
+from otel_agentic.store.calibrations import CalibrationRun, places_of, save_calibration, save_human_verdicts
+from otel_agentic.store.judged import newest_model, stored_scores
+from otel_agentic.store.scores import save_evaluation
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from otel_agentic.judges.calibration import Target
+    from otel_agentic.pipeline.engine import Engine
+    from otel_agentic.pipeline.evaluate import Truth, TruthFile
+    from otel_agentic.pipeline.labelled import Found
+    from otel_agentic.pipeline.rebuild import Key
+    from otel_agentic.pipeline.tally import Tally
+    from otel_agentic.scoring import ConversationScore, MatchedConversation
+    from otel_agentic.stats import Estimate
+    from otel_agentic.stats.agreement import CurvePoint
+    from otel_agentic.store.database import Connection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Judged:
+    """Labelled conversations with the scores that they have, or just got."""
+
+    matched: Mapping[Key, MatchedConversation]
+    scores: Mapping[Key, ConversationScore]
+    anew: int
+    tally: Tally
+
+
+def calibrate_judge(
+    engine: Engine, files: Sequence[TruthFile], *, random_sample: bool, examples: int
+) -> dict[str, Any]:
+    """Compare the judge with people and remember both; return it as the JSON object of the contract.
+
+    Scores under the evaluator version in force are taken as they are; what has none is scored now, by verdicts from the
+    cache where there are some, and that score is not stored: which evaluation is in force does not change.
+
+    Args:
+        engine: the opened store.
+        files: CSV files of people's verdicts.
+        random_sample: whether the labelled conversations are a random sample.
+        examples: disagreements told at most, of each kind and target.
+
+    Raises:
+        CaseError: a file has problems, or does not say which conversation it means; lists them all.
+    """
+    threshold = engine.settings.scoring.reward_threshold
+    read = [parse_human_labels(file.name, file.text, reward_threshold=threshold).require() for file in files]
+    labels = [label for file in read for label in file.labels]
+    with engine.store.read() as con:
+        found = find(labels, places_of(con, [label.conversation_id for label in labels]))
+    truth = engine.evaluating.truth()
+    judged = _judged(engine, truth, found)
+    if engine.stopping.is_set():
+        return {"stopped": True, "judge": judge_json(engine, judged.tally, list(judged.matched))}
+    labelled = _labelled(found, judged)
+    settings = (engine.settings.scoring.answer_threshold, engine.settings.stats.level)
+    results = {target: _calibrated(target, labelled, settings, examples) for target in TARGETS}
+    run = _run(engine, truth, judged, random_sample=random_sample, labels=[file.name for file in files])
+    known = [one for one in results.values() if one is not None]
+    _remember(engine, run, truth=truth, found=found, results=known, labelled=labelled)
+    return {
+        "stopped": False,
+        "calibration_id": run.calibration_id,
+        "evaluation_id": run.evaluation_id,
+        "judge": judge_json(engine, judged.tally, list(judged.matched)) | {"model": run.model},
+        "labels": len(labels),
+        "blank": sum(file.blank for file in read),
+        "judged_now": judged.anew,
+        "random_sample": random_sample,
+        **{target: None if one is None else calibration_json(one) for target, one in results.items()},
+        "warnings": [*found.warnings, *([] if random_sample or not labelled else [_HAND_PICKED])],
+    }
+
+
+_HAND_PICKED = (
+    "the labels are not said to be a random sample (--random-sample): on conversations picked by hand a judge may do better "
+    "or worse than on all"
+)
+
+
+def _judged(engine: Engine, truth: Truth, found: Found) -> _Judged:
+    keys = sorted({(verdict.environment, verdict.conversation_id) for verdict in found.verdicts})
+    matched = {
+        (one.conversation.environment, str(one.conversation.conversation_id)): one
+        for one in engine.evaluating.match(truth, keys)
+    }
+    with engine.store.read() as con:
+        scores = stored_scores(con, truth.evaluation.evaluation_id, keys)
+    missing = [key for key in matched if key not in scores or _is_open(scores[key])]
+    with engine.evaluating.judging(engine.stopping.is_set) as judging:
+        for place, score in judging.scores([matched[key] for key in missing]):
+            scores[missing[place]] = score
+    return _Judged(matched=matched, scores=scores, anew=len(missing), tally=judging.tally)
+
+
+def _is_open(score: ConversationScore) -> bool:
+    """Return whether the judge failed on something of a score, or was not asked."""
+    reasons = {score.reason, score.computed_reason, *(turn.answer_reason for turn in score.turns)}
+    return bool(reasons & {"judge_error", "sampled_out"})
+
+
+def _labelled(found: Found, judged: _Judged) -> list[Labelled]:
+    rows = []
+    for verdict in found.verdicts:
+        key = (verdict.environment, verdict.conversation_id)
+        told = of_conversation if verdict.turn_index is None else of_turn
+        rows.append(told(judged.matched[key], judged.scores[key], verdict))
+    return rows
+
+
+def _calibrated(
+    target: Target, labelled: Sequence[Labelled], settings: tuple[float, float], examples: int
+) -> Calibration | None:
+    those = [one for one in labelled if (one.turn_index is not None) == (target == "turn")]
+    threshold, level = settings
+    return calibrate(target, those, threshold=threshold, level=level, examples=examples) if those else None
+
+
+def _run(
+    engine: Engine, truth: Truth, judged: _Judged, *, random_sample: bool, labels: Sequence[str]
+) -> CalibrationRun:
+    judge = truth.judge
+    with engine.store.read() as con:
+        newest = newest_model(con, judge.name, judge.version)
+    models = judge_models(judge, judged.tally)
+    return CalibrationRun(
+        calibration_id=uuid4().hex[:16],
+        evaluation_id=truth.evaluation.evaluation_id,
+        judge=judge.name,
+        judge_version=judge.version,
+        model=models[-1] if models else newest,
+        random_sample=random_sample,
+        labels=tuple(labels),
+        calibrated_ns=engine.clock(),
+    )
+
+
+def _remember(
+    engine: Engine,
+    run: CalibrationRun,
+    *,
+    truth: Truth,
+    found: Found,
+    results: Sequence[Calibration],
+    labelled: Sequence[Labelled],
+) -> None:
+    def write(con: Connection) -> None:
+        save_evaluation(con, truth.evaluation, run.calibrated_ns)
+        save_human_verdicts(con, found.verdicts, random_sample=run.random_sample, now_ns=run.calibrated_ns)
+        save_calibration(con, run, results, labelled)
+
+    engine.store.write(write)
+
+
+def calibration_json(found: Calibration) -> dict[str, Any]:
+    """Return one target's calibration as JSON can say it."""
+    agreement = found.agreement
+    confusion = agreement.confusion
+    rates = ("agreement", "kappa", "sensitivity", "specificity")
+    return {
+        "n": int(confusion.n),
+        **{name: _estimate(getattr(agreement, name)) for name in rates},
+        "interval_method": agreement.interval_method,
+        "level": agreement.level,
+        "confusion": {name: int(count) for name, count in asdict(confusion).items()},
+        "not_judged": dict(found.not_judged),
+        "threshold": found.threshold,
+        "curve": [_point(point) for point in found.curve],
+        "curve_n": found.curve_n,
+        "best_threshold": None if found.best is None else _point(found.best) | {"chosen_on": "these labels"},
+        "examples": [_example(one) for one in found.examples],
+        "warnings": list(found.warnings),
+    }
+
+
+def _estimate(found: Estimate) -> dict[str, float | None]:
+    return {"value": found.value, "lower": found.lower, "upper": found.upper}
+
+
+def _point(point: CurvePoint) -> dict[str, Any]:
+    return asdict(point) | {"youden": point.youden}
+
+
+def _example(one: Labelled) -> dict[str, Any]:
+    shown = asdict(one) | {"environment": one.environment or None, "human": "pass" if one.human else "fail"}
+    return shown | {"turn": None if one.turn_index is None else one.turn_index + 1, "judge": shown.pop("outcome")}

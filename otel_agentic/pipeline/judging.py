@@ -1,0 +1,140 @@
+"""Conversations -> scores, with whatever judge: one that computes, or one that is asked and paid."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Final, Self
+
+from otel_agentic.compat import scorer
+from otel_agentic.judges import ExactJudge
+from otel_agentic.judges.asking import AskingJudge
+from otel_agentic.pipeline.asking import UntilStopped, score_asking
+from otel_agentic.pipeline.tally import Tally
+from otel_agentic.scoring import MatchedConversation, score_conversations
+from otel_agentic.store.judge_calls import DuckDbJudgeCache
+from otel_agentic.store.scores import Scored
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from types import TracebackType
+
+    from otel_agentic.compat.scorers import Scorer
+    from otel_agentic.config import JudgeSettings, ScoringSettings
+    from otel_agentic.judges import Budget, Judge
+    from otel_agentic.pipeline.rebuild import Key
+    from otel_agentic.scoring import ConversationScore
+    from otel_agentic.store import Store
+
+#: Conversations scored and written at once.
+_PORTION: Final = 500
+#: Conversations whose questions go to a judge together: thousands of calls, so that its last ones cost little waiting.
+_ASKED: Final = 2000
+#: Scores that are ready are handed on at least this often, seconds.
+_PATIENCE_S: Final = 1.0
+
+
+class Judging:
+    """Scores conversations with one judge. A context manager: on leaving, all verdicts are stored."""
+
+    def __init__(
+        self,
+        store: Store,
+        judge: Judge,
+        budget: Budget,
+        *,
+        scoring: ScoringSettings,
+        settings: JudgeSettings,
+        stop: Callable[[], bool],
+    ) -> None:
+        """Begin.
+
+        Args:
+            store: where verdicts are remembered.
+            judge: says whether answers are right. The exact judge is asked directly: it costs less than remembering.
+            budget: what may be spent.
+            scoring: how to score.
+            settings: of judges that are asked.
+            stop: once it says so, nothing new is begun.
+        """
+        self.tally = Tally()
+        self._judge = judge
+        self._canaries = canaries_of(judge)
+        self._stop = stop
+        self._score = partial(_scorer(scoring), settings=scoring)
+        self._cache: DuckDbJudgeCache | None = None
+        self._asking: AskingJudge | None = None
+        if not isinstance(judge, ExactJudge):
+            self._cache = DuckDbJudgeCache(store, judge.name, judge.version, reads=settings.cache)
+            self._asking = AskingJudge(judge, cache=self._cache, budget=UntilStopped(budget, stop))
+
+    def scored(
+        self, keys: Sequence[Key], match: Callable[[Sequence[Key]], list[MatchedConversation]]
+    ) -> Iterator[list[Scored]]:
+        """Yield the scores of conversations, some at a time, as they become known.
+
+        Args:
+            keys: the conversations.
+            match: gives some of them with their cases; the next ones are got while the judge is at work.
+        """
+        if not keys:
+            return
+        size = _PORTION if self._asking is None else _ASKED
+        parts = [keys[start : start + size] for start in range(0, len(keys), size)]
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="otel-agentic-matching") as thread:
+            coming = [thread.submit(match, part) for part in parts[:1]]
+            for following in [*parts[1:], None]:
+                matched = coming.pop().result()
+                if following is not None:
+                    coming.append(thread.submit(match, following))
+                yield from _portions(self.scores(matched), matched)
+                if self._stop():
+                    return
+
+    def scores(self, matched: Sequence[MatchedConversation]) -> Iterator[tuple[int, ConversationScore]]:
+        """Yield (place, score) of conversations, in whatever order; after a stop, of some of them."""
+        if self._asking is None:
+            yield from enumerate(self._score(matched, judge=self._judge))
+        else:
+            yield from score_asking(matched, self._asking, self._given, tally=self.tally, stop=self._stop)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._cache is not None:
+            self._cache.close()
+        before, now = self._canaries, canaries_of(self._judge)
+        if before is not None and now is not None:
+            self.tally.canaries, self.tally.fooled = now[0] - before[0], now[1] - before[1]
+
+    def _given(self, matched: Sequence[MatchedConversation], judge: Judge) -> list[ConversationScore]:
+        return self._score(matched, judge=judge)
+
+
+def _portions(
+    scores: Iterator[tuple[int, ConversationScore]], matched: Sequence[MatchedConversation]
+) -> Iterator[list[Scored]]:
+    ready: list[Scored] = []
+    since_s = time.monotonic()
+    for place, score in scores:
+        one = matched[place]
+        ready.append(Scored(conversation=one.conversation, match=one.match, score=score))
+        if len(ready) >= _PORTION or time.monotonic() - since_s >= _PATIENCE_S:
+            yield ready
+            ready, since_s = [], time.monotonic()
+    if ready:
+        yield ready
+
+
+def canaries_of(judge: Judge) -> tuple[int, int] | None:
+    """Return how many canaries a judge was asked and let pass so far, None for a judge without any."""
+    seen = getattr(judge, "canaries", None)
+    return None if seen is None else (seen.asked, seen.fooled)
+
+
+def _scorer(settings: ScoringSettings) -> Scorer:
+    return score_conversations if settings.compat is None else scorer(settings.compat)

@@ -1,0 +1,242 @@
+"""How far a judge's verdicts are those of people: agreement, kappa, sensitivity, specificity, and other thresholds.
+
+A person's pass is the positive: sensitivity is the share of what people pass that the judge passes too, specificity the
+share of what people fail that the judge fails too. Verdicts on the attempts of one case resemble each other; rates
+therefore have Wilson's interval on the effective sample size of `cluster`, as everywhere in this room.
+
+The interval of kappa is the large-sample one with 1 added to each cell, stretched to hold the estimate. As published it
+collapses to a point where the two agree always, and covers the true kappa far too seldom in samples that people label: 30
+to 92 % of the time at 20 labels, where 95 % is claimed. With the four additions it is 95 to 98 % (all tables enumerated,
+tests/stats/test_stats_agreement.py).
+
+Ref: Cohen 1960, "A coefficient of agreement for nominal scales"; Fleiss, Cohen and Everitt 1969, "Large sample standard
+errors of kappa and weighted kappa", eq. 13; Agresti and Coull 1998, "Approximate is better than 'exact' for interval
+estimation of binomial proportions" (the additions); Youden 1950, "Index for rating diagnostic tests".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from otel_agentic.stats.cluster import design, pooled_sample
+from otel_agentic.stats.frequentist import INTERVAL_METHODS
+from otel_agentic.stats.interval import quantile, wilson
+from otel_agentic.stats.model import Attempts, Estimate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from otel_agentic.stats.cluster import EffectiveSample
+    from otel_agentic.stats.model import CaseKey
+
+#: Added to each of the four cells before the interval of kappa is made.
+_ADDED: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictPair:
+    """What a judge and a person say of the same thing, True for a pass; `case` is what repeats it, see `Attempts`."""
+
+    judge: bool
+    human: bool
+    case: str | CaseKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confusion:
+    """Counts of verdict pairs: `false_pass` is what the judge passes and people fail, `false_fail` the reverse."""
+
+    both_pass: float
+    false_pass: float
+    false_fail: float
+    both_fail: float
+
+    @property
+    def n(self) -> float:
+        """All of them."""
+        return self.both_pass + self.false_pass + self.false_fail + self.both_fail
+
+    def scaled(self, factor: float, added: float = 0.0) -> Confusion:
+        """Return the counts times a factor, with something added to each.
+
+        >>> Confusion(both_pass=4, false_pass=0, false_fail=2, both_fail=2).scaled(0.5, 1.0).n
+        8.0
+        """
+        return Confusion(
+            both_pass=self.both_pass * factor + added,
+            false_pass=self.false_pass * factor + added,
+            false_fail=self.false_fail * factor + added,
+            both_fail=self.both_fail * factor + added,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """How far judge and people agree. A rate without data is undefined (None), never 0: kappa without both classes too."""
+
+    confusion: Confusion
+    interval_method: str
+    level: float
+    agreement: Estimate
+    kappa: Estimate
+    sensitivity: Estimate
+    specificity: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoint:
+    """What a threshold would do: a score at or above it passes. None where people gave no verdict of that class."""
+
+    threshold: float
+    agreement: float
+    sensitivity: float | None
+    specificity: float | None
+
+    @property
+    def youden(self) -> float | None:
+        """Sensitivity + specificity - 1: 1 for a perfect judge, 0 for one that tosses a coin."""
+        if self.sensitivity is None or self.specificity is None:
+            return None
+        return self.sensitivity + self.specificity - 1.0
+
+
+def confusion_of(pairs: Iterable[VerdictPair]) -> Confusion:
+    """Return the counts of some verdict pairs.
+
+    >>> confusion_of([VerdictPair(judge=True, human=False, case="a")]).false_pass
+    1
+    """
+    said = [(pair.judge, pair.human) for pair in pairs]
+    return Confusion(
+        both_pass=said.count((True, True)),
+        false_pass=said.count((True, False)),
+        false_fail=said.count((False, True)),
+        both_fail=said.count((False, False)),
+    )
+
+
+def agreement_of(pairs: Sequence[VerdictPair], level: float) -> Agreement:
+    """Return how far judge and people agree, with intervals at a level.
+
+    >>> pairs = [VerdictPair(judge=i < 8, human=i != 0, case=str(i)) for i in range(10)]
+    >>> found = agreement_of(pairs, 0.95)
+    >>> round(found.agreement.value, 3), round(found.sensitivity.value, 3), found.specificity.value
+    (0.7, 0.778, 0.0)
+    """
+    agreeing = Attempts.of((pair.case, pair.judge == pair.human) for pair in pairs)
+    sample = pooled_sample(agreeing)
+    confusion = confusion_of(pairs)
+    return Agreement(
+        confusion=confusion,
+        interval_method=INTERVAL_METHODS[design(agreeing)],
+        level=level,
+        agreement=_rate(agreeing, level),
+        kappa=Estimate.of(None) if sample is None else _kappa_estimate(confusion, sample, level),
+        sensitivity=_rate(Attempts.of((pair.case, pair.judge) for pair in pairs if pair.human), level),
+        specificity=_rate(Attempts.of((pair.case, not pair.judge) for pair in pairs if not pair.human), level),
+    )
+
+
+def kappa(confusion: Confusion) -> float | None:
+    """Return Cohen's kappa, agreement beyond chance: 1 is perfect, 0 is chance. None where both always say the same.
+
+    >>> round(kappa(Confusion(both_pass=20, false_pass=5, false_fail=10, both_fail=15)), 3)
+    0.4
+    >>> kappa(Confusion(both_pass=20, false_pass=0, false_fail=0, both_fail=0)) is None
+    True
+    """
+    if not confusion.n:
+        return None
+    by_chance = _by_chance(confusion)
+    agreed = (confusion.both_pass + confusion.both_fail) / confusion.n
+    return (agreed - by_chance) / (1.0 - by_chance) if by_chance < 1.0 else None
+
+
+def kappa_standard_error(confusion: Confusion) -> float:
+    """Return the large-sample standard error of kappa, for a table in which both classes occur.
+
+    Ref: Fleiss, Cohen and Everitt 1969, eq. 13.
+
+    >>> round(kappa_standard_error(Confusion(both_pass=20, false_pass=5, false_fail=10, both_fail=15)), 3)
+    0.127
+    """
+    n, missed = confusion.n, 1.0 - (kappa(confusion) or 0.0)
+    judge, human = _margins(confusion)
+    by_chance = _by_chance(confusion)
+    agreeing = (confusion.both_pass / n) * (1.0 - (judge + human) * missed) ** 2
+    agreeing += (confusion.both_fail / n) * (1.0 - (2.0 - judge - human) * missed) ** 2
+    differing = (confusion.false_pass / n) * (human + 1.0 - judge) ** 2
+    differing += (confusion.false_fail / n) * (judge + 1.0 - human) ** 2
+    spread = agreeing + missed**2 * differing - (1.0 - missed - by_chance * missed) ** 2
+    return float((max(spread, 0.0) / n) ** 0.5 / (1.0 - by_chance))
+
+
+def threshold_curve(scored: Iterable[tuple[float, bool]]) -> list[CurvePoint]:
+    """Return what each distinct score would do as the threshold, ascending; the lowest passes everything.
+
+    Args:
+        scored: a judge's score in [0, 1] and the person's verdict, True for a pass.
+
+    >>> [(point.threshold, point.agreement) for point in threshold_curve([(0.2, False), (0.6, False), (0.9, True)])]
+    [(0.2, 0.3333333333333333), (0.6, 0.6666666666666666), (0.9, 1.0)]
+    """
+    given = list(scored)
+    passes = sum(human for _, human in given)
+    return [_point(threshold, given, passes) for threshold in sorted({score for score, _ in given})]
+
+
+def best_threshold(curve: Iterable[CurvePoint], current: float) -> CurvePoint | None:
+    """Return the point with the highest Youden index; of equal ones the nearest to the current threshold.
+
+    None where no point has one, for people then gave verdicts of one class only. It is chosen on the very labels that it
+    is measured on: on others it will do worse.
+
+    >>> best_threshold(threshold_curve([(0.2, False), (0.6, False), (0.9, True)]), 0.7).threshold
+    0.9
+    """
+    rated = [(point.youden, point) for point in curve if point.youden is not None]
+    if not rated:
+        return None
+    return max(rated, key=lambda each: (each[0], -abs(each[1].threshold - current), -each[1].threshold))[1]
+
+
+def _point(threshold: float, given: Sequence[tuple[float, bool]], passes: int) -> CurvePoint:
+    fails = len(given) - passes
+    kept = sum(human and score >= threshold for score, human in given)
+    refused = sum(not human and score < threshold for score, human in given)
+    return CurvePoint(
+        threshold=threshold,
+        agreement=(kept + refused) / len(given),
+        sensitivity=kept / passes if passes else None,
+        specificity=refused / fails if fails else None,
+    )
+
+
+def _rate(attempts: Attempts, level: float) -> Estimate:
+    sample = pooled_sample(attempts)
+    if sample is None:
+        return Estimate.of(None)
+    interval = wilson(sample.p, sample.n, quantile(level, sample.degrees))
+    return Estimate(value=sample.p, lower=interval.lower, upper=interval.upper)
+
+
+def _kappa_estimate(confusion: Confusion, sample: EffectiveSample, level: float) -> Estimate:
+    """Return kappa with its interval, for as many independent pairs as the sample is worth."""
+    value = kappa(confusion)
+    if value is None:
+        return Estimate.of(None)
+    softened = confusion.scaled(sample.n / confusion.n, _ADDED)
+    centre, half = kappa(softened) or 0.0, quantile(level, sample.degrees) * kappa_standard_error(softened)
+    return Estimate(value=value, lower=max(-1.0, min(value, centre - half)), upper=min(1.0, max(value, centre + half)))
+
+
+def _margins(confusion: Confusion) -> tuple[float, float]:
+    """Return the shares that judge and people pass."""
+    judge = (confusion.both_pass + confusion.false_pass) / confusion.n
+    return judge, (confusion.both_pass + confusion.false_fail) / confusion.n
+
+
+def _by_chance(confusion: Confusion) -> float:
+    judge, human = _margins(confusion)
+    return judge * human + (1.0 - judge) * (1.0 - human)

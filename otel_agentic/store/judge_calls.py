@@ -1,0 +1,194 @@
+"""What judges said, in the store: the cache that no answer is judged twice for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final
+
+from otel_agentic.judges.base import Verdict
+from otel_agentic.store.browse import rows
+from otel_agentic.store.table import Table, key_columns, rows_with
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from duckdb import DuckDBPyConnection
+
+    from otel_agentic.judges.base import JudgeFailure
+    from otel_agentic.store.browse import Row
+    from otel_agentic.store.store import Store
+    from otel_agentic.store.table import Key
+
+#: How long verdicts gather before they are written together, seconds. What a process that dies had not written is asked
+#: again, so this is short; a commit takes a few milliseconds.
+_GATHERING_S: Final = 0.02
+_KNOWN: Final = """
+SELECT content_hash, score, reasoning, model, tries, latency_s, input_tokens, output_tokens, cost_usd
+FROM judge_calls
+SEMI JOIN wanted USING (content_hash)
+WHERE score IS NOT NULL AND cleared IS NOT TRUE
+QUALIFY row_number() OVER (PARTITION BY content_hash ORDER BY judged_at DESC) = 1
+"""
+_SUMMARY: Final = """
+SELECT
+    judge, judge_version, model,
+    count(DISTINCT content_hash) FILTER (score IS NOT NULL AND cleared IS NOT TRUE) AS verdicts,
+    count(*) FILTER (error IS NOT NULL) AS failures,
+    sum(tries)::BIGINT AS calls,
+    sum(input_tokens)::BIGINT AS input_tokens,
+    sum(output_tokens)::BIGINT AS output_tokens,
+    sum(cost_usd) AS cost_usd,
+    sum(latency_s) / nullif(sum(tries), 0) AS seconds_per_call,
+    min(judged_at) AS first_at,
+    max(judged_at) AS last_at
+FROM judge_calls
+GROUP BY judge, judge_version, model
+ORDER BY last_at DESC, judge, judge_version, model
+"""
+_CHOSEN: Final = "($judge IS NULL OR judge = $judge) AND ($before IS NULL OR judged_at < make_timestamp_ns($before))"
+_COUNT: Final = f"SELECT count(*) FROM judge_calls WHERE cleared IS NOT TRUE AND {_CHOSEN}"  # noqa: S608 — a constant of our own
+_FORGET: Final = f"UPDATE judge_calls SET cleared = true, reasoning = NULL WHERE {_CHOSEN}"  # noqa: S608 — same
+_DROP: Final = "DELETE FROM judge_calls WHERE cleared AND judged_at < make_timestamp_ns($counted_from)"
+#: Models that the spans of some conversations name.
+_MODELS: Final = """
+SELECT DISTINCT model FROM spans
+SEMI JOIN (SELECT trace_id FROM trace_links SEMI JOIN wanted USING (environment, conversation_id)) USING (trace_id)
+WHERE model IS NOT NULL
+"""
+
+
+class DuckDbJudgeCache:
+    """The verdicts of one judge in the store; a `JudgeCache`. Thread-safe. Close it before the store."""
+
+    def __init__(self, store: Store, judge: str, version: str, *, reads: bool = True) -> None:
+        """Begin.
+
+        Args:
+            store: where they are kept.
+            judge: the judge's name,
+            version: and version, written beside each verdict.
+            reads: False to take nothing from earlier evaluations; verdicts are kept all the same.
+        """
+        self._store = store
+        self._judge = judge
+        self._version = version
+        self._reads = reads
+        self._lock = threading.Lock()
+        self._gathered: list[tuple[str, Verdict | JudgeFailure, int]] = []
+        self._written: Future[None] | None = None
+        self._error: BaseException | None = None
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="otel-agentic-verdicts")
+
+    def get(self, keys: Sequence[str]) -> dict[str, Verdict]:
+        """Return the stored verdicts of those keys that have one, marked as cached."""
+        if not self._reads:
+            return {}
+        with self._store.read() as con:
+            return known_verdicts(con, keys)
+
+    def put(self, key: str, verdict: Verdict | JudgeFailure) -> None:
+        """Record a verdict, or a failure that was paid for; returns at once, see `flush`."""
+        if not verdict.tries or (isinstance(verdict, Verdict) and verdict.cached):
+            return
+        with self._lock:
+            self._gathered.append((key, verdict, self._store.clock()))
+            if len(self._gathered) == 1:
+                self._written = self._thread.submit(self._write)
+
+    def flush(self) -> None:
+        """Return when everything put before is durable.
+
+        Raises:
+            StoreError: it could not be written.
+        """
+        with self._lock:
+            written = self._written
+        if written is not None:
+            written.result()  # writes are one after the other: the last one is the last
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def close(self) -> None:
+        """Write what is gathered and end."""
+        self._thread.shutdown()
+
+    def _write(self) -> None:
+        time.sleep(_GATHERING_S)
+        with self._lock:
+            given, self._gathered = self._gathered, []
+        try:
+            self._store.write(lambda con: _insert(con, given, self._judge, self._version))
+        except Exception as error:  # noqa: BLE001 — handed to whoever waits for it in `flush`
+            self._error = error
+
+
+def known_verdicts(con: DuckDBPyConnection, keys: Sequence[str]) -> dict[str, Verdict]:
+    """Return the newest verdict of each key that has one, marked as cached."""
+    return {
+        row[0]: Verdict(
+            score=row[1],
+            reasoning=row[2] or "",
+            model=row[3],
+            tries=row[4],
+            latency_s=row[5] or 0.0,
+            input_tokens=row[6] or 0,
+            output_tokens=row[7] or 0,
+            cost_usd=row[8],
+            cached=True,
+        )
+        for row in rows_with(con, {"content_hash": sorted(set(keys))}, _KNOWN)
+    }
+
+
+def judge_summary(con: DuckDBPyConnection) -> list[Row]:
+    """Return what each judge, version and model said and cost, the latest first."""
+    return rows(con, _SUMMARY, {})
+
+
+def clear_verdicts(con: DuckDBPyConnection, *, judge: str | None, before_ns: int | None, counted_from_ns: int) -> int:
+    """Take verdicts out of the cache, with their reasoning; return how many.
+
+    What the budget counts stays until its window has passed: clearing the cache frees no budget.
+
+    Args:
+        con: a connection in a transaction.
+        judge: of this judge only,
+        before_ns: given before this time only.
+        counted_from_ns: where the budget window begins.
+    """
+    chosen = {"judge": judge, "before": before_ns}
+    count = int(con.execute(_COUNT, chosen).fetchall()[0][0])
+    con.execute(_FORGET, chosen)
+    con.execute(_DROP, {"counted_from": counted_from_ns})
+    return count
+
+
+def models_of(con: DuckDBPyConnection, keys: Iterable[Key]) -> set[str]:
+    """Return the models that the spans of some conversations name."""
+    return {model for (model,) in rows_with(con, key_columns(keys), _MODELS)}
+
+
+def _insert(
+    con: DuckDBPyConnection, given: Sequence[tuple[str, Verdict | JudgeFailure, int]], judge: str, version: str
+) -> None:
+    said = [verdict for _, verdict, _ in given]
+    columns: dict[str, list[Any]] = {
+        name: [getattr(verdict, name) for verdict in said]
+        for name in ("model", "tries", "latency_s", "input_tokens", "output_tokens", "cost_usd")
+    }
+    Table(con, "judge_calls").insert(
+        con,
+        {
+            **columns,
+            "content_hash": [key for key, _, _ in given],
+            "judge": [judge] * len(given),
+            "judge_version": [version] * len(given),
+            "score": [verdict.score if isinstance(verdict, Verdict) else None for verdict in said],
+            "reasoning": [verdict.reasoning if isinstance(verdict, Verdict) else None for verdict in said],
+            "error": [None if isinstance(verdict, Verdict) else verdict.message for verdict in said],
+            "judged_at": [at_ns for _, _, at_ns in given],
+        },
+    )

@@ -1,0 +1,93 @@
+"""Scores that a judge left open: which they are, and whether asking again changed anything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from otel_agentic.store.browse import BOUNDS, bounds
+from otel_agentic.store.table import key_columns, rows_with
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from duckdb import DuckDBPyConnection
+
+    from otel_agentic.scoring.model import ConversationScore
+    from otel_agentic.store.scores import Selection
+    from otel_agentic.store.table import Key
+
+#: What a score says: outcomes and reasons, then a row a turn and a row an expectation of tools.
+Result = tuple[Any, ...]
+
+#: Newest scores of closed conversations under an evaluation in which the judge failed or was not asked.
+_UNSETTLED: Final = f"""
+WITH open AS (
+    SELECT evaluation_id, environment, conversation_id, revision FROM turn_scores
+    WHERE evaluation_id = $id
+        AND (reason IN ('judge_error', 'sampled_out') OR answer_reason IN ('judge_error', 'sampled_out'))
+    UNION
+    SELECT evaluation_id, environment, conversation_id, revision FROM tool_scores
+    WHERE evaluation_id = $id AND reason IN ('judge_error', 'sampled_out')
+    UNION
+    SELECT evaluation_id, environment, conversation_id, revision FROM conversation_scores
+    WHERE evaluation_id = $id
+        AND (reason IN ('judge_error', 'sampled_out') OR computed_reason IN ('judge_error', 'sampled_out'))
+)
+SELECT c.environment, c.conversation_id
+FROM conversations c
+JOIN conversation_scores s USING (environment, conversation_id, revision)
+SEMI JOIN open USING (evaluation_id, environment, conversation_id, revision)
+WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND NOT s.superseded AND s.evaluation_id = $id AND {BOUNDS}
+ORDER BY c.ended_at, c.environment, c.conversation_id
+"""  # noqa: S608 — a constant of our own
+_WHOLE: Final = (
+    "outcome",
+    "reason",
+    "computed_outcome",
+    "computed_reason",
+    "answer_outcome",
+    "tool_outcome",
+    "both_outcome",
+)
+_STORED: Final = """
+SELECT
+    environment, conversation_id,
+    outcome, reason, computed_outcome, computed_reason, answer_outcome, tool_outcome, both_outcome
+FROM conversation_scores
+SEMI JOIN wanted USING (environment, conversation_id)
+WHERE evaluation_id = $id AND NOT superseded
+"""
+_TURNS: Final = """
+SELECT t.environment, t.conversation_id, t.turn_index, t.outcome, t.reason, t.answer_score
+FROM turn_scores t
+JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
+SEMI JOIN wanted USING (environment, conversation_id)
+WHERE t.evaluation_id = $id AND NOT s.superseded
+"""
+_TOOLS: Final = _TURNS.replace("turn_scores", "tool_scores").replace("t.answer_score", "t.overall")
+
+
+def unsettled(con: DuckDBPyConnection, evaluation_id: str, selection: Selection) -> list[Key]:
+    """Return the conversations whose newest score, under an evaluation, waits for the judge, oldest first."""
+    found = con.execute(_UNSETTLED, {"id": evaluation_id, **bounds(selection)}).fetchall()
+    return [(environment, name) for environment, name in found]
+
+
+def stored_results(con: DuckDBPyConnection, evaluation_id: str, keys: Iterable[Key]) -> Mapping[Key, Result]:
+    """Return what the newest scores of some conversations under an evaluation say; without one it is left out."""
+    wanted, evaluation = key_columns(keys), {"id": evaluation_id}
+    parts: dict[Key, list[set[Any]]] = {}
+    whole = {(row[0], row[1]): row[2:] for row in rows_with(con, wanted, _STORED, evaluation)}
+    for place, sql in enumerate((_TURNS, _TOOLS)):
+        for row in rows_with(con, wanted, sql, evaluation):
+            parts.setdefault((row[0], row[1]), [set(), set()])[place].add(row[2:])
+    return {key: (said, *map(frozenset, parts.get(key, [set(), set()]))) for key, said in whole.items()}
+
+
+def result_of(score: ConversationScore) -> Result:
+    """Return what a score says, to be held against a stored one."""
+    return (
+        tuple(getattr(score, name) for name in _WHOLE),
+        frozenset((turn.turn_index, turn.outcome, turn.reason, turn.answer_score) for turn in score.turns),
+        frozenset((tools.turn_index, tools.outcome, tools.reason, tools.overall) for tools in score.tools),
+    )

@@ -1,0 +1,76 @@
+"""What an evaluation says beside its counts."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from otel_agentic.cli.evaluate_notes import judge_notes, score_warnings
+
+_JUDGE: Final[dict[str, Any]] = {
+    "name": "langchain",
+    "version": "1",
+    "models": ["m-1"],
+    "same_as_agent": [],
+    "calls": 0,
+    "judged": 0,
+    "cached": 0,
+    "failed": 0,
+    "failure": None,
+    "refused": 0,
+    "input_tokens": 0,
+    "output_tokens": 0,
+    "cost_usd": None,
+    "canaries": 0,
+    "canaries_passed": 0,
+    "used_up": None,
+}
+_DONE: Final[dict[str, Any]] = {
+    "n": 100,
+    "partial_fails": 0,
+    "compared": 0,
+    "disagreements": 0,
+    "reasons": {},
+    "judge": _JUDGE,
+}
+
+
+def test_a_judge_that_asks_nobody_is_no_news() -> None:
+    assert [] == list(judge_notes(_JUDGE))
+
+
+def test_failures_refusals_and_canaries_have_a_line_each() -> None:
+    asked = {"calls": 9, "judged": 5, "failed": 1, "failure": "no reply\nwithin 60 s", "refused": 3, "canaries": 2}
+    more = {"used_up": "the budget of 24h is used up (judge.max_calls 9)", "canaries_passed": 1}
+
+    assert [
+        "judge langchain (m-1): 9 calls for 5 verdicts",
+        "the judge failed on 1 question, lastly: no reply within 60 s",
+        "3 questions not asked: the budget of 24h is used up (judge.max_calls 9)",
+        "the judge passed 1 of 2 canaries (answers that are wrong on purpose)",
+    ] == list(judge_notes(_JUDGE | asked | more))
+
+
+def test_verdicts_from_the_cache_cost_nothing() -> None:
+    assert ["judge langchain (m-1): 0 calls for 0 verdicts, 12 verdicts from the cache"] == list(
+        judge_notes(_JUDGE | {"cached": 12})
+    )
+
+
+def test_nothing_to_be_wary_of_is_not_told() -> None:
+    assert [] == list(score_warnings(_DONE | {"partial_fails": 5}))
+
+
+def test_what_to_be_wary_of_is_told() -> None:
+    found = list(
+        score_warnings(
+            _DONE
+            | {"partial_fails": 6, "compared": 20, "disagreements": 2, "reasons": {"unreviewed": 3}}
+            | {"judge": _JUDGE | {"same_as_agent": ["gpt-5"]}}
+        )
+    )
+
+    same_model, partial, overruled, drafts = found
+    assert same_model.startswith("the judge's model is the judged agent's own (gpt-5): models favour what they write")
+    assert partial.startswith("6 of 100 evaluated conversations (6%) failed on partial evidence: other needed parts")
+    assert overruled.startswith("2 of 20 given verdicts differ from the computed outcome; the given one counts")
+    assert "3 conversations left out: the case is a draft that nobody has reviewed" == drafts

@@ -1,0 +1,42 @@
+"""Flags that say how to score are refused where a running collector would ignore them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from otel_agentic.cli.own_settings import require_own_file
+from otel_agentic.errors import UsageError
+from otel_agentic.pipeline import RemoteClient
+
+_RUNNING = "a running collector holds this file and scores as it was started"
+
+
+@pytest.mark.parametrize(
+    ("scoring", "flags", "told"),
+    [
+        ({"judge": "exact"}, "--judge exact", "start it with `otel-agentic serve --judge exact`"),
+        (
+            {"fuzzy": False, "compat": "ragas"},
+            "--no-fuzzy --compat ragas",
+            "set scoring.fuzzy, scoring.compat in its settings and start it again",
+        ),
+    ],
+    ids=["judge", "settings"],
+)
+def test_a_flag_that_would_be_ignored_is_refused_with_what_to_do(
+    scoring: dict[str, Any], flags: str, told: str
+) -> None:
+    client = RemoteClient("http://127.0.0.1:1", None)
+    with pytest.raises(UsageError) as refused:
+        require_own_file(client, "evaluate", scoring)
+    client.close()
+
+    assert f"evaluate {flags}: {_RUNNING}; {told}" == str(refused.value)
+
+
+def test_without_such_a_flag_any_collector_will_do() -> None:
+    client = RemoteClient("http://127.0.0.1:1", None)
+    require_own_file(client, "evaluate", {})
+    client.close()

@@ -1,0 +1,229 @@
+"""A judge held against people: what is stored is taken as it is, what is missing is judged once, and all is remembered."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from otel_agentic.errors import CaseError
+from otel_agentic.judges import JudgeFailure, Question, Verdict
+from otel_agentic.pipeline import Commands, Engine
+from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
+from tests.judges.parts import PlainJudge
+from tests.pipeline.parts import feed, rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.judges.parts import Answer
+    from tests.pipeline.conftest import CopyOf
+
+CASE = {
+    "case_id": "trip",
+    "turns": [{"query": "Which hotel?", "answer": "The Ritz."}, {"query": "Which train?", "answer": "The 9:15."}],
+}
+CASES = [("cases.jsonl", json.dumps(CASE))]
+
+
+def tell(engine: Engine, name: str, *answers: str, environment: str | None = None, after_s: int = 0) -> None:
+    """Store a conversation about a hotel and a train; an answer is the score that the judge gives it."""
+    script = AgentRunScript(conversation_id=name, environment=environment)
+    for query, answer in zip(("Which hotel?", "Which train?"), answers, strict=False):
+        script = script.ask(query).says(answer)
+    feed(engine, speak_genai(script, start_ns=NOON_NS + (len(name) + after_s) * SECOND_NS))
+
+
+def by_name(question: Question) -> Answer:
+    if question.answer == "fails":
+        return JudgeFailure(reason="judge_error", message="refused", tries=1)
+    return Verdict(score=float(question.answer), reasoning=f"because {question.answer}", model="m-1")
+
+
+@pytest.fixture
+def judge() -> PlainJudge:
+    return PlainJudge(by_name)
+
+
+@pytest.fixture
+def commands(engine: Engine, judge: PlainJudge) -> Commands:
+    """Three conversations that a judge scored: both turns right, one wrong, one that it failed on."""
+    engine.evaluating.judge = judge
+    tell(engine, "a", "0.9", "1.0")
+    tell(engine, "bb", "0.9", "0.2")
+    tell(engine, "ccc", "0.9", "fails")
+    commands = Commands(engine)
+    commands.evaluate(cases=CASES)
+    return commands
+
+
+def calibrated(commands: Commands, text: str, **options: Any) -> dict[str, Any]:
+    return commands.judge_calibrate(labels=[("l.csv", text)], **options)
+
+
+def test_turns_and_conversations_are_compared_each_with_its_own(commands: Commands) -> None:
+    text = """conversation_id,turn,verdict
+a,1,pass
+a,2,fail
+bb,2,fail
+a,,pass
+bb,,pass
+"""
+    found = calibrated(commands, text)
+
+    assert {"both_pass": 1, "false_pass": 1, "false_fail": 0, "both_fail": 1} == found["turn"]["confusion"]
+    assert {"both_pass": 1, "false_pass": 0, "false_fail": 1, "both_fail": 0} == found["conversation"]["confusion"]
+    rates = [found["turn"][name]["value"] for name in ("agreement", "sensitivity", "specificity")]
+    assert rates == pytest.approx([2 / 3, 1.0, 0.5])
+    assert [0.2, 0.9, 1.0] == [point["threshold"] for point in found["turn"]["curve"]]
+    assert [0.2, 0.9] == [point["threshold"] for point in found["conversation"]["curve"]]
+
+
+def test_a_disagreement_is_shown_with_all_that_a_person_needs(commands: Commands) -> None:
+    (example,) = calibrated(commands, "conversation_id,turn,verdict\na,2,fail\n")["turn"]["examples"]
+
+    assert ("a", 2, "Which train?", "The 9:15.", "1.0", 1.0, "pass", "fail") == tuple(
+        example[name] for name in ("conversation_id", "turn", "query", "expected", "answer", "score", "judge", "human")
+    )
+    assert "because 1.0" in example["reasoning"]
+
+
+def test_what_is_scored_is_asked_no_second_time_and_what_failed_is(commands: Commands, judge: PlainJudge) -> None:
+    found = calibrated(commands, "conversation_id,turn,verdict\na,1,pass\nbb,2,fail\nccc,2,fail\nccc,1,pass\n")
+
+    assert (1, {"judge_error": 1}) == (found["judged_now"], found["turn"]["not_judged"])
+    assert {"0.9": 1, "1.0": 1, "0.2": 1, "fails": 2} == judge.asked
+
+
+def test_calibrating_another_judge_leaves_the_scores_in_force_alone(engine: Engine, commands: Commands) -> None:
+    before = rows(engine, "SELECT * FROM conversation_scores ORDER BY ALL")
+    engine.evaluating.judge = PlainJudge(by_name, version="2")
+    engine.evaluating.remember([], [])  # the evaluation in force is told anew
+
+    found = calibrated(commands, "conversation_id,verdict\na,pass\nbb,fail\n")
+
+    assert (2, 3, 1.0) == (
+        found["judged_now"],
+        found["judge"]["calls"],
+        found["conversation"]["agreement"]["value"],
+    )
+    assert before == rows(engine, "SELECT * FROM conversation_scores ORDER BY ALL")
+
+
+def test_a_given_label_is_not_what_the_judge_said(commands: Commands) -> None:
+    commands.evaluate(labels=[("given.csv", "conversation_id,verdict\na,fail\n")])
+    found = calibrated(commands, "conversation_id,verdict\na,pass\n")
+
+    assert 1 == found["conversation"]["confusion"]["both_pass"]
+
+
+def test_an_answer_that_was_never_given_is_not_the_judges_doing(engine: Engine, commands: Commands) -> None:
+    feed(engine, speak_genai(AgentRunScript(conversation_id="silent").ask("Which hotel?")))
+    found = calibrated(commands, "conversation_id,turn,verdict\nsilent,1,fail\na,1,pass\n")
+
+    assert 1 == found["turn"]["n"]
+    assert 1 == sum(found["turn"]["not_judged"].values())
+
+
+def test_labels_that_lead_nowhere_are_told_and_lose_nothing_else(commands: Commands) -> None:
+    found = calibrated(commands, "conversation_id,turn,verdict\nzzz,,pass\na,7,pass\na,1,pass\n")
+
+    assert 1 == found["turn"]["n"]
+    assert [
+        "1 label is left out, for no such conversation is in the store: zzz (l.csv:2)",
+        "1 label is left out, for no such conversation has that turn: a turn 7 (l.csv:3)",
+    ] == found["warnings"][:2]
+
+
+def test_an_id_of_two_environments_needs_the_environment(engine: Engine, commands: Commands) -> None:
+    for hour, environment in enumerate(("staging", "production")):
+        tell(engine, "twice", "0.9", "0.9", environment=environment, after_s=hour * 3600)
+
+    with pytest.raises(
+        CaseError, match=r"l\.csv:2: conversation 'twice' exists in environments 'production', 'staging'"
+    ):
+        calibrated(commands, "conversation_id,verdict\ntwice,pass\n")
+    found = calibrated(commands, "conversation_id,verdict,environment\ntwice,pass,staging\n")
+    assert 1 == found["conversation"]["n"]
+
+
+def test_a_bad_file_is_refused_whole_and_nothing_is_remembered(engine: Engine, commands: Commands) -> None:
+    with pytest.raises(CaseError, match=r"l\.csv:3: verdict: found 'maybe'"):
+        calibrated(commands, "conversation_id,verdict\na,pass\nbb,maybe\n")
+
+    assert [(0,)] == rows(engine, "SELECT count(*) FROM human_verdicts")
+
+
+def test_what_corrected_rates_need_is_stored(engine: Engine, commands: Commands) -> None:
+    text = "conversation_id,turn,verdict\na,,pass\nbb,,pass\nbb,2,fail\n"
+    found = calibrated(commands, text, random_sample=True)
+    again = calibrated(commands, text.replace("bb,,pass", "bb,,fail"), random_sample=True)
+
+    assert [("a", None, True, True), ("bb", 1, False, True), ("bb", None, False, True)] == rows(
+        engine, "SELECT conversation_id, turn_index, verdict, random_sample FROM human_verdicts ORDER BY ALL"
+    )
+    assert [("a", True, "pass", 0.9, "trip"), ("bb", True, "fail", 0.2, "trip")] == rows(
+        engine,
+        "SELECT conversation_id, human, judge_outcome, judge_score, case_id FROM calibration_verdicts "
+        "WHERE turn_index IS NULL AND calibration_id = $id ORDER BY ALL",
+        {"id": found["calibration_id"]},
+    )
+    assert [("conversation", 0.5), ("conversation", 1.0), ("turn", 1.0), ("turn", 1.0)] == rows(
+        engine, "SELECT target, agreement FROM judge_calibrations WHERE random_sample ORDER BY ALL"
+    )
+    assert found["calibration_id"] != again["calibration_id"]
+
+
+def test_the_report_tells_beside_each_judged_rate_how_far_the_judge_is_to_be_trusted(commands: Commands) -> None:
+    before = commands.report(k=[1])["groups"][0]["judge"]
+    calibrated(commands, "conversation_id,turn,verdict\na,1,pass\nbb,2,fail\na,,pass\nbb,,pass\n")
+    (group,) = commands.report(k=[1])["groups"]
+    judge = group["judge"]
+
+    assert ("plain", "1", "m-1", 3, None) == tuple(
+        before[name] for name in ("name", "version", "model", "conversations", "calibration")
+    )
+    assert (2, 1.0) == (judge["calibration"]["turn"]["n"], judge["calibration"]["turn"]["agreement"]["value"])
+    assert (2, 0.5) == (
+        judge["calibration"]["conversation"]["n"],
+        judge["calibration"]["conversation"]["agreement"]["value"],
+    )
+    assert (True, False) == (judge["calibration"]["same_evaluation"], judge["calibration"]["random_sample"])
+
+
+def test_a_calibration_under_other_cases_is_told_as_such(engine: Engine, commands: Commands) -> None:
+    calibrated(commands, "conversation_id,turn,verdict\na,1,pass\n")
+    commands.evaluate(cases=[("cases.jsonl", json.dumps(CASE | {"tags": ["new"]}))])
+
+    assert not commands.report(k=[1])["groups"][0]["judge"]["calibration"]["same_evaluation"]
+
+
+def test_rates_without_judged_answers_name_no_judge(copy_of: CopyOf, labelled_file: Path) -> None:
+    commands = Commands(copy_of(labelled_file))
+    assert {None} == {group["judge"] for group in commands.report(k=[1])["groups"]}
+
+
+def test_the_conversations_of_tau_airline_agree_with_their_labels(
+    copy_of: CopyOf, tau_file: Path, tau_truth: dict[str, Any]
+) -> None:
+    commands = Commands(copy_of(tau_file))
+    commands.evaluate(cases=tau_truth["cases"])
+    found = commands.judge_calibrate(labels=tau_truth["labels"])["conversation"]
+
+    assert 200 == found["n"]
+    assert found["agreement"]["value"] >= 198 / 200
+    assert found["kappa"]["lower"] > 0.9
+
+
+def test_what_is_remembered_and_spent_is_told_and_can_be_cleared(commands: Commands, judge: PlainJudge) -> None:
+    told = commands.judge_cache()
+    (row,) = [row for row in told["judges"] if row["model"] == "m-1"]
+    cleared = commands.judge_clear(judge="plain")
+    again = commands.evaluate(force=True)
+
+    assert ("plain", "1", 3, 3) == (row["judge"], row["judge_version"], row["verdicts"], row["calls"])
+    assert (4, "24h", None) == (told["budget"]["calls"], told["budget"]["window"], told["budget"]["max_calls"])
+    assert 4 == cleared["cleared"]
+    assert (4, 2) == (again["judge"]["calls"], judge.asked["0.2"])
+    assert 8 == commands.judge_cache()["budget"]["calls"]

@@ -1,0 +1,315 @@
+"""A judge that is asked: its verdicts are paid for once, and its failures are never the agent's."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from otel_agentic.judges import JudgeFailure, Question, Verdict
+from otel_agentic.pipeline import Commands, Engine
+from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, made, speak_genai
+from tests.judges.parts import PlainJudge, Streaming
+from tests.pipeline.conftest import settings_for
+from tests.pipeline.parts import feed, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from otel_agentic.judges import Judge
+    from otel_agentic.spans.model import Span
+    from tests.judges.parts import Answer
+    from tests.pipeline.conftest import OpenEngine
+
+CASES = [("cases.jsonl", '{"case_id": "hotel", "turns": [{"query": "Which hotel?", "answer": "The Ritz."}]}')]
+HOUR_NS = 3600 * SECOND_NS
+OUTCOMES = """
+SELECT conversation_id, outcome, coalesce(reason, '') FROM conversation_scores WHERE NOT superseded ORDER BY conversation_id
+"""
+SCORES = "SELECT count(*), count(DISTINCT conversation_id) FROM conversation_scores"
+
+
+def tell(engine: Engine, count: int) -> None:
+    """Store conversations c0, c1, … each with an answer of its own: hotel 0, hotel 1, …"""
+    spans: list[Span] = []
+    for number in range(count):
+        script = AgentRunScript(conversation_id=f"c{number}").ask("Which hotel?").says(f"hotel {number}")
+        spans += speak_genai(script, start_ns=NOON_NS + number * SECOND_NS).spans
+    feed(engine, *spans)
+
+
+def judged_by(engine: Engine, judge: Judge) -> Commands:
+    engine.evaluating.judge = judge
+    return Commands(engine)
+
+
+def on(score_of: Callable[[int], Answer]) -> Callable[[Question], Answer]:
+    """Return what a judge says by the number of the hotel."""
+    return lambda question: score_of(int(question.answer.rpartition(" ")[2]))
+
+
+def verdict(score: float = 1.0) -> Verdict:
+    return Verdict(
+        score=score, reasoning="said so", model="judge-model", input_tokens=100, output_tokens=10, cost_usd=0.01
+    )
+
+
+def odd_fail(number: int) -> Answer:
+    failure = JudgeFailure(reason="judge_error", message="timeout", model="judge-model", tries=4)
+    return failure if number % 2 else verdict()
+
+
+def test_each_answer_is_judged_once_whatever_is_scored_again(engine: Engine) -> None:
+    tell(engine, 5)
+    judge = Streaming(on(lambda number: verdict(number / 4)))
+    commands = judged_by(engine, judge)
+
+    first = commands.evaluate(cases=CASES)
+    again = commands.evaluate(force=True)
+
+    assert {1} == set(judge.asked.values())
+    assert (5, 0, 5) == tuple(first["judge"][name] for name in ("calls", "cached", "judged"))
+    assert (0, 5, 0) == tuple(again["judge"][name] for name in ("calls", "cached", "judged"))
+    assert {"pass": 2, "fail": 3} == first["outcomes"] == again["outcomes"]
+    assert (500, 50, 0.05, ["judge-model"]) == tuple(
+        pytest.approx(first["judge"][name]) if name == "cost_usd" else first["judge"][name]
+        for name in ("input_tokens", "output_tokens", "cost_usd", "models")
+    )
+
+
+def test_another_process_pays_for_no_answer_again(open_engine: OpenEngine, tmp_path: Path) -> None:
+    db = tmp_path / "t.duckdb"
+    judge = PlainJudge(on(lambda _: verdict()))
+    with Engine(settings_for(db), create=True) as first:
+        tell(first, 3)
+        judged_by(first, judge).evaluate(cases=CASES)
+
+    judged_by(open_engine(db), judge).evaluate(force=True)
+
+    assert {"hotel 0": 1, "hotel 1": 1, "hotel 2": 1} == judge.asked
+
+
+def test_without_the_cache_each_evaluation_asks_anew(open_engine: OpenEngine) -> None:
+    engine = open_engine(judge={"cache": False})
+    tell(engine, 1)
+    judge = PlainJudge(on(lambda _: verdict()))
+    commands = judged_by(engine, judge)
+
+    commands.evaluate(cases=CASES)
+    commands.evaluate(force=True)
+
+    assert {"hotel 0": 2} == judge.asked
+
+
+def test_what_the_judge_failed_on_is_not_evaluated_and_asked_again_by_the_next_run(engine: Engine) -> None:
+    tell(engine, 4)
+    judge = Streaming(on(odd_fail))
+    commands = judged_by(engine, judge)
+    first = commands.evaluate(cases=CASES)
+    (group,) = commands.report(k=[1])["groups"]
+
+    assert {"pass": 2, "not_evaluated": 2} == first["outcomes"]
+    assert ({"judge_error": 2}, 2, 0.5) == (first["reasons"], first["judge"]["failed"], first["coverage"])
+    assert (2, 2, 0.5, {"judge_error": 2}) == (group["n"], group["c"], group["coverage"], group["not_evaluated"])
+
+    judge.say = on(lambda _: verdict(0.0))
+    second = commands.evaluate()
+
+    assert (2, 2, 0) == (second["scored"], second["asked_again"], second["unchanged"])
+    assert {"fail": 2} == second["outcomes"]
+    assert {"hotel 0": 1, "hotel 1": 2, "hotel 2": 1, "hotel 3": 2} == judge.asked
+    assert [(4, 4)] == rows(engine, SCORES)
+
+
+def test_what_says_the_same_when_asked_again_is_no_news(engine: Engine) -> None:
+    tell(engine, 2)
+    commands = judged_by(engine, Streaming(on(odd_fail)))
+    commands.evaluate(cases=CASES)
+    before = rows(engine, "SELECT * FROM conversation_scores ORDER BY ALL")
+    told: list[Any] = []
+
+    again = Commands(engine, scored=lambda scored, _: told.extend(scored)).evaluate()
+
+    assert (0, 1, 1) == (again["scored"], again["asked_again"], again["unchanged"])
+    assert [] == told
+    assert before == rows(engine, "SELECT * FROM conversation_scores ORDER BY ALL")
+
+
+class Raising(PlainJudge):
+    def judge(self, questions: Sequence[Question]) -> list[Answer]:
+        raise RuntimeError(f"out of order, {len(questions)} questions wait")
+
+
+class Short(PlainJudge):
+    def judge(self, questions: Sequence[Question]) -> list[Answer]:
+        return super().judge(questions)[:-1]
+
+
+class Dropping(Streaming):
+    def stream(self, questions: Any) -> Iterator[tuple[int, Answer]]:
+        yield from list(super().stream(questions))[1:]
+
+
+class Breaking(Streaming):
+    def stream(self, questions: Any) -> Iterator[tuple[int, Answer]]:
+        for number, _ in questions:
+            raise ValueError(number)
+        yield 0, verdict()
+
+
+@pytest.mark.parametrize(
+    "judge",
+    [
+        Raising(),
+        Short(),
+        Dropping(on(lambda _: JudgeFailure(reason="judge_error", message="no"))),
+        Breaking(),
+        PlainJudge(on(lambda _: verdict(float("nan")))),
+        PlainJudge(on(lambda _: verdict(1.5))),
+        Streaming(on(lambda _: JudgeFailure(reason="judge_error", message="refused", tries=4))),
+    ],
+    ids=["raises", "too few", "drops one", "breaks", "no number", "out of range", "refuses"],
+)
+def test_a_judge_that_fails_in_any_way_makes_no_agent_fail(engine: Engine, judge: Judge) -> None:
+    tell(engine, 3)
+    done = judged_by(engine, judge).evaluate(cases=CASES)
+
+    assert ({"not_evaluated": 3}, {"judge_error": 3}) == (done["outcomes"], done["reasons"])
+    assert (0, 0.0) == (done["n"], done["coverage"])
+    (group,) = Commands(engine).report(k=[1])["groups"]
+    assert (0, 0.0, None) == (group["n"], group["coverage"], group["estimates"]["plugin"]["pass_at_k"]["1"]["value"])
+
+
+@dataclass
+class Clock:
+    now_ns: int = NOON_NS + HOUR_NS
+
+    def __call__(self) -> int:
+        return self.now_ns
+
+
+def test_what_the_budget_does_not_allow_is_judged_in_a_later_window(tmp_path: Path) -> None:
+    clock, judge = Clock(), Streaming(on(lambda _: verdict()), slots=1)
+    settings = settings_for(tmp_path / "t.duckdb", judge={"max_calls": 2, "budget_window": "1h"})
+    with Engine(settings, create=True, clock=clock) as engine:
+        tell(engine, 5)
+        first = judged_by(engine, judge).evaluate(cases=CASES)
+    with Engine(settings, clock=clock) as engine:  # another process, the same window
+        second = judged_by(engine, judge).evaluate()
+        clock.now_ns += HOUR_NS
+        third = judged_by(engine, judge).evaluate()
+
+    assert ({"pass": 2, "not_evaluated": 3}, {"sampled_out": 3}) == (first["outcomes"], first["reasons"])
+    assert (3, "the budget of 1h is used up (judge.max_calls 2)") == (
+        first["judge"]["refused"],
+        first["judge"]["used_up"],
+    )
+    assert (0, 3, 3) == (second["judge"]["calls"], second["asked_again"], second["unchanged"])
+    assert ({"pass": 2}, 1) == (third["outcomes"], third["unchanged"])
+    assert {1} == set(judge.asked.values())
+
+
+def test_a_run_that_is_stopped_keeps_what_is_judged_and_the_next_asks_for_the_rest(engine: Engine) -> None:
+    tell(engine, 20)
+    judge = Streaming(slots=4)
+
+    def say(question: Question) -> Answer:
+        if len(judge.asked) == 8:
+            engine.stopping.set()
+        return verdict()
+
+    judge.say = say
+    commands = judged_by(engine, judge)
+    first = commands.evaluate(cases=CASES)
+    engine.stopping.clear()
+    second = commands.evaluate()
+
+    assert (True, False) == (first["stopped"], second["stopped"])
+    assert 8 <= first["scored"] <= 12
+    assert {} == first["reasons"]
+    assert 20 == first["scored"] + second["scored"]
+    assert {f"hotel {number}": 1 for number in range(20)} == judge.asked
+
+
+def test_the_judge_is_asked_all_at_once_not_one_conversation_after_the_other(engine: Engine) -> None:
+    tell(engine, 12)
+    judge = Streaming(on(lambda _: verdict()), slots=12)
+    judged_by(engine, judge).evaluate(cases=CASES)
+
+    assert 12 == judge.most_at_once
+
+
+def test_equal_answers_to_the_same_question_are_asked_once(engine: Engine) -> None:
+    for name in ("one", "two"):
+        feed(engine, speak_genai(AgentRunScript(conversation_id=name).ask("Which hotel?").says("hotel 7")))
+    judge = PlainJudge(on(lambda _: verdict()))
+    done = judged_by(engine, judge).evaluate(cases=CASES)
+
+    assert ({"hotel 7": 1}, {"pass": 2}) == (judge.asked, done["outcomes"])
+
+
+@pytest.mark.parametrize(("model", "warned"), [("gpt-5-mini-2025-08-07", ["openai/gpt-5-mini"]), ("other", [])])
+def test_a_judge_of_the_agents_own_model_is_told(engine: Engine, model: str, warned: list[str]) -> None:
+    spans = speak_genai(AgentRunScript(conversation_id="c0").ask("Which hotel?").says("hotel 0")).spans
+    named = {"gen_ai.response.model": "openai/gpt-5-mini"}
+    feed(engine, *(replace(span, attributes={**span.attributes, **named}) for span in spans))
+    said = Verdict(score=1.0, reasoning="", model=model)
+    done = judged_by(engine, PlainJudge(lambda _: said)).evaluate(cases=CASES)
+
+    assert warned == done["judge"]["same_as_agent"]
+
+
+def test_fails_on_partial_evidence_drafts_and_overruled_outcomes_are_counted(engine: Engine) -> None:
+    def ask(name: str, query: str, answer: str) -> None:
+        script = AgentRunScript(conversation_id=name).ask(query).calls(made("search", {"q": "x"}, result=[]))
+        feed(engine, speak_genai(script.says(answer)))
+
+    ask("partial", "Which hotel?", "hotel 1")
+    ask("draft", "Which inn?", "hotel 2")
+    ask("overruled", "Which bar?", "hotel 4")
+    wrong = {"calls": [{"tool_name": "book"}], "extra_calls": "allow"}
+    cases = [
+        {"case_id": "a", "turns": [{"query": "Which hotel?", "answer": "x"}], "tools": wrong},
+        {"case_id": "b", "turns": [{"query": "Which inn?", "answer": "x"}], "reviewed": False},
+        {"case_id": "c", "turns": [{"query": "Which bar?", "answer": "x"}], "verdict": "fail"},
+    ]
+    commands = judged_by(engine, Streaming(on(odd_fail)))
+    done = commands.evaluate(cases=[("cases.jsonl", "\n".join(json.dumps(case) for case in cases))])
+
+    assert {"fail": 2, "not_evaluated": 1} == done["outcomes"]
+    assert (1, 1, 1) == (done["partial_fails"], done["compared"], done["disagreements"])
+    assert 1 == done["reasons"]["unreviewed"]
+    (group,) = commands.report(k=[1])["groups"]
+    assert 1 == group["partial_fails"]
+
+
+def test_another_systems_arithmetic_is_another_evaluator_version(open_engine: OpenEngine, tmp_path: Path) -> None:
+    engine = open_engine(scoring={"compat": "ragas"})
+    tell(engine, 1)
+    own = open_engine(tmp_path / "own.duckdb")
+    tell(own, 1)
+
+    theirs, ours = Commands(engine).evaluate(cases=CASES), Commands(own).evaluate(cases=CASES)
+
+    assert theirs["evaluation_id"] != ours["evaluation_id"]
+    assert 1 == theirs["scored"]
+
+
+def test_parameters_and_results_are_judged_beside_answers_each_once(open_engine: OpenEngine) -> None:
+    engine = open_engine(scoring={"judged_utilization": True, "turn_rule": "both"})
+    judge = Streaming(lambda _: verdict())
+    judge.kinds = frozenset({"answer", "parameter", "utilization"})  # type: ignore[attr-defined]  # as judges say more than answers
+    call = made("book", {"room": "a quiet one"}, result={"note": "breakfast is included for two guests"})
+    feed(engine, speak_genai(AgentRunScript(conversation_id="c0").ask("Which hotel?").calls(call).says("hotel 0")))
+    wanted = {"tool_name": "book", "parameters": {"room": "quiet"}, "match": {"room": "judge"}}
+    turn = {"query": "Which hotel?", "answer": "The Ritz.", "tools": {"calls": [wanted]}}
+    case = [("cases.jsonl", json.dumps({"case_id": "hotel", "turns": [turn]}))]
+
+    first = judged_by(engine, judge).evaluate(cases=case)
+    again = Commands(engine).evaluate(force=True)
+
+    assert ({"pass": 1}, 3, 0) == (first["outcomes"], first["judge"]["calls"], first["judge"]["cached"])
+    assert ({"pass": 1}, 0, 3) == (again["outcomes"], again["judge"]["calls"], again["judge"]["cached"])

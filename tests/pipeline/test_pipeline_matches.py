@@ -1,0 +1,124 @@
+"""Matching over stored conversations: similar queries, clusters of what is unmatched, the warning on real data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from otel_agentic.errors import UsageError
+from otel_agentic.pipeline import Commands
+from otel_agentic.pipeline.commands import call
+from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
+from otel_agentic.truth import parse_cases
+from otel_agentic.truth.wrong import shares_nothing
+from tests.pipeline.parts import CASE, ask_hotel, conversations, feed
+from tests.pipeline.running import ask, live_settings, running
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from otel_agentic.pipeline import Engine
+    from tests.pipeline.conftest import CopyOf, OpenEngine
+
+CASES = [("cases.jsonl", CASE)]
+#: Cases that a conversation is shifted to, each a few places on: a table of ids that slipped.
+SHIFTS = (1, 2, 3, 5, 8)
+
+
+def asked(name: str, query: str, at: int = 0) -> Any:
+    script = AgentRunScript(conversation_id=name).ask(query).says("Now.")
+    return speak_genai(script, start_ns=NOON_NS + at * SECOND_NS)
+
+
+def test_similar_queries_match_where_the_settings_say_so(open_engine: OpenEngine, tmp_path: Path) -> None:
+    told = []
+    for fuzzy in (False, True):
+        engine = open_engine(tmp_path / f"{fuzzy}.duckdb", scoring={"fuzzy": fuzzy, "fuzzy_threshold": 0.9})
+        feed(engine, asked("near", "Whch hotel?"), asked("far", "Which way?", 60))
+        commands = Commands(engine)
+        commands.evaluate(cases=CASES)
+        told.append({row["conversation_id"]: (row["case_id"], row["method"]) for row in commands.truth_matches()})
+
+    assert {"near": (None, None), "far": (None, None)} == told[0]
+    assert {"near": ("hotel", "fuzzy"), "far": (None, None)} == told[1]
+
+
+@pytest.fixture
+def clustered(engine: Engine) -> Commands:
+    """Commands on a store of a matched conversation, two of one question, one of another, two that two cases fit."""
+    twice = '{"case_id": "%s", "turns": [{"query": "Bye"}]}'
+    feed(
+        engine,
+        speak_genai(ask_hotel()),
+        asked("a1", "Where is order 1?", 100),
+        asked("a2", "Where is order 2?", 200),
+        asked("b", "Play music", 300),
+        asked("c1", "Bye", 400),
+        asked("c2", "bye!", 500),
+    )
+    commands = Commands(engine)
+    commands.evaluate(cases=[*CASES, ("bye.jsonl", f"{twice % 'one'}\n{twice % 'two'}")])
+    return commands
+
+
+def test_unmatched_conversations_are_told_by_what_they_begin_with(clustered: Commands) -> None:
+    first, second = clustered.truth_clusters()
+
+    assert {
+        "query": "Where is order 2?",
+        "size": 2,
+        "share": pytest.approx(2 / 3),
+        "agents": ["travel"],
+        "example_conversation": "a2",
+        "environment": None,
+    } == {name: first[name] for name in first if not name.endswith("seen")}
+    assert first["first_seen"] < first["last_seen"] < second["last_seen"]
+    assert ("Play music", 1) == (second["query"], second["size"])
+    assert [("bye!", 2)] == [(row["query"], row["size"]) for row in clustered.truth_clusters(only="ambiguous")]
+    assert [] == clustered.truth_clusters(only="warning")
+    assert [] == clustered.truth_clusters(agent="nobody")
+    assert ["b"] == [
+        row["example_conversation"] for row in clustered.truth_clusters(since_ns=NOON_NS + 250 * SECOND_NS)
+    ]
+
+
+def test_a_promoted_case_takes_its_conversations_out_of_the_unmatched(clustered: Commands) -> None:
+    found = clustered.truth_promote(unmatched=True, failing=False)
+    (most, other) = found["cases"]
+
+    assert (["a2"], ["b"]) == (most["promoted_from"], other["promoted_from"])
+    assert [] == clustered.truth_promote(failing=True, unmatched=False)["cases"]
+    assert [most] == clustered.truth_promote(limit=1)["cases"]
+    assert [] == clustered.truth_promote(environment="nowhere")["cases"]
+
+
+def test_a_command_that_is_sent_wrong_is_told(clustered: Commands) -> None:
+    with pytest.raises(UsageError, match="argument limit"):
+        call(clustered, "truth_promote", {"limit": 0})
+    with pytest.raises(UsageError, match="argument only"):
+        call(clustered, "truth_clusters", {"only": "failing"})
+
+
+def test_a_running_collector_promotes_too(tmp_path: Path) -> None:
+    settings = live_settings(tmp_path / "live.duckdb")
+    with running(settings):
+        assert {"cases": [], "left_out": [], "unscored": 0} == ask(settings, "truth_promote")
+        assert [] == ask(settings, "truth_clusters")
+
+
+def test_the_warning_keeps_quiet_over_right_cases_and_speaks_over_wrong_ones(
+    copy_of: CopyOf, tau_file: Path, tau: Path
+) -> None:
+    cases = list(parse_cases("cases.jsonl", (tau / "cases.jsonl").read_text("utf-8")).require())
+    place = {case.case_id: index for index, case in enumerate(cases)}
+    made = [one for one in conversations(copy_of(tau_file)).values() if one.case_id is not None]
+
+    right = sum(shares_nothing(cases[place[one.case_id or ""]], one) for one in made)
+    wrong = sum(
+        shares_nothing(cases[(place[one.case_id or ""] + shift) % len(cases)], one) for one in made for shift in SHIFTS
+    )
+
+    assert (0, 200) == (right, len(made))
+    # Nine cases expect no call, and 24 conversations make none: there is nothing to compare.
+    assert wrong / (len(made) * len(SHIFTS)) > 0.6

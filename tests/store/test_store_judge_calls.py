@@ -1,0 +1,237 @@
+"""What judges said is remembered in the file, found again, forgotten on demand, and counted in the budget either way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from otel_agentic.config import JudgeSettings
+from otel_agentic.errors import ConfigError, StoreUnusableError
+from otel_agentic.judges import JudgeFailure, Verdict
+from otel_agentic.store.judge_budget import DuckDbBudget, Spent
+from otel_agentic.store.judge_calls import DuckDbJudgeCache, clear_verdicts, judge_summary
+from otel_agentic.testing import NOON_NS, SECOND_NS
+from tests.store.asking import rows, value
+
+if TYPE_CHECKING:
+    from otel_agentic.store import Store
+    from tests.store.conftest import OpenStore
+
+HOUR_NS = 3600 * SECOND_NS
+RIGHT = Verdict(
+    score=0.9, reasoning="yes", model="m-1", tries=2, latency_s=1.5, input_tokens=100, output_tokens=10, cost_usd=0.5
+)
+FAILURE = JudgeFailure(reason="judge_error", message="timeout", model="m-1", tries=4, input_tokens=40, cost_usd=0.25)
+
+
+class Clock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.now_ns = NOON_NS
+
+    def __call__(self) -> int:
+        return self.now_ns
+
+
+def kept(store: Store, *given: tuple[str, Verdict | JudgeFailure], judge: str = "j", version: str = "1") -> None:
+    cache = DuckDbJudgeCache(store, judge, version)
+    for key, said in given:
+        cache.put(key, said)
+    cache.close()
+
+
+def found(store: Store, *keys: str) -> dict[str, Verdict]:
+    cache = DuckDbJudgeCache(store, "j", "1")
+    try:
+        return cache.get(keys)
+    finally:
+        cache.close()
+
+
+def test_a_verdict_is_found_again_by_another_process_and_marked_as_cached(open_store: OpenStore) -> None:
+    with open_store() as store:
+        kept(store, ("a", RIGHT), ("b", RIGHT))
+    expected = Verdict(
+        score=0.9,
+        reasoning="yes",
+        model="m-1",
+        tries=2,
+        latency_s=1.5,
+        input_tokens=100,
+        output_tokens=10,
+        cost_usd=0.5,
+        cached=True,
+    )
+    assert {"a": expected} == found(open_store(), "a", "unknown")
+
+
+def test_a_failure_is_recorded_and_never_an_answer(store: Store) -> None:
+    kept(store, ("a", FAILURE))
+
+    assert {} == found(store, "a")
+    assert [("timeout", 4, None)] == rows(store, "SELECT error, tries, score FROM judge_calls")
+
+
+def test_a_verdict_after_a_failure_is_the_answer_and_the_newest_of_two_wins(open_store: OpenStore) -> None:
+    clock = Clock()
+    store = open_store(clock=clock)
+    for score in (0.1, 0.2):
+        clock.now_ns += SECOND_NS
+        kept(store, ("a", Verdict(score=score, reasoning="")), ("a", FAILURE))
+
+    assert 0.2 == found(store, "a")["a"].score
+
+
+def test_what_cost_nothing_is_not_recorded(store: Store) -> None:
+    refused = JudgeFailure(reason="sampled_out", message="no budget")
+    kept(store, ("a", refused), ("b", Verdict(score=1.0, reasoning="", cached=True)))
+
+    assert 0 == value(store, "SELECT count(*) FROM judge_calls")
+
+
+def test_after_flush_everything_put_before_is_there(store: Store) -> None:
+    cache = DuckDbJudgeCache(store, "j", "1")
+    for number in range(300):
+        cache.put(str(number), RIGHT)
+    cache.flush()
+
+    assert 300 == len(cache.get([str(number) for number in range(300)]))
+    cache.close()
+
+
+def test_a_cache_that_is_not_to_be_read_is_written_all_the_same(store: Store) -> None:
+    cache = DuckDbJudgeCache(store, "j", "1", reads=False)
+    cache.put("a", RIGHT)
+    cache.flush()
+
+    assert {} == cache.get(["a"])
+    assert ["a"] == list(found(store, "a"))
+    cache.close()
+
+
+def test_what_cannot_be_written_is_told_at_the_flush(open_store: OpenStore) -> None:
+    store = open_store()
+    cache = DuckDbJudgeCache(store, "j", "1")
+    store.close()
+    cache.put("a", RIGHT)
+
+    with pytest.raises(StoreUnusableError, match="closing"):
+        cache.flush()
+    cache.close()
+
+
+def test_the_summary_tells_what_each_version_said_and_cost(store: Store) -> None:
+    kept(store, ("a", RIGHT), ("b", RIGHT), ("c", FAILURE))
+    kept(store, ("a", Verdict(score=1.0, reasoning="")), version="2")
+    with store.read() as con:
+        told = {row["judge_version"]: row for row in judge_summary(con)}
+
+    one = told["1"]
+    assert (2, 1, 8, 240, 20, 1.25) == tuple(
+        one[name] for name in ("verdicts", "failures", "calls", "input_tokens", "output_tokens", "cost_usd")
+    )
+    assert (1, None) == (told["2"]["verdicts"], told["2"]["cost_usd"])
+
+
+@pytest.mark.parametrize(
+    ("chosen", "left"),
+    [({}, []), ({"judge": "j"}, ["c"]), ({"judge": "other"}, ["a", "b"]), ({"before_ns": NOON_NS + 1}, ["b"])],
+)
+def test_clearing_forgets_what_it_names(open_store: OpenStore, chosen: dict[str, object], left: list[str]) -> None:
+    clock = Clock()
+    store = open_store(clock=clock)
+    kept(store, ("a", RIGHT))
+    kept(store, ("c", RIGHT), judge="other")
+    clock.now_ns += HOUR_NS
+    kept(store, ("b", RIGHT))
+    given = {"judge": None, "before_ns": None, **chosen}
+
+    store.write(lambda con: clear_verdicts(con, counted_from_ns=0, **given))  # type: ignore[arg-type]  # as parametrised
+
+    assert left == sorted(found(store, "a", "b", "c"))
+
+
+def test_clearing_takes_the_texts_and_leaves_the_cost_until_its_window_is_over(open_store: OpenStore) -> None:
+    clock = Clock()
+    store = open_store(clock=clock)
+    kept(store, ("old", RIGHT))
+    clock.now_ns += 2 * HOUR_NS
+    kept(store, ("new", RIGHT))
+    budget = DuckDbBudget(store, JudgeSettings(budget_window="1h", max_calls=3))
+    assert budget.allows(calls=1, tokens=0)
+
+    store.write(
+        lambda con: clear_verdicts(con, judge=None, before_ns=None, counted_from_ns=clock.now_ns - budget.width_ns)
+    )
+
+    assert [("new", None, 2)] == rows(store, "SELECT content_hash, reasoning, tries FROM judge_calls")
+    assert Spent(calls=2, tokens=110, cost_usd=0.5) == DuckDbBudget(store, JudgeSettings(budget_window="1h")).spent()
+
+
+def test_the_budget_counts_what_any_process_spent_in_its_window(open_store: OpenStore) -> None:
+    clock = Clock()
+    settings = JudgeSettings(budget_window="1h", max_calls=5)
+    with open_store(clock=clock) as store:
+        kept(store, ("a", RIGHT), ("b", RIGHT))
+    budget = DuckDbBudget(open_store(clock=clock), settings)
+
+    assert budget.allows(calls=1, tokens=10**9)
+    assert not budget.allows(calls=2, tokens=0)
+    assert "the budget of 1h is used up (judge.max_calls 5)" == budget.used_up
+    clock.now_ns += HOUR_NS
+    assert budget.allows(calls=5, tokens=0)
+    assert Spent() == budget.spent()
+
+
+@pytest.mark.parametrize(
+    ("limit", "within", "beyond"),
+    [
+        ({"max_calls": 6}, {"calls": 4, "tokens": 0}, {"calls": 5, "tokens": 0}),
+        ({"max_tokens": 120}, {"calls": 9, "tokens": 10}, {"calls": 1, "tokens": 11}),
+        (
+            {"max_cost_usd": 0.51, "input_price_usd": 1.0, "output_price_usd": 2.0},
+            {"calls": 1, "tokens": 4_000},
+            {"calls": 1, "tokens": 6_000},
+        ),
+    ],
+)
+def test_each_limit_holds(
+    store: Store, limit: dict[str, float], within: dict[str, int], beyond: dict[str, int]
+) -> None:
+    budget = DuckDbBudget(store, JudgeSettings.model_validate(limit))
+    budget.spend(RIGHT)
+
+    assert (True, False) == (budget.allows(**within), budget.allows(**beyond))
+    assert next(iter(limit)) in (budget.used_up or "")
+
+
+def test_spending_leaves_the_window_as_time_goes_by(open_store: OpenStore) -> None:
+    clock = Clock()
+    budget = DuckDbBudget(open_store(clock=clock), JudgeSettings(budget_window="1h", max_calls=4))
+    for _ in range(2):
+        budget.spend(RIGHT)
+        clock.now_ns += HOUR_NS // 2
+
+    assert (2, True, False) == (
+        budget.spent().calls,
+        budget.allows(calls=2, tokens=0),
+        budget.allows(calls=3, tokens=0),
+    )
+
+
+def test_a_million_calls_are_held_as_a_thousand_sums(open_store: OpenStore) -> None:
+    clock = Clock()
+    budget = DuckDbBudget(open_store(clock=clock), JudgeSettings(budget_window="1h"))
+    for _ in range(5_000):
+        clock.now_ns += HOUR_NS // 2_500
+        budget.spend(RIGHT)
+
+    assert len(budget._spent or ()) <= 1_001
+    assert 5_000 == pytest.approx(budget.spent().calls, rel=0.001)
+
+
+def test_a_window_that_is_none_is_told() -> None:
+    with pytest.raises(ConfigError, match="24 hours"):
+        DuckDbBudget(None, JudgeSettings(budget_window="24 hours"), clock=lambda: 0)  # type: ignore[arg-type]  # not read
