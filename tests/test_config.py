@@ -166,3 +166,8 @@ def test_settings_do_not_depend_on_where_they_came_from_and_can_be_pickled() -> 
 
     assert load_settings(stats={"level": 0.9}) == loaded
     assert loaded == pickle.loads(pickle.dumps(loaded))  # noqa: S301 — our own bytes
+
+
+def test_votes_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_AGENTIC_JUDGE__VOTES", "3")
+    assert 3 == load_settings().judge.votes

@@ -83,10 +83,9 @@ def _print_turn(out: Console, turn: dict[str, Any], expected: dict[str, Any] | N
 def _turn_rows(turn: dict[str, Any], expected: dict[str, Any]) -> list[list[str]]:
     calls = (expected.get("tools") or {}).get("calls") or []
     rows = [["query", short(turn["query"], _QUERY), _text(expected.get("query"), _QUERY)]]
-    for place in range(max(len(turn["tools"]), len(calls))):
-        made = _made(turn["tools"][place]) if place < len(turn["tools"]) else ""
-        wanted = _wanted(calls[place]) if place < len(calls) else ""
-        rows.append([_kind(turn["tools"], place), made, wanted])
+    beside, without = _side_by_side(turn["tools"], calls)
+    rows += [[_kind(made), _made(made), _wanted(beside[place])] for place, made in enumerate(turn["tools"])]
+    rows += [["call", "", _wanted(call)] for call in without]
     if turn["error"]:
         rows.append(["error", short(turn["error"], _ANSWER), ""])
     rows.append(["answer", short(turn["answer"], _ANSWER), _text(expected.get("answer"), _ANSWER)])
@@ -95,10 +94,35 @@ def _turn_rows(turn: dict[str, Any], expected: dict[str, Any]) -> list[list[str]
     return rows
 
 
-def _kind(calls: list[dict[str, Any]], place: int) -> str:
+def _side_by_side(
+    made: list[dict[str, Any]], expected: list[dict[str, Any]]
+) -> tuple[dict[int, dict[str, Any] | None], list[dict[str, Any]]]:
+    """Return the expected call to show beside each made one, and those that stand alone.
+
+    For the eye only: beside a call of its name, one that worked and has its arguments where there is one.
+    """
+    beside: dict[int, dict[str, Any] | None] = dict.fromkeys(range(len(made)))
+    without = []
+    for call in expected:
+        fitting = [
+            (_fit(one, call), -place)
+            for place, one in enumerate(made)
+            if one["name"] == call["tool_name"] and beside[place] is None
+        ]
+        if fitting:
+            beside[-max(fitting)[1]] = call
+        else:
+            without.append(call)
+    return beside, without
+
+
+def _fit(made: dict[str, Any], call: dict[str, Any]) -> tuple[bool, bool]:
+    return made["error"] is None, made["arguments"] == (call.get("parameters") or {})
+
+
+def _kind(call: dict[str, Any]) -> str:
     """Return what kind of call it is, `call` for a tool."""
-    kind = calls[place]["kind"] if place < len(calls) else "tool"
-    return "call" if kind == "tool" else str(kind)
+    return "call" if call["kind"] == "tool" else str(call["kind"])
 
 
 def _made(call: dict[str, Any]) -> str:
@@ -106,7 +130,9 @@ def _made(call: dict[str, Any]) -> str:
     return f"{safe(call['name'])} {short(call['arguments'], _ARGUMENTS)}\n-> {outcome}"
 
 
-def _wanted(call: dict[str, Any]) -> str:
+def _wanted(call: dict[str, Any] | None) -> str:
+    if call is None:
+        return ""
     optional = "" if call.get("required", True) else " (optional)"
     return f"{safe(call['tool_name'])} {short(call.get('parameters') or {}, _ARGUMENTS)}{optional}"
 
@@ -150,7 +176,8 @@ def _found(score: dict[str, Any], place: int, call: dict[str, Any]) -> str:
 
 
 def _print_faults(out: Console, score: dict[str, Any]) -> None:
-    faults = score["tool_faults"]
+    # What decided stands first: an error is there to explain it, or for the record.
+    faults = sorted(score["tool_faults"], key=lambda fault: (not fault["failed"], fault["fault"] == "errored"))
     if faults:
         click.echo()
         columns = [Column(name="fault", least=16), Column(name="tool", least=16), Column(name="what", least=30)]

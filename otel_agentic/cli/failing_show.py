@@ -26,7 +26,8 @@ _VERSIONS: Final = 4
 def print_example(out: Console, row: dict[str, Any]) -> None:
     """Print a row of `tools_failing` with its newest fault, given as `example`."""
     example = row["example"]
-    say(out, " ".join(filter(None, (row["tool"], row["fault"], row["parameter"]))), style="bold")
+    hurts = f"(hurts {row['dimension']})" if row["dimension"] else "(hurts no dimension by itself)"
+    say(out, " ".join(filter(None, (row["tool"], row["fault"], row["parameter"], hurts))), style="bold")
     say(out, _often(row))
     say(out, _when(row))
     if row["wrong_values"] and row["faults"] > 1:
@@ -47,9 +48,12 @@ def _often(row: dict[str, Any]) -> str:
         of = {"missing": "expected", "errored": "made", "spurious": "made", "forbidden": "made"}
         what = of.get(row["fault"], "expected and made")
         told += f" in {plural(row['calls'], 'call')} {what} ({percent(row['rate'])})"
-    told += f", in {plural(row['conversations'], 'conversation')}"
+    failed = "failed, and it was not made good" if row["fault"] == "errored" else "failed with it"
+    told += f", in {plural(row['conversations'], 'conversation')}; the tools of {row['failed']:,} {failed}"
+    if row["tried"]:
+        told += f"\n{row['tried']:,} of the missing calls stand beside errors of the tool: see --fault errored"
     expecting = row["expected_conversations"]
-    return told if expecting is None else f"{told}; {plural(expecting, 'scored conversation')} expected the tool"
+    return told if expecting is None else f"{told}\n{plural(expecting, 'scored conversation')} expected the tool"
 
 
 def _when(row: dict[str, Any]) -> str:
@@ -77,7 +81,8 @@ def _print_newest(out: Console, example: dict[str, Any]) -> None:
     say(out, f"newest: conversation {example['conversation_id']}{turn}", style="bold")
     agent = " ".join(str(example[name]) for name in ("agent", "agent_version", "environment") if example[name])
     case = f", case {example['case_id']}" if example["case_id"] else ""
-    say(out, f"{agent or 'unknown agent'}, ended {moment(example['ended_at'], _SECONDS)} UTC{case}")
+    ended = moment(example["ended_at"], _SECONDS)
+    say(out, f"{agent or 'unknown agent'}, ended {ended} UTC{case}: {example['outcome']}")
     if example["query"]:
         say(out, f"query: {short(example['query'], _QUERY)}")
     _print_calls(out, example)

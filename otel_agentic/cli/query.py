@@ -32,7 +32,26 @@ _NUMBERS: Final = frozenset(
 )
 
 
-@click.command(short_help="Run SQL on the store, read-only.")
+class _SqlCommand(click.Command):
+    """A command whose SQL may begin with a comment: `-- …` is no option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments, with such SQL set where click takes nothing for an option."""
+        sql = [] if "--" in args else [each for each in args if _begins_with_comment(each)]
+        options = [each for each in args if each not in sql]
+        return super().parse_args(ctx, [*options, "--", *sql] if sql else args)
+
+
+def _begins_with_comment(argument: str) -> bool:
+    r"""Return whether an argument is SQL under a comment: no option has a line break, or a space after its dashes.
+
+    >>> [_begins_with_comment(each) for each in ("-- all\nSELECT 1", "--all\nSELECT 1", "--db", "--db=my file")]
+    [True, True, False, False]
+    """
+    return argument.startswith("--") and (argument[2:3].isspace() or "\n" in argument)
+
+
+@click.command(cls=_SqlCommand, short_help="Run SQL on the store, read-only.")
 @click.argument("sql")
 @target_options
 @click.option(

@@ -10,9 +10,10 @@ from otel_agentic.cli.failing_show import print_example, told_difference, versio
 from otel_agentic.cli.options import opened, selection_of, selection_options, target_options
 from otel_agentic.cli.output import console, print_csv, print_json, say
 from otel_agentic.cli.tables import Column, print_table, text, told_apart
-from otel_agentic.cli.text import moment, percent, plural, short
+from otel_agentic.cli.text import NOTHING, moment, percent, plural, short
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from rich.console import Console
@@ -21,7 +22,7 @@ _CSV_COLUMNS: Final = (
     "agent", "agent_version", "environment", "tool", "dimension", "fault", "parameter", "faults", "conversations",
     "share", "example_conversation", "example", "expected", "made", "trace_id", "span_id", "first_seen", "last_seen",
     "calls", "rate", "expected_conversations", "since", "introduced_in", "is_new", "clean_before", "versions",
-    "wrong_values",
+    "wrong_values", "failed", "tried", "expected_call", "made_call", "error",
 )  # fmt: skip
 _SUBJECT: Final = ("agent", "agent_version", "environment")
 _DIMENSIONS: Final = ("selection", "parameters", "sequence", "utilization")
@@ -30,6 +31,7 @@ _FAULTS: Final = (
 )  # fmt: skip
 _DAY: Final = 10
 _VALUE: Final = 30
+_TOLD: Final = 70
 
 
 @click.group(short_help="Ask which tools fail, and how.")
@@ -76,9 +78,10 @@ def failing(
     show: int | None,
     output: str,
 ) -> None:
-    """List what is wrong with which tool, most frequent first: how often, since when, in which version, for example.
+    """List what is wrong with which tool: how often, since when, in which version, for example.
 
-    The rate is of the calls that could have the fault: for a missing call the expected ones, for a call that nobody
+    First stands what most conversations failed by: `failed` counts those whose tools failed and where the fault was not
+    made good, as an error is by a later call of the tool that worked. The rate is of the calls that could have the fault: for a missing call the expected ones, for a call that nobody
     asked for or that answered with an error the made ones, else the expected ones that were made. The share is of all
     tool faults of the agent. `since` looks beyond --since: it is when a fault was first seen at all, and a fault is new
     when an earlier version of the agent used the tool without it. JSON and CSV hold more: the most frequent wrong
@@ -107,13 +110,26 @@ def _print(out: Console, found: dict[str, Any], *, filtered: bool) -> None:
         say(out, _why_none(found, filtered=filtered))
         return
     names, same = told_apart(rows, _SUBJECT)
-    several = len({each["agent_version"] for row in rows for each in row["versions"]}) > 1
-    columns = [
+    versions = {each["agent_version"] for row in rows for each in row["versions"]}
+    if len(versions) == 1 and "agent_version" not in names:
+        (same["agent_version"],) = versions
+    subject = " ".join(str(same[name]) for name in _SUBJECT if same.get(name) is not None)
+    several = len(versions) > 1
+    shown = [_cells(number, row, names, several=several) for number, row in enumerate(rows, 1)]
+    title = f"Failing tools of {subject}" if subject else "Failing tools"
+    print_table(out, _columns(names, several=several), shown, title)
+    say(out, f"({_told(found)}; --show N shows one)", style="dim")
+
+
+def _columns(names: Sequence[str], *, several: bool) -> list[Column]:
+    """Return the columns; `names` tell the rows apart, `several`: there is more than one version to tell of."""
+    return [
         Column(name="#", right=True),
         *text(*(name.replace("agent_", "") for name in names)),
         Column(name="tool", least=16),
         Column(name="dimension", whole=True, spare=2),
         Column(name="fault", least=16),
+        Column(name="failed", right=True),
         Column(name="faults", right=True),
         Column(name="rate", right=True),
         Column(name="share", right=True, spare=4),
@@ -122,31 +138,31 @@ def _print(out: Console, found: dict[str, Any], *, filtered: bool) -> None:
         Column(name="for example", least=24, spare=1),
         Column(name="conversation", whole=True, spare=3),
     ]
-    shown = [
-        (
-            number,
-            *(row[name] for name in names),
-            row["tool"],
-            row["dimension"],
-            f"{row['fault']} {row['parameter'] or ''}".rstrip(),
-            f"{row['faults']:,}",
-            percent(row["rate"]),
-            percent(row["share"]),
-            moment(row["since"], _DAY),
-            *([versions_of(row)] if several else []),
-            _example(row),
-            row["example_conversation"],
-        )
-        for number, row in enumerate(rows, 1)
-    ]
-    subject = " ".join(str(value) for value in same.values())
-    print_table(out, columns, shown, f"Failing tools of {subject}" if subject else "Failing tools")
-    say(out, f"({_told(found)}; --show N shows one)", style="dim")
+
+
+def _cells(number: int, row: dict[str, Any], names: Sequence[str], *, several: bool) -> tuple[Any, ...]:
+    return (
+        number,
+        *(row[name] for name in names),
+        row["tool"],
+        row["dimension"],
+        f"{row['fault']} {row['parameter'] or ''}".rstrip(),
+        f"{row['failed']:,}",
+        f"{row['faults']:,}",
+        percent(row["rate"]),
+        percent(row["share"]),
+        moment(row["since"], _DAY),
+        *([versions_of(row)] if several else []),
+        _example(row),
+        row["example_conversation"],
+    )
 
 
 def _told(found: dict[str, Any]) -> str:
     expecting = f"{found['with_tools']:,} of {plural(found['scored'], 'scored conversation')} expected tools"
-    return f"{plural(found['faults'], 'tool fault')}; {expecting}"
+    unknown = found["unknown_tools"]
+    told = f"{plural(found['faults'], 'tool fault')}; {expecting}"
+    return f"{told}; those of {unknown:,} could not be evaluated" if unknown else told
 
 
 def _why_none(found: dict[str, Any], *, filtered: bool) -> str:
@@ -166,10 +182,23 @@ def _why_none(found: dict[str, Any], *, filtered: bool) -> str:
 
 
 def _example(row: dict[str, Any]) -> str:
-    """Return what happened in the newest conversation, without the name of the tool, which stands beside it."""
+    """Return what happened in the newest conversation, without what the other columns say."""
     if row["parameter"]:
         return told_difference(row["expected"], row["made"], _VALUE)
-    told = str(row["example"] or "")
-    for named, instead in ((f", {row['tool']}(", " ("), (f"{row['tool']}(", "("), (f"{row['tool']} in ", "")):
-        told = told.replace(named, instead, 1)
-    return short(told, 70)
+    if row["fault"] == "missing":
+        tried = f"({row['tried']:,} of {row['faults']:,} after errors of it) " if row["tried"] else ""
+        return tried + _call(row["expected_call"])
+    if row["fault"] in {"spurious", "forbidden"}:
+        return _call(row["made_call"])
+    if row["fault"] == "errored":
+        return short(row["error"], _TOLD)
+    return short(str(row["example"] or "").replace(f"{row['tool']} in ", "", 1), _TOLD)
+
+
+def _call(arguments: dict[str, Any] | None) -> str:
+    """Return the arguments of a call on a line."""
+    if arguments is None:
+        return NOTHING
+    return (
+        short(", ".join(f"{key} {short(value, _VALUE)}" for key, value in arguments.items()), _TOLD) or "no parameters"
+    )

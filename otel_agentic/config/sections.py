@@ -5,11 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 
 Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
 Seconds = Annotated[float, Field(gt=0.0)]
 Count = Annotated[int, Field(ge=1)]
+
+
+def _digit(value: Any) -> Any:
+    """Return a digit as the number it is: an environment variable holds text, and a literal takes no text for a number."""
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 
 class _Section(BaseModel):
@@ -160,7 +165,7 @@ class JudgeSettings(_Section):
     backoff_max_s: Annotated[float, Field(ge=0)] = Field(
         default=30.0, description="longest wait between tries, seconds"
     )
-    votes: Literal[1, 3, 5] = Field(
+    votes: Annotated[Literal[1, 3, 5], BeforeValidator(_digit)] = Field(
         default=1, description="verdicts asked for where the first is close to the threshold; their majority decides"
     )
     vote_band: Ratio = Field(default=0.15, description="a score this close to the threshold, on either side, is close")

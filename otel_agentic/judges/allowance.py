@@ -1,16 +1,19 @@
-"""A budget shared by many calls at once: what is under way is held back until its true cost is known."""
+"""What judges may spend: the limits of the settings, and a budget shared by many calls at once."""
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from otel_agentic.config import JudgeSettings
     from otel_agentic.judges.base import Budget, JudgeFailure, Question, Verdict
 
+_TOKENS_A_PRICE: Final = 1_000_000
 #: What is said where a budget does not say which of its limits is reached.
 USED_UP: Final = (
     "the judge's budget of this window is used up (judge.max_calls, judge.max_tokens and judge.max_cost_usd "
@@ -18,8 +21,62 @@ USED_UP: Final = (
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """Model calls, tokens sent and received, and US dollars as far as prices are known."""
+
+    calls: int = 0
+    tokens: int = 0
+    cost_usd: float = 0.0
+
+    @classmethod
+    def of(cls, answer: Verdict | JudgeFailure) -> Cost:
+        """Return what a verdict, or a failure, has cost."""
+        return cls(
+            calls=answer.tries, tokens=answer.input_tokens + answer.output_tokens, cost_usd=answer.cost_usd or 0.0
+        )
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            calls=self.calls + other.calls, tokens=self.tokens + other.tokens, cost_usd=self.cost_usd + other.cost_usd
+        )
+
+    def __sub__(self, other: Cost) -> Cost:
+        return Cost(
+            calls=self.calls - other.calls, tokens=self.tokens - other.tokens, cost_usd=self.cost_usd - other.cost_usd
+        )
+
+
+class Limits:
+    """The limits of the settings. `values` has each by the name of its setting, None where it is not set."""
+
+    def __init__(self, settings: JudgeSettings) -> None:
+        self.values: Final[Mapping[str, float | None]] = {
+            name: getattr(settings, name) for name in ("max_calls", "max_tokens", "max_cost_usd")
+        }
+        self._price_usd: Final = max(settings.input_price_usd or 0.0, settings.output_price_usd or 0.0)
+
+    def reached(self, spent: Cost, *, calls: int, tokens: int) -> str | None:
+        """Return, in words, the first limit that so much more would break, None where it breaks none.
+
+        >>> from otel_agentic.config import JudgeSettings
+        >>> Limits(JudgeSettings(max_calls=1_000)).reached(Cost(calls=999), calls=2, tokens=0)
+        'judge.max_calls 1,000'
+        """
+        total = spent + Cost(calls=calls, tokens=tokens, cost_usd=tokens * self._price_usd / _TOKENS_A_PRICE)
+        totals = {"max_calls": total.calls, "max_tokens": total.tokens, "max_cost_usd": total.cost_usd}
+        over = (
+            f"judge.{name} {limit:,}"
+            for name, limit in self.values.items()
+            if limit is not None and totals[name] > limit
+        )
+        return next(over, None)
+
+
 class Allowance:
-    """Holds back, of a budget, what each question under way may still cost. Without a budget everything is allowed.
+    """Holds back, of a budget, what each question under way may still cost, until that is known.
+
+    Without a budget everything is allowed.
 
     It may be asked from several threads; the budget is used by one at a time.
     """

@@ -85,6 +85,8 @@ class AskingJudge:
 
     def key(self, question: Question) -> str:
         """Return the cache key of a question: another judge, or another version of it, has another one."""
+        if not getattr(self._judge, "reads_threshold", True):
+            question = replace(question, threshold=0.0)
         return question_key(f"{self.name} {self.version}", question)
 
     def close(self) -> None:
@@ -117,24 +119,33 @@ class AskingJudge:
     ) -> Generator[tuple[int, Verdict | JudgeFailure], None, None]:
         """Yield the answers to as many waiting questions as the budget allows, and take these off the list."""
         asked: dict[int, Question] = {}
+        unasked: list[int] = []
+        failure = JudgeFailure(reason="judge_error", message=f"judge {self.name} gave no verdict", tries=1)
         try:
-            with closing(self._stream(self._allowed(waiting, asked, refused))) as stream:
-                for number, answer in stream:
-                    if number in asked:
-                        yield number, self._settled(asked.pop(number), answer)
-            failure = JudgeFailure(reason="judge_error", message=f"judge {self.name} gave no verdict", tries=1)
-        except StoreError:  # of the budget, not of the judge
-            raise
-        except Exception as error:  # noqa: BLE001 — a stranger's judge may raise anything; its questions are told so
-            failure = raised(self._judge, error)
-            asked.update(waiting)
-            waiting.clear()
+            try:
+                yield from self._streamed(waiting, asked, refused)
+            except StoreError:  # of the budget, not of the judge
+                raise
+            except Exception as error:  # noqa: BLE001 — a stranger's judge may raise anything; its questions are told so
+                failure = raised(self._judge, error)
+                unasked = [number for number, _ in waiting]
+                waiting.clear()
+            for number in list(asked):
+                yield number, self._settled(asked.pop(number), failure)
         finally:
-            open_now = dict(asked)
-            for question in open_now.values():
+            for question in asked.values():
                 self._allowance.drop(question)
-        for number in open_now:
-            yield number, failure
+        for number in unasked:  # nothing was paid for them
+            yield number, replace(failure, tries=0)
+
+    def _streamed(
+        self, waiting: deque[tuple[int, Question]], asked: dict[int, Question], refused: list[int]
+    ) -> Iterator[tuple[int, Verdict | JudgeFailure]]:
+        """Yield what the judge says of allowed questions; `asked` are those under way."""
+        with closing(self._stream(self._allowed(waiting, asked, refused))) as stream:
+            for number, answer in stream:
+                if number in asked:
+                    yield number, self._settled(asked.pop(number), answer)
 
     def _allowed(
         self, waiting: deque[tuple[int, Question]], asked: dict[int, Question], refused: list[int]

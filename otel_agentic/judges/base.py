@@ -77,7 +77,8 @@ class Judge(Protocol):
     """A judge of answers (entry-point group `otel_agentic.judges`).
 
     `name` and `version` go into the evaluator version: a new version judges everything anew. A judge of more than answers
-    says so by an attribute `kinds`, see `kinds_of`.
+    says so by an attribute `kinds`, see `kinds_of`. One that never looks at a question's threshold says so by an attribute
+    `reads_threshold` that is False: its verdicts then hold for any other threshold.
     """
 
     name: str

@@ -97,7 +97,8 @@ def calibrate(
         examples: disagreements shown at most, of each kind.
     """
     judged = [one for one in labelled if one.outcome != "not_evaluated"]
-    curve = threshold_curve((one.score, one.human) for one in judged if one.score is not None)
+    scored = [(one.score, one.human) for one in judged if one.score is not None]
+    curve = threshold_curve(scored)
     return Calibration(
         target=target,
         agreement=agreement_of(
@@ -106,8 +107,9 @@ def calibrate(
         not_judged=_not_judged(labelled),
         threshold=threshold,
         curve=tuple(curve),
-        curve_n=sum(one.score is not None for one in judged),
-        best=best_threshold(curve, threshold),
+        curve_n=len(scored),
+        # Of thresholds that do equally well the one in force is kept: it stands between two scores, seldom on one.
+        best=best_threshold(threshold_curve(scored, also=[threshold]), threshold),
         examples=tuple(_examples(judged, threshold, examples)),
         warnings=tuple(_warnings(target, judged)),
     )
@@ -136,6 +138,6 @@ def _warnings(target: Target, judged: Sequence[Labelled]) -> Iterator[str]:
         return
     for count, word, rate in ((passes, "passing", "sensitivity"), (fails, "failing", "specificity")):
         if count == 0:
-            yield f"people labelled no {word} {target}: {rate}, kappa and the best threshold cannot be known"
+            yield f"people labelled no {word} {target}: {rate} and the best threshold cannot be known, and kappa tells nothing"
         elif count < _FEW:
             yield f"only {count} {word} {target}{'' if count == 1 else 's'} among the labels: {rate} is uncertain, see its interval"

@@ -48,7 +48,7 @@ def as_judge(judge: Judge | BaseChatModel | str, settings: JudgeSettings | None 
         told = repr(judge) if isinstance(judge, type) else f"a {type(judge).__name__} without {', '.join(missing)}"
         raise UsageError(
             f"judge: {told}; allowed: a name such as 'exact' or 'langchain:openai:gpt-5-mini', a chat model of LangChain, "
-            "or an object with name, version and judge(questions)"
+            "an object with name, version and judge(questions); otel_agentic.evaluate also takes a function of a Question"
         )
     return cast("Judge", judge)
 

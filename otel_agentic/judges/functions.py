@@ -6,7 +6,7 @@ import hashlib
 import inspect
 from functools import partial
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, SupportsFloat, cast
 
 from otel_agentic.errors import UsageError
 from otel_agentic.judges.base import JudgeFailure, Question, Verdict
@@ -38,14 +38,14 @@ class FunctionJudge:
     """
 
     def __init__(self, function: JudgingFunction) -> None:
-        """Take a function.
+        """Take a function, or an object that is called like one.
 
         Raises:
             UsageError: it is a coroutine function, which nobody would await.
         """
         self._function = function
         self.name: str = getattr(function, "__name__", type(function).__name__)
-        if inspect.iscoroutinefunction(function):
+        if any(map(inspect.iscoroutinefunction, (function, getattr(function, "__call__", None)))):  # noqa: B004 — it is looked at
             raise UsageError(
                 f"judge {self.name}: an async function; give an ordinary one, or an object with judge(questions)"
             )
@@ -71,16 +71,22 @@ class FunctionJudge:
             return self._failure(f"raised {type(error).__name__}: {error}")
         if isinstance(said, Verdict | JudgeFailure):
             return said
-        if not _is_score(said):
+        score = _score(said)
+        if score is None:
             return self._failure(f"gave {said!r}; it gives {_GIVES}")
-        return Verdict(score=float(said), reasoning=f"{self.name} gives {float(said):g}")
+        return Verdict(score=score, reasoning=f"{self.name} gives {score:g}")
 
     def _failure(self, told: str) -> JudgeFailure:
         return JudgeFailure(reason="judge_error", message=f"judge {self.name} {told}", tries=1)
 
 
-def _is_score(said: object) -> bool:
-    return isinstance(said, int | float) and 0.0 <= said <= 1.0
+def _score(said: object) -> float | None:
+    """Return what was said as a score, None where it is none. A number of numpy or torch is a number too."""
+    try:
+        score = float(said) if isinstance(said, SupportsFloat) else -1.0
+    except (TypeError, ValueError, OverflowError):  # such as an array of several
+        return None
+    return score if 0.0 <= score <= 1.0 else None
 
 
 def judge_of(given: JudgeLike, settings: JudgeSettings) -> Judge:
@@ -90,10 +96,16 @@ def judge_of(given: JudgeLike, settings: JudgeSettings) -> Judge:
         PluginError: there is no judge of that name, or it does not load.
         UsageError: it is none of these, or an async function.
     """
-    # Not callable(): an object that can be called may be a judge, or a model.
-    if inspect.isroutine(given) or isinstance(given, partial):
+    if inspect.isroutine(given) or isinstance(given, partial) or _is_called(given):
         return FunctionJudge(cast("JudgingFunction", given))
     return as_judge(cast("str | Judge | BaseChatModel", given), settings)
+
+
+def _is_called(given: object) -> bool:
+    """Return whether an object judges by being called. A judge, a model or a class may be callable, and means another thing."""
+    return (
+        callable(given) and not isinstance(given, type) and not hasattr(given, "judge") and not hasattr(given, "invoke")
+    )
 
 
 def _version(function: Any) -> str:

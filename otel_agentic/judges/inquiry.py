@@ -7,12 +7,12 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from otel_agentic.judges.apart import unobserved
 from otel_agentic.judges.fence import messages
 from otel_agentic.judges.ladder import Ladder, message_of, read_output
 from otel_agentic.judges.provider import secrets_of
 from otel_agentic.judges.retrying import Backoff
 from otel_agentic.judges.troubles import Trouble, trouble_of
-from otel_agentic.judges.unobserved import unobserved
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

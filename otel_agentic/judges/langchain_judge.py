@@ -16,10 +16,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
 from otel_agentic.config import JudgeSettings
+from otel_agentic.judges.apart import own_connections
 from otel_agentic.judges.background import shared
 from otel_agentic.judges.base import JudgeFailure, Question, QuestionKind, Verdict
 from otel_agentic.judges.canary import Canaries, CanaryWatch
-from otel_agentic.judges.connections import own_connections
 from otel_agentic.judges.deliberation import Deliberation
 from otel_agentic.judges.fence import FRAME, SYSTEM
 from otel_agentic.judges.inquiry import Inquiry
@@ -107,6 +107,11 @@ class LangChainJudge:
     def canaries(self) -> Canaries:
         """How many canaries were asked, and how many passed."""
         return self._watch.seen
+
+    @property
+    def reads_threshold(self) -> bool:
+        """Whether a verdict depends on the threshold: only by the votes that are asked for near it."""
+        return self._settings.votes > 1
 
     def judge(self, questions: Sequence[Question]) -> list[Answer]:
         """Return a verdict or failure a question, in their order."""

@@ -1,4 +1,4 @@
-"""`provider:model` -> a chat model, and what of a chat model tells it from another one."""
+"""`provider:model` -> a chat model; and what of a chat model, or of its name, tells it from another one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from otel_agentic.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from langchain_core.language_models import BaseChatModel
 
@@ -27,6 +27,10 @@ _NO_IDENTITY: Final = re.compile(
 )
 #: The attributes in which models keep their name.
 _NAMES: Final = ("model_name", "model", "model_id", "deployment_name", "azure_deployment")
+#: What stands behind the name: a date, a snapshot, a revision of the provider.
+_SNAPSHOT: Final = re.compile(r"(?:[-@:](?:\d{4}-\d{2}-\d{2}|\d{8}|\d{6}|latest|v\d+(?::\d+)?))+$")
+#: What stands before it: a path or a gateway's provider, or a vendor as some clouds write it.
+_PROVIDER: Final = re.compile(r"^.*/|^(?:[a-z]{2}\.)?[a-z]+\.(?=[a-z])")
 
 
 def make_model(argument: str | None, options: Mapping[str, Any]) -> BaseChatModel:
@@ -103,6 +107,27 @@ def name_of(model: BaseChatModel) -> str:
     found = (getattr(model, name, None) for name in _NAMES)
     name = next((each for each in found if isinstance(each, str) and each), type(model).__name__)
     return name.removeprefix("models/")
+
+
+def base_model(name: str) -> str:
+    """Return the name of a model without provider and snapshot, in lower case.
+
+    >>> [base_model(name) for name in ("openai/GPT-5-mini-2025-08-07", "us.anthropic.claude-sonnet-4-20250514-v1:0")]
+    ['gpt-5-mini', 'claude-sonnet-4']
+    >>> base_model("gemini-2.5-pro")
+    'gemini-2.5-pro'
+    """
+    return _SNAPSHOT.sub("", _PROVIDER.sub("", name.strip().lower()))
+
+
+def same_models(judge: Iterable[str], agent: Iterable[str]) -> list[str]:
+    """Return the models of an agent that judge it, too, sorted, as the agent's spans name them.
+
+    >>> same_models(["gpt-5-mini"], ["gpt-5", "openai/gpt-5-mini"])
+    ['openai/gpt-5-mini']
+    """
+    judging = {base_model(name) for name in judge}
+    return sorted({name for name in agent if base_model(name) in judging})
 
 
 def secrets_of(model: BaseChatModel) -> list[str]:

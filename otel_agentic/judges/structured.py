@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import islice
 from typing import Any, Final
 
 import orjson
 
 from otel_agentic.truth.values import canonical, leaves
 
-_FENCED: Final = re.compile(r"```(?:json)?[ \t]*\n(.*?)```", re.DOTALL)
+_OPENING: Final = re.compile(r"```(?:json)?[ \t]*\n")
+_CLOSING: Final = re.compile("```")
+#: Ends of a fenced block that are tried: texts inside the JSON may look like one.
+_MAX_CLOSINGS: Final = 16
 #: Values compared one by one to tell how much of an object is right.
 _MAX_LEAVES: Final = 2_000
 
@@ -45,9 +49,17 @@ def _values(document: Any) -> Counter[Any]:
 def _read(text: str) -> Any:
     """Return the JSON object or list that a text is, or holds in a fenced block; None where there is none."""
     plain = text.strip()
-    if plain[:1] not in {"{", "["}:
-        fenced = _FENCED.search(text)
-        plain = fenced[1].strip() if fenced else ""
+    if plain[:1] in {"{", "["}:
+        return _loaded(plain)
+    opening = _OPENING.search(text)
+    if opening is None:
+        return None
+    closings = islice(_CLOSING.finditer(text, opening.end()), _MAX_CLOSINGS)
+    found = (_loaded(text[opening.end() : closing.start()].strip()) for closing in closings)
+    return next((document for document in found if document is not None), None)
+
+
+def _loaded(plain: str) -> Any:
     if plain[:1] not in {"{", "["}:
         return None
     try:

@@ -48,8 +48,10 @@ class Engine:
         """Return every installed estimator, or the one of that name.
 
         Raises:
-            PluginError: there is none of that name, or one does not load.
+            PluginError: there is none of that name, nor of the settings' own, or one does not load.
         """
+        if self.settings.stats.estimator:
+            plugins.get("estimators", self.settings.stats.estimator)
         chosen = [plugins.get("estimators", name)] if name else list(plugins.find("estimators").values())
         return [plugin.load().from_settings(self.settings.stats) for plugin in chosen]
 

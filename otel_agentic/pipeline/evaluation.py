@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, overload
 from otel_agentic.pipeline import frames
 from otel_agentic.pipeline.faults import failing_tools
 from otel_agentic.pipeline.rates import Rates, shown
-from otel_agentic.pipeline.shown import as_html, as_text
+from otel_agentic.pipeline.shown import as_html, as_text, plural, unused_labels
 from otel_agentic.pipeline.tables import COLUMNS, rows_of
 from otel_agentic.pipeline.tally import Tally
 from otel_agentic.windows import scored_conversation
@@ -55,6 +55,7 @@ class Evaluation:
         judge_name: the judge that was asked.
         judge_version: its version; another version may judge otherwise.
         judge_use: what was asked of a judge that is paid: calls, tokens, cost, failures.
+        unused_labels: conversation ids of labels that are of no conversation here.
         problems: what could not be read, one sentence each.
     """
 
@@ -64,6 +65,7 @@ class Evaluation:
     judge_name: str
     judge_version: str
     judge_use: Tally = field(default_factory=Tally)
+    unused_labels: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
     @property
@@ -86,7 +88,8 @@ class Evaluation:
     @property
     def warnings(self) -> list[str]:
         """What looks wrong with the ground truth, each sentence once."""
-        return list(dict.fromkeys(one.match.warning for one in self.attempts if one.match.warning is not None))
+        found = dict.fromkeys(one.match.warning for one in self.attempts if one.match.warning is not None)
+        return [*found, *unused_labels(self.unused_labels)]
 
     @property
     def n(self) -> int:
@@ -130,7 +133,7 @@ class Evaluation:
 
     @cached_property
     def scored(self) -> list[ScoredConversation]:
-        """The rows that groups are made of, in the order of the conversations."""
+        """The rows that groups are made of, in order."""
         return [scored_conversation(one.conversation, one.match.case, one.score) for one in self.attempts]
 
     @cached_property
@@ -159,8 +162,7 @@ class Evaluation:
 
         Args:
             k: None takes the settings' one.
-            estimator: plugin, unbiased, per_case, bayesian or a plug-in's. None takes the settings' one, or chooses from
-                the data.
+            estimator: plugin, unbiased, per_case, bayesian or a plug-in's. None takes the settings', or fits the data.
             by: agent, version, environment, tag, case or tool, or several of them.
 
         Raises:
@@ -180,10 +182,7 @@ class Evaluation:
     ) -> list[GroupSummary]:
         """Return everything that is said of each group: counts, coverage, estimates, tool dimensions, tier.
 
-        Args:
-            by: agent, version, environment, tag, case or tool, or several of them.
-            k: None takes the settings' one.
-            estimator: one estimator by name; None gives every installed one.
+        The arguments are those of `estimates`, but no estimator means every installed one.
 
         Raises:
             UsageError: a k or a group is not allowed.
@@ -192,7 +191,7 @@ class Evaluation:
         return self.rates.of_groups(by, k, estimator)
 
     def failing_tools(self) -> list[FailingTool]:
-        """Return what is wrong with which tool: dimension, fault, parameter, how often, one to look at."""
+        """Return what is wrong with which tool, with one to look at: first what most conversations failed by."""
         return failing_tools(self.attempts)
 
     def table(self, table: TableName = "conversations") -> list[Row]:
@@ -244,7 +243,7 @@ class Evaluation:
     def __repr__(self) -> str:
         counts = self.outcomes
         return (
-            f"<Evaluation of {len(self)} conversations: {counts['pass']} pass, {counts['fail']} fail, "
+            f"<Evaluation of {plural(len(self), 'conversation')}: {counts['pass']} pass, {counts['fail']} fail, "
             f"{counts['not_evaluated']} not evaluated, {self.tier}>"
         )
 

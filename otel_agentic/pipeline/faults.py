@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.scoring.counts import tool_counts
+from otel_agentic.scoring.impact import impacts_of
 from otel_agentic.store.tool_rows import FAULT_DIMENSION  # one table for all; it opens no store
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from otel_agentic.conversations.model import Conversation
     from otel_agentic.pipeline.evaluation import ScoredAttempt
     from otel_agentic.scoring import ConversationScore, ToolFault
+    from otel_agentic.scoring.impact import Impact
 
 #: A fault of no turn, or of no call, comes before those that have one.
 _NONE: Final = -1
@@ -27,6 +29,8 @@ _NONE: Final = -1
 class FailingTool:
     """One way in which a tool fails: how often, since when, and one to look at.
 
+    In `failed` of the `conversations` the tools failed and it was not made good. Of missing calls, `tried` stand beside
+    errors of the tool: it may have been tried.
     `share` is of all faults of the agent, version and environment. `rate` is faults a call, of those calls that can have
     the fault (`calls`); None where they are not counted. Times are nanoseconds since the epoch. `example_conversation` is
     the newest with it; `expected` and `made` are the values there, for wrong parameters.
@@ -41,6 +45,8 @@ class FailingTool:
     parameter: str | None
     faults: int
     conversations: int
+    failed: int
+    tried: int | None
     share: float
     calls: int | None
     rate: float | None
@@ -60,6 +66,7 @@ class _Found:
 
     conversation: Conversation
     fault: ToolFault
+    impact: Impact
 
     @property
     def subject(self) -> tuple[str | None, str | None, str]:
@@ -94,13 +101,13 @@ def fault_rows(conversation: Conversation, score: ConversationScore) -> Iterator
 
 
 def failing_tools(attempts: Iterable[ScoredAttempt]) -> list[FailingTool]:
-    """Return what is wrong with which tool, most frequent first."""
+    """Return what is wrong with which tool: first what most conversations failed by."""
     kept = list(attempts)
     groups: dict[tuple[Any, ...], list[_Found]] = defaultdict(list)
     for one in kept:
         for tools in one.score.tools:
-            for fault in tools.faults:
-                found = _Found(conversation=one.conversation, fault=fault)
+            for fault, impact in zip(tools.faults, impacts_of(tools), strict=True):
+                found = _Found(conversation=one.conversation, fault=fault, impact=impact)
                 groups[found.subject, found.kind].append(found)
     whole: Counter[Any] = Counter()
     for (subject, _), members in groups.items():
@@ -127,6 +134,8 @@ def _row(members: list[_Found], whole: int, counts: Mapping[Any, Counter[str]]) 
         parameter=parameter,
         faults=len(members),
         conversations=len({one.conversation.key for one in members}),
+        failed=len({one.conversation.key for one in members if one.impact.failed}),
+        tried=sum(bool(one.impact.tried) for one in members) if fault == "missing" else None,
         share=len(members) / whole,
         calls=calls,
         rate=len(members) / calls if calls else None,
@@ -183,6 +192,6 @@ def _place(conversation: Conversation, fault: ToolFault) -> dict[str, str | None
 
 
 def _rank(row: FailingTool) -> tuple[Any, ...]:
-    """Return the sort key: the most frequent first, then by name, what has none last."""
+    """Return the sort key: what most conversations failed by first, then the most frequent, then by name, none last."""
     names = (row.agent, row.agent_version, row.environment, row.tool, row.fault, row.parameter)
-    return (-row.faults, *((name is None, name or "") for name in names))
+    return (-row.failed, -row.faults, *((name is None, name or "") for name in names))

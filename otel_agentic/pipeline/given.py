@@ -75,7 +75,8 @@ def read_conversations(given: ConversationLike | Iterable[ConversationLike], set
     """
     reading = _Reading(settings=settings)
     one = isinstance(given, str | os.PathLike | Mapping | Conversation | Span | LogRecord | SpanBatch)
-    items = [given] if one or not isinstance(given, Iterable) else given
+    one = one or not isinstance(given, Iterable)
+    items = cast("Iterable[ConversationLike]", [given] if one else given)
     for place, item in enumerate(items):
         reading.take(item, "conversations" if one else f"conversations[{place}]")
     return reading.given()
@@ -109,7 +110,7 @@ class _Reading:
             case FinishedSpan():
                 self.finished.append(item)
             case _:
-                raise UsageError(f"{place}: a {type(item).__name__}; allowed: {ALLOWED}")
+                raise UsageError(f"{place}: found a value of type {type(item).__name__}; allowed: {ALLOWED}")
 
     def _take_record(self, record: Mapping[str, Any], place: str) -> None:
         if any(key in record for key in _OTLP_KEYS):

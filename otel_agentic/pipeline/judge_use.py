@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_agentic.judges.model_names import same_models
+from otel_agentic.judges.provider import same_models
 from otel_agentic.store.judge_calls import models_of
 
 if TYPE_CHECKING:

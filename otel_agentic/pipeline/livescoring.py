@@ -16,6 +16,8 @@ _log = logging.getLogger(__name__)
 #: Conversations scored before it is asked again what closed: an `evaluate` command need not wait for a long backlog.
 _ROUND: Final = 500
 _RETRY_S: Final = 1.0
+#: How long a closed judge is waited for; one that cannot be closed would not come back any sooner.
+_CLOSING_S: Final = 1.0
 
 
 class LiveScoring:
@@ -52,7 +54,7 @@ class LiveScoring:
             self._thread.join(grace_s)
         if self._thread.is_alive():
             self._engine.evaluating.close()  # cancels what the judge is at work on
-            self._thread.join(grace_s)
+            self._thread.join(_CLOSING_S)
 
     def _run(self) -> None:
         stopping = self._engine.stopping

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ValidationError
 
+from otel_agentic import plugins
 from otel_agentic.compat import scorer
 from otel_agentic.config import Settings
 from otel_agentic.errors import UsageError
@@ -17,6 +18,7 @@ from otel_agentic.pipeline.asking import score_asking
 from otel_agentic.pipeline.evaluation import Evaluation, ScoredAttempt
 from otel_agentic.pipeline.given import read_conversations
 from otel_agentic.pipeline.given_truth import read_given_cases, read_given_labels
+from otel_agentic.pipeline.rates import chosen_k
 from otel_agentic.pipeline.tally import Tally
 from otel_agentic.pipeline.thrift import RunBudget
 from otel_agentic.scoring import MatchedConversation, score_conversations
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from otel_agentic.pipeline.given import ConversationLike
     from otel_agentic.pipeline.given_truth import CaseLike, LabelLike
     from otel_agentic.scoring import ConversationScore
+    from otel_agentic.truth import Label
 
 
 def evaluate(
@@ -91,8 +94,10 @@ def evaluate(
             "tool_threshold": tool_threshold,
             "compat": compat,
         },
-        stats={"k": (k,) if isinstance(k, int) else k, "estimator": estimator},
+        stats={"k": None if k is None else chosen_k(k), "estimator": estimator},
     )
+    if chosen.stats.estimator is not None:
+        plugins.get("estimators", chosen.stats.estimator)  # unknown, it would be passed over without a word
     given = read_conversations(conversations, chosen)
     known = given.cases if cases is None else read_given_cases(cases)
     told = read_given_labels(labels, chosen.scoring)
@@ -121,8 +126,15 @@ def evaluate(
         judge_name=asked.name,
         judge_version=asked.version,
         judge_use=tally,
+        unused_labels=_unused(told, matched),
         problems=given.problems,
     )
+
+
+def _unused(labels: Mapping[str, Label], matched: Sequence[MatchedConversation]) -> tuple[str, ...]:
+    """Return the conversation ids of labels that are of no conversation here."""
+    known = {str(one.conversation.conversation_id) for one in matched}
+    return tuple(name for name in labels if name not in known)
 
 
 def _scores(

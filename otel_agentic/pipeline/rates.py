@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from operator import index
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from otel_agentic import plugins
+from otel_agentic.stats import validate_k
 from otel_agentic.windows import GroupKey, group_by, summarise
 
 if TYPE_CHECKING:
@@ -63,12 +66,27 @@ class Rates:
         settings = self.settings
         if estimator is not None:
             settings = settings.model_copy(update={"estimator": estimator})
-        chosen = settings.k if k is None else (k,) if isinstance(k, int) else k
+        chosen = settings.k if k is None else chosen_k(k)
         return summarise(key, members, estimators=self._estimators(estimator), settings=settings, k=chosen)
 
     def _estimators(self, name: str | None) -> list[Estimator]:
         found = [plugins.get("estimators", name)] if name else list(plugins.find("estimators").values())
         return [plugin.load().from_settings(self.settings) for plugin in found]
+
+
+def chosen_k(k: object) -> tuple[int, ...]:
+    """Return the k that are meant by one, or by any number of them; whole numbers of numpy are whole numbers.
+
+    Raises:
+        UsageError: one is not a whole number of at least 1; names it.
+
+    >>> chosen_k(3), chosen_k([5, 1])
+    ((3,), (1, 5))
+    """
+    given = k if isinstance(k, Iterable) and not isinstance(k, str) else (k,)
+    return validate_k(
+        index(one) if isinstance(one, SupportsIndex) and not isinstance(one, bool) else one for one in given
+    )
 
 
 def shown(summary: GroupSummary) -> Estimates:

@@ -9,11 +9,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from otel_agentic.pipeline.evaluation import Evaluation
+    from otel_agentic.pipeline.faults import FailingTool
     from otel_agentic.stats import Estimate
     from otel_agentic.windows import GroupSummary
 
 #: Ways to fail that are listed; `failing_tools` and `faults` have all.
 _SHOWN: Final = 5
+#: Characters of a message that are shown.
+_LONGEST: Final = 300
 
 
 def as_text(evaluation: Evaluation) -> str:
@@ -34,7 +37,7 @@ def as_html(evaluation: Evaluation) -> str:
 
 def _headline(evaluation: Evaluation) -> list[str]:
     counts = evaluation.outcomes
-    whole = f"{_plural(len(evaluation), 'conversation')}, {_plural(len(evaluation.cases), 'case')}"
+    whole = f"{plural(len(evaluation), 'conversation')}, {plural(len(evaluation.cases), 'case')}"
     told = f"{counts['pass']:,} passed, {counts['fail']:,} failed, {counts['not_evaluated']:,} not evaluated"
     return [f"{whole}: {told}"]
 
@@ -64,9 +67,8 @@ def _details(evaluation: Evaluation) -> Iterator[str]:
         low, high = evaluation.bounds
         yield f"with those not evaluated, the pass rate lies in [{low:.3f}, {high:.3f}]"
     failing = evaluation.failing_tools()
-    for row in failing[:_SHOWN]:
-        parameter = f", parameter {row.parameter}" if row.parameter else ""
-        yield f"fault: {row.tool}, {row.fault}{parameter}: {row.faults:,} in {_plural(row.conversations, 'conversation')}"
+    several = len({(row.agent, row.agent_version, row.environment) for row in failing}) > 1
+    yield from (f"fault: {_whose(row) if several else ''}{_fault(row)}" for row in failing[:_SHOWN])
     if len(failing) > _SHOWN:
         yield f"fault: {len(failing) - _SHOWN:,} more kinds, see failing_tools()"
     yield from _judge(evaluation)
@@ -77,6 +79,25 @@ def _details(evaluation: Evaluation) -> Iterator[str]:
         yield f"{more:,} more, see warnings and problems"
 
 
+def _fault(row: FailingTool) -> str:
+    parameter = f", parameter {row.parameter}" if row.parameter else ""
+    return f"{row.tool}, {row.fault}{parameter}: {row.faults:,} in {plural(row.conversations, 'conversation')}"
+
+
+def _whose(row: FailingTool) -> str:
+    """Return agent, version and environment, which tell apart two rows of one tool and fault."""
+    named = " ".join(part for part in (row.agent or "no agent", row.agent_version, row.environment) if part)
+    return f"{named}, "
+
+
+def unused_labels(names: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence about labels that are of no conversation, with the first of them."""
+    if names:
+        more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+        told = ", ".join(repr(name) for name in names[:_SHOWN])
+        yield f"{plural(len(names), 'label')} used for nothing: no conversation given has the id {told}{more}"
+
+
 def _judge(evaluation: Evaluation) -> Iterator[str]:
     """Yield what a judge that is asked was asked, and how often it failed."""
     use = evaluation.judge_use
@@ -84,14 +105,27 @@ def _judge(evaluation: Evaluation) -> Iterator[str]:
     if not asked:
         return
     known = f", {use.cached:,} of them known before" if use.cached else ""
-    spent = f"; {_plural(use.calls, 'call')}, {_plural(use.input_tokens + use.output_tokens, 'token')}"
+    spent = f"; {plural(use.calls, 'call')}, {plural(use.input_tokens + use.output_tokens, 'token')}"
     cost = "" if use.cost_usd is None else f", ${use.cost_usd:,.4f}"
-    yield f"judge {evaluation.judge_name}: {_plural(asked, 'question')}{known}{spent}{cost}"
+    yield f"judge {evaluation.judge_name}: {plural(asked, 'question')}{known}{spent}{cost}"
+    if use.failed and use.failure is not None:
+        yield f"judge {evaluation.judge_name}: the last failure: {_cut(use.failure)}"
     if use.failed or use.refused:
         yield f"judge {evaluation.judge_name}: {use.failed:,} failed, {use.refused:,} not asked; none of these is the agent's"
 
 
-def _plural(count: int, what: str) -> str:
+def _cut(text: str) -> str:
+    """Return a text of strangers as one line that is not too long."""
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+
+
+def plural(count: int, what: str) -> str:
+    """Return a count with its noun.
+
+    >>> plural(1, "case"), plural(1200, "case")
+    ('1 case', '1,200 cases')
+    """
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
@@ -103,7 +137,7 @@ def _told(estimate: Estimate) -> str:
 
 def _tier(group: GroupSummary) -> str:
     leaning = f", leaning {group.leaning}" if group.leaning else ""
-    more = _plural(group.needed or 0, "more conversation")
+    more = plural(group.needed or 0, "more conversation")
     needed = f"; about {more} at this rate would settle it" if group.needed else ""
     return f"{group.tier}{leaning}{needed}"
 

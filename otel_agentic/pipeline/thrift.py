@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from otel_agentic.judges.allowance import Cost, Limits
 from otel_agentic.judges.base import Verdict
 
 if TYPE_CHECKING:
@@ -11,8 +12,6 @@ if TYPE_CHECKING:
 
     from otel_agentic.config import JudgeSettings
     from otel_agentic.judges.base import JudgeFailure
-
-_TOKENS_PER_PRICE: Final = 1_000_000
 
 
 class MemoryCache:
@@ -44,32 +43,19 @@ class RunBudget:
     """
 
     def __init__(self, settings: JudgeSettings) -> None:
-        self._settings = settings
-        self._price_usd: Final = max(settings.input_price_usd or 0.0, settings.output_price_usd or 0.0)
-        self._calls = 0
-        self._tokens = 0
-        self._cost_usd = 0.0
+        self._limits = Limits(settings)
+        self._spent = Cost()
         self._reached: str | None = None
 
     def allows(self, *, calls: int, tokens: int) -> bool:
         """Return whether that many more model calls and tokens may be spent."""
-        wanted = {
-            "max_calls": self._calls + calls,
-            "max_tokens": self._tokens + tokens,
-            "max_cost_usd": self._cost_usd + tokens * self._price_usd / _TOKENS_PER_PRICE,
-        }
-        for name, total in wanted.items():
-            limit = getattr(self._settings, name)
-            if limit is not None and total > limit:
-                self._reached = f"judge.{name} {limit:,}"
-                return False
-        return True
+        reached = self._limits.reached(self._spent, calls=calls, tokens=tokens)
+        self._reached = reached or self._reached
+        return reached is None
 
     def spend(self, verdict: Verdict | JudgeFailure) -> None:
         """Count what a verdict, or a failure, has cost."""
-        self._calls += verdict.tries
-        self._tokens += verdict.input_tokens + verdict.output_tokens
-        self._cost_usd += verdict.cost_usd or 0.0
+        self._spent += Cost.of(verdict)
 
     @property
     def used_up(self) -> str | None:

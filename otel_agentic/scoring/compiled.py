@@ -16,15 +16,18 @@ from otel_agentic.scoring.model import DIMENSIONS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from otel_agentic.scoring.model import Dimension
     from otel_agentic.scoring.sorting import ToolRules
     from otel_agentic.truth.model import ExpectedCall, ExtraRule, Order, ToolExpectation
 
 #: Expectations kept compiled, and names of made calls whose meaning one of them remembers.
 _KEPT_EXPECTATIONS: Final = 4096
 _KEPT_NAMES: Final = 256
+#: Sums of weights and shares are floating-point: a score this close to the threshold reaches it.
+_ROUNDING: Final = 1e-9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CompiledCall:
     """An expected call: its place in the list, its parameters compiled.
 
@@ -41,28 +44,62 @@ class CompiledCall:
     parameters: Parameters
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CompiledName:
+    """The expected calls of one name, ranked; `only` where there is but one.
+
+    `times` counts those that are required, `judged`: a parameter of one may be left to a judge.
+    """
+
+    calls: tuple[CompiledCall, ...]
+    only: CompiledCall | None
+    ranks: tuple[int, ...]
+    times: int
+    judged: bool
+
+    @classmethod
+    def of(cls, calls: Sequence[CompiledCall]) -> CompiledName:
+        """Return expected calls of one name; calls of one rank in order of their content, so that no place matters."""
+        ranked = tuple(sorted(calls, key=lambda call: (call.rank, _content(call.call), call.index)))
+        return cls(
+            calls=ranked,
+            only=ranked[0] if len(ranked) == 1 else None,
+            ranks=tuple(call.rank for call in ranked),
+            times=sum(call.required for call in calls),
+            judged=any(call.parameters.judged for call in calls),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CompiledExpectation:
     """An expectation under the rules of its case.
 
-    `named` are the calls of each name, ranked; `alone` the one call of each, None where a name repeats. `required` counts the required calls; `required_only`: nothing is optional, and nothing
-    forbidden by name. `weights` are in the order of `DIMENSIONS`. `forbidden_by` gives the name or glob that forbids a
-    call, `extra_rule` what a call beyond the expected ones means, both by its name. `alternatives` are the other ways to
-    be right.
+    `named` are the calls by name. `required` counts the required calls; `required_only`: nothing is optional,
+    and nothing forbidden by name; `judged`: a judge may be asked. `ordered`: there is an order, and there are calls enough to be out of it. `threshold` is
+    the score at which tools are correct, less what rounding takes. `weights` are in the order of `DIMENSIONS`. `forbidden_by` gives the name or glob that
+    forbids a call, `extra_rule` what a call beyond the expected ones means, both by its name. `alternatives` are the other
+    ways to be right.
     """
 
     expectation: ToolExpectation
     rules: ToolRules
     calls: tuple[CompiledCall, ...]
-    named: Mapping[str, tuple[CompiledCall, ...]]
-    alone: Mapping[str, CompiledCall] | None
+    named: Mapping[str, CompiledName]
     required: int
     required_only: bool
+    judged: bool
     order: Order
-    weights: tuple[float, ...]
+    ordered: bool
+    threshold: float
+    weights: tuple[float, float, float, float]
     forbidden_by: Callable[[str], str | None] | None
+    extra: ExtraRule | None
     extra_rule: Callable[[str], ExtraRule]
     alternatives: tuple[CompiledExpectation, ...]
+
+    def forbids(self, tool_name: str) -> bool:
+        """Return whether a call is forbidden by its name."""
+        return self.forbidden_by is not None and self.forbidden_by(tool_name) is not None
 
 
 def compiled(expectation: ToolExpectation, rules: ToolRules) -> CompiledExpectation:
@@ -94,19 +131,23 @@ def _remembered(same: _Same) -> CompiledExpectation:
 def _compile(expectation: ToolExpectation, rules: ToolRules) -> CompiledExpectation:
     calls = _compiled_calls(expectation, numbers_as_text=rules.numbers_as_text)
     named: dict[str, list[CompiledCall]] = defaultdict(list)
-    for call in sorted(calls, key=lambda call: (call.rank, _content(call.call), call.index)):
+    for call in calls:
         named[call.name].append(call)
+    required = sum(call.required for call in calls)
     return CompiledExpectation(
         expectation=expectation,
         rules=rules,
         calls=calls,
-        named={name: tuple(ranked) for name, ranked in named.items()},
-        alone={call.name: call for call in calls} if len(named) == len(calls) else None,
-        required=sum(call.required for call in calls),
+        named={name: CompiledName.of(those) for name, those in named.items()},
+        required=required,
         required_only=not expectation.forbidden and all(call.required for call in calls),
+        judged=any(call.parameters.judged for call in calls),
         order=expectation.order,
-        weights=_scaled([rules.weights.get(name, 0.0) for name in DIMENSIONS]),
+        ordered=expectation.order != "any" and required > 1,
+        threshold=rules.threshold - _ROUNDING,
+        weights=_scaled(rules.weights),
         forbidden_by=_forbidden_by(expectation.forbidden),
+        extra=expectation.extra_calls if isinstance(expectation.extra_calls, str) else None,
         extra_rule=_extra_rule(expectation, rules),
         alternatives=tuple(_compile(one, rules) for one in expectation.alternatives),
     )
@@ -165,7 +206,8 @@ def _extra_rule(expectation: ToolExpectation, rules: ToolRules) -> Callable[[str
     return lru_cache(_KEPT_NAMES)(lambda name: expectation.extra_rule(effect_of(name, rules.effects)))
 
 
-def _scaled(weights: Sequence[float]) -> tuple[float, ...]:
+def _scaled(weights: Mapping[Dimension, float]) -> tuple[float, float, float, float]:
     """Return weights as shares of the largest, so that sums of weights of 1e-320 or 1e308 neither vanish nor overflow."""
-    largest = max(weights, default=0.0)
-    return tuple(weight / largest if largest > 0 else 0.0 for weight in weights)
+    largest = max(weights.values(), default=0.0) or 1.0
+    selection, parameters, sequence, utilization = (weights.get(name, 0.0) / largest for name in DIMENSIONS)
+    return selection, parameters, sequence, utilization

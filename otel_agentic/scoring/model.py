@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from otel_agentic.scoring.reasons import fault_sentence, score_sentence
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from otel_agentic.scoring.made import MadeCall
-    from otel_agentic.scoring.sorting import SortedCalls
+    from otel_agentic.scoring.sorting import RawCalls, SortedCalls
     from otel_agentic.scoring.use import Use
     from otel_agentic.truth.model import ModeName
 
@@ -88,13 +88,14 @@ class ToolFault(NamedTuple):
         return fault_sentence(self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolScore:
+class ToolScore(NamedTuple):
     """Tool correctness of one expectation, for a turn (`turn_index`) or for the whole conversation (None).
 
     A dimension that does not apply, or is unknown, is None. `uses` are the results of calls with what is known of their
     use. `paired` of `required` calls were made; `note` says why the score was not evaluated. `judged` is what a judge said
-    of parameters, one record an opinion. `calls` is what it was made from, None where it was not made from sorted calls.
+    of parameters, one record an opinion. `raw` is what it was made from, None where it was not made from calls.
+
+    A named tuple, as `ToolFault` is; `_replace` gives a changed copy.
     """
 
     turn_index: int | None
@@ -108,7 +109,15 @@ class ToolScore:
     paired: int = 0
     note: str = ""
     judged: Sequence[Mapping[str, Any]] = ()
-    calls: SortedCalls | None = field(default=None, compare=False, repr=False)
+    raw: RawCalls | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether the scores say the same; what they were made from takes no part."""
+        return isinstance(other, ToolScore) and self[:-1] == other[:-1]
+
+    def __hash__(self) -> int:
+        """Return a hash of what can be hashed."""
+        return hash(self[:4])
 
     @property
     def explanation(self) -> str:
@@ -121,6 +130,13 @@ class ToolScore:
         from otel_agentic.scoring.utilization import evidence_of  # noqa: PLC0415 — it knows the judges, these records do not
 
         return evidence_of(self.uses, self.judged)
+
+    @property
+    def calls(self) -> SortedCalls | None:
+        """The calls that it was made from, sorted out under the expectation; None where it was not made from calls."""
+        from otel_agentic.scoring.sorting import SortedCalls  # noqa: PLC0415 — it knows expectations, these records do not
+
+        return None if self.raw is None else SortedCalls.of(self.raw)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

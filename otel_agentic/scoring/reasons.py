@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from otel_agentic.scoring.checks import agrees
+from otel_agentic.truth.model import EXACT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,15 +52,54 @@ def shown(value: Any, characters: int = _VALUE_CHARACTERS) -> str:
 
 
 def shown_call(tool_name: str, arguments: Any) -> str:
-    """Return a call with its arguments as text, without them where they were not captured.
+    """Return a call with its arguments as text, without them where they were not captured; what is short comes first.
 
-    >>> shown_call("book", {"seats": 2, "city": "Rome"}), shown_call("book", None)
-    ('book(city="Rome", seats=2)', 'book')
+    >>> shown_call("book", {"legs": [{"to": "Rome"}], "seats": 2}), shown_call("book", None)
+    ('book(seats=2, legs=[{"to": "Rome"}])', 'book')
     """
     if not isinstance(arguments, Mapping):
         return tool_name
-    told = ", ".join(f"{key}={shown(arguments[key])}" for key in sorted(arguments, key=str))
-    return f"{tool_name}({told if len(told) <= _CALL_CHARACTERS else f'{told[: _CALL_CHARACTERS - 1]}…'})"
+    keys = sorted(arguments, key=lambda key: (isinstance(arguments[key], (dict, list)), str(key)))
+    told: list[str] = []
+    for key in keys:
+        told.append(f"{key}={shown(arguments[key])}")
+        if len(", ".join(told)) > _CALL_CHARACTERS and len(told) > 1:
+            told[-1] = "…"
+            break
+    return f"{tool_name}({', '.join(told)})"
+
+
+class Difference(NamedTuple):
+    """Where two values differ first: the path to it, and what is there; a side that has nothing there is not `there`."""
+
+    path: str
+    expected: Any
+    made: Any
+    is_expected: bool = True
+    is_made: bool = True
+
+
+def first_difference(expected: Any, made: Any, path: str = "") -> Difference:
+    """Return where a made value differs first from the expected one: inside, where both are objects or both lists.
+
+    >>> first_difference([{"to": "Rome"}, {"to": "Oslo"}], [{"to": "Rome"}, {"to": "Bern"}], "legs")[:3]
+    ('legs[1].to', 'Oslo', 'Bern')
+    """
+    if isinstance(expected, Mapping) and isinstance(made, Mapping):
+        inside = [(f"{path}.{key}", key) for key in sorted({*expected, *made}, key=str)]
+    elif isinstance(expected, list) and isinstance(made, list):
+        inside = [(f"{path}[{index}]", index) for index in range(max(len(expected), len(made)))]
+        expected, made = dict(enumerate(expected)), dict(enumerate(made))
+    else:
+        return Difference(path, expected, made)
+    for place, key in inside:
+        if key not in made:
+            return Difference(place, expected[key], None, is_made=False)
+        if key not in expected:
+            return Difference(place, None, made[key], is_expected=False)
+        if not agrees(expected[key], made[key], EXACT):
+            return first_difference(expected[key], made[key], place)
+    return Difference(path, expected, made)
 
 
 def _missing(fault: ToolFault) -> str:
@@ -69,24 +111,37 @@ def _missing(fault: ToolFault) -> str:
 def _spurious(fault: ToolFault) -> str:
     told = f"{shown_call(fault.tool_name, fault.made)} {_where(fault)}"
     if fault.expected:
-        told += f" was one too many: {fault.expected} {_calls(fault.expected)} expected"
+        told += f" was one too many, {fault.expected} {_calls(fault.expected)} expected"
     else:
         told += " was not asked for"
-    return f"{told}, and extra calls of its kind are forbidden here" if fault.note == "forbid" else told
+    return f"{told}; extra calls like it are forbidden" if fault.note == "forbid" else told
 
 
 def _forbidden(fault: ToolFault) -> str:
     rule = "" if fault.note in {"", fault.tool_name} else f" by {fault.note!r}"
-    return f"{shown_call(fault.tool_name, fault.made)} {_where(fault)} is forbidden here{rule}"
+    return f"{shown_call(fault.tool_name, fault.made)} {_where(fault)} is forbidden{rule}"
 
 
 def _wrong_parameters(fault: ToolFault) -> str:
-    told = f"{fault.tool_name} {_where(fault)}: parameter {fault.parameter}"
     if fault.mode is None:
-        return f"{told} = {shown(fault.made)} was not expected"
-    wanted = _WANTED.get(fault.mode, "{}").format(shown(fault.expected))
-    was = f"was {shown(fault.made)}" if fault.given else "was not given"
+        found = Difference(f"{fault.parameter}", None, fault.made, is_expected=False)
+    elif fault.given and fault.mode == "exact":
+        found = _difference(fault)
+    else:
+        found = Difference(f"{fault.parameter}", fault.expected, fault.made, is_made=fault.given)
+    told = f"{fault.tool_name} {_where(fault)}: parameter {found.path}"
+    if not found.is_expected:
+        return f"{told} = {shown(found.made)} was not expected"
+    wanted = _WANTED.get(fault.mode or "exact", "{}").format(shown(found.expected))
+    was = f"was {shown(found.made)}" if found.is_made else "was not given"
     return f"{told} {was}, expected {wanted}"
+
+
+def _difference(fault: ToolFault) -> Difference:
+    try:
+        return first_difference(fault.expected, fault.made, f"{fault.parameter}")
+    except RecursionError:
+        return Difference(f"{fault.parameter}", fault.expected, fault.made)
 
 
 def _wrong_order(fault: ToolFault) -> str:

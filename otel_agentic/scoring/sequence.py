@@ -9,18 +9,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from otel_agentic.scoring.align import Pair
+    from otel_agentic.scoring.compiled import CompiledCall
     from otel_agentic.scoring.made import MadeCall
     from otel_agentic.truth.model import Order
 
 
 class Misplaced(NamedTuple):
-    """A paired call that was made out of its place: `belongs` says where it belongs, `came` where it came.
+    """A made call, by its place among them, that was made out of order: `belongs` says where, `came` where it came.
 
     Of order `exact` both are numbers, counted in groups from 1. Of `relative`, `belongs` is "after" or "before" and the
     name of a call that was made in its place, `came` is None.
     """
 
-    pair: Pair
+    place: int
+    expected: CompiledCall
     belongs: str | int
     came: int | None
 
@@ -43,38 +45,39 @@ def misplaced(made: Sequence[MadeCall], pairs: Sequence[Pair], order: Order) -> 
 
 def _out_of_rank(made: Sequence[MadeCall], pairs: Sequence[Pair]) -> list[Misplaced]:
     found: list[Misplaced] = []
-    rank, last = 0, None
-    for pair in pairs:
-        step = made[pair.place].step
-        rank += step != last
-        last = step
-        if rank != pair.expected.group:
-            found.append(Misplaced(pair, pair.expected.group, rank))
+    rank, turn_index, step = 0, -1, -1
+    for place, expected, _, _ in pairs:
+        one = made[place]
+        if one.call.step != step or one.turn_index != turn_index:
+            rank, turn_index, step = rank + 1, one.turn_index, one.call.step
+        if rank != expected.group:
+            found.append(Misplaced(place, expected, expected.group, rank))
     return found
 
 
 def _outside_longest_run(made: Sequence[MadeCall], pairs: Sequence[Pair]) -> list[Misplaced]:
-    groups = [pair.expected.group for pair in pairs]
-    if groups == sorted(groups):
-        return []
-    walk = sorted(pairs, key=lambda pair: (made[pair.place].step, pair.expected.group, pair.place))
-    kept = longest_non_decreasing([pair.expected.group for pair in walk])
+    walk: list[tuple[int, int, int, int, CompiledCall]] = []
+    for place, expected, _, _ in pairs:
+        one = made[place]
+        walk.append((one.turn_index, one.call.step, expected.group, place, expected))
+    walk.sort()
+    kept = longest_non_decreasing([one[2] for one in walk])
     there = set(kept)
+    around = [one[4] for one in walk]
     found = [
-        Misplaced(pair, _belongs(walk, kept, index), None) for index, pair in enumerate(walk) if index not in there
+        Misplaced(one[3], one[4], _belongs(around, kept, index), None)
+        for index, one in enumerate(walk)
+        if index not in there
     ]
-    return sorted(found, key=lambda one: one.pair.place)
+    return sorted(found)
 
 
-def _belongs(walk: Sequence[Pair], kept: Sequence[int], index: int) -> str:
+def _belongs(walk: Sequence[CompiledCall], kept: Sequence[int], index: int) -> str:
     """Return the nearest call of the run on whose wrong side a call was made: there is one, or the run were longer."""
-    group = walk[index].expected.group
-    for other in sorted(kept, key=lambda other: abs(other - index)):
-        if other < index and walk[other].expected.group > group:
-            return f"before {walk[other].expected.name}"
-        if other > index and walk[other].expected.group < group:
-            return f"after {walk[other].expected.name}"
-    raise AssertionError("a call outside a longest run contradicts one inside it")
+    group = walk[index].group
+    before = [walk[other].name for other in kept if other < index and walk[other].group > group]
+    after = [walk[other].name for other in kept if other > index and walk[other].group < group]
+    return f"before {before[-1]}" if before else f"after {after[0]}"
 
 
 def longest_non_decreasing(values: Sequence[int]) -> list[int]:
@@ -91,8 +94,11 @@ def longest_non_decreasing(values: Sequence[int]) -> list[int]:
     for place, value in enumerate(values):
         length = bisect_right(tails, value)
         before.append(tail_places[length - 1] if length else -1)
-        tails[length : length + 1] = [value]
-        tail_places[length : length + 1] = [place]
+        if length == len(tails):
+            tails.append(value)
+            tail_places.append(place)
+        else:
+            tails[length], tail_places[length] = value, place
     kept: list[int] = []
     place = tail_places[-1] if tail_places else -1
     while place >= 0:

@@ -1,19 +1,21 @@
-"""The calls of a scope sorted out under one expectation: paired, missing, extra, errored, forbidden."""
+"""The calls of a scope sorted out under one expectation: which count, which are paired, which are left over."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from otel_agentic.scoring.align import Pair, pair_calls
+from otel_agentic.scoring.compiled import CompiledCall, CompiledExpectation
+from otel_agentic.scoring.made import MadeCall
 from otel_agentic.scoring.opinions import NO_OPINIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping
 
     from otel_agentic.config import ScoringSettings
-    from otel_agentic.scoring.compiled import CompiledCall, CompiledExpectation
-    from otel_agentic.scoring.made import MadeCall
+    from otel_agentic.conversations.model import ToolCall
     from otel_agentic.scoring.model import Dimension
     from otel_agentic.scoring.opinions import Opinions
     from otel_agentic.truth.model import Case, Effect, ExtraRule
@@ -44,146 +46,139 @@ class ToolRules:
         )
 
 
-class SortedCalls(NamedTuple):
+#: The calls that count, in order; the pairs of expected calls, optional ones too, in order of the made ones; the places of
+#: the calls left over, and of those whose arguments or results were not recorded; the calls that answered with an error.
+#: A plain tuple: one is made for every turn. `SortedCalls` tells the same with names.
+RawCalls: TypeAlias = tuple[
+    CompiledExpectation, Sequence[MadeCall], list[Pair], Sequence[int], Sequence[int], Sequence[MadeCall]
+]
+
+
+class Agreement(NamedTuple):
+    """How far the parameters of a made call agree, in [0, 1], and which do not."""
+
+    score: float
+    wrong: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedCall:
+    """An expected call and the place, among the made calls, of the one that answers it."""
+
+    place: int
+    expected: CompiledCall
+    agreement: Agreement
+
+    @classmethod
+    def of(cls, pair: Pair) -> PairedCall:
+        """Return a pair with names."""
+        place, expected, score, wrong = pair
+        return cls(place=place, expected=expected, agreement=Agreement(score, tuple(wrong)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SortedCalls:
     """The calls of a scope sorted out under one expectation.
 
     `made` are the calls that count, in order; `errored` those that answered with an error. `pairs` are those of required
-    calls in order of the made ones; `excused` are the made optional calls, `extra` the places in `made` of the calls
-    left over, each with what its being extra means. `forbidden` are places too. `unasked` counts the extra calls that
-    are not allowed; `trespassed`: a call was made that is forbidden, by name or for being extra. `captured`: arguments and
-    results of all calls that weigh were recorded; allowed extras weigh nothing.
-
-    A named tuple: one is made for every turn, at a third of the time that a frozen dataclass takes.
+    calls, `excused` those of optional ones, in order of the made calls. `extra` are the places in `made` of the calls left
+    over, each with what its being extra means, `forbidden` those of calls that are forbidden by name.
     """
 
     expectation: CompiledExpectation
     made: Sequence[MadeCall]
     errored: Sequence[MadeCall]
-    pairs: Sequence[Pair]
-    excused: Sequence[Pair] = ()
-    extra: Sequence[tuple[int, ExtraRule]] = ()
-    forbidden: Sequence[int] = ()
-    unasked: int = 0
-    trespassed: bool = False
-    captured: bool = True
+    pairs: Sequence[PairedCall]
+    excused: Sequence[PairedCall]
+    extra: Sequence[tuple[int, ExtraRule]]
+    forbidden: Sequence[int]
 
-    def missing(self) -> list[CompiledCall]:
-        """Return the required calls that were not made, in their order."""
-        if len(self.pairs) == self.expectation.required:
-            return []
-        there = {pair.expected.index for pair in self.pairs}
-        return [one for one in self.expectation.calls if one.required and one.index not in there]
+    @classmethod
+    def of(cls, raw: RawCalls) -> SortedCalls:
+        """Return sorted calls with names."""
+        expectation, made, pairs, extra, _, errored = raw
+        return cls(
+            expectation=expectation,
+            made=made,
+            errored=errored,
+            pairs=[PairedCall.of(pair) for pair in pairs if pair[1].required],
+            excused=[PairedCall.of(pair) for pair in pairs if not pair[1].required],
+            extra=[(place, expectation.extra_rule(made[place].call.name)) for place in extra],
+            forbidden=[place for place, one in enumerate(made) if expectation.forbids(one.call.name)],
+        )
 
 
 def sort_calls(
     expectation: CompiledExpectation, calls: Sequence[MadeCall], opinions: Opinions = NO_OPINIONS
-) -> SortedCalls:
+) -> RawCalls:
     """Return the calls of a scope, in order of their place, sorted out under an expectation.
 
     Calls of kind `tool` count at any depth; a transfer or an agent used as a tool only where the expectation names it. A
     call that answered with an error was not made, unless the rules count it.
     """
-    plain = _all_plain(calls)
-    made, errored = (calls, ()) if plain else _counted(expectation, calls)
-    pairs = _one_to_one(expectation, made, opinions)
-    if pairs is None:
-        pairs = _pairs(expectation, made, opinions)
-    if plain and len(pairs) == len(made) and expectation.required_only:
-        return SortedCalls(expectation, made, errored, pairs)
-    return _with_extra(expectation, made, errored, pairs, plain=plain)
-
-
-def _with_extra(
-    expectation: CompiledExpectation,
-    made: Sequence[MadeCall],
-    errored: Sequence[MadeCall],
-    pairs: Sequence[Pair],
-    *,
-    plain: bool,
-) -> SortedCalls:
-    paired = {pair.place for pair in pairs}
-    extra = [(place, expectation.extra_rule(one.call.name)) for place, one in enumerate(made) if place not in paired]
-    forbidden = _forbidden(expectation, made)
-    return SortedCalls(
-        expectation,
-        made,
-        errored,
-        pairs=[pair for pair in pairs if pair.expected.required],
-        excused=[pair for pair in pairs if not pair.expected.required],
-        extra=extra,
-        forbidden=forbidden,
-        unasked=sum([rule != "allow" for _, rule in extra]),
-        trespassed=bool(forbidden) or "forbid" in [rule for _, rule in extra],
-        captured=plain or _captured(made, extra),
-    )
-
-
-def _all_plain(calls: Sequence[MadeCall]) -> bool:
-    """Return whether all are calls of tools that worked, and of which everything was recorded: most are."""
-    for one in calls:
+    named = expectation.named
+    made = calls
+    errored: Sequence[MadeCall] = ()
+    unrecorded: Sequence[int] = ()
+    places: dict[str, list[int]] = {}
+    extra: list[int] = []
+    for place, one in enumerate(calls):
         call = one.call
-        if call.kind != "tool" or call.error is not None or call.arguments is None or not call.result_captured:
-            return False
-    return True
+        if call.error is not None or call.kind != "tool" or call.arguments is None or not call.result_captured:
+            # Most turns have no such call, and are read in this one pass.
+            made, errored, unrecorded = _counted(expectation, calls)
+            places, extra = _places(named, made)
+            break
+        name = call.name
+        if name in places:
+            places[name].append(place)
+        elif name in named:
+            places[name] = [place]
+        else:
+            extra.append(place)
+    pairs: list[Pair] = []
+    for name, those in places.items():
+        expected = named[name]
+        only = expected.only
+        if only is None or len(those) > 1:
+            pairs += pair_calls(expected, made, those, opinions)
+            continue
+        place, parameters = those[0], only.parameters
+        if made[place].call.arguments == parameters.alike:
+            pairs.append((place, only, 1.0, ()))
+            continue
+        score, wrong = parameters.compare(made[place], opinions)
+        if score == 1.0 or only.required:
+            pairs.append((place, only, score, wrong))
+    if len(pairs) + len(extra) < len(made):
+        paired = {pair[0] for pair in pairs}
+        extra = [place for place in range(len(made)) if place not in paired]
+    pairs.sort()
+    return expectation, made, pairs, extra, unrecorded, errored
 
 
 def _counted(
     expectation: CompiledExpectation, calls: Sequence[MadeCall]
-) -> tuple[Sequence[MadeCall], Sequence[MadeCall]]:
-    """Return the calls that were made, and those that answered with an error."""
+) -> tuple[Sequence[MadeCall], Sequence[MadeCall], Sequence[int]]:
+    """Return the calls that were made, those that answered with an error, and places of those not wholly recorded."""
     counted = [one for one in calls if one.call.kind == "tool" or _names(expectation, one.call.name)]
     errored = [one for one in counted if one.call.error is not None]
-    if expectation.rules.count_errors:
-        return counted, errored
-    return [one for one in counted if one.call.error is None], errored
+    made = counted if expectation.rules.count_errors else [one for one in counted if one.call.error is None]
+    return made, errored, [place for place, one in enumerate(made) if not _is_recorded(one.call)]
 
 
-def _captured(made: Sequence[MadeCall], extra: Sequence[tuple[int, ExtraRule]]) -> bool:
-    allowed = {place for place, rule in extra if rule == "allow"}
-    return all(
-        one.call.arguments is not None and (one.call.result_captured or one.call.error is not None)
-        for place, one in enumerate(made)
-        if place not in allowed
-    )
+def _places(named: Container[str], made: Sequence[MadeCall]) -> tuple[dict[str, list[int]], list[int]]:
+    """Return where the calls of each expected name are, and where the others."""
+    places: dict[str, list[int]] = {}
+    for place, one in enumerate(made):
+        if one.call.name in named:
+            places.setdefault(one.call.name, []).append(place)
+    return places, [place for place, one in enumerate(made) if one.call.name not in named]
 
 
 def _names(expectation: CompiledExpectation, tool_name: str) -> bool:
-    forbidden_by = expectation.forbidden_by
-    return tool_name in expectation.named or (forbidden_by is not None and forbidden_by(tool_name) is not None)
+    return tool_name in expectation.named or expectation.forbids(tool_name)
 
 
-def _one_to_one(expectation: CompiledExpectation, made: Sequence[MadeCall], opinions: Opinions) -> list[Pair] | None:
-    """Return the pairs, in order of the made calls, where no name that is expected repeats; None where one does."""
-    alone = expectation.alone
-    if alone is None:
-        return None
-    pairs: list[Pair] = []
-    names = set()
-    for place, one in enumerate(made):
-        name = one.call.name
-        if name in alone:
-            if name in names:
-                return None
-            names.add(name)
-            expected = alone[name]
-            agreement = expected.parameters.agreement(one, opinions)
-            if expected.required or agreement.full:
-                pairs.append(Pair(place, expected, agreement))
-    return pairs
-
-
-def _pairs(expectation: CompiledExpectation, made: Sequence[MadeCall], opinions: Opinions) -> list[Pair]:
-    """Return the pairs, in order of the made calls, whatever repeats."""
-    places: dict[str, list[int]] = {}
-    for place, one in enumerate(made):
-        if one.call.name in expectation.named:
-            places.setdefault(one.call.name, []).append(place)
-    pairs: list[Pair] = []
-    for name, those in places.items():
-        pairs += pair_calls(expectation.named[name], made, those, opinions)
-    return sorted(pairs)
-
-
-def _forbidden(expectation: CompiledExpectation, made: Sequence[MadeCall]) -> Sequence[int]:
-    forbidden_by = expectation.forbidden_by
-    return [place for place, one in enumerate(made) if forbidden_by(one.call.name)] if forbidden_by else ()
+def _is_recorded(call: ToolCall) -> bool:
+    return call.arguments is not None and (call.result_captured or call.error is not None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from otel_agentic.scoring.asked import ROUNDING, AskedOpinions
 from otel_agentic.scoring.dimensions import overall_score
@@ -13,14 +13,17 @@ from otel_agentic.scoring.sorting import ToolRules
 from otel_agentic.scoring.tools import score_tools
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from otel_agentic.config import ScoringSettings
     from otel_agentic.conversations.model import Turn
     from otel_agentic.judges.base import JudgeFailure, Question, QuestionKind, Verdict
-    from otel_agentic.scoring.made import Scope
+    from otel_agentic.scoring.made import MadeCall, Scope
     from otel_agentic.scoring.model import Dimension, ToolScore
     from otel_agentic.truth.model import Case, ToolExpectation
+
+#: Turn, step and position of a call.
+Place: TypeAlias = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +53,8 @@ def tool_scores(
 ) -> ToolScores:
     """Return the tool scores of a conversation.
 
+    What a turn expects is no extra call to the conversation, and the other way round.
+
     Args:
         case: its case.
         turns: its turns.
@@ -57,34 +62,86 @@ def tool_scores(
         settings: what holds where the case says nothing.
         asking: the judge that may be asked; None: the data alone decide.
     """
-    rules = ToolRules.of(case, settings)
-    asked: dict[Question, None] = {}
-    found: dict[int, ToolScore] = {}
+    scorer = _Scorer(rules=ToolRules.of(case, settings), asking=asking, turns=turns)
+    wanted = dict(_wanted(case, turns, aligned))
+    found = {index: scorer.score(*those) for index, those in wanted.items()}
+    if case.tools is None:
+        return ToolScores(turns=found, whole=None, asked=tuple(scorer.asked))
+    scope = scope_of(turns, turn_index=None)
+    whole = scorer.score(case.tools, scope)
+    of_whole, of_turns = _asked_for(whole), frozenset[Place]().union(*map(_asked_for, found.values()))
+    return ToolScores(
+        turns={index: scorer.without(of_whole, found[index], *those) for index, those in wanted.items()},
+        whole=scorer.without(of_turns, whole, case.tools, scope),
+        asked=tuple(scorer.asked),
+    )
+
+
+def _wanted(
+    case: Case, turns: Sequence[Turn], aligned: Mapping[int, int]
+) -> Iterator[tuple[int, tuple[ToolExpectation, Scope]]]:
+    """Yield the index of each turn that has an expectation of its own, with it and what it is held against."""
     for number, turn in enumerate(turns):
         place = aligned.get(turn.index)
         expectation = None if place is None else case.turns[place].tools
         if expectation is not None:
-            scope = scope_of([turn], turn_index=turn.index, earlier=turns[:number])
-            found[turn.index] = _score(expectation, scope, rules, asking, asked)
-    whole = None if case.tools is None else _score(case.tools, scope_of(turns, turn_index=None), rules, asking, asked)
-    return ToolScores(turns=found, whole=whole, asked=tuple(asked))
+            yield turn.index, (expectation, scope_of([turn], turn_index=turn.index, earlier=turns[:number]))
 
 
-def _score(
-    expectation: ToolExpectation,
-    scope: Scope,
-    rules: ToolRules,
-    asking: Asking | None,
-    asked: dict[Question, None],
-) -> ToolScore:
-    """Return a score; what a judge is to be asked for it is added to `asked`."""
-    if asking is None:
-        return score_tools(expectation, scope, rules, NO_OPINIONS)
-    opinions = AskedOpinions(asking.kinds, asking.threshold, asking.verdicts)
-    score = score_tools(expectation, scope, rules, opinions)
-    asked.update(opinions.asked)
-    judged = [] if score.calls is None else opinions.evidence(score.calls)
-    return replace(score, judged=judged) if judged else score
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scorer:
+    """Scores expectations; what a judge is to be asked for them gathers in `asked`."""
+
+    rules: ToolRules
+    asking: Asking | None
+    turns: Sequence[Turn]
+    asked: dict[Question, None] = field(default_factory=dict)
+
+    def score(self, expectation: ToolExpectation, scope: Scope) -> ToolScore:
+        """Return the score of an expectation."""
+        if self.asking is None:
+            return score_tools(expectation, scope, self.rules, NO_OPINIONS)
+        opinions = AskedOpinions(self.asking.kinds, self.asking.threshold, self.asking.verdicts)
+        score = score_tools(expectation, scope, self.rules, opinions)
+        self.asked.update(opinions.asked)
+        judged = [] if score.calls is None else opinions.evidence(score.calls)
+        return score._replace(judged=judged) if judged else score
+
+    def without(
+        self, places: frozenset[Place], score: ToolScore, expectation: ToolExpectation, scope: Scope
+    ) -> ToolScore:
+        """Return the score, made anew where calls of these places were extra to it."""
+        beyond = [made for made in _extra(score) if made.place in places]
+        return self.score(expectation, self._aside(scope, beyond)) if beyond else score
+
+    def _aside(self, scope: Scope, beyond: Sequence[MadeCall]) -> Scope:
+        """Return a scope without some calls, which may still explain what an answer states, as earlier turns may."""
+        places = {made.place for made in beyond}
+        known = (
+            replace(
+                turn,
+                query=None,
+                answer=None,
+                calls=tuple(made.call for made in beyond if made.turn_index == turn.index),
+            )
+            for turn in self.turns
+        )
+        kept = tuple(made for made in scope.calls if made.place not in places)
+        return replace(scope, calls=kept, earlier=(*scope.earlier, *known))
+
+
+def _asked_for(score: ToolScore) -> frozenset[Place]:
+    """Return the places of the calls that an expectation asked for."""
+    calls = score.calls
+    if calls is None:
+        return frozenset()
+    return frozenset(calls.made[pair.place].place for pair in (*calls.pairs, *calls.excused))
+
+
+def _extra(score: ToolScore) -> list[MadeCall]:
+    """Return the calls that an expectation neither asked for nor forbids by name."""
+    calls = score.calls
+    return [] if calls is None else [calls.made[place] for place, _ in calls.extra if place not in calls.forbidden]
 
 
 def await_missing_calls(score: ToolScore, case: Case, settings: ScoringSettings) -> ToolScore:
@@ -94,7 +151,7 @@ def await_missing_calls(score: ToolScore, case: Case, settings: ScoringSettings)
     """
     if score.outcome != "fail" or case.tools is None or _is_settled(score, case.tools, ToolRules.of(case, settings)):
         return score
-    return replace(score, outcome="not_evaluated", reason="incomplete", note="the conversation went quiet")
+    return score._replace(outcome="not_evaluated", reason="incomplete", note="the conversation went quiet")
 
 
 def _is_settled(score: ToolScore, expectation: ToolExpectation, rules: ToolRules) -> bool:

@@ -172,18 +172,21 @@ def kappa_standard_error(confusion: Confusion) -> float:
     return float((max(spread, 0.0) / n) ** 0.5 / (1.0 - by_chance))
 
 
-def threshold_curve(scored: Iterable[tuple[float, bool]]) -> list[CurvePoint]:
+def threshold_curve(scored: Iterable[tuple[float, bool]], also: Iterable[float] = ()) -> list[CurvePoint]:
     """Return what each distinct score would do as the threshold, ascending; the lowest passes everything.
 
     Args:
         scored: a judge's score in [0, 1] and the person's verdict, True for a pass.
+        also: further thresholds to tell about.
 
     >>> [(point.threshold, point.agreement) for point in threshold_curve([(0.2, False), (0.6, False), (0.9, True)])]
     [(0.2, 0.3333333333333333), (0.6, 0.6666666666666666), (0.9, 1.0)]
     """
     given = list(scored)
     passes = sum(human for _, human in given)
-    return [_point(threshold, given, passes) for threshold in sorted({score for score, _ in given})]
+    if not given:
+        return []
+    return [_point(threshold, given, passes) for threshold in sorted({*also, *(score for score, _ in given)})]
 
 
 def best_threshold(curve: Iterable[CurvePoint], current: float) -> CurvePoint | None:

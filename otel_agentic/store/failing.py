@@ -37,7 +37,9 @@ WITH faults AS (
 ), problems AS (
     SELECT
         agent, agent_version, environment, tool, dimension, fault, parameter, count(*) AS faults,
-        count(DISTINCT conversation_id) AS conversations, min(ended_at) AS first_seen, max(ended_at) AS last_seen
+        count(DISTINCT conversation_id) AS conversations,
+        count(DISTINCT conversation_id) FILTER (failed) AS failed, count(*) FILTER (tried > 0) AS tried,
+        min(ended_at) AS first_seen, max(ended_at) AS last_seen
     FROM faults
     GROUP BY ALL
 ), newest AS (
@@ -62,6 +64,7 @@ WITH faults AS (
 ), found AS (
     SELECT
         p.agent, p.agent_version, p.environment, p.tool, p.dimension, p.fault, p.parameter, p.faults, p.conversations,
+        p.failed, CASE p.fault WHEN 'missing' THEN p.tried END AS tried,
         p.faults / sum(p.faults) OVER (PARTITION BY p.agent, p.agent_version, p.environment) AS share,
         CASE p.fault
             WHEN 'missing' THEN h.expected
@@ -74,7 +77,8 @@ WITH faults AS (
         h.expected_conversations, p.first_seen, p.last_seen, y.since, y.introduced_in,
         y.is_new AND (NOT $by_version OR y.introduced_in IS NOT DISTINCT FROM p.agent_version) AS is_new,
         y.clean_before, y.versions, q.wrong_values, e.conversation_id AS example_conversation,
-        e.explanation AS example, e.expected, e.made, e.trace_id, e.span_id, e.evaluation_id
+        e.explanation AS example, e.expected, e.made, e.expected_call, e.made_call, e.error, e.trace_id, e.span_id,
+        e.evaluation_id
     FROM problems p
     JOIN newest e ON e.agent IS NOT DISTINCT FROM p.agent AND e.agent_version IS NOT DISTINCT FROM p.agent_version
         AND e.environment IS NOT DISTINCT FROM p.environment AND e.tool = p.tool AND e.fault = p.fault
@@ -91,7 +95,7 @@ SELECT * EXCLUDE (evaluation_id)
 FROM found
 WHERE ($tool IS NULL OR tool GLOB $tool) AND ($dimension IS NULL OR dimension = $dimension)
     AND ($fault IS NULL OR fault = $fault) AND ($parameter IS NULL OR parameter = $parameter)
-ORDER BY faults DESC, agent, agent_version, environment, tool, fault, parameter
+ORDER BY failed DESC, faults DESC, agent, agent_version, environment, tool, fault, parameter
 """  # noqa: S608 — a constant of our own
 _EXAMPLE: Final = f"""
 SELECT c.* EXCLUDE (evaluation_id)
@@ -110,6 +114,11 @@ SELECT
         WHERE t.evaluation_id = s.evaluation_id AND t.environment = s.environment
             AND t.conversation_id = s.conversation_id AND t.revision = s.revision
     )) AS with_tools,
+    count(*) FILTER (EXISTS (
+        SELECT 1 FROM tool_scores t
+        WHERE t.evaluation_id = s.evaluation_id AND t.environment = s.environment
+            AND t.conversation_id = s.conversation_id AND t.revision = s.revision AND t.outcome = 'not_evaluated'
+    )) AS unknown_tools,
     coalesce(sum((
         SELECT count(*) FROM tool_faults f
         WHERE f.evaluation_id = s.evaluation_id AND f.environment = s.environment
@@ -140,7 +149,7 @@ def failing_tools(
     *,
     by_version: bool = True,
 ) -> list[Row]:
-    """Return what is wrong with which tool, most frequent first, with one example each.
+    """Return what is wrong with which tool, with one example each: first what most conversations failed by.
 
     Args:
         con: a connection.
@@ -162,7 +171,10 @@ def example_of(con: DuckDBPyConnection, selection: Selection, row: Mapping[str, 
 
 
 def scored_with_tools(con: DuckDBPyConnection, selection: Selection) -> Row:
-    """Return how many closed conversations there are, are scored, have expected tools, and how many faults these have."""
+    """Return how many closed conversations there are, are scored, have expected tools, and how many faults these have.
+
+    `unknown_tools` counts those of which some tools could not be evaluated.
+    """
     return rows(con, _COUNTS, bounds(selection))[0]
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from otel_agentic.judges.allowance import Cost, Limits
 from otel_agentic.windows.rolling import parse_width
 
 if TYPE_CHECKING:
@@ -27,26 +27,6 @@ WHERE judged_at > make_timestamp_ns($since)
 GROUP BY epoch_ns(judged_at) // $part
 ORDER BY at_ns
 """
-_TOKENS_PER_PRICE: Final = 1_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
-    """What was spent: model calls, tokens sent and received, US dollars as far as prices are known."""
-
-    calls: int = 0
-    tokens: int = 0
-    cost_usd: float = 0.0
-
-    def __add__(self, other: Spent) -> Spent:
-        return Spent(
-            calls=self.calls + other.calls, tokens=self.tokens + other.tokens, cost_usd=self.cost_usd + other.cost_usd
-        )
-
-    def __sub__(self, other: Spent) -> Spent:
-        return Spent(
-            calls=self.calls - other.calls, tokens=self.tokens - other.tokens, cost_usd=self.cost_usd - other.cost_usd
-        )
 
 
 class DuckDbBudget:
@@ -72,51 +52,45 @@ class DuckDbBudget:
         self._clock = clock or store.clock
         self.width_ns: Final = parse_width(settings.budget_window)
         self._part_ns: Final = max(1, self.width_ns // _PARTS)
-        self._price_usd: Final = max(settings.input_price_usd or 0.0, settings.output_price_usd or 0.0)
+        self._limits: Final = Limits(settings)
         self._lock = threading.Lock()
-        self._spent: deque[tuple[int, Spent]] | None = None
-        self._sum = Spent()
+        self._spent: deque[tuple[int, Cost]] | None = None
+        self._sum = Cost()
         self._reached: str | None = None
 
     def allows(self, *, calls: int, tokens: int) -> bool:
         """Return whether that many more model calls and tokens may be spent."""
-        more = Spent(calls=calls, tokens=tokens, cost_usd=tokens * self._price_usd / _TOKENS_PER_PRICE)
         with self._lock:
-            total = self._in_window() + more
-        spent = {"max_calls": total.calls, "max_tokens": total.tokens, "max_cost_usd": total.cost_usd}
-        over = [name for name, limit in self.limits.items() if limit is not None and spent[name] > limit]
-        if over:
-            self._reached = over[0]
-        return not over
+            spent = self._in_window()
+        reached = self._limits.reached(spent, calls=calls, tokens=tokens)
+        self._reached = reached or self._reached
+        return reached is None
 
     def spend(self, verdict: Verdict | JudgeFailure) -> None:
         """Count what a verdict, or a failure, has cost."""
-        tokens = verdict.input_tokens + verdict.output_tokens
+        cost = Cost.of(verdict)
         with self._lock:
             self._in_window()
-            if verdict.tries or tokens:
-                cost = Spent(calls=verdict.tries, tokens=tokens, cost_usd=verdict.cost_usd or 0.0)
+            if cost.calls or cost.tokens:
                 self._remember(self._clock(), cost)
 
     @property
     def limits(self) -> Mapping[str, float | None]:
         """The limits by the name of their setting, None for those that are not set."""
-        return {name: getattr(self._settings, name) for name in ("max_calls", "max_tokens", "max_cost_usd")}
+        return self._limits.values
 
     @property
     def used_up(self) -> str | None:
         """Which limit was reached, in words; None while none was."""
-        if self._reached is None:
-            return None
-        limit = f"judge.{self._reached} {self.limits[self._reached]:,}"
-        return f"the budget of {self._settings.budget_window} is used up ({limit})"
+        window = self._settings.budget_window
+        return None if self._reached is None else f"the budget of {window} is used up ({self._reached})"
 
-    def spent(self) -> Spent:
+    def spent(self) -> Cost:
         """Return what was spent in the window that ends now."""
         with self._lock:
             return self._in_window()
 
-    def _in_window(self) -> Spent:
+    def _in_window(self) -> Cost:
         """Return the sum of the window, without what has left it."""
         since_ns = self._clock() - self.width_ns
         if self._spent is None:
@@ -124,16 +98,16 @@ class DuckDbBudget:
         assert self._spent is not None  # noqa: S101 — just read
         while self._spent and self._spent[0][0] <= since_ns:
             self._sum -= self._spent.popleft()[1]
-        return self._sum if self._spent else Spent()
+        return self._sum if self._spent else Cost()
 
     def _read(self, since_ns: int) -> None:
         self._spent = deque()
         with self._store.read() as con:
             found = con.execute(_SPENT, {"since": since_ns, "part": self._part_ns}).fetchall()
         for at_ns, calls, tokens, cost_usd in found:
-            self._remember(at_ns, Spent(calls=calls, tokens=tokens, cost_usd=cost_usd))
+            self._remember(at_ns, Cost(calls=calls, tokens=tokens, cost_usd=cost_usd))
 
-    def _remember(self, at_ns: int, cost: Spent) -> None:
+    def _remember(self, at_ns: int, cost: Cost) -> None:
         """Add to the sums: what is paid for at nearly the same time is one entry, which leaves with its last part."""
         assert self._spent is not None  # noqa: S101 — read before anything is remembered
         self._sum = self._sum + cost if self._spent else cost

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.scoring.model import DIMENSIONS, ConversationScore
+from otel_agentic.store.named_scores import insert_named
 from otel_agentic.store.table import Raw, Table, key_columns, rows_with
 from otel_agentic.store.tool_rows import fields_of, identity_of, insert_tools
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.conversations.model import Conversation
+    from otel_agentic.scoring.model import ConversationScore
     from otel_agentic.store.table import Key
     from otel_agentic.truth.match import Match
 
@@ -167,7 +168,7 @@ def save_scores(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Sc
     _insert_conversations(con, identity, _scores(scored), now_ns)
     _insert_turns(con, evaluation_id, _scores(scored))
     insert_tools(con, evaluation_id, [(item.conversation, item.score) for item in scored])
-    _insert_named(con, evaluation_id, _scores(scored))
+    insert_named(con, evaluation_id, _scores(scored))
 
 
 def _scores(scored: Sequence[Scored]) -> list[ConversationScore]:
@@ -230,37 +231,5 @@ def _insert_turns(con: DuckDBPyConnection, evaluation_id: str, scores: Sequence[
         {
             **identity_of(evaluation_id, [score for score, _ in rows]),
             **fields_of([turn for _, turn in rows], *names, "answer_reason", "explanation"),
-        },
-    )
-
-
-def _insert_named(con: DuckDBPyConnection, evaluation_id: str, scores: Sequence[ConversationScore]) -> None:
-    """Write the same results under their evaluation names, where scores of all evaluators are found alike."""
-    rows: list[tuple[ConversationScore, str, int | None, str, float | None, str, str]] = []
-    for score in scores:
-        value = None if score.outcome == "not_evaluated" else float(score.outcome == "pass")
-        rows.append((score, "conversation", None, "agentic.conversation", value, score.outcome, score.explanation))
-        for turn in score.turns:
-            label = turn.answer_outcome
-            rows.append((score, "turn", turn.turn_index, "agentic.answer", turn.answer_score, label, turn.explanation))
-        for tools in score.tools:
-            target = "conversation" if tools.turn_index is None else "turn"
-            for name in DIMENSIONS:
-                found = tools.dimensions.get(name)
-                if found is not None:
-                    label = "pass" if found >= 1.0 else "fail"
-                    rows.append(
-                        (score, target, tools.turn_index, f"agentic.tool.{name}", found, label, tools.explanation)
-                    )
-    Table(con, "scores").insert(
-        con,
-        {
-            **identity_of(evaluation_id, [row[0] for row in rows]),
-            "target": [row[1] for row in rows],
-            "turn_index": [row[2] for row in rows],
-            "name": [row[3] for row in rows],
-            "value": [row[4] for row in rows],
-            "label": [row[5] for row in rows],
-            "explanation": [row[6] for row in rows],
         },
     )

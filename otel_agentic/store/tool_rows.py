@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.scoring.counts import tool_counts
+from otel_agentic.scoring.impact import impacts_of
 from otel_agentic.scoring.model import DIMENSIONS
 from otel_agentic.store.table import Raw, Table
 
@@ -76,12 +77,14 @@ def _insert_scores(con: DuckDBPyConnection, evaluation_id: str, rows: _Scores) -
 def _insert_faults(con: DuckDBPyConnection, evaluation_id: str, scores: _Scores) -> None:
     rows = [(conversation, score, tools, fault) for conversation, score, tools in scores for fault in tools.faults]
     faults = [fault for *_, fault in rows]
+    impacts = [impact for _, _, tools in scores for impact in impacts_of(tools)]
     Table(con, "tool_faults").insert(
         con,
         {
             **identity_of(evaluation_id, [score for _, score, _, _ in rows]),
             **fields_of(faults, "turn_index", "tool_name", "parameter", "expected_index", "made_position"),
             **fields_of(faults, "span_id", "explanation"),
+            **fields_of(impacts, "failed", "tried"),
             "fault": [fault.kind for fault in faults],
             "dimension": [FAULT_DIMENSION[fault.kind] for fault in faults],
             "expected": [_value(fault.expected, there=_is_expected(fault)) for fault in faults],

@@ -44,6 +44,10 @@ Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
 Weight = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 
 
+#: Python has lists where JSON has arrays: both are taken.
+_LISTS: Final = Field(strict=False)
+
+
 class _Record(BaseModel):
     # Strict: `"required": "no"` is a mistake to report, not a truth value to guess.
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -128,11 +132,11 @@ class ToolExpectation(_Record):
     (an effect that is not named keeps `penalize`).
     """
 
-    calls: tuple[ExpectedCall, ...]
+    calls: Annotated[tuple[ExpectedCall, ...], _LISTS]
     order: Order = "any"
     extra_calls: ExtraRule | dict[Effect, ExtraRule] = "penalize"
-    forbidden: tuple[Name, ...] = ()
-    alternatives: tuple[ToolExpectation, ...] = ()
+    forbidden: Annotated[tuple[Name, ...], _LISTS] = ()
+    alternatives: Annotated[tuple[ToolExpectation, ...], _LISTS] = ()
 
     def extra_rule(self, effect: Effect) -> ExtraRule:
         """Return what an extra call of this effect means."""
@@ -162,7 +166,7 @@ class CaseTurn(_Record):
     query: str | None = None
     answer: Name | None = None
     tools: ToolExpectation | None = None
-    reference_topics: tuple[Name, ...] = ()
+    reference_topics: Annotated[tuple[Name, ...], _LISTS] = ()
     not_answer: Name | None = None
 
     @property
@@ -180,22 +184,22 @@ class Case(_Record):
 
     case_id: Name
     dataset: Name = "default"
-    tags: tuple[Name, ...] = ()
+    tags: Annotated[tuple[Name, ...], _LISTS] = ()
     agent: Name | None = None
-    turns: tuple[CaseTurn, ...] = ()
+    turns: Annotated[tuple[CaseTurn, ...], _LISTS] = ()
     tools: ToolExpectation | None = None
-    outputs: tuple[Name | int | Annotated[float, Field(allow_inf_nan=False)], ...] = ()
+    outputs: Annotated[tuple[Name | int | Annotated[float, Field(allow_inf_nan=False)], ...], _LISTS] = ()
     effects: dict[Name, Effect] = {}
     goal: str | None = None
     expected_state: dict[str, Any] | None = None
-    plan: tuple[Name, ...] | None = None
+    plan: Annotated[tuple[Name, ...], _LISTS] | None = None
     minimum_steps: Annotated[int, Field(ge=1)] | None = None
     verdict: Literal["pass", "fail"] | Annotated[float, Field(allow_inf_nan=False)] | None = None
     answer_threshold: Ratio | None = None
     tool_threshold: Ratio | None = None
     tool_weights: dict[WeightName, Weight] | None = None
     reviewed: bool = True
-    promoted_from: tuple[Name, ...] = ()
+    promoted_from: Annotated[tuple[Name, ...], _LISTS] = ()
     notes: str | None = None
 
     @model_validator(mode="after")

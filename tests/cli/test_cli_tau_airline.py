@@ -142,8 +142,9 @@ def test_tool_scores_and_faults_are_there(airline: Airline) -> None:
     assert {"selection", "parameters", "utilization"} == set(group["tool_dimensions"])
     assert {"errored", "missing", "spurious", "wrong_parameters"} == {row["fault"] for row in failing}
     assert 73 == sum(row["faults"] for row in failing if row["fault"] == "errored")
-    counts = [row["faults"] for row in failing]
+    counts = [(row["failed"], row["faults"]) for row in failing]
     assert sorted(counts, reverse=True) == counts
+    assert ("cancel_reservation", "spurious", 22) == tuple(failing[0][name] for name in ("tool", "fault", "failed"))
     assert all(row["example_conversation"].startswith("conv_") for row in failing)
 
 

@@ -5,75 +5,23 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from otel_agentic.cli.failing_show import told_difference, versions_of
+from tests.cli.hotel import BOOK_ROME, CASES, PARIS, ROME, build_hotel
 from tests.cli.running import done, on_terminal, run
-from tests.cli.small import NOON_NS, SECOND_NS, conversation, write_cases, write_spans
+from tests.cli.small import conversation, write_cases, write_spans
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-DAY_NS: Final = 24 * 3600 * SECOND_NS
-ROME: Final = {"city": "Rome", "nights": 2}
-PARIS: Final = {"city": "Paris", "nights": 2}
-CASES: Final[list[dict[str, Any]]] = [
-    {
-        "case_id": "rome",
-        "tools": {
-            "calls": [{"tool_name": "book", "parameters": ROME}, {"tool_name": "pay", "required": False}],
-            "order": "relative",
-        },
-    },
-    {"case_id": "talk", "turns": [{"query": "Hi", "answer": "Hello"}]},
-]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
-    """A conversation of the store: its calls, the version that made it, and how many days after the first."""
-
-    name: str
-    calls: tuple[tuple[str, dict[str, Any], str], ...]
-    version: str
-    day: int
-
-
-BOOK_ROME: Final = ("book", ROME, '{"code": "AB12"}')
-MADE: Final = (
-    Made(name="c1", calls=(BOOK_ROME,), version="1.9", day=0),
-    Made(name="c2", calls=(), version="1.9", day=1),
-    Made(name="c3", calls=(("book", PARIS, "ok"),), version="1.10", day=2),
-    Made(name="c4", calls=(("book", PARIS, "ok"), ("drop", {"all": True}, "ok")), version="1.10", day=3),
-    Made(name="c5", calls=(("book", {"city": "Oslo", "nights": 2}, "ok"),), version="1.10", day=4),
-    Made(name="c6", calls=(("book", ROME, "Error: no room"), BOOK_ROME), version="1.10", day=5),
-)
 
 
 @pytest.fixture(scope="module")
 def hotel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a store that tests read and do not change."""
-    folder = tmp_path_factory.mktemp("hotel")
-    requests = [
-        conversation(
-            each.name,
-            query="A room in Rome, please",
-            answer="Booked: AB12.",
-            calls=each.calls,
-            version=each.version,
-            case="rome",
-            start_ns=NOON_NS + each.day * DAY_NS,
-        )
-        for each in MADE
-    ]
-    requests.append(conversation("c7", query="Hi", answer="Hello", case="talk"))
-    db = folder / "hotel.duckdb"
-    done("ingest", write_spans(folder / "spans.jsonl", requests), "--db", db)
-    done("evaluate", "--db", db, "--cases", write_cases(folder / "cases.jsonl", CASES))
-    return db
+    return build_hotel(tmp_path_factory.mktemp("hotel"))
 
 
 def failing(db: Path, *options: str) -> Any:
@@ -87,10 +35,11 @@ def names(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
 def test_json_has_a_row_for_each_version_and_problem(hotel: Path) -> None:
     assert [
         ("1.10", "book", "wrong_parameters", "city", 3),
-        ("1.10", "book", "errored", None, 1),
         ("1.10", "drop", "spurious", None, 1),
         ("1.9", "book", "missing", None, 1),
+        ("1.10", "book", "errored", None, 1),
     ] == names(failing(hotel))
+    assert [3, 1, 1, 0] == [row["failed"] for row in failing(hotel)]
 
 
 def test_a_row_says_how_often_since_when_and_which_version_brought_it(hotel: Path) -> None:
@@ -159,10 +108,10 @@ def test_a_filter_leaves_the_share_that_of_all_faults(hotel: Path) -> None:
 def test_a_table_has_a_row_for_a_problem_over_all_versions(hotel: Path) -> None:
     told = done("tools", "failing", "--db", hotel).out.splitlines()
     assert "Failing tools of clerk production" == told[0]
-    names = "# tool dimension fault faults rate share since versions for example conversation"
+    names = "# tool dimension fault failed faults rate share since versions for example conversation"
     assert names == " ".join(told[1].split())
     row = " ".join(told[3].split())
-    assert "1 book parameters wrong_parameters city 3 60% 50% 2026-03-04 1.10: 3 (new) Oslo instead of Rome c5" == row
+    assert "1 book parameters wrong_parameters city 3 3 60% 50% 2026-03-04 1.10: 3 (new) Oslo instead of Rome c5" == row
     assert "(6 tool faults; 6 of 7 scored conversations expected tools; --show N shows one)" == told[-1]
     split = failing(hotel, "--by", "problem")
     assert {None} == {row["agent_version"] for row in split}
@@ -178,9 +127,10 @@ def test_show_prints_both_calls_side_by_side(hotel: Path) -> None:
     told = done("tools", "failing", "--db", hotel, "--show", "1").out.splitlines()
     lines = [" ".join(line.split()) for line in told]
     assert [
-        "book wrong_parameters city",
-        "3 faults in 5 calls expected and made (60%), in 3 conversations; 6 scored conversations expected the tool",
-    ] == lines[:2]
+        "book wrong_parameters city (hurts parameters)",
+        "3 faults in 5 calls expected and made (60%), in 3 conversations; the tools of 3 failed with it",
+        "6 scored conversations expected the tool",
+    ] == lines[:3]
     assert "first seen 2026-03-04, after 2 conversations with the tool and without this; last seen 2026-03-06" in lines
     assert "in version 1.10: 3 (new): an earlier version used the tool without this" in lines
     assert {"2 Paris Rome", "1 Oslo Rome"} <= set(lines)
@@ -247,6 +197,22 @@ def test_a_conversation_shows_what_its_results_were_used_for(hotel: Path) -> Non
     told = done("conversations", "show", "c1", "--db", hotel).out
     assert "result of" in told
     assert "the answer of turn 1 says 'Booked: AB12.', as the result does: code 'AB12'" in told
+
+
+def test_an_expected_call_stands_beside_the_one_that_made_it_not_beside_one_that_failed(tmp_path: Path) -> None:
+    calls = [("book", ROME, "Error: no room"), BOOK_ROME]
+    made = [conversation("c1", query="Hi", answer="Hello", calls=calls, case="one")]
+    expected = [{"tool_name": "book", "parameters": ROME}, {"tool_name": "pay"}]
+    case = {"case_id": "one", "turns": [{"query": "Hi", "tools": {"calls": expected}}]}
+    done("ingest", write_spans(tmp_path / "s.jsonl", made), "--db", "t.duckdb")
+    done("evaluate", "--db", "t.duckdb", "--cases", write_cases(tmp_path / "c.jsonl", [case]))
+    lines = [
+        " ".join(line.split()) for line in done("conversations", "show", "c1", "--db", "t.duckdb").out.splitlines()
+    ]
+    book = 'book {"city":"Rome","nights":2}'
+    assert [f"call {book}", f"call {book} {book}", "call pay {}"] == [line for line in lines if line.startswith("call")]
+    faults = [line.split()[0] for line in lines if line.startswith(("missing", "errored"))]
+    assert ["missing", "errored"] == faults
 
 
 def test_a_conversation_shows_what_speaks_against_its_outcome(tmp_path: Path) -> None:

@@ -67,6 +67,16 @@ def test_another_version_or_another_judge_is_asked_anew() -> None:
         assert 1 == inner.asked.total()
 
 
+@pytest.mark.parametrize(("reads", "asked"), [(True, 2), (False, 1)])
+def test_a_verdict_holds_for_another_threshold_where_the_judge_never_looks_at_it(reads: object, asked: int) -> None:
+    inner, cache = PlainJudge(), MemoryCache()
+    inner.reads_threshold = reads  # type: ignore[attr-defined]
+    for threshold in (0.7, 0.8):
+        (verdict,) = AskingJudge(inner, cache=cache).judge([question(threshold=threshold)])
+        assert isinstance(verdict, Verdict)
+    assert asked == sum(inner.asked.values())
+
+
 def test_a_killed_run_resumes_where_it_was() -> None:
     cache, first, second = MemoryCache(), Streaming(slots=1), Streaming(slots=1)
     verdicts = AskingJudge(first, cache=cache).verdicts(questions(10))
@@ -194,7 +204,9 @@ def test_a_judge_that_raises_fails_every_question_and_holds_nothing_back() -> No
         each.message for each in answers if isinstance(each, JudgeFailure)
     }
     assert 8 == sum(isinstance(each, JudgeFailure) for each in answers)
-    assert purse.allows(calls=98, tokens=0)
+    assert [0, 0, 0, 0, 0, 1, 1, 1] == sorted(each.tries for each in answers if isinstance(each, JudgeFailure))
+    assert 5 == purse.calls
+    assert purse.allows(calls=95, tokens=0)
 
 
 def test_a_judge_that_forgets_a_question_fails_it() -> None:

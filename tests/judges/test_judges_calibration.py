@@ -82,7 +82,7 @@ def test_verdicts_of_one_class_are_warned_of_and_give_no_rate_of_the_other() -> 
     assert (None, None) == (found.agreement.specificity.value, found.best)
     assert (
         "only 2 passing turns among the labels: sensitivity is uncertain, see its interval",
-        "people labelled no failing turn: specificity, kappa and the best threshold cannot be known",
+        "people labelled no failing turn: specificity and the best threshold cannot be known, and kappa tells nothing",
     ) == found.warnings
 
 

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from otel_agentic.judges.bindings import misplaced
@@ -122,6 +122,7 @@ def test_what_are_no_parts_of_one_duration_stay_apart(text: str) -> None:
 
 
 @given(JSON, JSON)
+@example({"```": None}, "```\n")
 def test_json_agrees_fully_with_itself_alone(one: object, other: object) -> None:
     told, same = json.dumps([one]), json.dumps([one], indent=2)
     assert 1.0 == json_agreement(told, f"Here it is:\n```json\n{same}\n```")

@@ -134,3 +134,7 @@ def test_equal_expected_answers_make_no_canary() -> None:
     judge = judge_of(Bare(), canary_ratio=1.0)
     judge.judge([question("a", expected="Paris."), question("b", expected="paris"), question("c", expected="In Paris")])
     assert 0 == judge.canaries.asked
+
+
+def test_only_votes_make_a_verdict_depend_on_the_threshold() -> None:
+    assert [False, True] == [judge_of(Bare(), votes=votes).reads_threshold for votes in (1, 3)]

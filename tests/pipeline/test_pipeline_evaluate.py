@@ -164,7 +164,7 @@ def test_the_scores_of_tau_airline_are_there_by_turn_tool_and_fault(copy_of: Cop
         fault for (fault,) in rows(engine, "SELECT fault FROM tool_faults")
     }
     failing = Commands(engine).tools_failing()
-    assert failing[0]["faults"] == max(row["faults"] for row in failing)
+    assert failing[0]["failed"] == max(row["failed"] for row in failing)
     assert 1.0 == pytest.approx(sum(row["share"] for row in failing))
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from opentelemetry.sdk.trace import TracerProvider
@@ -329,7 +330,7 @@ def test_the_html_escapes_what_strangers_wrote() -> None:
 
 
 def test_the_representation_is_one_line() -> None:
-    assert "<Evaluation of 1 conversations: 1 pass, 0 fail, 0 not evaluated, insufficient_evidence>" == repr(
+    assert "<Evaluation of 1 conversation: 1 pass, 0 fail, 0 not evaluated, insufficient_evidence>" == repr(
         evaluate(RIGHT, CASE)
     )
 
@@ -368,14 +369,64 @@ def test_without_pandas_the_extra_is_named() -> None:
     assert [f"to_pandas needs pandas: {extra}", f"to_arrow needs pyarrow: {extra}"] == ran.stdout.splitlines()
 
 
+# What people hand over that is nearly right
+
+
+class Counting:
+    """A judge's function with a memory, as an object that is called."""
+
+    def __call__(self, question: Question) -> float:
+        """Return how sure it is."""
+        return 0.9 if question.expected in question.answer else 0.1
+
+
+@pytest.mark.parametrize(
+    "judge",
+    [
+        Counting(),
+        lambda question: np.float32(question.expected in question.answer),
+        lambda question: np.bool_(question.expected in question.answer),
+    ],
+)
+def test_an_object_that_is_called_judges_and_numbers_of_numpy_are_scores(judge: Any) -> None:
+    assert {"right": "pass", "wrong": "fail"} == outcomes(evaluate([RIGHT, WRONG], CASE, judge=judge))
+
+
+def test_a_whole_number_of_numpy_is_a_k() -> None:
+    one: Any = np.int64(1)
+    assert [1] == list(evaluate([RIGHT, WRONG], CASE, k=one).pass_at_k)
+    assert [1] == list(evaluate([RIGHT, WRONG], CASE, k=2).estimates(one).pass_at_k)
+
+
+def test_labels_that_belong_to_no_conversation_are_told() -> None:
+    found = evaluate(RIGHT, CASE, labels={"right": True, "rihgt": False})
+    assert ["1 label used for nothing: no conversation given has the id 'rihgt'"] == found.warnings
+    assert "warning: 1 label used for nothing" in found.summary()
+    assert [] == evaluate(RIGHT, CASE, labels={"right": True}).warnings
+
+
+def test_the_summary_says_why_a_judge_failed() -> None:
+    told = evaluate(RIGHT, CASE, judge=lambda _: 1 / 0).summary()
+    assert "judge <lambda>: the last failure: judge <lambda> raised ZeroDivisionError: division by zero" in told
+
+
+def test_faults_of_several_versions_are_told_apart() -> None:
+    tools = {"calls": [{"tool_name": "add", "parameters": {"a": 1}}]}
+    case = {"case_id": "sum", "turns": [{"query": "2 + 2?", "answer": "4", "tools": tools}]}
+    made = [{**RIGHT, "conversation_id": version, "agent_name": "adder", "agent_version": version} for version in "12"]
+    faults = [line for line in evaluate(made, case).summary().splitlines() if line.startswith("fault:")]
+    assert [f"fault: adder {version}, add, missing: 1 in 1 conversation" for version in "12"] == faults
+    assert "fault: add, missing: 1 in 1 conversation" in evaluate(made[:1], case).summary()
+
+
 # What it refuses
 
 
 @pytest.mark.parametrize(
     ("conversations", "arguments", "error", "told"),
     [
-        (5, {}, UsageError, "conversations[0]: a int; allowed: a Conversation"),
-        ([RIGHT, 5], {}, UsageError, "conversations[1]: a int; allowed: a Conversation"),
+        (5, {}, UsageError, "conversations: found a value of type int; allowed: a Conversation"),
+        ([RIGHT, 5], {}, UsageError, "conversations[1]: found a value of type int; allowed: a Conversation"),
         ("missing.jsonl", {}, UsageError, "conversations file missing.jsonl: No such file"),
         ([{"conversation_id": "1", "turn": []}], {}, BadInputError, "conversations[0]: turns: missing"),
         ({**RIGHT, "turns": [{"tool_calls": []}]}, {}, BadInputError, "turns.0.tool_calls: unknown field, found []"),
@@ -394,7 +445,10 @@ def test_without_pandas_the_extra_is_named() -> None:
         (RIGHT, {"judge": 5}, UsageError, "judge: a int without name"),
         (RIGHT, {"answer_threshold": 2.0}, UsageError, "answer_threshold: found 2.0"),
         (RIGHT, {"turn_rule": "all"}, UsageError, "turn_rule: found 'all'"),
-        (RIGHT, {"k": 0}, UsageError, "k: found 0"),
+        (RIGHT, {"k": 0}, UsageError, "k=0: each k must be a whole number of attempts, 1 or more"),
+        (RIGHT, {"k": "3"}, UsageError, "k='3': each k must be a whole number"),
+        (RIGHT, {"k": True}, UsageError, "k=True: each k must be a whole number"),
+        (RIGHT, {"estimator": "best"}, PluginError, "no estimators plug-in 'best'; installed: bayesian"),
     ],
 )
 def test_what_is_not_allowed_is_refused_by_name(

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 #: Columns of `tools failing` that need no history of versions.
 _FAULT_COLUMNS = (
-    "agent", "agent_version", "environment", "tool", "dimension", "fault", "parameter", "faults", "conversations", "share",
-    "calls", "rate", "example_conversation", "example", "expected", "made", "trace_id", "span_id",
+    "agent", "agent_version", "environment", "tool", "dimension", "fault", "parameter", "faults", "conversations", "failed",
+    "tried", "share", "calls", "rate", "example_conversation", "example", "expected", "made", "trace_id", "span_id",
 )  # fmt: skip
 
 

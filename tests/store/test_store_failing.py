@@ -265,13 +265,42 @@ def test_fails_on_partial_evidence_are_counted(store: Store) -> None:
     assert [("not_evaluated", "content_not_captured"), ("pass", None), ("pass", None)] == rows(store, reasons)
 
 
+def test_what_most_conversations_failed_by_stands_first_and_errors_made_good_last(store: Store) -> None:
+    save(
+        store,
+        [
+            talk("c1", find(), book(error="Error: busy"), book(position=2), day=1),
+            talk(
+                "c2", find(), book(error="Error: busy"), book(error="Error: busy", position=2), book(position=3), day=2
+            ),
+            talk("c3", find(error="Error: down"), find(error="Error: down", position=1), book(position=2), day=3),
+            talk("c4", find(), book("Oslo"), day=4),
+        ],
+    )
+    found = failing(store)
+    assert [
+        ("find", "errored", 1, 2, None),
+        ("book", "wrong_parameters", 1, 1, None),
+        ("find", "missing", 1, 1, 1),
+        ("book", "errored", 0, 3, None),
+    ] == [tuple(row[name] for name in ("tool", "fault", "failed", "faults", "tried")) for row in found]
+    assert ["Error: down", None, None, "Error: busy"] == [row["error"] for row in found]
+
+
+def test_tools_that_could_not_be_evaluated_are_counted(store: Store) -> None:
+    save(store, [talk("c1", tool_call("find", None, result=None, result_captured=False))])
+    with store.read() as con:
+        assert 1 == scored_with_tools(con, Selection())["unknown_tools"]
+    assert {0} == {row["failed"] for row in failing(store)}
+
+
 def test_what_was_looked_at_is_counted(trips: Store) -> None:
     save(trips, [talk("other", case_id=None, query="Hello")])
     with trips.read() as con:
         found = scored_with_tools(con, Selection())
         none = scored_with_tools(con, Selection(agent="nobody"))
-    assert {"conversations": 7, "scored": 7, "with_tools": 6, "faults": 9} == found
-    assert {"conversations": 0, "scored": 0, "with_tools": 0, "faults": 0} == none
+    assert {"conversations": 7, "scored": 7, "with_tools": 6, "unknown_tools": 0, "faults": 9} == found
+    assert {"conversations": 0, "scored": 0, "with_tools": 0, "unknown_tools": 0, "faults": 0} == none
 
 
 def test_scoring_again_replaces_the_rows(trips: Store) -> None:

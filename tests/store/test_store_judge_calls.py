@@ -9,7 +9,8 @@ import pytest
 from otel_agentic.config import JudgeSettings
 from otel_agentic.errors import ConfigError, StoreUnusableError
 from otel_agentic.judges import JudgeFailure, Verdict
-from otel_agentic.store.judge_budget import DuckDbBudget, Spent
+from otel_agentic.judges.allowance import Cost
+from otel_agentic.store.judge_budget import DuckDbBudget
 from otel_agentic.store.judge_calls import DuckDbJudgeCache, clear_verdicts, judge_summary
 from otel_agentic.testing import NOON_NS, SECOND_NS
 from tests.store.asking import rows, value
@@ -167,7 +168,7 @@ def test_clearing_takes_the_texts_and_leaves_the_cost_until_its_window_is_over(o
     )
 
     assert [("new", None, 2)] == rows(store, "SELECT content_hash, reasoning, tries FROM judge_calls")
-    assert Spent(calls=2, tokens=110, cost_usd=0.5) == DuckDbBudget(store, JudgeSettings(budget_window="1h")).spent()
+    assert Cost(calls=2, tokens=110, cost_usd=0.5) == DuckDbBudget(store, JudgeSettings(budget_window="1h")).spent()
 
 
 def test_the_budget_counts_what_any_process_spent_in_its_window(open_store: OpenStore) -> None:
@@ -182,7 +183,7 @@ def test_the_budget_counts_what_any_process_spent_in_its_window(open_store: Open
     assert "the budget of 1h is used up (judge.max_calls 5)" == budget.used_up
     clock.now_ns += HOUR_NS
     assert budget.allows(calls=5, tokens=0)
-    assert Spent() == budget.spent()
+    assert Cost() == budget.spent()
 
 
 @pytest.mark.parametrize(

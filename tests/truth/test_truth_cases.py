@@ -178,3 +178,8 @@ def test_a_reward_passes_at_the_threshold(verdict: Any, expected: object) -> Non
 def test_the_public_names_are_sorted_and_there() -> None:
     assert truth.__all__ == sorted(truth.__all__)
     assert all(hasattr(truth, name) for name in truth.__all__)
+
+
+def test_a_case_is_made_from_python_lists_as_from_json() -> None:
+    record = {"case_id": "a", "tags": ["x"], "turns": [{"query": "q", "tools": {"calls": [{"tool_name": "t"}]}}]}
+    assert Case.model_validate_json(json.dumps(record)) == Case.model_validate(record)

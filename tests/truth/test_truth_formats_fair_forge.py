@@ -72,12 +72,20 @@ def test_a_fair_forge_session_is_a_case_and_a_conversation() -> None:
             {"expected_tools": [{"tool_name": "x", "parameters": None}], "tool_sequence_matters": True},
             {"calls": [{"tool_name": "x"}], "order": "relative"},
         ),
+        ({"expected_tools": [], "tool_sequence_matters": None}, {"calls": [], "order": "relative"}),
         ({}, None),
         (None, None),
     ],
 )
 def test_whether_the_sequence_matters_becomes_the_order(truth: Any, tools: Any) -> None:
     assert tools == one(read(session("s", "bot", batch("x", ground_truth_agentic=truth))))["turns"][0].get("tools")
+
+
+def test_numbers_are_names_and_texts_too_and_a_query_may_be_missing() -> None:
+    told: dict[str, Any] = {"qa_id": 3, "query": None, "assistant": 42, "ground_truth_assistant": 42, "logprobs": {}}
+    found = read({"session_id": 7, "assistant_id": 1, "conversation": [told]})
+    assert {"case_id": "7", "dataset": "set", "turns": [{"answer": "42"}]} == one(found)
+    assert ("1", "42") == (found.conversations[0].agent_name, found.conversations[0].turns[0].answer)
 
 
 def test_sessions_that_expect_the_same_are_attempts_at_one_case() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from otel_agentic.errors import CaseError, TooLargeError
 from otel_agentic.truth import load, parse_labels, read_cases
-from otel_agentic.truth.formats import FORMATS, Document, read_document
+from otel_agentic.truth.formats import FORMATS, Document, read_document, read_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,6 +75,17 @@ def test_numbers_that_cannot_be_held_are_told_not_rounded() -> None:
     assert read_document("c.jsonl", text).problems == (
         "c.jsonl:1: outputs.0: a number of 5,000 digits; write it as a text",
         "c.jsonl:2: outputs.0: 1e999 is beyond what a number can hold",
+    )
+
+
+def test_numbers_of_a_table_that_are_none_are_told_too() -> None:
+    row = {"user_input": "x", "reference_tool_calls": [{"name": "a", "args": {"x": float("nan")}}]}
+    assert read_rows("r.parquet", list(row), [(1, row)]).problems == (
+        "r.parquet:row 1: reference_tool_calls.0.args.x: nan is no JSON; leave the field out or give a number",
+    )
+    text = """user_input,reference_tool_calls\nx,"[{'name': 'a', 'args': {'x': -1e999}}]"\n"""
+    assert read_document("r.csv", text).problems == (
+        "r.csv:2: reference_tool_calls.0.args.x: -inf is no JSON; leave the field out or give a number",
     )
 
 

@@ -112,7 +112,7 @@ def test_text_beside_calls_is_the_answer_only_where_there_is_no_other() -> None:
         ),
         ({"user_input": [{"role": "user", "content": 5}]}, "user_input.0.content: found 5; allowed: a text"),
         ({"user_input": [3]}, "user_input.0: found 3; allowed: an object"),
-        ({"user_input": "x", "reference": 3}, "reference: found 3; allowed: a text"),
+        ({"user_input": "x", "reference": ["3"]}, 'reference: found ["3"]; allowed: a text'),
         (
             {"user_input": "x", "reference_tool_calls": [{"name": "a", "args": "nope"}]},
             'reference_tool_calls.0.args: found "nope"; allowed: an object',
@@ -135,5 +135,33 @@ def test_rows_in_csv_hold_nested_values_as_json() -> None:
         case["turns"][0]["answer"],
         [call["tool_name"] for call in case["tools"]["calls"]],
     )
-    (problem,) = read_document("rows.csv", "user_input,reference\n\"[{'type': 'human'}]\",x\n").problems
-    assert problem.startswith("rows.csv:2: user_input: not JSON: ")
+
+
+def test_rows_in_csv_hold_nested_values_as_ragas_writes_them() -> None:
+    row = {"user_input": HUMAN, "reference_topics": ["it's a table"], "retrieved_contexts": [None, True]}
+    cells = ",".join('"' + str(value).replace('"', '""') + '"' for value in row.values())
+    found = read_document("rows.csv", f"{','.join(row)}\n{cells}\n")
+    assert ["Book a table", "8 pm"] == [turn["query"] for turn in one(found)["turns"]]
+    assert ["it's a table"] == one(found)["turns"][0]["reference_topics"]
+    assert ["retrieved_contexts"] == lost(found)
+
+
+@pytest.mark.parametrize("query", ["[EXTERNAL] Where is it?", "{name}, hello", "[1, 2", "{" * 5000])
+def test_a_cell_that_only_begins_like_a_list_is_a_text(query: str) -> None:
+    assert query == one(read_document("rows.csv", f'user_input,reference\n"{query}",x\n'))["turns"][0]["query"]
+
+
+def test_what_tools_are_given_and_answer_need_not_be_text() -> None:
+    calls = [{"id": "c1", "type": "function", "function": {"name": "ping", "arguments": ""}}]
+    messages = [
+        {"role": "user", "content": "Ping"},
+        {"role": "assistant", "content": None, "tool_calls": calls},
+        {"role": "tool", "tool_call_id": "c1", "content": {"up": True}},
+    ]
+    (turn,) = read({"user_input": messages, "reference": "It is up."}).conversations[0].turns
+    assert [("ping", {}, 1, {"up": True})] == [made(call) for call in turn.calls]
+
+
+def test_a_number_is_what_somebody_may_say() -> None:
+    found = read({"user_input": "2+2?", "reference": 4, "response": 4.5})
+    assert ("4", "4.5") == (one(found)["turns"][0]["answer"], found.conversations[0].turns[0].answer)

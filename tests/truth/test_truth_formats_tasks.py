@@ -196,6 +196,7 @@ def test_a_task_of_the_second_tau_bench_leaves_out_what_the_user_does() -> None:
                 "actions": [
                     {"action_id": "0", "name": "cancel", "arguments": {"id": "X"}, "info": None},
                     {"action_id": "1", "name": "reboot", "arguments": {}, "requestor": "user"},
+                    {"action_id": "2", "name": "note", "arguments": {"id": 1, "text": "x"}, "compare_args": ["id"]},
                 ],
                 "communicate_info": ["4"],
                 "nl_assertions": ["be kind"],
@@ -205,7 +206,10 @@ def test_a_task_of_the_second_tau_bench_leaves_out_what_the_user_does() -> None:
     )
     first, second = cases_of(found)
     assert ("t0", "Cancel X.\n\nInsist.", ["4"]) == (first["case_id"], first["goal"], first["outputs"])
-    assert [{"tool_name": "cancel", "parameters": {"id": "X"}}] == first["tools"]["calls"]
+    assert [
+        {"tool_name": "cancel", "parameters": {"id": "X"}},
+        {"tool_name": "note", "parameters": {"id": 1}, "ignore_extra_parameters": True},
+    ] == first["tools"]["calls"]
     assert ("Ask.", []) == (second["goal"], second["tools"]["calls"])
     assert ["evaluation_criteria.nl_assertions"] == lost(found)
 

@@ -100,7 +100,7 @@ def _checked(path: Path, file_format: str | None) -> dict[str, Any]:
     if file_format is None and path.suffix.lower() == ".csv":
         from otel_agentic.truth import parse_labels  # noqa: PLC0415 — pydantic models are not needed for --help
 
-        ((name, content),) = texts_of((path,), "labels")
+        ((name, content),) = texts_of((path,), "cases or labels")
         if "conversation_id" in content.lstrip().split("\n", 1)[0].lower():
             labels = parse_labels(name, content)
             return _file(path, "label", len(labels.labels), labels.problems)

@@ -85,7 +85,7 @@ def promote(
     if found["cases"]:
         _write(found["cases"], file, form or ("yaml" if file and file.suffix in _YAML else "jsonl"))
     if not quiet:
-        for line in _told(found, file):
+        for line in _told(found, file, db):
             if file is None or not found["cases"]:
                 click.echo(printable(line), err=True)
             else:
@@ -111,7 +111,7 @@ def _as_yaml(cases: Sequence[dict[str, Any]]) -> str:
     return write_yaml(list(cases))
 
 
-def _told(found: dict[str, Any], file: Path | None) -> Iterator[str]:
+def _told(found: dict[str, Any], file: Path | None, db: Path | None) -> Iterator[str]:
     """Yield what was written, and what to do next."""
     if found["cases"]:
         conversations = sum(len(case["promoted_from"]) for case in found["cases"])
@@ -121,8 +121,8 @@ def _told(found: dict[str, Any], file: Path | None) -> Iterator[str]:
             f"dataset {found['cases'][0]['dataset']}: drafts, until you correct them and set `reviewed` to true"
         )
         if file:
-            name = shlex.quote(str(file))
-            yield f"then: otel-agentic truth validate {name} && otel-agentic truth import {name}"
+            name, store = shlex.quote(str(file)), f" --db {shlex.quote(str(db))}" if db else ""
+            yield f"then: otel-agentic truth validate {name} && otel-agentic truth import {name}{store}"
         return
     waiting = found["unscored"]
     later = f"; {plural(waiting, 'conversation')} not evaluated yet, see `otel-agentic evaluate`" if waiting else ""

@@ -31,10 +31,10 @@ class ToolCommands(EngineCommands):
         show: Annotated[int, Field(ge=1)] | None = None,
         counted: bool = False,
     ) -> Json:
-        """Return which tool fails in which dimension, most frequent first.
+        """Return which tool fails in which dimension: first what most conversations failed by.
 
         With `counted`, the rows stand under `rows`, beside what they were found in: how many closed conversations there
-        are, are scored, expected tools, and how many tool faults they have. With `show`, the row of that number alone, and
+        are, are scored, expected tools, could not be evaluated, and how many tool faults they have. With `show`, the row of that number alone, and
         its newest fault under `example`.
 
         Raises:

@@ -5,6 +5,10 @@ ALTER TABLE turn_scores ADD COLUMN answer_reason VARCHAR;
 COMMENT ON COLUMN turn_scores.answer_reason IS 'why the answer failed or was not evaluated; null for a pass, and when written before this was kept';
 ALTER TABLE tool_faults ADD COLUMN expected_call JSON;
 COMMENT ON COLUMN tool_faults.expected_call IS 'parameters of the expected call; null when none was expected or when written before this was kept';
+ALTER TABLE tool_faults ADD COLUMN failed BOOLEAN;
+COMMENT ON COLUMN tool_faults.failed IS 'true when the tools failed and this was not made good, as an error is by a later call; null when written before this was kept';
+ALTER TABLE tool_faults ADD COLUMN tried INTEGER;
+COMMENT ON COLUMN tool_faults.tried IS 'of a missing call, how often the tool answered with an error where it was expected; null for other faults';
 COMMENT ON COLUMN tool_scores.evidence IS 'by dimension, one record a call of which something is known: which value was found where; read by v_tool_evidence';
 
 -- One row is how often a tool was expected and made under one expectation.
@@ -52,6 +56,8 @@ SELECT
     m.step AS step, -- 1-based model response that asked for the made call
     m.error AS error, -- why the made call failed
     f.explanation, -- one sentence
+    coalesce(f.failed, false) AS failed, -- true when the tools failed and this was not made good, as an error is by a later call
+    f.tried, -- of a missing call, how often the tool answered with an error where it was expected
     coalesce(f.trace_id, t.trace_id) AS trace_id, -- trace of the made call, of the turn where there is none
     coalesce(f.span_id, t.span_id) AS span_id, -- span of the made call, of the turn where there is none
     f.evaluation_id -- evaluation
@@ -172,7 +178,9 @@ CREATE VIEW v_failing_tools AS
 WITH problems AS (
     SELECT
         agent, agent_version, environment, tool, dimension, fault, parameter, count(*) AS faults,
-        count(DISTINCT conversation_id) AS conversations, min(ended_at) AS first_seen, max(ended_at) AS last_seen
+        count(DISTINCT conversation_id) AS conversations,
+        count(DISTINCT conversation_id) FILTER (failed) AS failed, count(*) FILTER (tried > 0) AS tried,
+        min(ended_at) AS first_seen, max(ended_at) AS last_seen
     FROM v_tool_faults
     GROUP BY ALL
 ), newest AS (
@@ -204,6 +212,8 @@ SELECT
     p.parameter, -- parameter, for wrong_parameters
     p.faults, -- how often
     p.conversations, -- in how many conversations
+    p.failed, -- in how many of them the tools failed and it was not made good: what to look at first
+    CASE p.fault WHEN 'missing' THEN p.tried END AS tried, -- of missing calls, how many stand beside errors of the tool: it may have been tried
     p.faults / sum(p.faults) OVER (PARTITION BY p.agent, p.agent_version, p.environment) AS share, -- share of all faults of the agent, version and environment
     CASE p.fault WHEN 'missing' THEN h.expected WHEN 'errored' THEN h.made + h.errored WHEN 'spurious' THEN h.made WHEN 'forbidden' THEN h.made ELSE h.paired END AS calls, -- calls that could have it: the expected ones for missing, all for errored, those without an error for spurious and forbidden, else the expected ones that were made
     p.faults / nullif(calls, 0) AS rate, -- faults / calls; null when the calls are not known
@@ -220,6 +230,9 @@ SELECT
     e.explanation AS example, -- what happened there, one sentence
     e.expected AS expected, -- value of the parameter that was expected there
     e.made AS made, -- value that the agent gave there
+    e.expected_call AS expected_call, -- parameters of the expected call there
+    e.made_call AS made_call, -- arguments of the made call there
+    e.error AS error, -- why the made call failed there
     e.trace_id AS trace_id, -- trace there
     e.span_id AS span_id -- span there
 FROM problems p

@@ -47,7 +47,7 @@ class Content(_Adk, Silent):
     def text(self) -> str | None:
         """The text of all parts, None where none has any."""
         texts = [part.text for part in self.parts if part.text is not None]
-        return "\n".join(texts) if texts else None
+        return "\n".join(filter(None, texts)) if texts else None
 
 
 class Event(_Adk, Silent):

@@ -136,6 +136,8 @@ def _plain(cell: Any) -> Any:  # noqa: PLR0911 — one return a type
             return cell.isoformat()
         case UUID():
             return str(cell)
+        case float() if not math.isfinite(cell):
+            return Faulty(f"{cell} is no JSON; leave the field out or give a number")
         case str() | bool() | int() | float() | None:
             return cell
     return Faulty(f"found a value of type {type(cell).__name__}; allowed: text, number, true or false, list, object")

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from otel_agentic.truth.formats.base import Format, Reading
 from otel_agentic.truth.formats.calls import call_reasons, literal_arguments, required_calls, tools_of_turn
-from otel_agentic.truth.formats.foreign import Arguments, Listed, Record, Silent
+from otel_agentic.truth.formats.foreign import Arguments, Id, Listed, Record, Said, Silent
 from otel_agentic.truth.formats.made import made_call, made_conversation, made_turn
 from otel_agentic.truth.model import Name  # noqa: TC001 — pydantic reads it at run time
 
@@ -41,28 +41,31 @@ class _Agentic(Silent):
 
 
 class _Expected(Record):
-    """What it should have done; without a list of tools nothing is expected of them."""
+    """What it should have done; without a list of tools nothing is expected of them.
+
+    Their sequence matters unless it is said that it does not.
+    """
 
     expected_tools: list[_Tool] | None = None
-    tool_sequence_matters: bool = True
+    tool_sequence_matters: bool | None = None
 
 
 class _Batch(Record):
     """A turn."""
 
-    query: str
-    assistant: str | None = None
-    ground_truth_assistant: str | None = None
+    query: Said | None
+    assistant: Said | None = None
+    ground_truth_assistant: Said | None = None
     agentic: _Agentic | None = None
     ground_truth_agentic: _Expected | None = None
-    qa_id: str | None = None
+    qa_id: Any = None
 
 
 class _Session(Record):
     """A conversation; `dataset` is ours, and ignored by Fair Forge."""
 
-    session_id: Name
-    assistant_id: str | None = None
+    session_id: Id
+    assistant_id: Said | None = None
     conversation: list[_Batch]
     dataset: Name | None = None
 
@@ -119,7 +122,7 @@ def _turn(batch: _Batch) -> dict[str, Any]:
                 {"tool_name": tool.tool_name, "parameters": tool.parameters, "step": tool.step}
                 for tool in expected.expected_tools
             ],
-            "order": "relative" if expected.tool_sequence_matters else "any",
+            "order": "any" if expected.tool_sequence_matters is False else "relative",
         }
     return turn
 

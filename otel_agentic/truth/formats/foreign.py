@@ -59,14 +59,14 @@ class Silent(Record):
 
 
 def _object(value: Any) -> Any:
-    """Return the object that a JSON text says; anything else as it is."""
-    if isinstance(value, str):
+    """Return the object that a JSON text says, a blank one none; anything else as it is."""
+    if isinstance(value, str) and value.strip():
         try:
             found = whole(value)
         except ValueError:
             return value
         return value if any(faults(found)) else found
-    return {} if value is None else value
+    return {} if value is None or isinstance(value, str) else value
 
 
 def _listed(value: Any) -> Any:
@@ -77,12 +77,18 @@ def _named(value: Any) -> Any:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-#: Arguments of a call: an object, also as JSON text as OpenAI has it; null means none.
+def _text(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+#: Arguments of a call: an object, also as JSON text as OpenAI has it; null and a blank text mean none.
 Arguments = Annotated[dict[str, Any], BeforeValidator(_object)]
 #: A list that may be null.
 Listed = BeforeValidator(_listed)
 #: An id: a text, or a whole number, which becomes one.
 Id = Annotated[Name, BeforeValidator(_named)]
+#: What somebody says: a text, or a number, which becomes one.
+Said = Annotated[str, BeforeValidator(_text)]
 
 
 def first_of(record: dict[str, Any], *names: str) -> Any:

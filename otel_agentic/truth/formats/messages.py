@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from otel_agentic.truth.formats.foreign import Arguments, Listed, Silent, first_of
+from otel_agentic.truth.formats.foreign import NOTHING, Arguments, Listed, Silent, first_of
 from otel_agentic.truth.formats.items import faults
 from otel_agentic.truth.formats.json_text import whole
 from otel_agentic.truth.formats.made import made_call, made_turn
@@ -43,6 +44,7 @@ class Call(Silent):
             return value
         held = value["function"] if isinstance(value.get("function"), dict) else value
         return {
+            **{key: value[key] for key in cls.model_fields if key in value},
             **{key: held[key] for key in ("name",) if key in held},
             "args": first_of(held, "args", "arguments", "parameters", "kwargs", "input"),
             "id": value.get("id"),
@@ -74,7 +76,7 @@ class Message(Silent):
         inner = content.get("tool_calls") if isinstance(content, dict) else None
         return {
             "speaker": speaker,
-            "content": _text(content),
+            "content": _result_text(content) if speaker == "tool" else _text(content),
             "tool_calls": first_of({"own": value.get("tool_calls"), "inner": inner}, "own", "inner"),
             "tool_call_id": value.get("tool_call_id"),
         }
@@ -88,6 +90,12 @@ def _text(content: Any) -> Any:
     if isinstance(content, dict) and isinstance(content.get("text"), str):
         return content["text"]
     return "" if content is None else content
+
+
+def _result_text(content: Any) -> Any:
+    """Return the text of a tool's message: JSON where its content is a value of another kind."""
+    text = _text(content)
+    return text if isinstance(text, str) and (text or content in NOTHING) else json.dumps(content)
 
 
 @dataclass(slots=True, kw_only=True)

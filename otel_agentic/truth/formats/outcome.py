@@ -13,7 +13,7 @@ from pydantic import AliasChoices, Discriminator, Field, Tag, model_validator
 
 from otel_agentic.truth.formats.base import Format, Reading
 from otel_agentic.truth.formats.calls import call_reasons, calls_of_conversation, literal_arguments
-from otel_agentic.truth.formats.foreign import NOTHING, Arguments, Id, Listed, Record, first_of
+from otel_agentic.truth.formats.foreign import NOTHING, Arguments, Id, Listed, Record, Said, first_of
 from otel_agentic.truth.model import Name  # noqa: TC001 — pydantic reads it at run time
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class _Expected(Record):
 
     tools_called: list[_Called] | None = None
     tools_not_called: Annotated[list[Name], Listed] = Field(default_factory=list)
-    answer: str | None = Field(
+    answer: Said | None = Field(
         default=None, validation_alias=AliasChoices("answer", "response", "final_answer", "final_response")
     )
     outputs: Annotated[list[Name | int | float], Listed] = Field(default_factory=list)

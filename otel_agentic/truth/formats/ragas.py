@@ -14,7 +14,7 @@ from pydantic import Discriminator, Tag
 
 from otel_agentic.truth.formats.base import Format, Reading
 from otel_agentic.truth.formats.calls import call_reasons, calls_of_conversation, literal_arguments
-from otel_agentic.truth.formats.foreign import Id, Record
+from otel_agentic.truth.formats.foreign import Id, Record, Said
 from otel_agentic.truth.formats.made import made_call, made_conversation, made_turn
 from otel_agentic.truth.formats.messages import Call, Message, turns_of
 from otel_agentic.truth.model import Name  # noqa: TC001 — pydantic reads it at run time
@@ -37,10 +37,10 @@ class _Row(Record):
     user_input: Annotated[
         Annotated[str, Tag("[text]")] | Annotated[list[Message], Tag("[messages]")], Discriminator(_form)
     ]
-    reference: str | None = None
+    reference: Said | None = None
     reference_tool_calls: list[Call] | None = None
     reference_topics: list[Name] | None = None
-    response: str | None = None
+    response: Said | None = None
     tool_calls: list[Call] | None = None
     id: Id | None = None
     dataset: Name | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,8 +20,8 @@ if TYPE_CHECKING:
 #: A row of a table: its place (line or row, 1-based) and its cells by column.
 Row = tuple[int, Mapping[str, Any]]
 
-#: Cells of other formats that hold JSON begin like this; a text that does is no question anybody asks.
-_NESTED: Final = ("[{", "{", "[")
+#: Cells of other formats that hold a list or an object begin like this.
+_NESTED: Final = ("{", "[")
 
 
 def flat_records(header: Sequence[str], rows: Sequence[Row], unit: Unit, header_place: int) -> Parsed:
@@ -46,7 +48,7 @@ def flat_records(header: Sequence[str], rows: Sequence[Row], unit: Unit, header_
 
 
 def row_records(rows: Sequence[Row], unit: Unit) -> Parsed:
-    """Return each row as a record, its empty cells left out; a cell that begins as JSON does is read as JSON."""
+    """Return each row as a record, its empty cells left out; a cell that says a list or an object is one."""
     items: list[Item] = []
     troubles: list[Trouble] = []
     for place, cells in rows:
@@ -131,7 +133,18 @@ def _header_problems(header: Sequence[str]) -> Iterator[str]:
 
 def _loose(cell: Any) -> Any:
     nested = isinstance(cell, str) and cell.lstrip().startswith(_NESTED)
-    return cell_value("json" if nested else "text", cell)
+    value = cell_value("json", cell) if nested else cell_value("text", cell)
+    return _literal(cell) if nested and isinstance(value, Faulty) else value
+
+
+def _literal(cell: str) -> Any:
+    """Return the list or object that a cell says in Python's spelling, as RAGAS writes CSV; else it is a text."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            value = ast.literal_eval(cell.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return cell_value("text", cell)
+    return cell_value("json", value)
 
 
 def _same(place: int, _: Path) -> int:

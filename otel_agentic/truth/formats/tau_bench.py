@@ -15,7 +15,7 @@ from pydantic import Field
 from otel_agentic.truth.formats.base import Format, Reading
 from otel_agentic.truth.formats.calls import call_reasons, calls_of_conversation, literal_arguments
 from otel_agentic.truth.formats.foreign import Id, Listed, Record
-from otel_agentic.truth.formats.messages import Call  # noqa: TC001 — pydantic reads it at run time
+from otel_agentic.truth.formats.messages import Call
 from otel_agentic.truth.model import Name  # noqa: TC001 — pydantic reads it at run time
 
 if TYPE_CHECKING:
@@ -32,11 +32,27 @@ _RESPOND: Final = "respond"
 _STORY: Final = ("reason_for_call", "known_info", "unknown_info", "task_instructions")
 
 
+class _Action(Call):
+    """An action; of tau2-bench it may name the arguments that are compared, and others do not matter."""
+
+    compare_args: list[Name] | None = None
+
+    def as_expected(self) -> dict[str, Any]:
+        """Return it as an expected call."""
+        compared = {key: value for key, value in self.args.items() if key in (self.compare_args or ())}
+        return {
+            "tool_name": self.name,
+            "parameters": self.args if self.compare_args is None else compared,
+            "required": not is_read(self.name),
+            **({} if self.compare_args is None else {"ignore_extra_parameters": True}),
+        }
+
+
 class _Task(Record):
     """A task; `id` and `dataset` are ours, and ignored by tau-bench."""
 
     instruction: str
-    actions: list[Call]
+    actions: Annotated[list[_Action], Listed]
     outputs: Annotated[list[Name | int | float], Listed] = Field(default_factory=list)
     user_id: str | None = None
     id: Id | None = None
@@ -48,7 +64,7 @@ class _Task(Record):
 class _Criteria(Record):
     """How tau2-bench rewards a task."""
 
-    actions: Annotated[list[Call], Listed] = Field(default_factory=list)
+    actions: Annotated[list[_Action], Listed] = Field(default_factory=list)
     communicate_info: Annotated[list[Name | int | float], Listed] = Field(default_factory=list)
     ignored: ClassVar[frozenset[str]] = frozenset({"reward_basis"})
 
@@ -136,12 +152,8 @@ def _second(value: Mapping[str, Any]) -> Reading:
     return Reading(fields=fields, left_out=tuple(task.left_out()))
 
 
-def _fields(case_id: str, goal: str, actions: Iterable[Call], outputs: Sequence[str | float]) -> dict[str, Any]:
-    calls = [
-        {"tool_name": action.name, "parameters": action.args, "required": not is_read(action.name)}
-        for action in actions
-        if action.name != _RESPOND
-    ]
+def _fields(case_id: str, goal: str, actions: Iterable[_Action], outputs: Sequence[str | float]) -> dict[str, Any]:
+    calls = [action.as_expected() for action in actions if action.name != _RESPOND]
     return {
         "case_id": case_id,
         **({"goal": goal} if goal else {}),

@@ -1,0 +1,52 @@
+"""A judge's model, kept apart from the models of an agent in the same process.
+
+Models of one provider share their connections within a process, and a connection belongs to the event loop that opened it:
+a judge on its own loop would break the calls of an agent on another one, and the other way round. And a judge's own calls are
+no conversation of an agent: instrumentation in the same process is to leave them out.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from langchain_core.language_models import BaseChatModel
+
+
+def own_connections(model: BaseChatModel) -> tuple[BaseChatModel, Callable[[], Awaitable[Any]] | None]:
+    """Return a model that talks over connections of its own, and how to close these.
+
+    That is known for models on the OpenAI client, which are most of those with shared connections. Another model, or one
+    that was given a client, comes back as it is, with nothing to close.
+    """
+    openai: Any = sys.modules.get("openai")
+    client = getattr(model, "root_async_client", None)
+    if openai is None or not isinstance(client, openai.AsyncOpenAI) or getattr(model, "http_async_client", None):
+        return model, None
+    own = client.with_options(http_client=openai.DefaultAsyncHttpxClient(timeout=client.timeout))
+    copy = cast("Any", model.model_copy())
+    copy.root_async_client, copy.async_client = own, own.chat.completions
+    return copy, own.close
+
+
+def unobserved() -> AbstractContextManager[Any]:
+    """Return a context in which OpenTelemetry instrumentation of model clients records nothing."""
+    return _suppression()()
+
+
+@cache
+def _suppression() -> Callable[[], AbstractContextManager[Any]]:
+    try:
+        utilities = import_module(
+            "opentelemetry.instrumentation.utils"
+        )  # not ours to require: instrumentation brings it
+    except ImportError:
+        return nullcontext
+    suppress: Callable[[], AbstractContextManager[Any]] = utilities.suppress_instrumentation
+    return suppress
