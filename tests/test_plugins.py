@@ -93,7 +93,7 @@ def test_a_plug_in_of_a_stranger_is_found_and_loads(strangers: Path) -> None:
 def test_it_stands_among_the_built_in_ones_sorted_by_name(strangers: Path) -> None:
     ran = python("from otel_agentic import plugins\nprint(*plugins.find('judges'))", strangers)
 
-    assert ["always", "broken", "exact", "vanished"] == ran.stdout.split()
+    assert ["always", "broken", "exact", "langchain", "vanished"] == ran.stdout.split()
 
 
 def test_finding_a_broken_plug_in_does_not_import_it(strangers: Path) -> None:
@@ -131,7 +131,7 @@ def test_the_same_distribution_seen_twice_is_one(strangers: Path) -> None:
     again = "import sys\nsys.path.append(sys.path[1])\n"
     ran = python(f"{again}from otel_agentic import plugins\nprint(*plugins.find('judges'))", strangers)
 
-    assert ["always", "broken", "exact", "vanished"] == ran.stdout.split()
+    assert ["always", "broken", "exact", "langchain", "vanished"] == ran.stdout.split()
 
 
 def test_a_name_that_nobody_offers_is_answered_with_those_there_are() -> None:

@@ -1,121 +1,193 @@
 """Which made call answers which expected call: an optimal one-to-one pairing, by name.
 
-In this order: as many required calls as possible, the greatest agreement of their arguments, the most optional calls
-that agree in full, ranks among the calls of the name as close as possible, the earlier call. Calls of one step share a
-rank. So nothing depends on the order of a list or on a hash seed.
+In this order: as many required calls as possible, the greatest agreement of their arguments, the fewest parameters that
+only a judge could compare, the most optional calls that agree in full, ranks among the calls of the name as close as
+possible, the earlier call. Calls of one step share a rank. So nothing depends on the order of a list or on a hash seed.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from otel_agentic.scoring.compare import Agreement
+from otel_agentic.scoring.compiled import CompiledCall
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
-    from otel_agentic.scoring.compiled import CompiledCall
+    import numpy as np
+
+    from otel_agentic.scoring.compiled import CompiledName
     from otel_agentic.scoring.made import MadeCall
     from otel_agentic.scoring.opinions import Opinions
 
-#: Agreements are fractions; over their common denominator, up to this one, they compare exactly.
-_MAX_DENOMINATOR: Final = 1_000_000
+#: The place of a made call, the expected call that it answers, how far they agree (see `Parameters.compare`), what is wrong.
+Pair: TypeAlias = tuple[int, CompiledCall, float, Sequence[str]]
 
+Values: TypeAlias = "np.ndarray[tuple[int, int], np.dtype[np.float64]]"
 
-class Pair(NamedTuple):
-    """An expected call and the place, among the made calls, of the one that answers it.
-
-    A named tuple: one is made for every pair of calls, at a third of the time that a frozen dataclass takes.
-    """
-
-    place: int
-    expected: CompiledCall
-    agreement: Agreement
+#: Agreements are fractions: over this number, those of calls of up to 16 parameters are whole.
+_DENOMINATOR: Final = math.lcm(*range(1, 17))
+#: Sums of them that are closer than this are equal.
+_ROUNDING: Final = 1e-9
+#: Cells of a table that is worth keeping for the next calls of such ranks.
+_KEPT_SIZE: Final = 100
 
 
 def pair_calls(
-    expected: Sequence[CompiledCall], made: Sequence[MadeCall], places: Sequence[int], opinions: Opinions
+    expected: CompiledName, made: Sequence[MadeCall], places: Sequence[int], opinions: Opinions
 ) -> list[Pair]:
     """Return the optimal pairing of the calls of one name, in no order; an optional call is paired only in full.
 
     Args:
-        expected: the expected calls of the name, ranked.
+        expected: the expected calls of the name.
         made: all made calls, in order of their place.
         places: which of them have the name.
         opinions: of a judge, on parameters.
     """
-    chosen = _in_turn(expected, made, places, opinions) or _optimal(expected, made, places, opinions)
-    # A solver without a better use pairs an optional call that does not agree all the same.
-    return [pair for pair in chosen if pair.expected.required or pair.agreement.full]
+    those = [made[place] for place in places]
+    if not expected.judged and len(expected.calls) <= len(places):
+        pairs = _in_turn(expected.calls, those, places)
+        if pairs is not None:
+            return pairs
+    return _optimal(expected, those, places, opinions)
 
 
-def _in_turn(
-    expected: Sequence[CompiledCall], made: Sequence[MadeCall], places: Sequence[int], opinions: Opinions
-) -> list[Pair]:
-    """Return the calls paired one after the other where that is plainly optimal, else nothing.
+def _in_turn(expected: Sequence[CompiledCall], made: Sequence[MadeCall], places: Sequence[int]) -> list[Pair] | None:
+    """Return the calls paired one after the other where that is plainly optimal, else None.
 
-    It is where all agree in full, and ranks cannot be closer: no two of the made calls share a step, or order is nothing.
+    It is where none of the expected calls agrees better with another made one, so that no sum can be greater, and where no
+    ranks could be closer: an expected call that has a rank meets a made one of it.
     """
-    first = places[: len(expected)]
-    if len(first) < len(expected):
-        return []
-    if any(one.rank for one in expected) and len({made[place].step for place in first}) < len(first):
-        return []
     pairs: list[Pair] = []
-    for one, place in zip(expected, first, strict=True):
-        agreement = one.parameters.agreement(made[place], opinions)
-        if agreement.undecided or not agreement.full:
-            return []
-        pairs.append(Pair(place, one, agreement))
+    step = None
+    for rank, one in enumerate(expected):
+        other, parameters = made[rank], one.parameters
+        if one.rank and (one.rank != rank or (other.turn_index, other.call.step) == step):
+            return None
+        step = other.turn_index, other.call.step
+        if other.call.arguments == parameters.alike:
+            pairs.append((places[rank], one, 1.0, ()))
+            continue
+        score, wrong = parameters.compare(other)
+        if score < 1.0 and (not one.required or max(parameters.scores(made)) > score):
+            return None
+        pairs.append((places[rank], one, score, wrong))
     return pairs
 
 
-def _optimal(
-    expected: Sequence[CompiledCall], made: Sequence[MadeCall], places: Sequence[int], opinions: Opinions
-) -> list[Pair]:
-    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415 — slow to import, and few names repeat
+def _optimal(expected: CompiledName, made: Sequence[MadeCall], places: Sequence[int], opinions: Opinions) -> list[Pair]:
+    calls = expected.calls
+    scores = [one.parameters.scores(made, opinions) for one in calls]
+    undecided = None
+    if expected.judged:
+        undecided = [[one.parameters.undecided(other, opinions) for other in made] for one in calls]
+    ranks = _ranks(made) if calls[-1].rank else range(len(made))
+    pairs: list[Pair] = []
+    for row, column in _best(expected, scores, undecided, ranks):
+        one, other = calls[row], made[column]
+        if scores[row][column] == 1.0:
+            pairs.append((places[column], one, 1.0, ()))
+        elif one.required:
+            # Not an optional call: a solver without a better use pairs one that does not agree all the same.
+            pairs.append((places[column], one, *one.parameters.compare(other, opinions)))
+    return pairs
 
-    agreements = [[one.parameters.agreement(made[place], opinions) for place in places] for one in expected]
-    steps = [made[place].step for place in places]
-    values = _values(expected, agreements, [steps.index(step) for step in steps])
-    rows, columns = linear_sum_assignment(values, maximize=True)
-    return [
-        Pair(places[column], expected[row], agreements[row][column])
-        for row, column in zip(rows.tolist(), columns.tolist(), strict=True)
-    ]
+
+def _ranks(made: Sequence[MadeCall]) -> tuple[int, ...]:
+    """Return the rank of each made call: its place, that of the first where several share a step."""
+    steps = [(one.turn_index, one.call.step) for one in made]
+    return tuple([steps.index(step) for step in steps])
+
+
+def _best(
+    expected: CompiledName,
+    scores: Sequence[Sequence[float]],
+    undecided: Sequence[Sequence[int]] | None,
+    ranks: Sequence[int],
+) -> Sequence[tuple[int, int]]:
+    """Return the row and column of each pair."""
+    if undecided is None and expected.times == len(scores):
+        plain = _plainly_best(scores)
+        if plain is not None:
+            return plain
+    solve, values = _solver(), _values(expected, scores, undecided, ranks)
+    rows, columns = solve(values, maximize=True)
+    return list(zip(rows.tolist(), columns.tolist(), strict=True))
+
+
+def _plainly_best(scores: Sequence[Sequence[float]]) -> Sequence[tuple[int, int]] | None:
+    """Return the row and column of each pair where a look at the scores will do, else None; rows are in order of rank."""
+    n, m = len(scores), len(scores[0])
+    if n == 1:
+        return [(0, scores[0].index(max(scores[0])))]  # of several the first, which is the earliest call
+    if m == 1:
+        column = [row[0] for row in scores]
+        return [(column.index(max(column)), 0)]
+    if n == m == 2:  # noqa: PLR2004 — of two and two calls there are two pairings
+        gain = scores[0][0] + scores[1][1] - scores[0][1] - scores[1][0]
+        if abs(gain) > _ROUNDING:
+            return [(0, 0), (1, 1)] if gain > 0 else [(0, 1), (1, 0)]
+    return None
 
 
 def _values(
-    expected: Sequence[CompiledCall], agreements: Sequence[Sequence[Agreement]], ranks: Sequence[int]
-) -> list[list[float]]:
-    """Return what each pair is worth: the goals as digits of one whole number, the most important first.
+    expected: CompiledName,
+    scores: Sequence[Sequence[float]],
+    undecided: Sequence[Sequence[int]] | None,
+    ranks: Sequence[int],
+) -> Values:
+    """Return what each pair is worth: the goals as digits of one number, the most important first.
 
-    The solver counts in float64, which holds such numbers exactly up to 2^53: enough for some 30 calls of one name with
-    10 parameters each; past that only the last digits, the ties, blur.
+    float64 holds such numbers well enough up to 2^53, for some 15 calls of one name; past that only the last digits, the
+    ties, blur.
     """
-    n, m = len(expected), len(ranks)
-    flat = [agreement for row in agreements for agreement in row]
-    denominator = min(_MAX_DENOMINATOR, math.lcm(*(agreement.total or 1 for agreement in flat)))
-    # Each digit is worth more than all digits below it can be over n pairs.
+    import numpy as np  # noqa: PLC0415 — with the solver
+
+    n, given = len(scores), np.array(scores)
+    most = 0 if undecided is None else max(map(max, undecided))
+    digits = (_kept_digits if given.size <= _KEPT_SIZE else _digits)(expected.ranks, ranks, most)
+    values = digits.made + digits.agreeing * given
+    if undecided is not None:
+        values -= digits.decided * np.array(undecided)
+    if expected.times < n:
+        optional = [not call.required for call in expected.calls]
+        values[optional] = np.where(given == 1.0, digits.excused, 0.0)[optional]
+    return values
+
+
+@cache
+def _solver() -> Callable[..., Any]:
+    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415 — slow to import, and few names repeat
+
+    solver: Callable[..., Any] = linear_sum_assignment
+    return solver
+
+
+class _Digits(NamedTuple):
+    """What counts how much: a pair at all and an excused one, less how far apart their ranks are; agreement, decision."""
+
+    made: Values
+    excused: Values
+    agreeing: float
+    decided: float
+
+
+def _digits(rows: Sequence[int], columns: Sequence[int], undecided: int) -> _Digits:
+    """Return the digits for calls of those ranks: each is worth more than all below it can be over all pairs."""
+    import numpy as np  # noqa: PLC0415 — with the solver
+
+    n, m = len(rows), len(columns)
     closer = n * (3 * m * m + m) + 1
-    excused = closer * (n * max(n, m) ** 2 + 1)
+    apart = np.arange(m) - np.arange(n)[:, None]
+    # Squares keep pairs from crossing where a sum of distances would not care; of two as far, the earlier call.
+    ties = closer * (np.array(rows)[:, None] - np.array(columns)) ** 2.0 + 3 * apart**2 + apart
+    excused = float(closer * (n * max(n, m) ** 2 + 1))
     decided = excused * (n + 1)
-    agreeing = decided * (n * max(agreement.undecided for agreement in flat) + 1)
-
-    def value(row: int, column: int) -> int:
-        one, agreement, apart = expected[row], agreements[row][column], column - row
-        if one.required:
-            worth = agreeing * (1 + round(denominator * _share(agreement))) - decided * agreement.undecided
-        elif agreement.full:
-            worth = excused
-        else:
-            return 0
-        # Squares keep pairs from crossing where a sum of distances would not care; of two as far, the earlier call.
-        return worth - closer * (one.rank - ranks[column]) ** 2 - (3 * apart * apart + apart)
-
-    return [[float(value(row, column)) for column in range(m)] for row in range(n)]
+    made = decided * (n * undecided + 1)
+    return _Digits(made=made - ties, excused=excused - ties, agreeing=made * _DENOMINATOR, decided=decided)
 
 
-def _share(agreement: Agreement) -> float:
-    return agreement.score if agreement.captured else 0.0
+_kept_digits = lru_cache(maxsize=256)(_digits)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 #: Whether a made value is the expected one; None where only a judge could say.
 Check: TypeAlias = Callable[[Any], bool | None]
-#: What a check raises on a value that is nested too deeply to be compared, or too large for its mode.
-_BEYOND: Final = (RecursionError, OverflowError)
+#: What a check raises on a value that is nested too deeply to be compared, too large for its mode, or no number at all.
+_BEYOND: Final = (RecursionError, OverflowError, ValueError)
 #: Values nested no deeper than this are compared by Python itself.
 _SHALLOW: Final = 16
 
@@ -91,9 +91,11 @@ def _near(expected: Any, made: Any, tolerance: float, *, numbers_as_text: bool) 
         made = key[1] if isinstance(key, tuple) and key[0] == "number" else made
     if not is_number(made):
         return False
-    # 1.1 is within 0.1 of 1, and 0.1 + 0.2 within 0 of 0.3, for everyone but a processor.
     apart = abs(made - expected) - tolerance
-    return bool(apart <= 0 or apart <= 1e-12 * max(abs(made), abs(expected)) < math.inf)
+    if apart <= 0 or (isinstance(made, int) and isinstance(expected, int)):
+        return bool(apart <= 0)
+    # 1.1 is within 0.1 of 1, and 0.1 + 0.2 within 0 of 0.3, for everyone but a processor.
+    return bool(apart <= 1e-12 * max(abs(made), abs(expected)) < math.inf)
 
 
 def _folded(expected: Any, numbers_as_text: bool) -> Check:  # noqa: FBT001 — one signature for all modes

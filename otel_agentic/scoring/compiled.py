@@ -74,11 +74,11 @@ class CompiledName:
 class CompiledExpectation:
     """An expectation under the rules of its case.
 
-    `named` are the calls by name. `required` counts the required calls; `required_only`: nothing is optional,
-    and nothing forbidden by name; `judged`: a judge may be asked. `ordered`: there is an order, and there are calls enough to be out of it. `threshold` is
-    the score at which tools are correct, less what rounding takes. `weights` are in the order of `DIMENSIONS`. `forbidden_by` gives the name or glob that
-    forbids a call, `extra_rule` what a call beyond the expected ones means, both by its name. `alternatives` are the other
-    ways to be right.
+    `named` are the calls by name. `required` counts the required calls; `required_only`: nothing is optional, and nothing
+    forbidden by name; `judged`: a judge may be asked. `ordered`: there is an order, and calls enough to be out of it.
+    `threshold` is the score at which tools are correct, less what rounding takes. `weights` are in the order of
+    `DIMENSIONS`. `forbidden_by` gives the name or glob that forbids a call by its name; `extra_rule` what a call beyond the
+    expected ones means, by its name, `extra` where that is the same for all. `alternatives` are the other ways to be right.
     """
 
     expectation: ToolExpectation
@@ -157,7 +157,7 @@ def _compiled_calls(expectation: ToolExpectation, *, numbers_as_text: bool) -> t
     steps = [step_of(call, index) for index, call in enumerate(expectation.calls)]
     needed = sorted({step for step, call in zip(steps, expectation.calls, strict=True) if call.required})
     group_of = {step: group for group, step in enumerate(needed, start=1)}
-    ordered = expectation.order != "any"
+    ranks = _ranks(expectation, steps)
     return tuple(
         CompiledCall(
             call=call,
@@ -165,16 +165,21 @@ def _compiled_calls(expectation: ToolExpectation, *, numbers_as_text: bool) -> t
             name=call.tool_name,
             required=call.required,
             group=group_of[steps[index]] if call.required else 0,
-            rank=sum(
-                other.tool_name == call.tool_name and step < steps[index]
-                for other, step in zip(expectation.calls, steps, strict=True)
-            )
-            if ordered
-            else 0,
+            rank=ranks[index],
             parameters=Parameters.of(call, numbers_as_text=numbers_as_text),
         )
         for index, call in enumerate(expectation.calls)
     )
+
+
+def _ranks(expectation: ToolExpectation, steps: Sequence[int]) -> list[int]:
+    """Return how many calls of its name come in an earlier step, for each call; 0 for all where there is no order."""
+    if expectation.order == "any":
+        return [0] * len(steps)
+    named: dict[str, list[int]] = defaultdict(list)
+    for step, call in sorted(zip(steps, (call.tool_name for call in expectation.calls), strict=True)):
+        named[call].append(step)
+    return [named[call.tool_name].index(step) for step, call in zip(steps, expectation.calls, strict=True)]
 
 
 def step_of(expected: ExpectedCall, index: int) -> int:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _VALUE_CHARACTERS: Final = 60
 #: Arguments of a call are shown up to here together.
 _CALL_CHARACTERS: Final = 120
+_SHORT_CHARACTERS: Final = 40
 
 
 def fault_sentence(fault: ToolFault) -> str:
@@ -54,18 +55,15 @@ def shown(value: Any, characters: int = _VALUE_CHARACTERS) -> str:
 def shown_call(tool_name: str, arguments: Any) -> str:
     """Return a call with its arguments as text, without them where they were not captured; what is short comes first.
 
-    >>> shown_call("book", {"legs": [{"to": "Rome"}], "seats": 2}), shown_call("book", None)
-    ('book(seats=2, legs=[{"to": "Rome"}])', 'book')
+    >>> shown_call("book", {"seats": 2, "city": "Rome"}), shown_call("book", None)
+    ('book(city="Rome", seats=2)', 'book')
     """
     if not isinstance(arguments, Mapping):
         return tool_name
-    keys = sorted(arguments, key=lambda key: (isinstance(arguments[key], (dict, list)), str(key)))
-    told: list[str] = []
-    for key in keys:
-        told.append(f"{key}={shown(arguments[key])}")
-        if len(", ".join(told)) > _CALL_CHARACTERS and len(told) > 1:
-            told[-1] = "…"
-            break
+    told = [f"{key}={shown(arguments[key])}" for key in sorted(arguments, key=str)]
+    told.sort(key=lambda one: len(one) > _SHORT_CHARACTERS)
+    while len(", ".join(told)) > _CALL_CHARACTERS and len(told) > 1:
+        told = [*told[: -2 if told[-1] == "…" else -1], "…"]
     return f"{tool_name}({', '.join(told)})"
 
 

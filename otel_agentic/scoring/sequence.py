@@ -73,11 +73,14 @@ def _outside_longest_run(made: Sequence[MadeCall], pairs: Sequence[Pair]) -> lis
 
 
 def _belongs(walk: Sequence[CompiledCall], kept: Sequence[int], index: int) -> str:
-    """Return the nearest call of the run on whose wrong side a call was made: there is one, or the run were longer."""
+    """Return beside which call of the run a call belongs that was made on its wrong side.
+
+    There is one, or the run were longer; of several it is the one that it belongs next to.
+    """
     group = walk[index].group
     before = [walk[other].name for other in kept if other < index and walk[other].group > group]
     after = [walk[other].name for other in kept if other > index and walk[other].group < group]
-    return f"before {before[-1]}" if before else f"after {after[0]}"
+    return f"before {before[0]}" if before else f"after {after[-1]}"
 
 
 def longest_non_decreasing(values: Sequence[int]) -> list[int]:

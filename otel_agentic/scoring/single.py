@@ -152,23 +152,33 @@ def _decide(
 ) -> _Decision:
     """Return the outcome where it may be open: something was not recorded, has no weight, or is left to a judge."""
     expectation, made, pairs, *_ = raw
-    pairs = [pair for pair in pairs if pair[1].required]
+    paired = [made[place] for place, one, _, _ in pairs if one.required]
     if not captured:
-        known = bool(made) and all(made[pair[0]].call.arguments is not None for pair in pairs)
+        known = bool(made) and all(one.call.arguments is not None for one in paired)
         return _Decision("not_evaluated", "content_not_captured", None, NOT_CAPTURED, parameters=known)
     if overall is None:
         # Expected calls and none of them made is a failure whatever the weights are, never "no data". Else the weights may
         # only be small beside one that does not apply.
-        none_made = expectation.required and not pairs
-        overall = (
-            0.0 if none_made else overall_score(dict(zip(DIMENSIONS, values, strict=True)), expectation.rules.weights)
-        )
+        dimensions = dict(zip(DIMENSIONS, values, strict=True))
+        none_made = expectation.required and not paired
+        overall = 0.0 if none_made else overall_score(dimensions, expectation.rules.weights)
     if trespassed or (overall is not None and overall < expectation.threshold):
         return _Decision("fail", "tool_fault", overall)
-    undecided = sum(expected.parameters.undecided(made[place], opinions) for place, expected, _, _ in pairs)
+    undecided = _undecided(raw, opinions)
     if undecided:
         told = f"{undecided} parameter{'s' * (undecided > 1)} that only a judge could compare"
         return _Decision("not_evaluated", opinions.silence, None, told, parameters=False)
     if overall is None:
         return _Decision("not_evaluated", "no_data", None, NO_WEIGHT)
     return _Decision("pass", None, overall)
+
+
+def _undecided(raw: RawCalls, opinions: Opinions) -> int:
+    """Return how many parameters only a judge could compare, and none has, of calls that must agree."""
+    expectation, made, pairs, *_ = raw
+    return sum(
+        expected.parameters.undecided(made[place], opinions)
+        for place, expected, _, _ in pairs
+        # An optional call that does not agree after all is an extra one.
+        if expected.required or expectation.extra_rule(expected.name) != "allow"
+    )

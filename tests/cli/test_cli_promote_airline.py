@@ -62,7 +62,9 @@ def test_each_failing_conversation_becomes_a_case_that_validates(airline: Promot
     assert first.startswith(
         f"116 cases of 116 conversations written to {airline.cases}, dataset production: drafts, until "
     )
-    assert f"then: otel-agentic truth validate {airline.cases} && otel-agentic truth import {airline.cases}" == then
+    validate, import_ = then.removeprefix("then: ").split(" && ")
+    assert f"otel-agentic truth validate {airline.cases}" == validate
+    assert import_.startswith(f"otel-agentic truth import {airline.cases} --db ")
 
 
 def test_a_draft_says_what_happened_and_why_it_is_there(airline: Promoting) -> None:

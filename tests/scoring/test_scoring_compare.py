@@ -1,13 +1,18 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otel_agentic.scoring.compare import agrees, compare_arguments
+from otel_agentic.scoring.checks import agrees
+from otel_agentic.scoring.compare import Parameters
+from otel_agentic.scoring.made import MadeCall
+from otel_agentic.testing import tool_call
 from otel_agentic.truth import ExpectedCall, MatchRule
 
 JSON = st.recursive(
@@ -75,29 +80,40 @@ def test_numbers_that_come_as_text_compare_where_the_setting_says_so() -> None:
     assert not agrees("5", "5.0", rule("exact"), numbers_as_text=True)
 
 
+def made_call(arguments: dict[str, Any] | None) -> MadeCall:
+    call = tool_call("t", arguments)
+    return MadeCall(turn_index=0, call=call if arguments is not None else replace(call, arguments=None))
+
+
 @pytest.mark.parametrize(
-    ("expected", "arguments", "equal", "total", "wrong"),
+    ("expected", "arguments", "score", "wrong"),
     [
-        (expected_call({}), {}, 0, 0, ()),
-        (expected_call({"a": 1}), {"a": 1}, 1, 1, ()),
-        (expected_call({"a": 1}), {"a": 1, "b": 2}, 1, 2, ("b",)),
-        (expected_call({"a": 1}, ignore_extra_parameters=True), {"a": 1, "b": 2}, 1, 1, ()),
-        (expected_call({"a": None}), {}, 0, 1, ("a",)),
-        (expected_call({"a": 1}, match={"a": "ignore"}), {"a": 2}, 0, 0, ()),
-        (expected_call({}, match={"a": "any"}), {"a": 2}, 1, 1, ()),
-        (expected_call({}, match={"a": "any"}), {}, 0, 1, ("a",)),
-        (expected_call({}, match={"a": "ignore"}), {"a": 2, "b": 1}, 0, 1, ("b",)),
+        (expected_call({}), {}, 1.0, []),
+        (expected_call({"a": "x"}), {"a": "x"}, 1.0, []),
+        (expected_call({"a": 1}), {"a": 1}, 1.0, []),
+        (expected_call({"a": 1}), {"a": True}, 0.0, ["a"]),
+        (expected_call({"a": 1}), {"a": 1, "b": 2}, 1 / 2, ["b"]),
+        (expected_call({"a": 1, "b": 2}), {"c": 1, "b": 2}, 1 / 3, ["a", "c"]),
+        (expected_call({"a": 1}, ignore_extra_parameters=True), {"a": 1, "b": 2}, 1.0, []),
+        (expected_call({"a": 1}, ignore_extra_parameters=True), {"b": 2}, 0.0, ["a"]),
+        (expected_call({}, ignore_extra_parameters=True), {"b": 2}, 1.0, []),
+        (expected_call({"a": None}), {}, 0.0, ["a"]),
+        (expected_call({"a": None}), {"a": None}, 1.0, []),
+        (expected_call({"a": 1}, match={"a": "ignore"}), {"a": 2}, 1.0, []),
+        (expected_call({}, match={"a": "any"}), {"a": 2}, 1.0, []),
+        (expected_call({}, match={"a": "any"}), {}, 0.0, ["a"]),
+        (expected_call({}, match={"a": "ignore"}), {"a": 2, "b": 1}, 0.0, ["b"]),
+        (expected_call({"c": 3}, match={"a": "ignore"}), {"a": 2, "b": 1, "c": 3}, 1 / 2, ["b"]),
+        (expected_call({"a": "x"}), None, 0.0, []),
+        (expected_call({}), None, 0.0, []),
     ],
 )
-def test_keys_are_counted_over_their_union(
-    expected: ExpectedCall, arguments: dict[str, Any], equal: int, total: int, wrong: tuple[str, ...]
+def test_a_call_scores_equal_keys_over_the_union_of_keys(
+    expected: ExpectedCall, arguments: dict[str, Any] | None, score: float, wrong: list[str]
 ) -> None:
-    found = compare_arguments(expected, arguments)
-    assert (found.equal, found.total, found.wrong) == (equal, total, wrong)
-
-
-def test_a_call_without_a_key_to_compare_agrees_in_full() -> None:
-    assert compare_arguments(expected_call({}), {}).score == 1.0
+    parameters, made = Parameters.of(expected, numbers_as_text=False), made_call(arguments)
+    assert parameters.compare(made) == (score, wrong)
+    assert parameters.scores([made]) == [score]
 
 
 @given(JSON, JSON, st.sampled_from(["exact", "unordered", "casefold", "contains", "any", "judge"]), st.booleans())
@@ -122,3 +138,17 @@ def test_a_value_nested_past_the_stack_or_too_large_agrees_with_nothing() -> Non
         deep = [deep]
     assert agrees([], deep, rule("exact")) is False
     assert agrees(1.5, 10**400, rule("number")) is False
+
+
+def test_no_number_and_a_pattern_without_end_agree_with_nothing() -> None:
+    assert agrees({"multipleOf": 0.1}, math.nan, rule("json_schema")) is False
+    assert agrees("(a|aa)+b", "a" * 60, rule("regex")) is False
+    assert agrees(5, math.nan, rule("number", 1e300)) is False
+    assert agrees(5, math.inf, rule("number", 1.0)) is False
+
+
+def test_a_number_at_the_tolerance_is_within_it_whatever_floats_make_of_the_difference() -> None:
+    assert agrees(1.0, 1.1, rule("number", 0.1))
+    assert agrees(-0.3, -0.1, rule("number", 0.2))
+    assert not agrees(1.0, 1.1001, rule("number", 0.1))
+    assert not agrees(10**18, 10**18 + 2, rule("number", 1))

@@ -136,6 +136,13 @@ def test_what_the_judge_said_of_a_parameter_is_kept_as_evidence() -> None:
     } == found.tools[0].evidence["parameters"][0]
 
 
+def test_evidence_has_one_record_a_parameter_however_often_a_pair_was_looked_at() -> None:
+    milan = {**BOOK, "parameters": {"city": "Milan", "nights": 2}}
+    made = talk(booked("Milano"), booked("Roma", position=1))
+    (found,) = scores(Knowing(), made, tools=[BOOK], alternatives=[{"calls": [BOOK, milan]}])
+    assert [0, 1] == [record["position"] for record in found.tools[0].evidence["parameters"]]
+
+
 def test_a_judge_that_takes_answers_only_is_asked_for_nothing_else() -> None:
     judge = Knowing(kinds=["answer"])
     (found,) = scores(judge, talk(booked()), tools=[BOOK], judged_utilization=True)

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from otel_agentic.config import ScoringSettings
 from otel_agentic.conversations.model import CallKind, ToolCall
-from otel_agentic.scoring import MadeCall, Scope, ToolRules, ToolScore, fault_class, score_tools
-from otel_agentic.truth import ToolExpectation
+from otel_agentic.scoring import MadeCall, Scope, ToolRules, ToolScore, score_tools
+from otel_agentic.scoring.compiled import compiled
+from otel_agentic.scoring.effects import effect_of
+from otel_agentic.scoring.tools import score_calls
+from otel_agentic.truth import Case, ToolExpectation
 
 MISSING = object()
 NO_WEIGHT_OF_USE = {"selection": 0.25, "parameters": 0.25, "sequence": 0.25, "utilization": 0.25}
@@ -78,30 +83,6 @@ def kinds(found: ToolScore) -> list[str]:
 SEARCH = {"q": "rome", "n": 3}
 BOOK = {"name": "Ada", "time": "20:00"}
 LADDER = expectation(expected("search", SEARCH), expected("book", BOOK), order="relative")
-
-
-@pytest.mark.parametrize(
-    ("calls", "selection", "parameters", "sequence", "fault"),
-    [
-        ([made("search", SEARCH), made("book", BOOK, step=2)], 1, 1, 1, None),
-        ([made("search", SEARCH), made("search", SEARCH, step=2), made("book", BOOK, step=3)], 2 / 3, 1, 1, "spurious"),
-        ([made("book", BOOK), made("search", SEARCH, step=2)], 1, 1, 0.5, "wrong_order"),
-        ([made("search", SEARCH), made("book", {**BOOK, "time": "19:00"}, step=2)], 1, 0.75, 1, "wrong_parameters"),
-        ([made("search", SEARCH)], 0.5, 0.5, 0.5, "missing"),
-        ([], 0, 0, 0, "missing"),
-    ],
-)
-def test_the_ladder_falls_and_each_row_names_its_own_fault(
-    calls: list[MadeCall], selection: float, parameters: float, sequence: float, fault: str | None
-) -> None:
-    found = score(LADDER, *calls)
-    assert found.dimensions == pytest.approx(
-        {"selection": selection, "parameters": parameters, "sequence": sequence, "utilization": None}
-    )
-    assert found.overall == pytest.approx((selection + parameters + sequence) / 3)
-    assert fault_class(found.faults) == fault
-    assert found.outcome == ("pass" if fault is None else "fail")
-    assert found.reason == (None if fault is None else "tool_fault")
 
 
 def test_a_wrong_parameter_is_a_row_with_both_values_and_a_sentence() -> None:
@@ -273,7 +254,9 @@ def test_use_of_a_result_is_inferred_from_a_later_expected_call() -> None:
     wanted = expectation(expected("find"), expected("book", {"code": "HAT136"}))
     found = score(wanted, made("find", result={"code": "HAT136"}), made("book", {"code": "HAT136"}, step=2))
     assert found.dimensions["utilization"] == 1.0
-    assert found.evidence == {"utilization": ["find: 'HAT136' is argument 'code' of the later call book"]}
+    assert [(one["tool"], one["found_tool"], one["value"]) for one in found.evidence["utilization"]] == [
+        ("find", "book", "HAT136")
+    ]
 
 
 def test_an_unused_result_fails_a_turn_and_never_a_conversation_unless_the_data_say_so() -> None:
@@ -291,3 +274,159 @@ def test_many_calls_of_one_name_are_paired_by_their_parameters() -> None:
     wanted = expectation(*(expected("a", {"x": place}) for place in range(40)))
     calls = [made("a", {"x": 39 - place}, step=place + 1) for place in range(40)]
     assert score(wanted, *calls).overall == 1.0
+
+
+def test_calls_of_a_sub_agent_count_like_those_of_the_agent_itself() -> None:
+    inner = made("search", SEARCH, step=2)
+    inner = replace(inner, call=replace(inner.call, parent_span_id="span1", agent_name="helper"))
+    found = score(expectation(expected("search", SEARCH)), made("helper", kind="agent"), inner)
+    assert (found.outcome, found.overall) == ("pass", 1.0)
+
+
+def test_a_forbidden_call_is_one_fault_even_where_it_is_extra_too() -> None:
+    found = score(expectation(expected("a"), forbidden=["b*", "bb"]), made("a"), made("bb", {"x": 1}, step=2))
+    assert [(fault.kind, fault.note, fault.made) for fault in found.faults] == [("forbidden", "b*", {"x": 1})]
+    assert (found.outcome, found.dimensions["selection"]) == ("fail", 0.5)
+
+
+def test_a_forbidden_call_that_answered_with_an_error_was_not_made() -> None:
+    found = score(expectation(expected("a"), forbidden=["b"]), made("a"), made("b", step=2, error="refused"))
+    assert (found.outcome, kinds(found)) == ("pass", ["errored"])
+
+
+def test_an_errored_call_that_counts_is_paired_and_still_shown() -> None:
+    wanted = expectation(expected("a"), expected("b"), order="exact")
+    failing = made("a", error="late", flag=True)
+    found = score(wanted, failing, made("b", step=2), count_errors=True)
+    assert (found.outcome, found.dimensions["sequence"], kinds(found)) == ("pass", 1.0, ["errored"])
+    assert found.dimensions["utilization"] is None
+    again = score(wanted, failing, made("a", step=2), made("b", step=3))
+    assert (again.outcome, again.dimensions["sequence"]) == ("pass", 1.0)
+
+
+def test_an_excused_call_takes_no_rank_in_an_exact_order() -> None:
+    wanted = expectation(expected("a"), expected("look", required=False), expected("b"), order="exact")
+    for calls in ([made("a"), made("b", step=2)], [made("a"), made("look", step=2), made("b", step=3)]):
+        assert score(wanted, *calls).overall == 1.0
+
+
+def test_the_order_of_a_conversation_goes_by_turns_then_steps() -> None:
+    wanted = expectation(expected("a"), expected("b"), expected("c"), order="exact")
+    calls = [made("a", step=2), made("b", turn=1), made("c", step=2, turn=1)]
+    assert score(wanted, *calls, turn=None).overall == 1.0
+    late = [made("a", turn=1), made("b", step=2), made("c", step=2, turn=1)]
+    assert [(fault.tool_name, fault.expected, fault.made) for fault in score(wanted, *late, turn=None).faults] == [
+        ("b", 2, 1),
+        ("a", 1, 2),
+    ]
+
+
+def test_a_call_in_the_wrong_place_names_a_neighbour_that_is_in_its_place() -> None:
+    wanted = expectation(*map(expected, "abcd"), order="relative")
+    calls = [made("d"), made("a", step=2), made("c", step=3), made("b", step=4)]
+    found = score(wanted, *calls)
+    assert found.dimensions["sequence"] == 0.5
+    assert [(fault.tool_name, fault.expected) for fault in found.faults] == [("d", "after b"), ("c", "after b")]
+    early = score(wanted, made("b"), made("c", step=2), made("a", step=3), made("d", step=4))
+    assert [(fault.tool_name, fault.expected) for fault in early.faults] == [("a", "before b")]
+
+
+@pytest.mark.parametrize(
+    ("weights", "overall"),
+    [
+        ({"selection": 0.0, "parameters": 1.0}, 0.5),
+        ({"selection": 1.0, "parameters": 0.0, "sequence": 5.0}, 1.0),
+        ({"selection": 1e-320, "parameters": 1e-320, "utilization": 1e308}, 0.75),
+        ({"selection": 1e308, "parameters": 1e308}, 0.75),
+        ({}, None),
+    ],
+)
+def test_weights_of_any_size_count_over_what_applies(weights: dict[str, float], overall: float | None) -> None:
+    found = score(expectation(expected("a", {"x": 1, "y": 1})), made("a", {"x": 1, "y": 2}), weights=weights)
+    assert found.overall == overall
+
+
+def test_a_threshold_is_reached_up_to_what_rounding_takes() -> None:
+    third = {"selection": 0.1, "parameters": 0.2, "sequence": 0.7}
+    wanted = expectation(expected("a"), expected("b"), expected("c"), order="relative")
+    two = score(wanted, made("a"), made("b", step=2), threshold=2 / 3, weights=third)
+    assert two.outcome == "pass"
+    assert score(wanted, made("a"), made("b", step=2), threshold=2 / 3 + 1e-6, weights=third).outcome == "fail"
+
+
+def test_among_alternatives_the_highest_overall_score_counts_even_where_it_trespasses() -> None:
+    trespassing = {"calls": [expected("a")], "extra_calls": "allow", "forbidden": ["b"]}
+    wanted = expectation(expected("a"), expected("c"), alternatives=[trespassing])
+    found = score(wanted, made("a"), made("b", step=2), threshold=0.3)
+    assert (found.outcome, found.overall, kinds(found)) == ("fail", 1.0, ["forbidden"])
+    among_equals = expectation(**{**trespassing, "calls": ()}, alternatives=[{"calls": [], "extra_calls": "allow"}])
+    assert score(among_equals, made("b")).outcome == "pass"
+
+
+def test_an_alternative_that_could_not_be_evaluated_might_have_been_right() -> None:
+    other = {"calls": [expected("b", {"x": "Rome"}, match={"x": "judge"})]}
+    found = score(expectation(expected("a"), alternatives=[other]), made("b", {"x": "Roma"}))
+    assert (found.outcome, found.reason) == ("not_evaluated", "no_data")
+    assert score(expectation(expected("b"), alternatives=[other]), made("b")).outcome == "pass"
+
+
+def test_parameters_of_a_call_that_was_not_recorded_are_not_shown_beside_one_that_was() -> None:
+    wanted = expectation(expected("a", {"x": 1}), expected("a", {"x": 2}))
+    found = score(wanted, made("a", {"x": 2}), made("a", captured=False, step=2))
+    assert (found.reason, found.dimensions["parameters"], found.faults) == ("content_not_captured", None, ())
+
+
+@pytest.mark.parametrize(
+    ("tables", "effect"),
+    [
+        ([{"get_*": "read"}], "read"),
+        ([{"get_*": "write", "get_user": "read"}], "read"),
+        ([{"*": "write", "get_*": "read"}], "read"),
+        ([{"get_*": "read", "*_user": "write"}], "write"),
+        ([{"get_*": "read", "*_usr?": "read", "get_[a-z]*": "write"}], "write"),
+        ([{"other": "read"}, {"*": "read"}], "read"),
+        ([{"*": "write"}, {"get_user": "read"}], "write"),
+        ([], "write"),
+    ],
+)
+def test_the_most_specific_pattern_of_the_first_table_that_fits_says_what_a_tool_does(
+    tables: list[dict[str, Any]], effect: str
+) -> None:
+    assert effect_of("get_user", tables) == effect
+
+
+def test_an_expectation_is_compiled_once_for_equal_rules() -> None:
+    wanted = expectation(expected("a"))
+    rules = ToolRules.of(Case(case_id="x"), ScoringSettings())
+    one = compiled(wanted, rules)
+    assert compiled(wanted, ToolRules.of(Case(case_id="y"), ScoringSettings())) is one
+    assert compiled(wanted, replace(rules, threshold=0.5)) is not one
+    assert compiled(expectation(expected("a")), rules) is not one
+
+
+def test_calls_alone_score_as_a_scope_does_that_says_nothing_more() -> None:
+    wanted = expectation(expected("a", {"x": 1}), expected("b"), order="relative", alternatives=[{"calls": []}])
+    calls = [made("b", flag=False), made("a", {"x": 2}, step=2, flag=True), made("c", step=3)]
+    rules = ToolRules.of(Case(case_id="x"), ScoringSettings())
+    found = score_calls(compiled(wanted, rules), calls, turn_index=0)
+    scope = Scope(turn_index=0, calls=tuple(calls), answers=(), queries=(), captured=True)
+    assert found._replace(uses=()) == score_tools(wanted, scope, rules)._replace(uses=())
+    assert found.dimensions["utilization"] == 0.5
+    assert hash(found) == hash(score_calls(compiled(wanted, rules), calls, turn_index=0))
+
+
+def test_a_score_tells_the_calls_that_it_was_made_from() -> None:
+    wanted = expectation(expected("a"), expected("look", required=False), extra_calls="allow", forbidden=["x"])
+    found = score(wanted, made("a", {"p": 1}), made("look", step=2), made("x", step=3), made("a", step=4, error="no"))
+    calls = found.calls
+    assert calls is not None
+    assert [(pair.place, pair.expected.name, pair.agreement) for pair in calls.pairs] == [(0, "a", (0.0, ("p",)))]
+    assert [(pair.place, pair.expected.name) for pair in calls.excused] == [(1, "look")]
+    assert (calls.extra, calls.forbidden, [one.call.error for one in calls.errored]) == ([(2, "allow")], [2], ["no"])
+
+
+@pytest.mark.parametrize(("rule", "outcome"), [("penalize", "not_evaluated"), ("allow", "pass")])
+def test_an_optional_call_that_only_a_judge_could_compare_may_be_an_extra_one(rule: str, outcome: str) -> None:
+    optional = expected("b", {"x": "Rome"}, match={"x": "judge"}, required=False)
+    found = score(expectation(expected("a"), optional, extra_calls=rule), made("a"), made("b", {"x": "Roma"}, step=2))
+    assert found.outcome == outcome

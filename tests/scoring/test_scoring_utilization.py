@@ -71,6 +71,8 @@ def look_up(result: Any, arguments: dict[str, Any] | None = None, **fields: Any)
         ({"status": "delayed", "reason": "weather", "gate": 7, "row": 2}, "It is delayed because of the weather."),
         ({"cabin": "economy", "rows": 20, "seats": 3, "doors": 2}, "Your cabin is economy."),
         ({"seats": 3, "price": 241.5, "stops": 0, "doors": 2}, "Seats: 3"),
+        ({"total": 1234.56}, "El total es 1.234,56 \u20ac"),
+        ({"departs": "2024-05-06", "seats": 3}, "Der Flug geht am 6. Mai 2024."),
     ],
 )
 def test_what_an_answer_says_of_a_result_proves_its_use(result: Any, answer: str) -> None:
@@ -140,6 +142,25 @@ def test_another_value_stated_for_a_key_of_the_result_disproves_it(result: Any, 
         ({"flights": [{"price": 120}, {"price": 130}]}, "The price is $80."),
         ({"id": 17}, "The id is 18."),
         ({"price": None, "free": True}, "The price is $80."),
+        # Another kind of value, another time zone, a sign in words.
+        ({"departure_time": "2024-05-06T14:30:00"}, "Departure time: 14:30"),
+        ({"created_at": 1716206400}, "Created at May 20, 2024."),
+        ({"departure_date": "2024-05-06T23:30:00Z"}, "The departure date is May 7."),
+        ({"balance": -50}, "Your balance is $50 overdrawn."),
+        # Cents, shares, halves; digits grouped in other ways.
+        ({"price": 32700}, "The price is $327.00."),
+        ({"score": 0.82}, "The score is 82 out of 100."),
+        ({"rating": 4.4}, "The rating is 4.5 stars."),
+        ({"total": 1234}, "Total: 1.234 \u20ac"),
+        ({"total": 1234.5}, "Total: 1 234,50 \u20ac"),
+        ({"total": 123456}, "Your total: \u20b91,23,456"),
+        # Altered by what the sentence says, or of another time.
+        ({"total": 327}, "The total is $330 including the $3 fee."),
+        ({"price": 120}, "The price is $118 with your 2 dollar coupon."),
+        ({"price": 120}, "The price is $118 after the discount."),
+        ({"price": 120}, "The price is $240 for both of you."),
+        ({"total": 327}, "As of yesterday the total was $330."),
+        ({"total": 327}, "You said the total is $330."),
     ],
 )
 def test_what_leaves_another_reading_open_is_unknown(result: Any, answer: str | None) -> None:
@@ -338,6 +359,10 @@ def test_any_json_has_a_use_or_none(result: Any, answer: str, query: str, argume
 def test_an_answer_that_states_the_result_is_never_held_against_it(result: dict[str, int]) -> None:
     answer = ". ".join(f"The {key} is {value}" for key, value in result.items())
     assert 0.0 != use(result, answer).score
+
+
+def test_a_day_two_days_from_a_timestamp_contradicts_it() -> None:
+    assert 0.0 == use({"departure_date": "2024-05-06T23:30:00Z"}, "The departure date is May 8.").score
 
 
 def test_values_of_different_kinds_do_not_contradict_each_other() -> None:

@@ -1,0 +1,316 @@
+"""Tool scoring in turns a CPU-second: ours, Fair Forge's own, and a plain Python scorer, in turns on the same cases.
+
+Ours is `score_calls`: four dimensions and the faults as data; no sentences, no search for used results. The cases are those
+of the parity folder, else made up; turns of one tool each; and turns like those of an airline's agent. Fair Forge is not
+needed: name an interpreter that has it, and it takes part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from otel_agentic.config import ScoringSettings
+from otel_agentic.conversations.model import ToolCall
+from otel_agentic.scoring import MadeCall, ToolRules
+from otel_agentic.scoring.compiled import CompiledExpectation, compiled
+from otel_agentic.scoring.tools import score_calls
+from otel_agentic.truth import Case, ToolExpectation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+Turn = tuple[dict[str, Any], dict[str, Any]]
+
+ROUNDS: Final = 12
+#: Passes before the clock counts: what is imported and compiled once is no part of the speed.
+WARM_UP: Final = 5
+#: A pass is repeated until a round takes about so long, CPU seconds.
+ROUND_S: Final = 0.15
+RULES: Final = ToolRules.of(Case(case_id="benchmark", effects={"get_*": "read"}), ScoringSettings())
+HOW_TO: Final = """\
+Fair Forge takes no part. It may want another environment than ours:
+  python -m venv /tmp/fair-forge && /tmp/fair-forge/bin/pip install alquimia-fair-forge==3.0.0
+  python -m benchmarks.bench_tools --fair-forge-python /tmp/fair-forge/bin/python"""
+
+
+class Ours(NamedTuple):
+    """A turn as we score it."""
+
+    expectation: CompiledExpectation
+    calls: tuple[MadeCall, ...]
+
+
+def main() -> None:
+    """Print turns a CPU-second of each scorer on each workload, and their ratios."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--fair-forge-python", default=sys.executable, help="an interpreter that has Fair Forge")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of each scorer; the best counts")
+    given = parser.parse_args()
+    missing = False
+    for name, turns in workloads().items():
+        theirs = FairForge.start(given.fair_forge_python, turns)
+        missing = missing or theirs is None
+        show(name, turns, theirs, given.rounds)
+    if missing:
+        print(HOW_TO)
+
+
+def workloads() -> dict[str, list[Turn]]:
+    """Return turns as Fair Forge's datasets write them, by workload."""
+    parity = parity_turns()
+    return {
+        **({"parity cases": parity} if parity else {"made-up cases": list(made_up_turns(160))}),
+        "one call of each tool": list(plain_turns(200)),
+        "like tau-airline": list(airline_turns(200)),
+    }
+
+
+def show(name: str, turns: list[Turn], theirs: FairForge | None, rounds: int) -> None:
+    """Time all scorers in turns and print their speed; a turn that one of them cannot take is left out for all."""
+    fit = [number for number, turn in enumerate(turns) if ours_of(turn) is not None]
+    if theirs is not None:
+        fit = theirs.choose(fit)
+    chosen = [turns[number] for number in fit]
+    ours = [one for one in map(ours_of, chosen) if one is not None]
+    runs: dict[str, Callable[[int], float]] = {"ours": partial(timed, partial(score_all, ours))}
+    if theirs is not None:
+        runs[f"fair-forge {theirs.version}"] = theirs.run
+    runs["plain Python"] = partial(timed, partial(score_plainly, chosen))
+    best = best_of(runs, rounds)
+    print(f"{name}: {len(chosen)} of {len(turns)} turns that all can score")
+    for scorer, taken_s in best.items():
+        ratios = ", ".join(f"{other_s / taken_s:5.2f} x {other}" for other, other_s in best.items() if other != scorer)
+        print(f"  {scorer:<18} {len(chosen) / taken_s:10,.0f} turns per CPU-second  {ratios}")
+
+
+def best_of(runs: dict[str, Callable[[int], float]], rounds: int) -> dict[str, float]:
+    """Return the least CPU time a pass of each scorer, seconds; scorers take turns, so that a busy hour is one for all."""
+    for run in runs.values():
+        run(WARM_UP)
+    passes = {name: max(1, round(ROUND_S / max(run(1), 1e-6))) for name, run in runs.items()}
+    best = dict.fromkeys(runs, float("inf"))
+    for _ in range(rounds):
+        for name, run in runs.items():
+            best[name] = min(best[name], run(passes[name]) / passes[name])
+    return best
+
+
+def timed(work: Callable[[], None], passes: int) -> float:
+    """Return the CPU seconds that some passes took."""
+    began = time.process_time()
+    for _ in range(passes):
+        work()
+    return time.process_time() - began
+
+
+def score_all(turns: Sequence[Ours]) -> None:
+    for expectation, calls in turns:
+        score_calls(expectation, calls, turn_index=0)
+
+
+def score_plainly(turns: Sequence[Turn]) -> None:
+    for agentic, ground_truth in turns:
+        plain_score(agentic, ground_truth)
+
+
+def plain_score(agentic: dict[str, Any], ground_truth: dict[str, Any]) -> dict[str, float | bool]:
+    """Return the four dimensions as one would write them down: calls by name, the first with the first."""
+    made = agentic.get("tools_used", [])
+    expected = ground_truth.get("expected_tools", [])
+    left: dict[str, list[dict[str, Any]]] = {}
+    for call in made:
+        left.setdefault(call["tool_name"], []).append(call)
+    paired: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    for call in expected:
+        there = left.get(call["tool_name"])
+        if there:
+            paired.append((call, there.pop(0)))
+    parameters = steps = 0.0
+    for call, other in paired:
+        wanted, given = call.get("parameters", {}), other.get("parameters", {})
+        keys = wanted.keys() | given.keys()
+        parameters += sum(wanted.get(key) == given.get(key) for key in keys) / len(keys) if keys else 1.0
+        steps += call.get("step") == other.get("step")
+    count = len(expected) or 1
+    union = len(expected) + len(made) - len(paired)
+    scores = {
+        "selection": len(paired) / union if union else 1.0,
+        "parameters": parameters / count,
+        "sequence": steps / count if ground_truth.get("tool_sequence_matters", True) else 1.0,
+        "utilization": float(bool(agentic.get("final_answer_uses_tools", False))),
+    }
+    overall = sum(scores.values()) / 4
+    return {**scores, "overall": overall, "is_correct": overall >= 1.0}
+
+
+class FairForge:
+    """Fair Forge in an interpreter of its own."""
+
+    def __init__(self, process: subprocess.Popen[str], version: str, scored: list[int]) -> None:
+        self._process = process
+        self._scored = frozenset(scored)
+        self.version = version
+
+    @classmethod
+    def start(cls, python: str, turns: list[Turn]) -> FairForge | None:
+        """Return Fair Forge, ready to score some turns; None where the interpreter does not have it."""
+        worker = Path(__file__).with_name("fair_forge_turns.py")
+        process = subprocess.Popen(  # noqa: S603 — the interpreter that the developer named
+            [python, str(worker)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        try:
+            version, scored = _ask(process, turns)
+        except (OSError, ValueError):
+            process.kill()
+            process.wait()
+            return None
+        return cls(process, version, scored)
+
+    def choose(self, turns: list[int]) -> list[int]:
+        """Return those turns that it can score; it scores them from now on."""
+        chosen = [number for number in turns if number in self._scored]
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(chosen) + "\n")
+        return chosen
+
+    def run(self, passes: int) -> float:
+        """Return the CPU seconds that some passes took."""
+        return float(_ask(self._process, passes))
+
+
+def _ask(process: subprocess.Popen[str], question: object) -> Any:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(json.dumps(question) + "\n")
+    process.stdin.flush()
+    return json.loads(process.stdout.readline())
+
+
+def ours_of(turn: Turn) -> Ours | None:
+    """Return a turn as we score it, None where it cannot be read as calls: some parity cases are malformed on purpose."""
+    agentic, ground_truth = turn
+    try:
+        calls = [made_of(call, place, agentic) for place, call in enumerate(agentic.get("tools_used", []))]
+        wanted = [
+            {"tool_name": call["tool_name"], "parameters": call.get("parameters", {}), "step": call.get("step")}
+            for call in ground_truth.get("expected_tools", [])
+        ]
+        order = "relative" if ground_truth.get("tool_sequence_matters", True) else "any"
+        fields = {"calls": wanted, "order": order, "extra_calls": ground_truth.get("extra_calls", "penalize")}
+        expectation = ToolExpectation.model_validate_json(json.dumps(fields))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+    return Ours(compiled(expectation, RULES), tuple(sorted(calls, key=lambda made: made.place)))
+
+
+def made_of(call: dict[str, Any], place: int, agentic: dict[str, Any]) -> MadeCall:
+    made = ToolCall(
+        name=call["tool_name"],
+        kind="tool",
+        step=call.get("step") or place + 1,
+        position=place,
+        arguments={**call.get("parameters", {})},
+        result=None,
+        result_captured=True,
+        error=None,
+        call_id=None,
+        trace_id="0" * 32,
+        span_id=None,
+        parent_span_id=None,
+        agent_name=None,
+        source="span",
+        used_flag=bool(agentic.get("final_answer_uses_tools", False)),
+    )
+    return MadeCall(turn_index=0, call=made)
+
+
+def parity_turns() -> list[Turn]:
+    """Return the parity cases, none where there is no such folder."""
+    shared = Path(os.environ.get("OTEL_AGENTIC_SHARED", Path(__file__).parents[2] / "shared"))
+    path = shared / "parity" / "tool_correctness.json"
+    if not path.exists():
+        return []
+    return [(case["agentic"], case["ground_truth_agentic"]) for case in json.loads(path.read_text())["cases"]]
+
+
+def made_up_turns(count: int) -> Iterator[Turn]:
+    """Yield turns of up to four calls of four tools, that go wrong in all ways that there are."""
+    random = Random(1)  # noqa: S311 — the same turns every time
+    values = (0, 1, 2.5, True, None, "a", "1", [1, 2], {"k": "v"})
+    for _ in range(count):
+        expected = [
+            call(random.choice("abcd"), {key: random.choice(values) for key in random.sample("xyz", 2)}, step)
+            for step in range(1, random.randint(1, 4) + 1)
+        ]
+        made = [dict(one) for one in expected]
+        change = random.choice(("nothing", "parameter", "missing", "extra", "order"))
+        if change == "parameter":
+            made[-1] = {**made[-1], "parameters": {**made[-1]["parameters"], "x": "wrong"}}
+        elif change == "missing":
+            made.pop()
+        elif change == "extra":
+            made.append(call("e", {}, len(made) + 1))
+        elif change == "order":
+            made = [{**one, "step": step} for step, one in enumerate(reversed(made), start=1)]
+        yield turn_of(made, expected, ordered=random.choice((True, False)), used=random.choice((True, True, False)))
+
+
+def plain_turns(count: int) -> Iterator[Turn]:
+    """Yield turns of three calls of a tool each, every other one right, the rest with a wrong parameter."""
+    for number in range(count):
+        expected = [
+            call("find_flights", {"origin": "ZRH", "destination": "JFK", "date": f"2026-05-{number % 28 + 1:02}"}, 1),
+            call("book_flight", {"flight": f"LX{number}", "seats": 2, "cabin": "economy"}, 2),
+            call("send_mail", {"to": f"ada{number}@example.com", "subject": "Your flight"}, 3),
+        ]
+        made = [dict(one) for one in expected]
+        if number % 2:
+            made[1] = {**made[1], "parameters": {**made[1]["parameters"], "seats": 3}}
+        yield turn_of(made, expected, ordered=True, used=True)
+
+
+def airline_turns(count: int) -> Iterator[Turn]:
+    """Yield turns of look-ups that anybody may make and one to four changes, often several of one tool."""
+    random = Random(2)  # noqa: S311 — the same turns every time
+    for number in range(count):
+        looks = [call("get_reservation_details", {"reservation_id": f"R{number}{i}"}, i + 1) for i in range(3)]
+        expected = [
+            call("cancel_reservation", {"reservation_id": f"R{number}{place}"}, place + 4)
+            if random.choice((True, False))
+            else call("update_reservation_flights", flights(number, place), place + 4)
+            for place in range(random.randint(1, 4))
+        ]
+        made = [*looks, *map(dict, expected)]
+        if random.choice((True, False)):
+            made[-1] = {**made[-1], "parameters": {**made[-1]["parameters"], "reservation_id": "another"}}
+        agentic, ground_truth = turn_of(made, expected, ordered=False, used=True)
+        yield agentic, {**ground_truth, "extra_calls": {"read": "allow", "write": "forbid"}}
+
+
+def flights(number: int, place: int) -> dict[str, Any]:
+    legs = [{"flight_number": f"HAT{number + leg:03}", "date": f"2024-05-{place + leg + 10}"} for leg in range(2)]
+    return {"reservation_id": f"R{number}{place}", "cabin": "economy", "flights": legs, "payment_id": f"card_{number}"}
+
+
+def call(tool_name: str, parameters: dict[str, Any], step: int) -> dict[str, Any]:
+    return {"tool_name": tool_name, "parameters": parameters, "step": step}
+
+
+def turn_of(made: list[dict[str, Any]], expected: list[dict[str, Any]], *, ordered: bool, used: bool) -> Turn:
+    return (
+        {"tools_used": made, "final_answer_uses_tools": used},
+        {"expected_tools": expected, "tool_sequence_matters": ordered},
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""Fair Forge's own tool scoring, timed in its own interpreter: `bench_tools.py` runs this file and talks to it in lines.
+
+It reads a JSON list of [agentic, ground_truth_agentic] and answers with the numbers of those that it can score; then, for
+each number of passes that it reads, it scores them all so often and answers with the CPU seconds that took. Nothing of
+otel-agentic is imported: the two packages may want different environments.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from importlib.metadata import version
+
+
+def main() -> None:
+    # Not installed where types are checked, and perhaps not where this runs.
+    from fair_forge.metrics.agentic import Agentic  # type: ignore[import-not-found]  # noqa: PLC0415
+
+    metric = object.__new__(Agentic)  # its constructor wants a retriever and a model, which tool scoring never asks
+    metric.tool_threshold = 1.0
+    metric.tool_weights = dict.fromkeys(("selection", "parameters", "sequence", "utilization"), 0.25)
+    score = metric._evaluate_tool_correctness
+    turns = json.loads(sys.stdin.readline())
+    scored = [number for number, turn in enumerate(turns) if can_score(score, turn)]
+    tell([version("alquimia-fair-forge"), scored])
+    chosen = [turns[number] for number in json.loads(sys.stdin.readline())]
+    for line in sys.stdin:
+        began = time.process_time()
+        for _ in range(int(line)):
+            for agentic, ground_truth in chosen:
+                score(agentic, ground_truth)
+        tell(time.process_time() - began)
+
+
+def can_score(score: object, turn: list[object]) -> bool:
+    try:
+        score(*turn)  # type: ignore[operator]
+    except Exception:  # noqa: BLE001 — whatever it raises on malformed turns
+        return False
+    return True
+
+
+def tell(answer: object) -> None:
+    print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""Random expectations and calls, read from drawn bytes.
+
+An example is one cheap draw and shrinks well: a byte is a choice, and past the last one the first choice is taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from hypothesis import strategies as st
+
+from otel_agentic.scoring import MadeCall, Scope, ToolRules, ToolScore, score_tools
+from otel_agentic.scoring.model import DIMENSIONS, Dimension
+from otel_agentic.testing import tool_call
+from otel_agentic.truth import ExpectedCall, ToolExpectation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from otel_agentic.conversations.model import ToolCall
+
+#: As many bytes as most examples have choices.
+BYTES: Final = st.binary(min_size=48, max_size=96)
+NAMES: Final = ("a", "b", "c")
+VALUES: Final = (0, "x", 1, True, "1", None, 2.5, [1, 2], [2, 1], {"k": 1}, {"k": True})
+WEIGHTS: Final[dict[Dimension, float]] = dict.fromkeys(DIMENSIONS, 0.25)
+RULES: Final = ToolRules(threshold=1.0, weights=WEIGHTS, effects=(), count_errors=False, numbers_as_text=False)
+
+Call = dict[str, Any]
+#: Name, arguments, step.
+Made = tuple[str, dict[str, Any], int]
+
+
+class Choices:
+    """Decisions, one a byte."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = iter(data)
+
+    def below(self, limit: int) -> int:
+        return next(self._data, 0) % limit
+
+    def of(self, *items: Any) -> Any:
+        return items[self.below(len(items))]
+
+    def parameters(self) -> dict[str, Any]:
+        return {key: self.of(*VALUES) for key in ("p", "q")[: self.below(3)]}
+
+    def expected(self, most: int = 4) -> list[Call]:
+        """Return expected calls: of a few names, some in groups, some optional."""
+        stepped = self.below(2)
+        return [
+            {
+                "tool_name": self.of(*NAMES),
+                "parameters": self.parameters(),
+                "required": self.below(4) > 0,
+                "ignore_extra_parameters": self.below(4) == 0,
+                **({"step": self.below(3) + 1} if stepped else {}),
+            }
+            for _ in range(self.below(most + 1))
+        ]
+
+    def made(self, most: int = 5) -> list[Made]:
+        """Return made calls, several a step at times."""
+        step, calls = 1, []
+        for _ in range(self.below(most + 1)):
+            calls.append((self.of(*NAMES), self.parameters(), step))
+            step += self.below(3) > 0
+        return calls
+
+    def manner(self) -> dict[str, Any]:
+        return {
+            "order": self.of("any", "relative", "exact"),
+            "extra_calls": self.of("penalize", "allow", "forbid", {"read": "allow"}),
+        }
+
+    def shuffled(self, items: Sequence[Any]) -> list[Any]:
+        left = list(items)
+        return [left.pop(self.below(len(left))) for _ in items]
+
+
+def expectation(calls: Iterable[Call], *alternatives: ToolExpectation, **manner: Any) -> ToolExpectation:
+    return ToolExpectation(calls=tuple(ExpectedCall(**call) for call in calls), alternatives=alternatives, **manner)
+
+
+def made_of(calls: Iterable[Made]) -> list[MadeCall]:
+    return [
+        MadeCall(turn_index=0, call=call_of(name, arguments, step=step, position=position))
+        for position, (name, arguments, step) in enumerate(calls)
+    ]
+
+
+def call_of(name: str, arguments: dict[str, Any], **fields: Any) -> ToolCall:
+    return replace(_CALL, name=name, arguments=arguments, **fields)
+
+
+def scored(expected: ToolExpectation, made: Iterable[MadeCall], rules: ToolRules = RULES) -> ToolScore:
+    """Return the score of calls of one turn, whose results say nothing."""
+    calls = tuple(sorted(made, key=lambda one: one.place))
+    scope = Scope(turn_index=0, calls=calls, answers=((0, "done"),), queries=("go",), captured=True)
+    return score_tools(expected, scope, rules)
+
+
+_CALL: Final = tool_call("a", {}, result=None)

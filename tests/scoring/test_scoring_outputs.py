@@ -1,0 +1,50 @@
+"""An expected output is said in whatever way people write it, and never by chance."""
+
+from __future__ import annotations
+
+import pytest
+
+from otel_agentic.scoring.outputs import says
+
+
+@pytest.mark.parametrize(
+    ("answer", "output"),
+    [
+        ("The total is 23 553 USD.", "23553"),
+        ("Gesamt: 23.553,00 \u20ac", "23553"),
+        ("Gesamt: 1.286 \u20ac", 1286),
+        ("Cela co\u00fbte 1\u202f286,50 \u20ac", 1286.5),
+        ("Es kostet 12'500 CHF", 12500),
+        ("Your total is \u20b91,23,456", 123456),
+        ("\u5408\u8a08\u306f12,345\u5186\u3067\u3059", 12345),
+        ("Your total is \uff11\uff12\uff13", 123),
+        ("That is $1.2 million", 1_200_000),
+        ("You fly on May 20, 2024.", "2024-05-20"),
+        ("Sie fliegen am 20.05.2024.", "2024-05-20"),
+        ("It leaves at 16:30.", "4:30 PM"),
+        ("Ihre STRASSE", "stra\u00dfe"),
+        ("half of it is 0.5", 0.5),
+    ],
+)
+def test_numbers_dates_and_times_are_said_by_value(answer: str, output: str | float) -> None:
+    assert says(answer, output)
+
+
+@pytest.mark.parametrize(
+    ("answer", "output"),
+    [
+        ("Flight HAT136", 136),
+        ("I know.", "no"),
+        ("It is -1,234.", 1234),
+        ("It costs 327 \u20ac.", "$327"),
+        ("You fly on May 21, 2024.", "2024-05-20"),
+        ("Rooms 12, 345 and 6", 12345),
+        ("There are 10 digits.", 10**400),
+    ],
+)
+def test_what_only_looks_alike_is_not_said(answer: str, output: str | float) -> None:
+    assert not says(answer, output)
+
+
+def test_long_rows_of_digits_are_read_in_linear_time() -> None:
+    assert not says("12 " * 20_000 + "x", 1234)

@@ -1,0 +1,155 @@
+"""Every sentence that a person reads about a fault."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from otel_agentic.scoring import ToolFault, ToolScore
+from otel_agentic.scoring.reasons import first_difference, shown, shown_call
+
+MADE: dict[str, Any] = {"turn_index": 1, "made_position": 2, "step": 3}
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        (
+            ToolFault("missing", "book", expected={"seats": 2}, expected_index=0),
+            "expected call 1, book(seats=2), was not made",
+        ),
+        (
+            ToolFault("missing", "book", expected={}, expected_index=1, turn_index=4),
+            "expected call 2 of turn 5, book(), was not made",
+        ),
+        (
+            ToolFault("spurious", "book", expected=0, made={"seats": 2}, **MADE),
+            "book(seats=2) in turn 2, step 3 was not asked for",
+        ),
+        (
+            ToolFault("spurious", "book", expected=0, made=None, **MADE),
+            "book in turn 2, step 3 was not asked for",
+        ),
+        (
+            ToolFault("spurious", "book", expected=2, made={}, note="forbid", **MADE),
+            "book() in turn 2, step 3 was one too many, 2 calls were expected; extra calls like it are forbidden",
+        ),
+        (
+            ToolFault("forbidden", "drop", made={"table": "users"}, note="dr*", **MADE),
+            "drop(table=\"users\") in turn 2, step 3 is forbidden by 'dr*'",
+        ),
+        (ToolFault("forbidden", "drop", made={}, note="drop", **MADE), "drop() in turn 2, step 3 is forbidden"),
+        (
+            ToolFault("wrong_order", "a", expected="before b", **MADE),
+            "a in turn 2, step 3 is out of order: expected before b",
+        ),
+        (
+            ToolFault("wrong_order", "a", expected=2, made=1, **MADE),
+            "a in turn 2, step 3 is out of order: expected as number 2, came as number 1",
+        ),
+        (
+            ToolFault("unused_result", "find", note="the data flag its result as unused", **MADE),
+            "the result of find in turn 2, step 3 was not used: the data flag its result as unused",
+        ),
+        (
+            ToolFault("errored", "find", note="no seat", **MADE),
+            'find in turn 2, step 3 answered with an error: "no seat"',
+        ),
+        (ToolFault("errored", "find", **MADE), "find in turn 2, step 3 answered with an error"),
+    ],
+)
+def test_a_fault_says_which_call_of_which_turn_and_what_is_wrong(fault: ToolFault, sentence: str) -> None:
+    assert fault.explanation == sentence
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected", "made", "told"),
+    [
+        ("exact", 5, "5", 'parameter x was "5", expected 5'),
+        ("exact", None, 1, "parameter x was 1, expected null"),
+        ("exact", 1, True, "parameter x was true, expected 1"),
+        ("exact", [1, {"a": 2}], [1, {"a": 3}], "parameter x[1].a was 3, expected 2"),
+        ("exact", [1, 2], [1], "parameter x[1] was not given, expected 2"),
+        ("exact", [1], [1, 2], "parameter x[1] = 2 was not expected"),
+        ("exact", {"a": 1, "b": 2}, {"a": 1}, "parameter x.b was not given, expected 2"),
+        ("exact", {"a": 1}, {"a": 1, "c": None}, "parameter x.c = null was not expected"),
+        ("exact", {"a": 1}, [1], 'parameter x was [1], expected {"a": 1}'),
+        ("unordered", [1, 2], [2], "parameter x was [2], expected [1, 2] in any order"),
+        ("casefold", "Rome", "Bern", 'parameter x was "Bern", expected "Rome" in upper or lower case'),
+        ("number", 5, 6, "parameter x was 6, expected a number near 5"),
+        ("regex", "[A-Z]+", "a", 'parameter x was "a", expected a text of the pattern "[A-Z]+"'),
+        ("contains", "late", "soon", 'parameter x was "soon", expected something that contains "late"'),
+        ("one_of", ["a", "b"], "c", 'parameter x was "c", expected one of ["a", "b"]'),
+        (
+            "json_schema",
+            {"type": "integer"},
+            "c",
+            'parameter x was "c", expected a value of the schema {"type": "integer"}',
+        ),
+        ("judge", "Rome", "Oslo", 'parameter x was "Oslo", expected what means "Rome"'),
+    ],
+)
+def test_a_wrong_parameter_says_what_was_expected_and_where_values_differ(
+    mode: Any, expected: Any, made: Any, told: str
+) -> None:
+    fault = ToolFault("wrong_parameters", "book", parameter="x", expected=expected, made=made, mode=mode, **MADE)
+    assert fault.explanation == f"book in turn 2, step 3: {told}"
+
+
+def test_a_parameter_that_is_not_there_or_not_expected_says_so() -> None:
+    absent = ToolFault("wrong_parameters", "book", parameter="x", expected="a", mode="regex", given=False, **MADE)
+    assert absent.explanation.endswith('parameter x was not given, expected a text of the pattern "a"')
+    absent = ToolFault("wrong_parameters", "book", parameter="x", mode="any", given=False, **MADE)
+    assert absent.explanation.endswith("parameter x was not given, expected any value")
+    beyond = ToolFault("wrong_parameters", "book", parameter="x", made={"a": 1}, **MADE)
+    assert beyond.explanation.endswith('parameter x = {"a": 1} was not expected')
+
+
+def test_long_values_are_cut_and_short_arguments_of_a_call_come_first() -> None:
+    assert shown("x" * 100) == f'"{"x" * 58}…'
+    arguments = {"legs": "l" * 100, "seats": 2, "note": "n" * 100, "other": "o" * 100, "zone": 1}
+    assert shown_call("book", arguments) == f'book(seats=2, zone=1, legs="{"l" * 58}…, …)'
+    assert shown_call("book", {"legs": [{"to": "Rome"}] * 20}).endswith('{"to": "Ro…)')
+    assert shown_call("book", {"k" * 200: 1, "a": 1}) == "book(a=1, …)"
+
+
+def test_values_beyond_words_are_told_all_the_same() -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    fault = ToolFault("wrong_parameters", "book", parameter="x", expected=[[1]], made=deep, mode="exact", **MADE)
+    assert fault.explanation.startswith("book in turn 2, step 3: parameter x[0][0] was a value that cannot be shown")
+    other = ToolFault("wrong_parameters", "book", parameter="x", expected=deep, made=[deep], mode="exact", **MADE)
+    assert other.explanation.startswith("book in turn 2, step 3: parameter x")
+    assert first_difference(float("nan"), {1: 2}, "x")[0] == "x"
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"outcome": "pass", "required": 2, "paired": 2}, "2 of 2 required calls were made"),
+        ({"outcome": "pass", "required": 1, "paired": 1}, "1 of 1 required call was made"),
+        ({"outcome": "pass"}, "no call was required, and none was made that is not allowed"),
+        (
+            {"outcome": "pass", "required": 1, "paired": 1, "faults": (ToolFault("errored", "a", **MADE),)},
+            "1 of 1 required call was made; a in turn 2, step 3 answered with an error",
+        ),
+        (
+            {"outcome": "pass", "faults": (ToolFault("errored", "a", **MADE),)},
+            "no call was required; a in turn 2, step 3 answered with an error",
+        ),
+        (
+            {"outcome": "fail", "faults": (ToolFault("errored", "a"), ToolFault("errored", "b", note="no"))},
+            'a somewhere answered with an error; b somewhere answered with an error: "no"',
+        ),
+        ({"outcome": "not_evaluated", "note": "no word"}, "no word"),
+        (
+            {"outcome": "not_evaluated", "note": "no word", "faults": (ToolFault("errored", "a", **MADE),)},
+            "no word; a in turn 2, step 3 answered with an error",
+        ),
+    ],
+)
+def test_a_score_says_its_faults_and_where_it_passed_what_went_well(fields: dict[str, Any], told: str) -> None:
+    values: dict[str, Any] = {"turn_index": 0, "reason": None, "overall": 1.0, "dimensions": {}, "faults": ()}
+    assert ToolScore(**{**values, **fields}).explanation == told
