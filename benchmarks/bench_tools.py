@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 Turn = tuple[dict[str, Any], dict[str, Any]]
 
+#: Ours to Fair Forge's speed.
+PROMISED_RATIO: Final = 1.0
 ROUNDS: Final = 12
 #: Passes before the clock counts: what is imported and compiled once is no part of the speed.
 WARM_UP: Final = 5
@@ -88,8 +90,10 @@ def show(name: str, turns: list[Turn], theirs: FairForge | None, rounds: int) ->
     best = best_of(runs, rounds)
     print(f"{name}: {len(chosen)} of {len(turns)} turns that all can score")
     for scorer, taken_s in best.items():
-        ratios = ", ".join(f"{other_s / taken_s:5.2f} x {other}" for other, other_s in best.items() if other != scorer)
-        print(f"  {scorer:<18} {len(chosen) / taken_s:10,.0f} turns per CPU-second  {ratios}")
+        print(f"  {scorer:<18} {len(chosen) / taken_s:10,.0f} turns per CPU-second   x {best['ours'] / taken_s:5.2f}")
+    if theirs is not None:
+        ratio = best[f"fair-forge {theirs.version}"] / best["ours"]
+        print(f"  {'ours / fair-forge':<18} {ratio:10.2f} (promised: {PROMISED_RATIO})")
 
 
 def best_of(runs: dict[str, Callable[[int], float]], rounds: int) -> dict[str, float]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from otel_agentic.scoring.compiled import CompiledCall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     import numpy as np
 
@@ -48,18 +48,22 @@ def pair_calls(
         opinions: of a judge, on parameters.
     """
     those = [made[place] for place in places]
+    known: dict[int, list[float]] = {}
     if not expected.judged and len(expected.calls) <= len(places):
-        pairs = _in_turn(expected.calls, those, places)
+        pairs = _in_turn(expected.calls, those, places, known)
         if pairs is not None:
             return pairs
-    return _optimal(expected, those, places, opinions)
+    return _optimal(expected, those, places, opinions, known)
 
 
-def _in_turn(expected: Sequence[CompiledCall], made: Sequence[MadeCall], places: Sequence[int]) -> list[Pair] | None:
+def _in_turn(
+    expected: Sequence[CompiledCall], made: Sequence[MadeCall], places: Sequence[int], known: dict[int, list[float]]
+) -> list[Pair] | None:
     """Return the calls paired one after the other where that is plainly optimal, else None.
 
     It is where none of the expected calls agrees better with another made one, so that no sum can be greater, and where no
-    ranks could be closer: an expected call that has a rank meets a made one of it.
+    ranks could be closer: an expected call that has a rank meets a made one of it. Scores that had to be found are left in
+    `known`, by expected call.
     """
     pairs: list[Pair] = []
     step = None
@@ -72,15 +76,23 @@ def _in_turn(expected: Sequence[CompiledCall], made: Sequence[MadeCall], places:
             pairs.append((places[rank], one, 1.0, ()))
             continue
         score, wrong = parameters.compare(other)
-        if score < 1.0 and (not one.required or max(parameters.scores(made)) > score):
-            return None
+        if score < 1.0:
+            known[rank] = parameters.scores(made)
+            if not one.required or max(known[rank]) > score:
+                return None
         pairs.append((places[rank], one, score, wrong))
     return pairs
 
 
-def _optimal(expected: CompiledName, made: Sequence[MadeCall], places: Sequence[int], opinions: Opinions) -> list[Pair]:
+def _optimal(
+    expected: CompiledName,
+    made: Sequence[MadeCall],
+    places: Sequence[int],
+    opinions: Opinions,
+    known: Mapping[int, list[float]],
+) -> list[Pair]:
     calls = expected.calls
-    scores = [one.parameters.scores(made, opinions) for one in calls]
+    scores = [known.get(row) or one.parameters.scores(made, opinions) for row, one in enumerate(calls)]
     undecided = None
     if expected.judged:
         undecided = [[one.parameters.undecided(other, opinions) for other in made] for one in calls]
@@ -153,8 +165,9 @@ def _values(
     if undecided is not None:
         values -= digits.decided * np.array(undecided)
     if expected.times < n:
+        excused = digits.excused if undecided is None else digits.excused - digits.doubt * np.array(undecided)
         optional = [not call.required for call in expected.calls]
-        values[optional] = np.where(given == 1.0, digits.excused, 0.0)[optional]
+        values[optional] = np.where(given == 1.0, excused, 0.0)[optional]
     return values
 
 
@@ -167,12 +180,17 @@ def _solver() -> Callable[..., Any]:
 
 
 class _Digits(NamedTuple):
-    """What counts how much: a pair at all and an excused one, less how far apart their ranks are; agreement, decision."""
+    """What counts how much.
+
+    That a pair is `made` at all, or an optional call `excused`, both less how far apart their ranks are; agreement in full;
+    a parameter that only a judge could compare, of a required call (`decided`) or of an optional one (`doubt`).
+    """
 
     made: Values
     excused: Values
     agreeing: float
     decided: float
+    doubt: float
 
 
 def _digits(rows: Sequence[int], columns: Sequence[int], undecided: int) -> _Digits:
@@ -184,10 +202,11 @@ def _digits(rows: Sequence[int], columns: Sequence[int], undecided: int) -> _Dig
     apart = np.arange(m) - np.arange(n)[:, None]
     # Squares keep pairs from crossing where a sum of distances would not care; of two as far, the earlier call.
     ties = closer * (np.array(rows)[:, None] - np.array(columns)) ** 2.0 + 3 * apart**2 + apart
-    excused = float(closer * (n * max(n, m) ** 2 + 1))
+    doubt = float(closer * (n * max(n, m) ** 2 + 1))
+    excused = doubt * (n * undecided + 1)
     decided = excused * (n + 1)
     made = decided * (n * undecided + 1)
-    return _Digits(made=made - ties, excused=excused - ties, agreeing=made * _DENOMINATOR, decided=decided)
+    return _Digits(made - ties, excused - ties, made * _DENOMINATOR, decided, doubt)
 
 
 _kept_digits = lru_cache(maxsize=256)(_digits)

@@ -37,8 +37,8 @@ class Parameters:
     """The parameters of an expected call, compiled: what a made call's arguments are held against.
 
     `wanted` are those that are compared; `values` are the expected ones and `modes` how each compares, by key; `ignored`
-    are the keys of mode `ignore`. `alike` are the values where what is equal in Python is equal, else None. `strict`: keys
-    beyond the expected ones count. `judged`: a judge may be asked.
+    are the keys of mode `ignore`. `alike` equals arguments that are plainly as expected; where that cannot be told by
+    comparing objects, it equals nothing. `strict`: keys beyond the expected ones count. `judged`: a judge may be asked.
     """
 
     call: ExpectedCall
@@ -78,7 +78,7 @@ class Parameters:
             if arguments is None or arguments == self.alike:
                 scores.append(0.0 if arguments is None else 1.0)
                 continue
-            equal, beyond = 0, len(arguments)
+            equal, beyond = 0, len(arguments)  # beyond the expected keys: counted down to what is left over
             for key, expected, truth, check in wanted:
                 value = arguments.get(key, _ABSENT)
                 if value is _ABSENT:
@@ -107,7 +107,7 @@ class Parameters:
         if arguments is None:
             return 0.0, []
         wrong: list[str] = []
-        beyond = len(arguments)
+        beyond = len(arguments)  # as in `scores`
         for key, expected, truth, check in self.wanted:
             value = arguments.get(key, _ABSENT)
             if value is _ABSENT:

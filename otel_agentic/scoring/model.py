@@ -119,6 +119,10 @@ class ToolScore(NamedTuple):
         """Return a hash of what can be hashed."""
         return hash(self[:4])
 
+    def __reduce__(self) -> tuple[type[ToolScore], tuple[object, ...]]:
+        """Return how it is copied and pickled: without what it was made from."""
+        return ToolScore, self[:-1]
+
     @property
     def explanation(self) -> str:
         """The score in words, the same every time."""

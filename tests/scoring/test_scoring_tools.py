@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -430,3 +431,9 @@ def test_an_optional_call_that_only_a_judge_could_compare_may_be_an_extra_one(ru
     optional = expected("b", {"x": "Rome"}, match={"x": "judge"}, required=False)
     found = score(expectation(expected("a"), optional, extra_calls=rule), made("a"), made("b", {"x": "Roma"}, step=2))
     assert found.outcome == outcome
+
+
+def test_a_score_survives_pickling_without_what_it_was_made_from() -> None:
+    found = score(expectation(expected("a"), forbidden=["b"]), made("a", {"x": 1}))
+    again = pickle.loads(pickle.dumps(found))  # noqa: S301 — our own
+    assert (again, again.explanation, again.calls) == (found, found.explanation, None)
