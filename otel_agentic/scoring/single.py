@@ -28,7 +28,7 @@ UtilizationOf: TypeAlias = Callable[
 ]
 _Values: TypeAlias = "tuple[float, float | None, float | None, float | None]"
 
-UNKNOWN: Final[Utilization] = (None, None, (), ())
+UNUSED: Final = "the data flag its result as unused"
 NOT_CAPTURED: Final = "arguments or results of calls were not captured"
 NO_WEIGHT: Final = "no dimension with a weight applies"
 _NONE: Final[Sequence[int]] = ()
@@ -44,15 +44,17 @@ class _Decision(NamedTuple):
     parameters: bool = True
 
 
-def score_single(  # noqa: C901, PLR0917 — one pass over the calls: cut in smaller parts it takes half as long again
+def score_single(  # noqa: C901, PLR0912, PLR0915, PLR0917 — one pass over the calls: cut in smaller parts it takes half as long again
     expectation: CompiledExpectation,
     calls: Sequence[MadeCall],
     turn_index: int | None,
-    utilization_of: UtilizationOf,
+    utilization_of: UtilizationOf | None,
     opinions: Opinions,
     captured: bool,  # noqa: FBT001 — by name it takes longer to hand over than to use
 ) -> ToolScore:
     """Return the score of calls, in order of their place, under one expectation, its alternatives aside.
+
+    Without `utilization_of` the use of results is what the data flag it as.
 
     `selection` is paired / (required + made - paired), allowed extras and excused optional calls left out; `parameters` the
     mean agreement over the required calls; `sequence` the share of them that were made in their place.
@@ -67,13 +69,23 @@ def score_single(  # noqa: C901, PLR0917 — one pass over the calls: cut in sma
         beyond, unasked, trespassed, allowed = _left_over(expectation, made, extra)
         faults += beyond
     agreed, group, in_turn = 0.0, 0, expectation.order != "exact"
+    used = flagged = 0
+    unused: Sequence[ToolFault] = ()
     for place, expected, score, wrong in pairs:
+        one = made[place]
         agreed += score
         if wrong:
-            faults += parameter_faults(expected, made[place], wrong)
+            faults += parameter_faults(expected, one, wrong)
         if expected.group < group:
             in_turn = False
         group = expected.group
+        flag = one.call.used_flag
+        if flag is not None and one.call.error is None:
+            flagged += 1
+            if flag:
+                used += 1
+            else:
+                unused = (*unused, call_fault("unused_result", one, UNUSED))
     selection = paired / (required + unasked) if required else float(not unasked)
     parameters = agreed / required if required else None
     sequence = None
@@ -82,7 +94,10 @@ def score_single(  # noqa: C901, PLR0917 — one pass over the calls: cut in sma
         sequence = (paired - len(out_of_place)) / required
         if out_of_place:
             faults += [order_fault(one, made[one.place]) for one in out_of_place]
-    utilization, deciding, unused, uses = utilization_of(expectation, made, pairs, turn_index) if pairs else UNKNOWN
+    utilization = deciding = used / flagged if flagged else None
+    uses: Sequence[tuple[MadeCall, Use]] = ()
+    if utilization_of is not None:
+        utilization, deciding, unused, uses = utilization_of(expectation, made, pairs, turn_index)
     faults += unused
     if errored:
         faults += [call_fault("errored", one, one.call.error or "") for one in errored]

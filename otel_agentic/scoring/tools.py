@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from otel_agentic.scoring.compiled import CompiledExpectation, compiled
 from otel_agentic.scoring.dimensions import utilization_score
 from otel_agentic.scoring.faults import call_fault
 from otel_agentic.scoring.opinions import NO_OPINIONS
-from otel_agentic.scoring.single import UNKNOWN, Utilization, UtilizationOf, score_single
+from otel_agentic.scoring.single import Utilization, UtilizationOf, score_single
 from otel_agentic.scoring.utilization import Texts, Use, use_of
 
 if TYPE_CHECKING:
@@ -16,12 +16,10 @@ if TYPE_CHECKING:
 
     from otel_agentic.scoring.align import Pair
     from otel_agentic.scoring.made import MadeCall, Scope
-    from otel_agentic.scoring.model import ToolFault, ToolScore
+    from otel_agentic.scoring.model import ToolScore
     from otel_agentic.scoring.opinions import Opinions
     from otel_agentic.scoring.sorting import ToolRules
     from otel_agentic.truth.model import ToolExpectation
-
-_UNUSED: Final = "the data flag its result as unused"
 
 
 def score_tools(
@@ -72,15 +70,15 @@ def score_calls(
         captured: whether any content was recorded.
     """
     if expectation.alternatives:
-        return _best(expectation, calls, turn_index, _flagged, NO_OPINIONS, captured)[1]
-    return score_single(expectation, calls, turn_index, _flagged, NO_OPINIONS, captured)
+        return _best(expectation, calls, turn_index, None, NO_OPINIONS, captured)[1]
+    return score_single(expectation, calls, turn_index, None, NO_OPINIONS, captured)
 
 
 def _best(  # noqa: PLR0917 — as `score_single`
     expectation: CompiledExpectation,
     calls: Sequence[MadeCall],
     turn_index: int | None,
-    utilization_of: UtilizationOf,
+    utilization_of: UtilizationOf | None,
     opinions: Opinions,
     captured: bool,  # noqa: FBT001 — same
 ) -> tuple[CompiledExpectation, ToolScore]:
@@ -115,23 +113,3 @@ def _searched(use: Callable[[MadeCall, Sequence[MadeCall]], Use]) -> Utilization
         return shown, utilization_score(given), unused, uses
 
     return found
-
-
-def _flagged(_: CompiledExpectation, made: Sequence[MadeCall], pairs: Sequence[Pair], __: int | None) -> Utilization:
-    """Return the use of results as the data flag it."""
-    used = known = 0
-    unused: list[ToolFault] = []
-    for pair in pairs:
-        one = made[pair[0]]
-        flag = one.call.used_flag
-        if flag is None or one.call.error is not None:
-            continue
-        known += 1
-        if flag:
-            used += 1
-        else:
-            unused.append(call_fault("unused_result", one, _UNUSED))
-    if not known:
-        return UNKNOWN
-    score = used / known
-    return score, score, unused, ()
