@@ -40,8 +40,8 @@ ROUND_S: Final = 0.15
 RULES: Final = ToolRules.of(Case(case_id="benchmark", effects={"get_*": "read"}), ScoringSettings())
 HOW_TO: Final = """\
 Fair Forge takes no part. It may want another environment than ours:
-  python -m venv /tmp/fair-forge && /tmp/fair-forge/bin/pip install alquimia-fair-forge==3.0.0
-  python -m benchmarks.bench_tools --fair-forge-python /tmp/fair-forge/bin/python"""
+  python -m venv ../fair-forge && ../fair-forge/bin/pip install alquimia-fair-forge==3.0.0
+  python -m benchmarks.bench_tools --fair-forge-python ../fair-forge/bin/python"""
 
 
 class Ours(NamedTuple):

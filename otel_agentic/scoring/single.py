@@ -44,7 +44,7 @@ class _Decision(NamedTuple):
     parameters: bool = True
 
 
-def score_single(  # noqa: C901, PLR0912, PLR0915, PLR0917 — one pass over the calls: cut in smaller parts it takes half as long again
+def score_single(  # noqa: C901, PLR0912, PLR0915, PLR0917 — one pass: in parts it takes half as long again
     expectation: CompiledExpectation,
     calls: Sequence[MadeCall],
     turn_index: int | None,

@@ -29,7 +29,13 @@ def conforms(value: Any, schema: Any) -> bool:
 
     try:
         _validator(json.dumps(schema)).validate(value)
-    except (ValidationError, Unresolvable, RecursionError, OverflowError):
+    except (
+        ValidationError,
+        Unresolvable,
+        RecursionError,
+        OverflowError,
+        ValueError,
+    ):  # multipleOf of NaN is a ValueError
         return False
     return True
 
