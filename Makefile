@@ -75,7 +75,7 @@ format: $(CHECK_ENVIRONMENT) ## format the code and fix what ruff can fix
 
 lock: $(CHECK_ENVIRONMENT) ## write requirements/ again after a change of pyproject.toml; keeps pins that still fit
 	$(COMPILE) $(UPGRADE) pyproject.toml --output-file requirements/runtime.txt
-	$(COMPILE) $(UPGRADE) pyproject.toml --extra judges --extra notebook --extra demo --group test \
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra judges --extra notebook --extra plots --extra demo --group test \
 		--constraint requirements/runtime.txt --output-file requirements/test.txt
 	$(COMPILE) $(UPGRADE) --group check --constraint requirements/test.txt --output-file requirements/check.txt
 

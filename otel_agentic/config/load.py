@@ -29,7 +29,9 @@ from otel_agentic.config.sections import (
     EmitSettings,
     JudgeSettings,
     ReceiveSettings,
+    SamplingSettings,
     ScoringSettings,
+    SloSettings,
     StatsSettings,
     StoreSettings,
     WindowSettings,
@@ -59,9 +61,11 @@ class Settings(BaseSettings):
     conversations: ConversationSettings = ConversationSettings()
     dialects: DialectSettings = DialectSettings()
     scoring: ScoringSettings = ScoringSettings()
+    sampling: SamplingSettings = SamplingSettings()
     judge: JudgeSettings = JudgeSettings()
     stats: StatsSettings = StatsSettings()
     windows: WindowSettings = WindowSettings()
+    slo: SloSettings = SloSettings()
     emit: EmitSettings = EmitSettings()
 
     @classmethod

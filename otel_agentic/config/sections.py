@@ -213,12 +213,61 @@ class StatsSettings(_Section):
     tier_rule: Literal["interval", "paper", "docs"] = Field(default="interval", description="how tiers are given")
 
 
+class SamplingSettings(_Section):
+    """Which closed conversations are evaluated, where evaluating all of them costs too much.
+
+    A conversation is in or out by the hash of its id, whole; the ratio is stored with its score, and rates weigh by it.
+    """
+
+    ratio: Annotated[float, Field(gt=0.0, le=1.0)] = Field(default=1.0, description="share of conversations evaluated")
+    agents: dict[str, Annotated[float, Field(gt=0.0, le=1.0)]] = Field(
+        default={}, description="share by agent, name or glob; the first that fits counts"
+    )
+
+
 class WindowSettings(_Section):
     """Rolling windows by event time."""
 
-    widths: tuple[str, ...] = Field(default=("1h", "24h", "7d"), description="window widths: 90s, 15m, 1h, 24h, 7d")
+    widths: tuple[str, ...] = Field(
+        default=("1h", "24h", "7d"), description="windows: a time such as 90s, 15m, 1h, 24h, 7d, or n200: the last 200"
+    )
     step_s: Seconds = Field(
-        default=60.0, description="window ends are whole multiples of this since the epoch, seconds"
+        default=300.0, description="stored window ends are whole multiples of this since the epoch, seconds"
+    )
+    tags: tuple[str, ...] = Field(
+        default=(), description="case tags, names or globs, that get windows of their own beside the whole"
+    )
+    lateness_s: Seconds = Field(
+        default=3600.0, description="a conversation is final this long after its end, seconds; monitors wait for it"
+    )
+
+
+class Objective(_Section):
+    """What an agent is held to: pass^k at or above a target."""
+
+    name: str | None = Field(default=None, description="name in metrics and reports; unset: made of k and target")
+    agent: str = Field(default="*", description="agent it is for, name or glob")
+    k: Count = Field(default=1, description="the k of pass^k")
+    target: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(description="pass^k that is promised")
+    alpha: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
+        default=0.05, description="probability of a false alarm, ever; the alarm is at e-value 1 / alpha"
+    )
+    target_run_length: Annotated[float, Field(ge=1.0)] = Field(
+        default=1000.0, description="conversations between false alarms of change, on average, at least"
+    )
+
+    @property
+    def label(self) -> str:
+        """Its name, or one made of what it says."""
+        return self.name or f"pass^{self.k}>={self.target:g}"
+
+
+class SloSettings(_Section):
+    """Objectives that agents are watched against, conversation by conversation."""
+
+    objectives: tuple[Objective, ...] = Field(default=(), description="objectives: tables with k, target, agent, …")
+    since: str | None = Field(
+        default=None, description="count from this time on, ISO 8601; unset: from the first conversation of the group"
     )
 
 
@@ -228,9 +277,17 @@ class EmitSettings(_Section):
     endpoint: str | None = Field(default=None, description="OTLP endpoint, http(s)://host:port; unset: nothing is sent")
     protocol: Literal["http/protobuf", "grpc"] = Field(default="http/protobuf", description="OTLP transport")
     headers: dict[str, SecretStr] = Field(default={}, description="headers sent with each export")
+    ca_file: Path | None = Field(
+        default=None, description="PEM file of the authorities that vouch for the backend; unset: the usual ones"
+    )
+    client_cert_file: Path | None = Field(default=None, description="PEM file of our own certificate, for mutual TLS")
+    client_key_file: Path | None = Field(default=None, description="PEM file of our own private key, for mutual TLS")
     interval_s: Seconds = Field(default=15.0, description="export interval of metrics, seconds")
     timeout_s: Seconds = Field(default=10.0, description="time limit of one export, seconds")
     events: bool = Field(default=True, description="emit gen_ai.evaluation.result events")
+    estimators: tuple[str, ...] = Field(
+        default=(), description="estimators to emit beside the one that is shown first, by plug-in name"
+    )
     explanations: bool = Field(default=False, description="put explanations on events: may hold conversation text")
     max_groups: Count = Field(default=100, description="groups with gauges; the rest is dropped, least recent first")
     max_tool_names: Count = Field(default=50, description="tool names on counters, the rest is `other`")

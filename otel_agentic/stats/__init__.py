@@ -19,6 +19,7 @@ from otel_agentic.stats.bayesian import BayesianEstimator, BetaPosterior
 from otel_agentic.stats.choose import POOLED, default_among, default_estimator, mode_estimator, validate_k
 from otel_agentic.stats.cluster import EffectiveSample, effective_n, mean_sample, pooled_sample
 from otel_agentic.stats.frequentist import PerCaseEstimator, PluginEstimator, UnbiasedEstimator
+from otel_agentic.stats.grouped import GroupedAttempts, GroupedEstimates, GroupEstimator, estimate_groups
 from otel_agentic.stats.interval import Bounded, Interval, clopper_pearson, quantile, wilson
 from otel_agentic.stats.model import TIERS, Attempts, CaseCount, CaseKey, Estimate, Estimates, Estimator, Tier
 from otel_agentic.stats.pass_k import (
@@ -47,6 +48,9 @@ __all__ = [
     "Estimate",
     "Estimates",
     "Estimator",
+    "GroupEstimator",
+    "GroupedAttempts",
+    "GroupedEstimates",
     "Interval",
     "PerCaseEstimator",
     "PluginEstimator",
@@ -65,6 +69,7 @@ __all__ = [
     "default_estimator",
     "docs_tier",
     "effective_n",
+    "estimate_groups",
     "kappa",
     "kappa_standard_error",
     "mean_sample",

@@ -1,0 +1,167 @@
+"""Many groups at once: the counts that estimators take, and the estimates that they give, as arrays.
+
+Everything that is estimated of a group depends on how many of its cases have how many attempts and how many of those
+are correct. A row here is such a *kind* of case, with its multiplicity: a thousand conversations without a case are two
+rows, however many they are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import numpy as np
+
+from otel_agentic.stats.model import Attempts, CaseCount, Estimate, Estimates
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from otel_agentic.stats.model import Estimator
+
+    FloatArray = npt.NDArray[np.float64]
+    IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GroupedAttempts:
+    """The evaluated attempts of `size` groups: `cases` cases of group `group` have `n` attempts each, `c` correct.
+
+    Attributes:
+        size: number of groups; a group without a row has no attempts.
+        group: (rows,) index of the group, ascending.
+        n: (rows,) attempts a case, 1 or more.
+        c: (rows,) correct ones among them.
+        cases: (rows,) how many cases are of this kind.
+        weights: (rows, 3) or None. By case: the sum of the attempts' weights, the same over the correct ones, and the
+            sum of the squared weights. A weight is 1 / the probability that the attempt was sampled; None: all are 1.
+    """
+
+    size: int
+    group: IntArray
+    n: IntArray
+    c: IntArray
+    cases: IntArray
+    weights: FloatArray | None = None
+
+    @classmethod
+    def of(cls, groups: Sequence[Attempts]) -> GroupedAttempts:
+        """Return the counts of groups that are given one by one.
+
+        >>> from otel_agentic.stats.model import Attempts
+        >>> grouped = GroupedAttempts.of([Attempts(), Attempts.of([("a", True), ("b", True), ("c", False)])])
+        >>> grouped.group.tolist(), grouped.c.tolist(), grouped.cases.tolist()
+        ([1, 1], [0, 1], [1, 2])
+        """
+        kinds = Counter((place, case.n, case.c) for place, group in enumerate(groups) for case in group.cases)
+        rows = np.array([(*kind, kinds[kind]) for kind in sorted(kinds)], dtype=np.int64).reshape(-1, 4)
+        return cls(size=len(groups), group=rows[:, 0], n=rows[:, 1], c=rows[:, 2], cases=rows[:, 3])
+
+    def total(self, values: npt.ArrayLike) -> FloatArray:
+        """Return the sum over the cases of each group of some value a case: (size,) from (rows,)."""
+        weights = np.asarray(values, dtype=np.float64) * self.cases
+        return np.asarray(np.bincount(self.group, weights=weights, minlength=self.size), dtype=np.float64)
+
+    def attempts(self, group: int) -> Attempts:
+        """Return one group as its own; its cases have numbers for names.
+
+        >>> GroupedAttempts.of([Attempts.of([("a", True), ("b", True)])]).attempts(0).n
+        2
+        """
+        first, beyond = np.searchsorted(self.group, [group, group + 1])
+        kinds = [(int(self.n[row]), int(self.c[row])) for row in range(first, beyond) for _ in range(self.cases[row])]
+        return Attempts(cases=tuple(CaseCount(case_id=f"{place:09}", n=n, c=c) for place, (n, c) in enumerate(kinds)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GroupedEstimates:
+    """pass@k and pass^k of many groups by one estimator; NaN where it is undefined.
+
+    Attributes:
+        estimator: its name.
+        level: level of the intervals.
+        k: the k, ascending.
+        interval_methods: how the interval of each group was made.
+        pass_at_k: (groups, len(k), 3) value, lower, upper.
+        pass_pow_k: (groups, len(k), 3) the same.
+        cases_left_out: (groups, len(k)) cases with fewer than k attempts; None where the estimator leaves none out.
+    """
+
+    estimator: str
+    level: float
+    k: tuple[int, ...]
+    interval_methods: Sequence[str]
+    pass_at_k: FloatArray
+    pass_pow_k: FloatArray
+    cases_left_out: IntArray | None = None
+
+    @classmethod
+    def stacked(cls, estimates: Sequence[Estimates], k: Sequence[int]) -> GroupedEstimates:
+        """Return estimates that were made group by group, as one; there must be at least one.
+
+        Args:
+            estimates: by one estimator, each with all the k.
+            k: the k, ascending.
+        """
+        left_out = [[found.cases_left_out.get(each, 0) for each in k] for found in estimates]
+        return cls(
+            estimator=estimates[0].estimator,
+            level=estimates[0].level,
+            k=tuple(k),
+            interval_methods=[found.interval_method for found in estimates],
+            pass_at_k=np.array([[_numbers(found.pass_at_k[each]) for each in k] for found in estimates]),
+            pass_pow_k=np.array([[_numbers(found.pass_pow_k[each]) for each in k] for found in estimates]),
+            cases_left_out=np.array(left_out) if any(found.cases_left_out for found in estimates) else None,
+        )
+
+    def of(self, group: int) -> Estimates:
+        """Return the estimates of one group."""
+        left_out = (
+            {} if self.cases_left_out is None else dict(zip(self.k, self.cases_left_out[group].tolist(), strict=True))
+        )
+        return Estimates(
+            estimator=self.estimator,
+            interval_method=self.interval_methods[group],
+            level=self.level,
+            pass_at_k=_by_k(self.k, self.pass_at_k[group]),
+            pass_pow_k=_by_k(self.k, self.pass_pow_k[group]),
+            cases_left_out=left_out,
+        )
+
+
+@runtime_checkable
+class GroupEstimator(Protocol):
+    """An estimator that takes many groups at once; others are asked group by group."""
+
+    def estimate_groups(self, grouped: GroupedAttempts, k: Sequence[int]) -> GroupedEstimates:
+        """Return the estimates of every group for each k, ascending."""
+        ...
+
+
+def estimate_groups(estimator: Estimator, grouped: GroupedAttempts, k: Sequence[int]) -> GroupedEstimates:
+    """Return the estimates of every group, at once where the estimator can, else group by group.
+
+    Args:
+        estimator: any.
+        grouped: the counts of at least one group.
+        k: the k, ascending.
+    """
+    if isinstance(estimator, GroupEstimator):
+        return estimator.estimate_groups(grouped, k)
+    return GroupedEstimates.stacked(
+        [estimator.estimate(grouped.attempts(group), k) for group in range(grouped.size)], k
+    )
+
+
+def _numbers(estimate: Estimate) -> tuple[float, float, float]:
+    return tuple(np.nan if each is None else each for each in (estimate.value, estimate.lower, estimate.upper))  # type: ignore[return-value]  # of three come three
+
+
+def _by_k(k: Sequence[int], numbers: FloatArray) -> dict[int, Estimate]:
+    return {
+        each: Estimate(value=None) if np.isnan(row[0]) else Estimate(value=row[0], lower=row[1], upper=row[2])
+        for each, row in zip(k, numbers.tolist(), strict=True)
+    }
