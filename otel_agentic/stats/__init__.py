@@ -15,13 +15,35 @@ from otel_agentic.stats.agreement import (
     kappa_standard_error,
     threshold_curve,
 )
-from otel_agentic.stats.bayesian import BayesianEstimator, BetaPosterior
-from otel_agentic.stats.choose import POOLED, default_among, default_estimator, mode_estimator, validate_k
-from otel_agentic.stats.cluster import EffectiveSample, effective_n, mean_sample, pooled_sample
+from otel_agentic.stats.bayesian import BayesianEstimator
+from otel_agentic.stats.beta import BetaPosterior
+from otel_agentic.stats.bootstrap import collapsed, with_bootstrap
+from otel_agentic.stats.change import ChangeDetector
+from otel_agentic.stats.choose import (
+    POOLED,
+    default_among,
+    default_estimator,
+    default_estimators,
+    mode_estimator,
+    validate_k,
+)
+from otel_agentic.stats.cluster import EffectiveSample, EffectiveSamples, effective_n, pooled_sample, pooled_samples
+from otel_agentic.stats.evidence import Evidence
 from otel_agentic.stats.frequentist import PerCaseEstimator, PluginEstimator, UnbiasedEstimator
 from otel_agentic.stats.grouped import GroupedAttempts, GroupedEstimates, GroupEstimator, estimate_groups
+from otel_agentic.stats.hierarchical import HierarchicalEstimator
 from otel_agentic.stats.interval import Bounded, Interval, clopper_pearson, quantile, wilson
-from otel_agentic.stats.model import TIERS, Attempts, CaseCount, CaseKey, Estimate, Estimates, Estimator, Tier
+from otel_agentic.stats.model import (
+    TIERS,
+    Attempts,
+    CaseCount,
+    CaseKey,
+    CaseWeights,
+    Estimate,
+    Estimates,
+    Estimator,
+    Tier,
+)
 from otel_agentic.stats.pass_k import (
     all_of,
     any_of,
@@ -30,7 +52,8 @@ from otel_agentic.stats.pass_k import (
     unbiased_pass_at_k,
     unbiased_pass_pow_k,
 )
-from otel_agentic.stats.tiers import TierClaim, claim_tier, docs_tier, paper_tier
+from otel_agentic.stats.sequential import e_value, first_alarm, log_e_path, log_e_value, promised_rate
+from otel_agentic.stats.tiers import TierClaim, TierClaims, claim_tier, claim_tiers, docs_tier, paper_tier
 
 __all__ = [
     "POOLED",
@@ -42,20 +65,26 @@ __all__ = [
     "Bounded",
     "CaseCount",
     "CaseKey",
+    "CaseWeights",
+    "ChangeDetector",
     "Confusion",
     "CurvePoint",
     "EffectiveSample",
+    "EffectiveSamples",
     "Estimate",
     "Estimates",
     "Estimator",
+    "Evidence",
     "GroupEstimator",
     "GroupedAttempts",
     "GroupedEstimates",
+    "HierarchicalEstimator",
     "Interval",
     "PerCaseEstimator",
     "PluginEstimator",
     "Tier",
     "TierClaim",
+    "TierClaims",
     "UnbiasedEstimator",
     "VerdictPair",
     "agreement_of",
@@ -63,25 +92,34 @@ __all__ = [
     "any_of",
     "best_threshold",
     "claim_tier",
+    "claim_tiers",
     "clopper_pearson",
+    "collapsed",
     "confusion_of",
     "default_among",
     "default_estimator",
+    "default_estimators",
     "docs_tier",
+    "e_value",
     "effective_n",
     "estimate_groups",
+    "first_alarm",
     "kappa",
     "kappa_standard_error",
-    "mean_sample",
+    "log_e_path",
+    "log_e_value",
     "mode_estimator",
     "paper_tier",
     "plugin_pass_at_k",
     "plugin_pass_pow_k",
     "pooled_sample",
+    "pooled_samples",
+    "promised_rate",
     "quantile",
     "threshold_curve",
     "unbiased_pass_at_k",
     "unbiased_pass_pow_k",
     "validate_k",
     "wilson",
+    "with_bootstrap",
 ]

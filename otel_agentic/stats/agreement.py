@@ -131,10 +131,10 @@ def agreement_of(pairs: Sequence[VerdictPair], level: float) -> Agreement:
         confusion=confusion,
         interval_method=INTERVAL_METHODS[design(agreeing)],
         level=level,
-        agreement=_rate(agreeing, level),
+        agreement=pooled_rate(agreeing, level),
         kappa=Estimate.of(None) if sample is None else _kappa_estimate(confusion, sample, level),
-        sensitivity=_rate(Attempts.of((pair.case, pair.judge) for pair in pairs if pair.human), level),
-        specificity=_rate(Attempts.of((pair.case, not pair.judge) for pair in pairs if not pair.human), level),
+        sensitivity=pooled_rate(Attempts.of((pair.case, pair.judge) for pair in pairs if pair.human), level),
+        specificity=pooled_rate(Attempts.of((pair.case, not pair.judge) for pair in pairs if not pair.human), level),
     )
 
 
@@ -216,7 +216,12 @@ def _point(threshold: float, given: Sequence[tuple[float, bool]], passes: int) -
     )
 
 
-def _rate(attempts: Attempts, level: float) -> Estimate:
+def pooled_rate(attempts: Attempts, level: float) -> Estimate:
+    """Return the pooled pass rate of some attempts with its Wilson interval, on their effective number; None without any.
+
+    >>> round(pooled_rate(Attempts.of((str(number), number < 8) for number in range(10)), 0.95).lower, 3)
+    0.49
+    """
     sample = pooled_sample(attempts)
     if sample is None:
         return Estimate.of(None)

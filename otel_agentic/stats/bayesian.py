@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from math import exp, expm1
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from scipy.special import betaincinv, betaln
+import numpy as np
 
-from otel_agentic.errors import UsageError
-from otel_agentic.stats.cluster import design, pooled_sample
-from otel_agentic.stats.interval import Bounded, Interval, quantile
-from otel_agentic.stats.model import Estimate, Estimates
+from otel_agentic.stats.beta import beta_bounds, beta_pass_at_mean, beta_pass_pow_mean
+from otel_agentic.stats.cluster import methods, pooled_samples
+from otel_agentic.stats.grouped import GroupedAttempts, GroupedEstimates
+from otel_agentic.stats.interval import bounded, critical_values, quantile
 from otel_agentic.stats.pass_k import all_of, any_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     import numpy.typing as npt
 
     from otel_agentic.config import StatsSettings
-    from otel_agentic.stats.cluster import Design, EffectiveSample
-    from otel_agentic.stats.model import Attempts
+    from otel_agentic.stats.cluster import Design, EffectiveSamples
+    from otel_agentic.stats.model import Attempts, Estimates
 
     FloatArray = npt.NDArray[np.float64]
 
@@ -31,47 +29,6 @@ INTERVAL_METHODS: Final[dict[Design, str]] = {
     "one_case": "beta_equal_tailed_one_case",
     "clustered": "beta_equal_tailed_effective_n",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BetaPosterior:
-    """The posterior Beta(a, b) of a success rate, prior included.
-
-    >>> posterior = BetaPosterior(a=8.0, b=4.0)
-    >>> round(posterior.pass_at_mean(3), 4), round(posterior.pass_pow_mean(3), 4)
-    (0.9451, 0.3297)
-    """
-
-    a: float
-    b: float
-
-    def pass_at_mean(self, k: int) -> float:
-        """Return E[1 - (1 - p)^k] = 1 - B(a, b + k) / B(a, b), in log space.
-
-        Ref: moments of the Beta distribution; Johnson, Kotz and Balakrishnan 1995, chapter 25.
-        """
-        return -expm1(float(betaln(self.a, self.b + k) - betaln(self.a, self.b)))
-
-    def pass_pow_mean(self, k: int) -> float:
-        """Return E[p^k] = B(a + k, b) / B(a, b), in log space.
-
-        Ref: moments of the Beta distribution; Johnson, Kotz and Balakrishnan 1995, chapter 25.
-        """
-        return exp(float(betaln(self.a + k, self.b) - betaln(self.a, self.b)))
-
-    def interval(self, level: float) -> Interval:
-        """Return the equal-tailed interval of the rate.
-
-        Raises:
-            UsageError: the level is not between 0 and 1.
-
-        >>> [round(end, 4) for end in BetaPosterior(a=8.0, b=4.0).interval(0.95)]
-        [0.3903, 0.8907]
-        """
-        if not 0 < level < 1:
-            raise UsageError(f"level {level!r}: the level of an interval lies between 0 and 1, e.g. 0.95")
-        tail = (1.0 - level) / 2.0
-        return Interval(float(betaincinv(self.a, self.b, tail)), float(betaincinv(self.a, self.b, 1.0 - tail)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,37 +64,39 @@ class BayesianEstimator:
 
     def estimate(self, attempts: Attempts, k: Sequence[int]) -> Estimates:
         """Return the estimates for each k; undefined without attempts: the prior alone is no finding."""
-        sample = pooled_sample(attempts)
-        return Estimates(
+        return self.estimate_groups(GroupedAttempts.of([attempts]), k).of(0)
+
+    def estimate_groups(self, grouped: GroupedAttempts, k: Sequence[int]) -> GroupedEstimates:
+        """Return the estimates of every group for each k; NaN without attempts."""
+        pass_at, pass_pow = self.of_samples(pooled_samples(grouped), k)
+        return GroupedEstimates(
             estimator=self.name,
-            interval_method=INTERVAL_METHODS[design(attempts)],
             level=self.level,
-            pass_at_k={each: Estimate.of(self.pass_at(sample, each) if sample else None) for each in k},
-            pass_pow_k={each: Estimate.of(self.pass_pow(sample, each) if sample else None) for each in k},
+            k=tuple(k),
+            interval_methods=methods(grouped, INTERVAL_METHODS),
+            pass_at_k=pass_at,
+            pass_pow_k=pass_pow,
         )
 
-    def posterior(self, sample: EffectiveSample) -> BetaPosterior:
-        """Return the posterior of the rate after a pooled sample."""
+    def of_samples(self, samples: EffectiveSamples, k: Sequence[int]) -> tuple[FloatArray, FloatArray]:
+        """Return pass@k and pass^k of pooled samples: (groups, len(k), 3) value, lower, upper."""
+        a, b = self._posterior(samples, 1.0)
+        rates = self._rates(samples)
+        clustered = ~np.isnan(samples.cases)
+        ks = np.asarray(k)
+        at_mean = beta_pass_at_mean(a[:, None], b[:, None], ks)
+        pow_mean = beta_pass_pow_mean(a[:, None], b[:, None], ks)
+        return (
+            bounded(at_mean, any_of(rates[:, None, :], ks[:, None]), stretched=clustered),
+            bounded(pow_mean, all_of(rates[:, None, :], ks[:, None]), stretched=clustered),
+        )
+
+    def _posterior(self, samples: EffectiveSamples, share: FloatArray | float) -> tuple[FloatArray, FloatArray]:
+        """Return a and b after a share of the effective attempts."""
         a, b = self.prior
-        return BetaPosterior(a=a + sample.c, b=b + sample.n - sample.c)
+        return a + samples.c * share, b + samples.failed * share
 
-    def pass_at(self, sample: EffectiveSample, k: int) -> Bounded:
-        """Return pass@k of a pooled sample."""
-        return self._bounded(sample, self.posterior(sample).pass_at_mean(k), any_of(self._rate(sample), k))
-
-    def pass_pow(self, sample: EffectiveSample, k: int) -> Bounded:
-        """Return pass^k of a pooled sample."""
-        return self._bounded(sample, self.posterior(sample).pass_pow_mean(k), all_of(self._rate(sample), k))
-
-    def _rate(self, sample: EffectiveSample) -> Interval:
-        if sample.degrees is not None:
-            caution = (quantile(self.level) / quantile(self.level, sample.degrees)) ** 2
-            sample = replace(sample, n=sample.n * caution)
-        return self.posterior(sample).interval(self.level)
-
-    @staticmethod
-    def _bounded(sample: EffectiveSample, value: float, ends: FloatArray) -> Bounded:
-        lower, upper = (float(end) for end in ends)
-        if sample.degrees is None:
-            return Bounded(value, lower, upper)
-        return Bounded(value, min(lower, value), max(upper, value))
+    def _rates(self, samples: EffectiveSamples) -> FloatArray:
+        """Return the interval of the rate of each sample: (groups, 2)."""
+        caution = (quantile(self.level) / critical_values(self.level, samples.degrees)) ** 2
+        return beta_bounds(*self._posterior(samples, caution), self.level)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from statistics import median
 from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from otel_agentic.errors import UsageError
 from otel_agentic.stats.bayesian import BayesianEstimator
 from otel_agentic.stats.frequentist import PerCaseEstimator, PluginEstimator
+from otel_agentic.stats.grouped import GroupedAttempts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
+
+    import numpy.typing as npt
 
     from otel_agentic.config import StatsSettings
     from otel_agentic.stats.model import Attempts
@@ -65,11 +69,40 @@ def default_estimator(attempts: Attempts, k: Sequence[int], settings: StatsSetti
     >>> default_estimator(Attempts.of([("a", True)] * 4), [1, 3, 5], StatsSettings())
     'bayesian'
     """
+    return default_estimators(GroupedAttempts.of([attempts]), k, settings)[0]
+
+
+def default_estimators(grouped: GroupedAttempts, k: Sequence[int], settings: StatsSettings) -> list[str]:
+    """Return the name of the estimator to show first of every group, by the rule of `default_estimator`.
+
+    >>> from otel_agentic.config import StatsSettings
+    >>> from otel_agentic.stats.model import Attempts
+    >>> grouped = GroupedAttempts.of([Attempts(), Attempts.of([("a", True)] * 5)])
+    >>> default_estimators(grouped, [1, 3, 5], StatsSettings())
+    ['bayesian', 'per_case']
+    """
     if settings.estimator is not None:
-        return settings.estimator
-    if attempts.cases and median(case.n for case in attempts.cases) >= max(k):
-        return PerCaseEstimator.name
-    return POOLED[settings.mode]
+        return [settings.estimator] * grouped.size
+    often = median_attempts(grouped) >= max(k)
+    return [PerCaseEstimator.name if each else POOLED[settings.mode] for each in often.tolist()]
+
+
+def median_attempts(grouped: GroupedAttempts) -> npt.NDArray[np.float64]:
+    """Return the median over the cases of each group of how many attempts a case has; NaN without cases.
+
+    >>> from otel_agentic.stats.model import Attempts
+    >>> median_attempts(GroupedAttempts.of([Attempts.of([("a", True), ("a", True), ("b", True)]), Attempts()])).tolist()
+    [1.5, nan]
+    """
+    order = np.lexsort((grouped.n, grouped.group))
+    last = np.cumsum(grouped.cases[order])  # row r holds the cases up to last[r], all groups in one line
+    cases = grouped.total(np.ones_like(grouped.n)).astype(np.int64)
+    first = np.cumsum(cases) - cases
+    known = cases > 0
+    middles = [np.searchsorted(last, (first + place)[known], side="right") for place in ((cases - 1) // 2, cases // 2)]
+    median = np.full(grouped.size, np.nan)
+    median[known] = np.mean([grouped.n[order][rows] for rows in middles], axis=0)
+    return median
 
 
 def default_among(names: Collection[str], wanted: str, settings: StatsSettings) -> str:

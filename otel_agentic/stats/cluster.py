@@ -13,29 +13,41 @@ One attempt a case is the plain interval: n attempts, normal quantile. So is a s
 cases to measure, its attempts are independent repetitions, and the interval is about that case alone (the method's
 name says `one_case`).
 
+Attempts of unequal weight (see `weights`): n_i and c_i become sums of weights, n becomes Kish's `(sum w)^2 / sum w^2`, and
+where v is 0 n_eff is no more than that. With one attempt a case n_eff is the smaller of Kish's and `p (1 - p) / v`, v being
+`sum w^2 (correct - p)^2 / (sum w)^2`: heavy attempts may be the ones that fail.
+
 Ref: Korn and Graubard 1998, "Confidence intervals for proportions with small expected number of positive counts
 estimated from survey data"; Dean and Pagano 2015, "Evaluating Confidence Interval Methods for Binomial Proportions in
-Clustered Surveys"; Cochran 1977, "Sampling Techniques", section 6 (ratio estimator).
+Clustered Surveys"; Cochran 1977, "Sampling Techniques", section 6 (ratio estimator); Kish 1965, "Survey Sampling".
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import numpy as np
 
+from otel_agentic.stats.grouped import GroupedAttempts
+from otel_agentic.stats.weights import row_weights, unequal_weights
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy.typing as npt
 
     from otel_agentic.stats.model import Attempts
 
     FloatArray = npt.NDArray[np.float64]
     IntArray = npt.NDArray[np.int64]
+    BoolArray = npt.NDArray[np.bool_]
 
 Design = Literal["independent", "one_case", "clustered"]
-#: Case means nearer than this are equal: they are ratios of small counts, apart by rounding only.
-_ALIKE = 1e-12
+DESIGNS: Final[tuple[Design, ...]] = get_args(Design)
+_INDEPENDENT, _ONE_CASE, _CLUSTERED = range(3)
+#: A variance no larger is none: cases whose rates are apart by less than 1e-12 are so by rounding only.
+_NO_VARIANCE: Final = 1e-24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,21 +68,53 @@ class EffectiveSample:
         """Correct ones among the effective attempts."""
         return self.p * self.n
 
-    def scaled(self, factor: float) -> EffectiveSample:
-        """Return the sample that `factor` times as many conversations, alike in rate and make-up, would give.
 
-        >>> EffectiveSample(p=0.5, n=10.0, cases=5).scaled(2.0)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EffectiveSamples:
+    """An `EffectiveSample` for each of many groups, as arrays of one shape.
+
+    Attributes:
+        p: the rate; NaN in a group without attempts.
+        n: the independent attempts it is worth; NaN likewise.
+        cases: the clusters; NaN where there are none.
+    """
+
+    p: FloatArray
+    n: FloatArray
+    cases: FloatArray
+
+    @property
+    def degrees(self) -> FloatArray:
+        """Degrees of freedom of the t quantile, NaN for the normal one."""
+        return self.cases - 1.0
+
+    @property
+    def c(self) -> FloatArray:
+        """Correct ones among the effective attempts."""
+        return self.p * self.n
+
+    @property
+    def failed(self) -> FloatArray:
+        """The others among the effective attempts."""
+        return (1.0 - self.p) * self.n
+
+    def of(self, group: int) -> EffectiveSample | None:
+        """Return the sample of one group, None where it has no attempts."""
+        p, n, cases = float(self.p[group]), float(self.n[group]), float(self.cases[group])
+        return None if np.isnan(n) else EffectiveSample(p=p, n=n, cases=None if np.isnan(cases) else cases)
+
+    def scaled(self, factor: FloatArray | float) -> EffectiveSamples:
+        """Return the samples that `factor` times as many conversations, alike in rate and make-up, would give.
+
+        >>> one = EffectiveSamples(p=np.array([0.5]), n=np.array([10.0]), cases=np.array([5.0]))
+        >>> one.scaled(2.0).of(0)
         EffectiveSample(p=0.5, n=20.0, cases=10.0)
         """
-        return replace(self, n=self.n * factor, cases=None if self.cases is None else self.cases * factor)
+        return replace(self, n=self.n * factor, cases=self.cases * factor)
 
-
-def counts(attempts: Attempts) -> tuple[IntArray, IntArray]:
-    """Return attempts and correct attempts by case, as two arrays of whole numbers."""
-    size = len(attempts.cases)
-    n = np.fromiter((case.n for case in attempts.cases), dtype=np.int64, count=size)
-    c = np.fromiter((case.c for case in attempts.cases), dtype=np.int64, count=size)
-    return n, c
+    def where(self, groups: IntArray) -> EffectiveSamples:
+        """Return the samples of some groups only."""
+        return EffectiveSamples(p=self.p[groups], n=self.n[groups], cases=self.cases[groups])
 
 
 def design(attempts: Attempts) -> Design:
@@ -80,9 +124,32 @@ def design(attempts: Attempts) -> Design:
     >>> design(Attempts.of([("a", True), ("a", False), ("b", True)]))
     'clustered'
     """
-    if all(case.n == 1 for case in attempts.cases):
-        return "independent"
-    return "one_case" if len(attempts.cases) == 1 else "clustered"
+    return DESIGNS[int(designs(GroupedAttempts.of([attempts]))[0])]
+
+
+def designs(grouped: GroupedAttempts) -> IntArray:
+    """Return which rule of this page applies to each group: (size,) places in `DESIGNS`.
+
+    >>> from otel_agentic.stats.model import Attempts
+    >>> once, often = Attempts.of([("a", True), ("b", True)]), Attempts.of([("a", True), ("a", True)])
+    >>> [DESIGNS[each] for each in designs(GroupedAttempts.of([Attempts(), once, often]))]
+    ['independent', 'independent', 'one_case']
+    """
+    repeated = grouped.total(grouped.n > 1) > 0
+    several = np.where(grouped.total(np.ones_like(grouped.n)) == 1, _ONE_CASE, _CLUSTERED)
+    return np.where(repeated, several, _INDEPENDENT)
+
+
+def methods(grouped: GroupedAttempts, names: Mapping[Design, str]) -> list[str]:
+    """Return the name of the interval of each group, from the names by design.
+
+    >>> from otel_agentic.stats.model import Attempts
+    >>> names = {"independent": "wilson", "one_case": "wilson_one_case", "clustered": "wilson_effective_n"}
+    >>> methods(GroupedAttempts.of([Attempts.of([("a", True), ("a", True)])]), names)
+    ['wilson_one_case']
+    """
+    by_place = [names[each] for each in DESIGNS]
+    return [by_place[place] for place in designs(grouped).tolist()]
 
 
 def pooled_sample(attempts: Attempts) -> EffectiveSample | None:
@@ -91,50 +158,69 @@ def pooled_sample(attempts: Attempts) -> EffectiveSample | None:
     >>> from otel_agentic.stats.model import Attempts
     >>> both_ways = [(case, case == "a" or case == "b") for case in "abcd" for _ in range(5)]
     >>> pooled_sample(Attempts.of(both_ways))
-    EffectiveSample(p=0.5, n=3.0, cases=4)
+    EffectiveSample(p=0.5, n=3.0, cases=4.0)
     """
-    n, c = counts(attempts)
-    total = int(n.sum())
-    if total == 0:
-        return None
-    p = int(c.sum()) / total
-    if design(attempts) != "clustered":
-        return EffectiveSample(p=p, n=float(total))
-    # n (c_i - p n_i) is a whole number, so that "no variance" is exactly 0.
-    residuals = (c * total - n * int(c.sum())).astype(np.float64)
-    cases = len(n)
-    variance = cases / (cases - 1) * float(residuals @ residuals) / float(total) ** 4
-    return EffectiveSample(p=p, n=effective_n(p, variance, attempts=total, cases=cases), cases=cases)
+    return pooled_samples(GroupedAttempts.of([attempts])).of(0)
 
 
-def mean_sample(values: FloatArray, weights: FloatArray, attempts: int) -> EffectiveSample:
-    """Return the weighted mean of per-case estimates in [0, 1] with its effective sample size.
+def pooled_samples(grouped: GroupedAttempts) -> EffectiveSamples:
+    """Return the pooled rate of each group with its effective sample size; NaN without attempts.
+
+    >>> from otel_agentic.stats.model import Attempts
+    >>> light = [(f"case {i}", True) for i in range(10)]
+    >>> sample = pooled_samples(GroupedAttempts.of([Attempts.of([*light, ("heavy", False, 5.0)])])).of(0)
+    >>> round(sample.p, 3), round(sample.n, 2)  # Kish's would be 225 / 35 = 6.43
+    (0.667, 4.09)
+    """
+    weights = row_weights(grouped)
+    total, correct, squares = grouped.total(weights).T
+    clustered = designs(grouped) == _CLUSTERED
+    cases = np.where(clustered, grouped.total(np.ones_like(grouped.n)), np.nan)
+    with np.errstate(divide="ignore", invalid="ignore"):  # a group without attempts: 0 / 0, which is NaN
+        p, worth = correct / total, total * total / squares
+        residuals = weights[:, 1] * total[grouped.group] - weights[:, 0] * correct[grouped.group]
+        variance = grouped.total(residuals**2) / total**4
+    several = effective_n(p, variance * np.nan_to_num(cases / (cases - 1.0), nan=1.0), attempts=worth, cases=cases)
+    alone = np.where(unequal_weights(grouped), effective_n(p, variance, attempts=worth, cases=worth), worth)
+    return EffectiveSamples(p=p, n=np.where(clustered, several, alone), cases=cases)
+
+
+def mean_samples(grouped: GroupedAttempts, values: FloatArray, *, traffic_weighted: bool = False) -> EffectiveSamples:
+    """Return the mean over cases of estimates in [0, 1], by column, with its effective sample size.
 
     Args:
-        values: an estimate a case, two cases or more, some with more than one attempt.
-        weights: a weight a case, summing to 1.
-        attempts: attempts behind the values; the effective sample is never larger.
+        grouped: the counts; groups of two cases or more, some with more than one attempt, others mean nothing here.
+        values: (rows, columns) estimates a case.
+        traffic_weighted: whether a case counts by its attempts, and not once.
 
-    >>> mean_sample(np.array([0.0, 1.0, 1.0, 0.0]), np.full(4, 0.25), 16)
-    EffectiveSample(p=0.5, n=3.0, cases=4)
+    Returns:
+        Arrays of (size, columns).
+
+    >>> from otel_agentic.stats.model import Attempts
+    >>> grouped = GroupedAttempts.of([Attempts.of([(case, case in "ab") for case in "abcd" for _ in range(4)])])
+    >>> mean_samples(grouped, np.array([[0.0], [1.0]])).n.tolist()
+    [[3.0]]
     """
-    cases = len(values)
-    mean = float(np.clip(weights @ values, 0.0, 1.0))
-    if np.ptp(values) <= _ALIKE:
-        return EffectiveSample(p=mean, n=float(cases), cases=cases)
-    residuals = weights * (values - mean)
-    variance = cases / (cases - 1) * float(residuals @ residuals)
-    return EffectiveSample(p=mean, n=effective_n(mean, variance, attempts=attempts, cases=cases), cases=cases)
+    total, _, squares = row_weights(grouped).T
+    cases, sizes = grouped.total(np.ones_like(total))[:, None], grouped.total(total)[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):  # a group without attempts, or with a single case
+        share = total[:, None] / sizes[grouped.group] if traffic_weighted else 1.0 / cases[grouped.group]
+        mean = np.where(cases > 0, np.clip(grouped.total(share * values), 0.0, 1.0), np.nan)
+        variance = cases / (cases - 1.0) * grouped.total((share * (values - mean[grouped.group])) ** 2)
+        worth = sizes**2 / grouped.total(squares)[:, None]
+    n = effective_n(mean, variance, attempts=worth, cases=cases)
+    return EffectiveSamples(p=mean, n=n, cases=np.broadcast_to(cases, mean.shape))
 
 
-def effective_n(p: float, variance: float, *, attempts: int, cases: int) -> float:
-    """Return the number of independent attempts that would give the same variance (the rule of this page).
+def effective_n(
+    p: npt.ArrayLike, variance: npt.ArrayLike, *, attempts: npt.ArrayLike, cases: npt.ArrayLike
+) -> FloatArray:
+    """Return the number of independent attempts that would give the same variance (the rule of this page), elementwise.
 
-    >>> effective_n(0.5, 0.25 / 30, attempts=40, cases=10)
-    30.0
-    >>> effective_n(1.0, 0.0, attempts=40, cases=10)
-    10.0
+    >>> effective_n([0.5, 1.0], [0.25 / 30, 0.0], attempts=40, cases=10).tolist()
+    [30.0, 10.0]
     """
-    if variance <= 0.0 or p <= 0.0 or p >= 1.0:
-        return float(cases)
-    return min(float(attempts), p * (1.0 - p) / variance)
+    rate, spread = np.asarray(p, dtype=np.float64), np.asarray(variance, dtype=np.float64)
+    alike = (spread <= _NO_VARIANCE) | (rate <= 0.0) | (rate >= 1.0)
+    worth = rate * (1.0 - rate) / np.where(alike, 1.0, spread)
+    return np.asarray(np.minimum(attempts, np.where(alike, cases, worth)), dtype=np.float64)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
-from otel_agentic.stats.model import Attempts, CaseCount, Estimate, Estimates
+from otel_agentic.stats.model import Attempts, CaseWeights, Estimate, Estimates, case_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     FloatArray = npt.NDArray[np.float64]
     IntArray = npt.NDArray[np.int64]
+    BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -56,14 +57,39 @@ class GroupedAttempts:
         >>> grouped.group.tolist(), grouped.c.tolist(), grouped.cases.tolist()
         ([1, 1], [0, 1], [1, 2])
         """
-        kinds = Counter((place, case.n, case.c) for place, group in enumerate(groups) for case in group.cases)
-        rows = np.array([(*kind, kinds[kind]) for kind in sorted(kinds)], dtype=np.int64).reshape(-1, 4)
-        return cls(size=len(groups), group=rows[:, 0], n=rows[:, 1], c=rows[:, 2], cases=rows[:, 3])
+        kinds = Counter(
+            (place, case.n, case.c, *(case.weights or (case.n, case.c, case.n)))
+            for place, group in enumerate(groups)
+            for case in group.cases
+        )
+        rows = np.array([(*kind, kinds[kind]) for kind in sorted(kinds)], dtype=np.float64).reshape(-1, 7)
+        group, n, c, cases = rows[:, [0, 1, 2, 6]].astype(np.int64).T
+        weighted = any(case.weights for each in groups for case in each.cases)
+        return cls(size=len(groups), group=group, n=n, c=c, cases=cases, weights=rows[:, 3:6] if weighted else None)
+
+    def where(self, rows: BoolArray) -> GroupedAttempts:
+        """Return the counts of some rows only; the groups stay.
+
+        >>> grouped = GroupedAttempts.of([Attempts.of([("a", True), ("a", True), ("b", True)])])
+        >>> grouped.where(grouped.n > 1).n.tolist()
+        [2]
+        """
+        return GroupedAttempts(
+            size=self.size,
+            group=self.group[rows],
+            n=self.n[rows],
+            c=self.c[rows],
+            cases=self.cases[rows],
+            weights=None if self.weights is None else self.weights[rows],
+        )
 
     def total(self, values: npt.ArrayLike) -> FloatArray:
-        """Return the sum over the cases of each group of some value a case: (size,) from (rows,)."""
-        weights = np.asarray(values, dtype=np.float64) * self.cases
-        return np.asarray(np.bincount(self.group, weights=weights, minlength=self.size), dtype=np.float64)
+        """Return the sum over the cases of each group of some value a case: (size, ...) from (rows, ...)."""
+        columns = np.asarray(values, dtype=np.float64)
+        if columns.ndim > 1:
+            return np.stack([self.total(columns[:, place]) for place in range(columns.shape[1])], axis=1)
+        summed = np.bincount(self.group, weights=columns * self.cases, minlength=self.size)
+        return np.asarray(summed, dtype=np.float64)
 
     def attempts(self, group: int) -> Attempts:
         """Return one group as its own; its cases have numbers for names.
@@ -72,8 +98,14 @@ class GroupedAttempts:
         2
         """
         first, beyond = np.searchsorted(self.group, [group, group + 1])
-        kinds = [(int(self.n[row]), int(self.c[row])) for row in range(first, beyond) for _ in range(self.cases[row])]
-        return Attempts(cases=tuple(CaseCount(case_id=f"{place:09}", n=n, c=c) for place, (n, c) in enumerate(kinds)))
+        weights = np.stack((self.n, self.c, self.n), axis=1) if self.weights is None else self.weights
+        kinds = [row for row in range(first, beyond) for _ in range(self.cases[row])]
+        return Attempts(
+            cases=tuple(
+                case_count(("", f"{place:09}"), int(self.n[row]), int(self.c[row]), CaseWeights(*weights[row].tolist()))
+                for place, row in enumerate(kinds)
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

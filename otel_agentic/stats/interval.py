@@ -1,15 +1,22 @@
 """Intervals of a rate: Wilson (reports), Clopper-Pearson (gates) and their quantiles.
 
-Attempts may be a real number: an effective sample size is seldom whole.
+Attempts may be a real number: an effective sample size is seldom whole. `critical_values` and `wilson_bounds` take arrays;
+an interval is then the last axis, lower and upper.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 from scipy.special import betaincinv, ndtri, stdtrit
 
 from otel_agentic.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    FloatArray = npt.NDArray[np.float64]
 
 
 class Interval(NamedTuple):
@@ -27,6 +34,20 @@ class Bounded(NamedTuple):
     upper: float
 
 
+def lower_tail(level: float) -> float:
+    """Return what an equal-tailed interval of a level leaves out on either side.
+
+    Raises:
+        UsageError: the level is not between 0 and 1.
+
+    >>> lower_tail(0.5)
+    0.25
+    """
+    if not 0 < level < 1:
+        raise UsageError(f"level {level!r}: the level of an interval lies between 0 and 1, e.g. 0.95")
+    return (1.0 - level) / 2.0
+
+
 def quantile(level: float, degrees: float | None = None) -> float:
     """Return the two-sided quantile of a level: normal, or Student's t where degrees of freedom are given.
 
@@ -36,10 +57,22 @@ def quantile(level: float, degrees: float | None = None) -> float:
     >>> round(quantile(0.95), 3), round(quantile(0.95, 19), 3)
     (1.96, 2.093)
     """
-    if not 0 < level < 1:
-        raise UsageError(f"level {level!r}: the level of an interval lies between 0 and 1, e.g. 0.95")
-    tail = (1.0 + level) / 2.0
-    return float(ndtri(tail) if degrees is None else stdtrit(degrees, tail))
+    return float(critical_values(level, np.nan if degrees is None else degrees))
+
+
+def critical_values(level: float, degrees: npt.ArrayLike) -> FloatArray:
+    """Return `quantile` for arrays of degrees of freedom, NaN for the normal one.
+
+    Raises:
+        UsageError: the level is not between 0 and 1.
+
+    >>> critical_values(0.95, [np.nan, 19.0]).round(3).tolist()
+    [1.96, 2.093]
+    """
+    upper = 1.0 - lower_tail(level)
+    # Of many groups few have other degrees of freedom, and Student's quantile is slow.
+    freedom, place = np.unique(np.asarray(degrees, dtype=np.float64), return_inverse=True)
+    return np.asarray(np.where(np.isnan(freedom), ndtri(upper), stdtrit(freedom, upper))[place])
 
 
 def wilson(p: float, n: float, critical: float) -> Interval:
@@ -54,11 +87,23 @@ def wilson(p: float, n: float, critical: float) -> Interval:
     >>> [round(end, 3) for end in wilson(0.7, 10, quantile(0.95))]
     [0.397, 0.892]
     """
-    shrink = critical * critical / n
-    centre = (p + shrink / 2.0) / (1.0 + shrink)
-    half = (shrink * p * (1.0 - p) + shrink * shrink / 4.0) ** 0.5 / (1.0 + shrink)
+    lower, upper = wilson_bounds(p, n, critical).tolist()
+    return Interval(lower, upper)
+
+
+def wilson_bounds(p: npt.ArrayLike, n: npt.ArrayLike, critical: npt.ArrayLike) -> FloatArray:
+    """Return `wilson` for arrays: (..., 2), lower and upper; NaN where a rate is NaN.
+
+    >>> wilson_bounds([0.7, 1.0], [10, 10], quantile(0.95)).round(3).tolist()
+    [[0.397, 0.892], [0.722, 1.0]]
+    """
+    rate = np.asarray(p, dtype=np.float64)
+    shrink = np.square(critical) / np.asarray(n, dtype=np.float64)
+    centre = (rate + shrink / 2.0) / (1.0 + shrink)
+    half = np.sqrt(shrink * rate * (1.0 - rate) + shrink * shrink / 4.0) / (1.0 + shrink)
     # The formula gives exactly 0 or 1 at p = 0 or 1; rounding must not let it miss p.
-    return Interval(max(0.0, min(p, centre - half)), min(1.0, max(p, centre + half)))
+    lower, upper = np.minimum(rate, centre - half), np.maximum(rate, centre + half)
+    return np.stack((np.maximum(lower, 0.0), np.minimum(upper, 1.0)), axis=-1)
 
 
 def clopper_pearson(c: float, n: float, level: float) -> Interval:
@@ -74,9 +119,28 @@ def clopper_pearson(c: float, n: float, level: float) -> Interval:
     """
     if n <= 0 or not 0 <= c <= n:
         raise UsageError(f"c={c!r} of n={n!r}: n must be above 0 and c between 0 and n")
-    if not 0 < level < 1:
-        raise UsageError(f"level {level!r}: the level of an interval lies between 0 and 1, e.g. 0.95")
-    tail = (1.0 - level) / 2.0
+    tail = lower_tail(level)
     lower = 0.0 if c == 0 else float(betaincinv(c, n - c + 1, tail))
     upper = 1.0 if c == n else float(betaincinv(c + 1, n - c, 1.0 - tail))
     return Interval(lower, upper)
+
+
+def bounded(values: FloatArray, bounds: FloatArray, *, stretched: npt.ArrayLike = True) -> FloatArray:
+    """Return points with their intervals: (groups, k, 3), NaN all three where the point is NaN.
+
+    Args:
+        values: (groups, k) points.
+        bounds: (groups, k, 2) lower and upper.
+        stretched: whether an interval that misses its point is stretched to hold it: for all, or (groups,).
+
+    >>> bounded(np.array([[0.9]]), np.array([[[0.2, 0.8]]])).tolist()
+    [[[0.9, 0.2, 0.9]]]
+    """
+    held = np.broadcast_to(np.asarray(stretched), values.shape[:1])[:, None]
+    lower, upper = bounds[..., 0], bounds[..., 1]
+    lower, upper = (
+        np.where(held, np.minimum(lower, values), lower),
+        np.where(held, np.maximum(upper, values), upper),
+    )
+    made = np.stack((values, lower, upper), axis=-1)
+    return np.where(np.isnan(values)[..., None], np.nan, made)

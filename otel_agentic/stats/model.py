@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, Protocol, runtime_checkable
+from math import isfinite
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, runtime_checkable
+
+from otel_agentic.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -17,17 +20,36 @@ CaseKey = tuple[str, str]
 TIERS: Final[tuple[Tier, ...]] = ("ready", "needs_improvement", "inconsistent", "not_ready", "insufficient_evidence")
 
 
+#: A case, whether the attempt is correct and, where attempts are sampled, its weight.
+Outcome = tuple[str | CaseKey, bool] | tuple[str | CaseKey, bool, float]
+
+
+class CaseWeights(NamedTuple):
+    """Sums over the attempts of a case; a weight is 1 / the probability that the attempt was sampled.
+
+    Attributes:
+        total: of the weights.
+        correct: of the weights of the correct ones.
+        squares: of the squared weights.
+    """
+
+    total: float
+    correct: float
+    squares: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseCount:
     """Attempts of one case: `n` evaluated, `c` of them correct. Equal case ids of two datasets are two cases.
 
-    `dataset` is "" where the case is of none.
+    `dataset` is "" where the case is of none; `weights` is None where every attempt has the weight 1.
     """
 
     dataset: str = ""
     case_id: str
     n: int
     c: int
+    weights: CaseWeights | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,23 +62,33 @@ class Attempts:
     cases: tuple[CaseCount, ...] = ()
 
     @classmethod
-    def of(cls, outcomes: Iterable[tuple[str | CaseKey, bool]]) -> Attempts:
-        """Return the counts of `(case, correct)` pairs; a case is `(dataset, case_id)`, or a case id of no dataset.
+    def of(cls, outcomes: Iterable[Outcome]) -> Attempts:
+        """Return the counts of `(case, correct)` or `(case, correct, weight)`.
+
+        A case is `(dataset, case_id)`, or a case id of no dataset. A weight is 1 / the probability that the attempt was
+        sampled; without one it is 1.
+
+        Raises:
+            UsageError: a weight is not a number above 0; names the case.
 
         >>> Attempts.of([("b", True), ("a", False), ("b", False)]).cases[1]
-        CaseCount(dataset='', case_id='b', n=2, c=1)
+        CaseCount(dataset='', case_id='b', n=2, c=1, weights=None)
         >>> [case.n for case in Attempts.of([(("old", "a"), True), (("new", "a"), True)]).cases]
         [1, 1]
+        >>> Attempts.of([("a", True, 5.0), ("a", False)]).cases[0].weights
+        CaseWeights(total=6.0, correct=5.0, squares=26.0)
         """
         n: Counter[CaseKey] = Counter()
         c: Counter[CaseKey] = Counter()
-        for case, correct in outcomes:
+        weighted: dict[CaseKey, tuple[float, float, float]] = defaultdict(lambda: (0.0, 0.0, 0.0))
+        for case, correct, *given in outcomes:
             key = ("", case) if isinstance(case, str) else case
             n[key] += 1
             c[key] += correct
-        return cls(
-            cases=tuple(CaseCount(dataset=key[0], case_id=key[1], n=n[key], c=c[key]) for key in sorted(n)),
-        )
+            weight = _checked(given[0], key) if given else 1.0
+            total, right, squares = weighted[key]
+            weighted[key] = (total + weight, right + weight * correct, squares + weight * weight)
+        return cls(cases=tuple(case_count(key, n[key], c[key], CaseWeights(*weighted[key])) for key in sorted(n)))
 
     @property
     def n(self) -> int:
@@ -115,3 +147,19 @@ class Estimator(Protocol):
     def estimate(self, attempts: Attempts, k: Sequence[int]) -> Estimates:
         """Return the estimates for each k; an undefined one has value None, never 0."""
         ...
+
+
+def case_count(key: CaseKey, n: int, c: int, weights: CaseWeights) -> CaseCount:
+    """Return the counts of a case; sums that come of weights of 1 alone are left out.
+
+    >>> case_count(("", "a"), 3, 2, CaseWeights(3.0, 2.0, 3.0)).weights is None
+    True
+    """
+    of_ones = (n, c, n)  # sum w = sum w^2 = n: no weight is apart from 1
+    return CaseCount(dataset=key[0], case_id=key[1], n=n, c=c, weights=None if weights == of_ones else weights)
+
+
+def _checked(weight: float, key: CaseKey) -> float:
+    if not (isfinite(weight) and weight > 0):
+        raise UsageError(f"weight {weight!r} of an attempt of case {key!r}: a weight is a number above 0, 1 / ratio")
+    return weight

@@ -3,6 +3,9 @@
 pass@k is the chance that at least one of k attempts is correct, pass^k that all k are. The plug-in forms put the
 observed rate into the Bernoulli formulas (draws with replacement); the unbiased forms count subsets of the attempts
 made (draws without replacement) and are undefined (NaN here, null in reports) with fewer than k attempts.
+
+All arguments broadcast against each other, k too. Counts may be real numbers: with attempts of unequal weight the correct
+ones are the weighted rate times the attempts, and the binomials are the Gamma function's.
 """
 
 from __future__ import annotations
@@ -10,9 +13,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import gammaln
 
 from otel_agentic.errors import UsageError
+from otel_agentic.stats.rising import rising_ratio
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float64]
 
 
-def any_of(p: npt.ArrayLike, k: int) -> FloatArray:
+def any_of(p: npt.ArrayLike, k: npt.ArrayLike) -> FloatArray:
     """Return pass@k of a success rate p: 1 - (1 - p)^k, rising in p and in k.
 
     Raises:
@@ -34,10 +37,11 @@ def any_of(p: npt.ArrayLike, k: int) -> FloatArray:
     _require_k(k)
     rate = np.asarray(p, dtype=np.float64)
     with np.errstate(divide="ignore"):  # p = 1: log1p(-1) is -inf, and expm1(-inf) is the -1 that we want
-        return np.asarray(-np.expm1(k * np.log1p(-rate)))
+        some = -np.expm1(np.asarray(k) * np.log1p(-rate))
+    return np.where(np.equal(k, 1), rate, some)  # one attempt: pass@1 is pass^1, to the last digit
 
 
-def all_of(p: npt.ArrayLike, k: int) -> FloatArray:
+def all_of(p: npt.ArrayLike, k: npt.ArrayLike) -> FloatArray:
     """Return pass^k of a success rate p: p^k, rising in p and falling in k.
 
     Raises:
@@ -49,10 +53,10 @@ def all_of(p: npt.ArrayLike, k: int) -> FloatArray:
     [0.667, 0.444, 0.296, 0.198, 0.132]
     """
     _require_k(k)
-    return np.asarray(np.asarray(p, dtype=np.float64) ** k)
+    return np.asarray(np.asarray(p, dtype=np.float64) ** np.asarray(k))
 
 
-def plugin_pass_at_k(n: npt.ArrayLike, c: npt.ArrayLike, k: int) -> FloatArray:
+def plugin_pass_at_k(n: npt.ArrayLike, c: npt.ArrayLike, k: npt.ArrayLike) -> FloatArray:
     """Return the plug-in pass@k of c correct among n attempts; NaN where n = 0. Biased for small n.
 
     Raises:
@@ -66,7 +70,7 @@ def plugin_pass_at_k(n: npt.ArrayLike, c: npt.ArrayLike, k: int) -> FloatArray:
     return any_of(_rate(n, c), k)
 
 
-def plugin_pass_pow_k(n: npt.ArrayLike, c: npt.ArrayLike, k: int) -> FloatArray:
+def plugin_pass_pow_k(n: npt.ArrayLike, c: npt.ArrayLike, k: npt.ArrayLike) -> FloatArray:
     """Return the plug-in pass^k of c correct among n attempts; NaN where n = 0. Biased for small n.
 
     Raises:
@@ -80,7 +84,7 @@ def plugin_pass_pow_k(n: npt.ArrayLike, c: npt.ArrayLike, k: int) -> FloatArray:
     return all_of(_rate(n, c), k)
 
 
-def unbiased_pass_at_k(n: npt.ArrayLike, c: npt.ArrayLike, k: int) -> FloatArray:
+def unbiased_pass_at_k(n: npt.ArrayLike, c: npt.ArrayLike, k: npt.ArrayLike) -> FloatArray:
     """Return 1 - C(n-c, k) / C(n, k), the share of k-subsets with a correct attempt; NaN where n < k.
 
     Raises:
@@ -92,10 +96,11 @@ def unbiased_pass_at_k(n: npt.ArrayLike, c: npt.ArrayLike, k: int) -> FloatArray
     (1.0, nan)
     """
     attempts, correct = _counts(n, c)
-    return 1.0 - _subset_ratio(attempts - correct, attempts, k)
+    some = 1.0 - _subset_ratio(attempts - correct, attempts, k)
+    return np.where(np.equal(k, 1), _rate(attempts, correct), some)
 
 
-def unbiased_pass_pow_k(n: npt.ArrayLike, c: npt.ArrayLike, k: int) -> FloatArray:
+def unbiased_pass_pow_k(n: npt.ArrayLike, c: npt.ArrayLike, k: npt.ArrayLike) -> FloatArray:
     """Return C(c, k) / C(n, k), the share of k-subsets that are all correct; NaN where n < k.
 
     Raises:
@@ -110,15 +115,14 @@ def unbiased_pass_pow_k(n: npt.ArrayLike, c: npt.ArrayLike, k: int) -> FloatArra
     return _subset_ratio(correct, attempts, k)
 
 
-def _subset_ratio(part: FloatArray, whole: FloatArray, k: int) -> FloatArray:
-    """Return C(part, k) / C(whole, k): 0 where part < k, NaN where whole < k."""
+def _subset_ratio(part: FloatArray, whole: FloatArray, k: npt.ArrayLike) -> FloatArray:
+    """Return C(part, k) / C(whole, k): 0 where part <= k - 1, NaN where whole < k."""
     _require_k(k)
-    # Gamma has poles at 0, -1, ...: the arguments stay legal where the ratio is decided without it.
-    drawn, of = np.maximum(part, k), np.maximum(whole, k)
-    log_ratio = gammaln(drawn + 1) - gammaln(drawn - k + 1) - gammaln(of + 1) + gammaln(of - k + 1)
-    drawn_alone = np.minimum(part, of) / of  # one attempt: the rate itself, without the rounding of logarithms
-    ratio = np.where(part < k, 0.0, drawn_alone if k == 1 else np.exp(np.minimum(log_ratio, 0.0)))
-    return np.asarray(np.where(whole < k, np.nan, ratio))
+    last = np.asarray(k) - 1.0
+    # The factors are positive where they are needed; elsewhere 1 stands in, for the ratio is decided without them.
+    none, undefined = part <= last, whole <= last
+    ratio = rising_ratio(np.where(none, 1.0, part - last), np.where(undefined, 1.0, whole - last), k)
+    return np.asarray(np.where(undefined, np.nan, np.where(none, 0.0, ratio)))
 
 
 def _rate(n: npt.ArrayLike, c: npt.ArrayLike) -> FloatArray:
@@ -133,6 +137,6 @@ def _counts(n: npt.ArrayLike, c: npt.ArrayLike) -> tuple[FloatArray, FloatArray]
     return attempts, correct
 
 
-def _require_k(k: int) -> None:
-    if k < 1:
+def _require_k(k: npt.ArrayLike) -> None:
+    if np.any(np.asarray(k, dtype=np.float64) < 1):
         raise UsageError(f"k={k!r}: k must be a whole number of attempts, 1 or more")

@@ -19,18 +19,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from otel_agentic.stats.choose import mode_estimator
-from otel_agentic.stats.cluster import pooled_sample
+from otel_agentic.stats.cluster import pooled_samples
+from otel_agentic.stats.grouped import GroupedAttempts
+from otel_agentic.stats.model import TIERS
+from otel_agentic.stats.search import smallest_for_each
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
 
     from otel_agentic.config import StatsSettings
     from otel_agentic.stats.bayesian import BayesianEstimator
-    from otel_agentic.stats.cluster import EffectiveSample
+    from otel_agentic.stats.cluster import EffectiveSamples
     from otel_agentic.stats.frequentist import PluginEstimator
-    from otel_agentic.stats.interval import Bounded
     from otel_agentic.stats.model import Attempts, Tier
+
+    FloatArray = npt.NDArray[np.float64]
+    IntArray = npt.NDArray[np.int64]
+    _Rule = Sequence[tuple[npt.NDArray[np.bool_], Tier]]
 
 #: Level of the intervals behind a claim, whatever level the report shows: a tier means the same in every report.
 CLAIM_LEVEL: Final = 0.95
@@ -44,6 +54,10 @@ HIGH_PASS_AT_3: Final = 0.95
 LOW_PASS_AT_3: Final = 0.70
 HIGH_PASS_POW_3: Final = 0.70
 LOW_PASS_POW_3: Final = 0.50
+
+_INSUFFICIENT: Final = TIERS.index("insufficient_evidence")
+#: No tier, or no number.
+_NONE: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +74,30 @@ class TierClaim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Evidence:
-    """What a tier is judged by."""
+class TierClaims:
+    """The tiers of many groups; each sequence has an entry a group, as `TierClaim` says."""
 
-    pass_at_1: Bounded
-    pass_at_3: Bounded
-    pass_pow_3: Bounded
+    tier: Sequence[Tier]
+    leaning: Sequence[Tier | None]
+    needed: Sequence[int | None]
+
+    def of(self, group: int) -> TierClaim:
+        """Return the claim of one group."""
+        return TierClaim(tier=self.tier[group], leaning=self.leaning[group], needed=self.needed[group])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Evidence:
+    """What tiers are judged by: of each group value, lower and upper, (groups, 3)."""
+
+    pass_at_1: FloatArray
+    pass_at_3: FloatArray
+    pass_pow_3: FloatArray
+
+    @classmethod
+    def of(cls, samples: EffectiveSamples, estimator: BayesianEstimator | PluginEstimator) -> _Evidence:
+        pass_at, pass_pow = estimator.of_samples(samples, (1, 3))
+        return cls(pass_at_1=pass_at[:, 0], pass_at_3=pass_at[:, 1], pass_pow_3=pass_pow[:, 1])
 
 
 def claim_tier(attempts: Attempts, settings: StatsSettings) -> TierClaim:
@@ -76,22 +108,41 @@ def claim_tier(attempts: Attempts, settings: StatsSettings) -> TierClaim:
     >>> claim_tier(Attempts.of((f"case {i}", True) for i in range(20)), StatsSettings())
     TierClaim(tier='insufficient_evidence', leaning='ready', needed=11)
     """
-    sample = pooled_sample(attempts)
-    if sample is None:
-        return TierClaim(tier="insufficient_evidence", leaning=None, needed=None)
-    estimator = mode_estimator(settings, level=CLAIM_LEVEL)
-    evidence = _evidence(sample, estimator)
+    return claim_tiers(GroupedAttempts.of([attempts]), settings, needed=True).of(0)
+
+
+def claim_tiers(grouped: GroupedAttempts, settings: StatsSettings, *, needed: bool) -> TierClaims:
+    """Return the tier of every group by the rule and the statistical mode of the settings.
+
+    Args:
+        grouped: the counts.
+        settings: rule, mode and prior.
+        needed: whether to look for the conversations that would settle it; if not, it is None where evidence lacks.
+
+    >>> from otel_agentic.config import StatsSettings
+    >>> from otel_agentic.stats.model import Attempts
+    >>> grouped = GroupedAttempts.of([Attempts.of((f"case {i}", True) for i in range(n)) for n in (0, 20, 100)])
+    >>> claims = claim_tiers(grouped, StatsSettings(), needed=True)
+    >>> claims.tier, claims.needed
+    (['insufficient_evidence', 'insufficient_evidence', 'ready'], [None, 11, 0])
+    """
+    samples, estimator = pooled_samples(grouped), mode_estimator(settings, level=CLAIM_LEVEL)
+    evidence, known = _Evidence.of(samples, estimator), ~np.isnan(samples.n)
     if settings.tier_rule != "interval":
-        return TierClaim(tier=_published(evidence, docs=settings.tier_rule == "docs"), leaning=None, needed=None)
-    tier = _interval_tier(evidence)
-    if tier != "insufficient_evidence":
-        return TierClaim(tier=tier, leaning=None, needed=0)
-
-    def settles(more: int) -> bool:
-        grown = sample.scaled((attempts.n + more) / attempts.n)
-        return _interval_tier(_evidence(grown, estimator)) != "insufficient_evidence"
-
-    return TierClaim(tier=tier, leaning=_published(evidence, docs=False), needed=smallest_that(settles, MOST_NEEDED))
+        published = _docs(evidence) if settings.tier_rule == "docs" else _paper(evidence)
+        tiers = np.where(known, published, _INSUFFICIENT)
+        return TierClaims(tier=_names(tiers), leaning=[None] * grouped.size, needed=[None] * grouped.size)
+    tiers = _interval(evidence)
+    leaning = np.where(known & (tiers == _INSUFFICIENT), _paper(evidence), _NONE)
+    more = np.where(tiers == _INSUFFICIENT, _NONE, 0)
+    if needed:
+        unsettled = np.flatnonzero(leaning != _NONE)
+        more[unsettled] = _needed(samples.where(unsettled), grouped.total(grouped.n)[unsettled], estimator)
+    return TierClaims(
+        tier=_names(tiers),
+        leaning=[None if each == _NONE else TIERS[each] for each in leaning.tolist()],
+        needed=[None if each == _NONE else each for each in more.tolist()],
+    )
 
 
 def paper_tier(pass_at_1: float, pass_pow_3: float) -> Tier:
@@ -112,9 +163,7 @@ def paper_tier(pass_at_1: float, pass_pow_3: float) -> Tier:
     >>> paper_tier(0.95, 0.86), paper_tier(0.90, 0.73), paper_tier(0.667, 0.296)
     ('ready', 'needs_improvement', 'not_ready')
     """
-    if pass_at_1 > HIGH_PASS_AT_1:
-        return "ready" if pass_pow_3 > HIGH_PASS_POW_3 else "inconsistent"
-    return "needs_improvement" if pass_at_1 >= LOW_PASS_AT_1 else "not_ready"
+    return TIERS[int(_paper_places(np.asarray(pass_at_1), np.asarray(pass_pow_3)))]
 
 
 def docs_tier(pass_at_3: float, pass_pow_3: float) -> Tier:
@@ -134,58 +183,64 @@ def docs_tier(pass_at_3: float, pass_pow_3: float) -> Tier:
     >>> docs_tier(0.99, 0.80), docs_tier(0.97, 0.33), docs_tier(0.97, 0.60), docs_tier(0.66, 0.03)
     ('ready', 'inconsistent', 'insufficient_evidence', 'needs_improvement')
     """
-    if pass_at_3 < LOW_PASS_AT_3:
-        return "needs_improvement"
-    if pass_at_3 > HIGH_PASS_AT_3 and pass_pow_3 > HIGH_PASS_POW_3:
-        return "ready"
-    if pass_at_3 > HIGH_PASS_AT_3 and pass_pow_3 < LOW_PASS_POW_3:
-        return "inconsistent"
-    return "insufficient_evidence"
+    return TIERS[int(_docs_places(np.asarray(pass_at_3), np.asarray(pass_pow_3)))]
 
 
-def smallest_that(holds: Callable[[int], bool], most: int) -> int | None:
-    """Return the smallest number from 1 to `most` where a condition holds, None where it holds nowhere.
+def _needed(samples: EffectiveSamples, n: FloatArray, estimator: BayesianEstimator | PluginEstimator) -> IntArray:
+    """Return how many more conversations at the observed rate settle each group, `_NONE` where too many."""
 
-    It doubles until the condition holds, then bisects: some 2 log2(most) calls. The condition must keep holding once
-    it holds, as a tier does at a fixed rate, where intervals only shrink; were it to lapse in between, the answer
-    would still be a number where it holds while it does not just below.
+    def settles(groups: IntArray, more: IntArray) -> npt.NDArray[np.bool_]:
+        grown = samples.where(groups).scaled((n[groups] + more) / n[groups])
+        return np.not_equal(_interval(_Evidence.of(grown, estimator)), _INSUFFICIENT)
 
-    >>> smallest_that(lambda number: number >= 37, 100), smallest_that(lambda number: number > 100, 100)
-    (37, None)
-    """
-    below, above = 0, 1
-    while not holds(above):
-        if above == most:
-            return None
-        below, above = above, min(2 * above, most)
-    while above - below > 1:
-        middle = (below + above) // 2
-        below, above = (below, middle) if holds(middle) else (middle, above)
-    return above
+    found = smallest_for_each(settles, len(n), MOST_NEEDED)
+    return np.where(found == 0, _NONE, found)
 
 
-def _evidence(sample: EffectiveSample, estimator: BayesianEstimator | PluginEstimator) -> _Evidence:
-    return _Evidence(
-        pass_at_1=estimator.pass_at(sample, 1),
-        pass_at_3=estimator.pass_at(sample, 3),
-        pass_pow_3=estimator.pass_pow(sample, 3),
+def _interval(evidence: _Evidence) -> IntArray:
+    """Return the tier of each group by the rule of this page, as a place in `TIERS`."""
+    one, one_upper = evidence.pass_at_1[:, 0], evidence.pass_at_1[:, 2]
+    pow_3_lower, pow_3_upper = evidence.pass_pow_3[:, 1], evidence.pass_pow_3[:, 2]
+    rule: _Rule = (
+        ((pow_3_lower > HIGH_PASS_POW_3) & (one > HIGH_PASS_AT_1), "ready"),
+        (one_upper < LOW_PASS_AT_1, "not_ready"),
+        ((pow_3_upper < HIGH_PASS_POW_3) & (evidence.pass_at_3[:, 0] > HIGH_PASS_AT_3), "inconsistent"),
+        ((pow_3_upper < HIGH_PASS_POW_3) | (one_upper <= HIGH_PASS_AT_1), "needs_improvement"),
     )
+    return _first_of(rule, "insufficient_evidence")
 
 
-def _interval_tier(evidence: _Evidence) -> Tier:
-    one, pow_3 = evidence.pass_at_1, evidence.pass_pow_3
-    if pow_3.lower > HIGH_PASS_POW_3 and one.value > HIGH_PASS_AT_1:
-        return "ready"
-    if one.upper < LOW_PASS_AT_1:
-        return "not_ready"
-    if pow_3.upper < HIGH_PASS_POW_3 and evidence.pass_at_3.value > HIGH_PASS_AT_3:
-        return "inconsistent"
-    if pow_3.upper < HIGH_PASS_POW_3 or one.upper <= HIGH_PASS_AT_1:
-        return "needs_improvement"
-    return "insufficient_evidence"
+def _paper(evidence: _Evidence) -> IntArray:
+    return _paper_places(evidence.pass_at_1[:, 0], evidence.pass_pow_3[:, 0])
 
 
-def _published(evidence: _Evidence, *, docs: bool) -> Tier:
-    if docs:
-        return docs_tier(evidence.pass_at_3.value, evidence.pass_pow_3.value)
-    return paper_tier(evidence.pass_at_1.value, evidence.pass_pow_3.value)
+def _paper_places(pass_at_1: FloatArray, pass_pow_3: FloatArray) -> IntArray:
+    rule: _Rule = (
+        ((pass_at_1 > HIGH_PASS_AT_1) & (pass_pow_3 > HIGH_PASS_POW_3), "ready"),
+        (pass_at_1 > HIGH_PASS_AT_1, "inconsistent"),
+        (pass_at_1 >= LOW_PASS_AT_1, "needs_improvement"),
+    )
+    return _first_of(rule, "not_ready")
+
+
+def _docs(evidence: _Evidence) -> IntArray:
+    return _docs_places(evidence.pass_at_3[:, 0], evidence.pass_pow_3[:, 0])
+
+
+def _docs_places(pass_at_3: FloatArray, pass_pow_3: FloatArray) -> IntArray:
+    rule: _Rule = (
+        (pass_at_3 < LOW_PASS_AT_3, "needs_improvement"),
+        ((pass_at_3 > HIGH_PASS_AT_3) & (pass_pow_3 > HIGH_PASS_POW_3), "ready"),
+        ((pass_at_3 > HIGH_PASS_AT_3) & (pass_pow_3 < LOW_PASS_POW_3), "inconsistent"),
+    )
+    return _first_of(rule, "insufficient_evidence")
+
+
+def _first_of(rule: _Rule, otherwise: Tier) -> IntArray:
+    """Return the tier of the first line that holds, elementwise, as a place in `TIERS`."""
+    conditions, tiers = zip(*rule, strict=True)
+    return np.select(conditions, [TIERS.index(tier) for tier in tiers], TIERS.index(otherwise))
+
+
+def _names(places: IntArray) -> list[Tier]:
+    return [TIERS[place] for place in places.tolist()]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
+from pathlib import Path
 
 import pytest
 
+from otel_agentic import plugins
 from otel_agentic.config import StatsSettings
-from otel_agentic.stats import Attempts, PerCaseEstimator, claim_tier, default_estimator, pooled_sample
+from otel_agentic.stats import Attempts, Estimate, PerCaseEstimator, claim_tier, default_estimator, pooled_sample
 from tests.shared import SHARED, why_absent
 
+PAGE = Path(__file__).parents[2] / "docs" / "statistics.md"
 DATA = SHARED / "data" / "tau-airline"
 REWARD_THRESHOLD = 1.0 - 1e-6
 
@@ -50,3 +53,14 @@ def test_the_agent_is_not_ready_and_per_case_is_shown_first_up_to_k_4(attempts: 
     assert claim_tier(attempts, StatsSettings()).tier == "not_ready"
     assert default_estimator(attempts, [1, 2, 4], StatsSettings()) == "per_case"
     assert default_estimator(attempts, [1, 3, 5], StatsSettings()) == "bayesian"
+
+
+@pytest.mark.parametrize("name", ["bayesian", "plugin", "unbiased", "per_case", "hierarchical"])
+def test_the_table_of_real_data_in_the_guide_is_what_the_estimators_give(attempts: Attempts, name: str) -> None:
+    made = plugins.get("estimators", name).load().from_settings(StatsSettings()).estimate(attempts, [1, 4])
+    cells = [f"`{name}`", *map(told, (made.pass_pow_k[1], made.pass_at_k[4], made.pass_pow_k[4]))]
+    assert f"| {' | '.join(cells)} |" in PAGE.read_text(encoding="utf-8")
+
+
+def told(estimate: Estimate) -> str:
+    return f"{estimate.value:.3f} [{estimate.lower:.3f}, {estimate.upper:.3f}]"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import Literal
 
 import pytest
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 
 from otel_agentic.config import StatsSettings
 from otel_agentic.stats import Attempts, CaseCount, Tier, TierClaim, claim_tier, docs_tier, paper_tier
-from otel_agentic.stats.tiers import smallest_that
 
 Mode = Literal["bayesian", "frequentist"]
 MODES: tuple[Mode, ...] = ("bayesian", "frequentist")
@@ -132,19 +130,3 @@ def test_a_claim_is_consistent_with_its_parts(counts: tuple[int, int], mode: Mod
     made = claim(*counts, mode)
     assert (made.tier == "insufficient_evidence") == (made.leaning is not None)
     assert (made.tier == "insufficient_evidence") == (made.needed != 0)
-
-
-def test_needed_is_found_in_less_than_50_ms() -> None:
-    attempts = Attempts.of((f"case {i}", i < 178) for i in range(200))
-    claim_tier(attempts, StatsSettings())
-    started = perf_counter()
-    for _ in range(5):
-        claim_tier(attempts, StatsSettings())
-    assert (perf_counter() - started) / 5 < 0.05
-
-
-@settings(deadline=None)
-@given(st.integers(1, 300), st.integers(1, 250))
-def test_doubling_and_bisection_find_the_first_that_holds(first: int, most: int) -> None:
-    expected = first if first <= most else None
-    assert expected == smallest_that(lambda number: number >= first, most)

@@ -1,0 +1,246 @@
+"""Rates corrected by people's verdicts: formulas by hand, laws, and truth that is known because it was simulated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from otel_agentic.stats.agreement import Confusion, VerdictPair
+from otel_agentic.stats.design_effect import Repeats, repeats_of
+from otel_agentic.stats.judge_error import corrected
+from otel_agentic.stats.model import CaseKey, Estimate
+from otel_agentic.stats.prediction_powered import Judged, ppi, ppi_rate, ppi_variance, tuned_power
+from otel_agentic.stats.rogan_gladen import rogan_gladen, rogan_gladen_rate
+
+LABELS = Confusion(both_pass=70, false_pass=10, false_fail=2, both_fail=18)
+#: Judges by sensitivity and specificity, at true pass rates.
+WORLDS = [(p, se, sp) for p in (0.5, 0.8, 0.95) for se in (0.8, 0.95, 0.99) for sp in (0.7, 0.9, 0.98)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """A pass rate and a judge of it."""
+
+    p: float
+    sensitivity: float
+    specificity: float
+
+    @property
+    def cells(self) -> list[float]:
+        """Probabilities of both pass, false pass, false fail, both fail."""
+        p, se, sp = self.p, self.sensitivity, self.specificity
+        return [p * se, (1 - p) * (1 - sp), p * (1 - se), (1 - p) * sp]
+
+    def drawn(self, rng: np.random.Generator, humans: int, others: int) -> tuple[Confusion, Judged]:
+        """Return labels of `humans` conversations, and what the judge says of `others`."""
+        counts = [int(count) for count in rng.multinomial(humans, self.cells)]
+        labels = Confusion(both_pass=counts[0], false_pass=counts[1], false_fail=counts[2], both_fail=counts[3])
+        return labels, Judged(n=others, passed=int(rng.binomial(others, self.cells[0] + self.cells[1])))
+
+
+def holds(found: Estimate, truth: float) -> bool:
+    """Return whether an interval holds the truth."""
+    return found.lower is not None and found.upper is not None and found.lower <= truth <= found.upper
+
+
+def wilson_holds(judged: Judged, truth: float) -> bool:
+    """Return whether Wilson's interval of what the judge alone says holds the truth."""
+    z2 = 1.959964**2
+    return bool(abs(judged.rate - truth) <= (z2 / judged.n * truth * (1 - truth)) ** 0.5)
+
+
+def coverage(world: World, humans: int, others: int, *, times: int, seed: int) -> dict[str, float]:
+    """Return how often the intervals hold the true pass rate."""
+    rng = np.random.default_rng(seed)
+    hits = {"raw": 0, "rogan_gladen": 0, "ppi": 0}
+    for _ in range(times):
+        labels, judged = world.drawn(rng, humans, others)
+        hits["raw"] += wilson_holds(judged, world.p)
+        found = rogan_gladen(labels, judged, 0.95)
+        hits["rogan_gladen"] += found.value is None or holds(found, world.p)
+        hits["ppi"] += holds(ppi(labels, judged, tuned_power(labels, judged), 0.95), world.p)
+    return {name: count / times for name, count in hits.items()}
+
+
+def test_intervals_of_corrected_rates_hold_the_truth_and_those_of_judged_rates_do_not() -> None:
+    found = coverage(World(p=0.8, sensitivity=0.95, specificity=0.7), 100, 2_000, times=1_000, seed=1)
+
+    assert min(found["rogan_gladen"], found["ppi"]) >= 0.92
+    assert found["raw"] < 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("humans", [20, 50, 100, 200])
+@pytest.mark.parametrize("world", WORLDS)
+def test_intervals_of_corrected_rates_hold_the_truth_whatever_the_judge(
+    world: tuple[float, float, float], humans: int
+) -> None:
+    p, sensitivity, specificity = world
+    true = World(p=p, sensitivity=sensitivity, specificity=specificity)
+    found = coverage(true, humans, 10 * humans, times=4_000, seed=humans)
+
+    assert min(found["rogan_gladen"], found["ppi"]) >= 0.91, found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kappa", [2.0, 10.0])
+def test_intervals_hold_the_truth_where_attempts_of_one_case_go_alike(kappa: float) -> None:
+    rng = np.random.default_rng(5)
+    hits = np.zeros(2)
+    times, cases, attempts, p = 1_000, 40, 10, 0.8
+    for _ in range(times):
+        rates = rng.beta(p * kappa, (1 - p) * kappa, cases)
+        case = np.repeat(np.arange(cases), attempts)
+        human = rng.random(cases * attempts) < rates[case]
+        judge = np.where(human, rng.random(len(case)) < 0.93, rng.random(len(case)) < 0.2)
+        labelled = np.zeros(len(case), dtype=bool)
+        labelled[rng.choice(len(case), 120, replace=False)] = True
+        pairs = [
+            VerdictPair(judge=bool(judge[at]), human=bool(human[at]), case=("d", f"{case[at]}"))
+            for at in np.flatnonzero(labelled)
+        ]
+        rest = [(("d", f"{case[at]}"), bool(judge[at])) for at in np.flatnonzero(~labelled)]
+        found = corrected(pairs, rest, 0.95)
+        hits += holds(found.rogan_gladen, p), holds(found.ppi, p)
+
+    assert hits.min() / times >= 0.92, hits / times
+
+
+def test_the_corrections_are_unbiased_where_the_judged_rate_is_not() -> None:
+    rng = np.random.default_rng(3)
+    world = World(p=0.7, sensitivity=0.95, specificity=0.75)
+    drawn = [world.drawn(rng, 200, 5_000) for _ in range(2_000)]
+
+    ppi_mean = np.mean([ppi_rate(labels, judged, tuned_power(labels, judged)) for labels, judged in drawn])
+    rogan_gladen_mean = np.mean([rogan_gladen(labels, judged, 0.95).value for labels, judged in drawn])
+    assert (0.7, 0.7) == pytest.approx((ppi_mean, rogan_gladen_mean), abs=0.005)
+    assert 0.74 == pytest.approx(np.mean([judged.rate for _, judged in drawn]), abs=0.005)
+
+
+@pytest.mark.parametrize("world", WORLDS[::4])
+def test_tuning_never_does_worse_than_the_labels_alone_nor_than_trusting_the_judge(
+    world: tuple[float, float, float],
+) -> None:
+    cells = [round(10_000 * share) for share in World(p=world[0], sensitivity=world[1], specificity=world[2]).cells]
+    labels = Confusion(both_pass=cells[0], false_pass=cells[1], false_fail=cells[2], both_fail=cells[3])
+    judged = Judged(n=100_000, passed=10 * (cells[0] + cells[1]))
+    tuned = ppi_variance(labels, judged, tuned_power(labels, judged))
+
+    assert tuned <= ppi_variance(labels, judged, 0.0)
+    assert tuned <= ppi_variance(labels, judged, 1.0)
+    grid = [ppi_variance(labels, judged, power) for power in np.linspace(0, 1, 1001)]
+    assert min(grid) == pytest.approx(tuned, rel=1e-5)
+
+
+def test_the_variance_is_that_of_repeated_samples() -> None:
+    rng = np.random.default_rng(4)
+    world = World(p=0.8, sensitivity=0.95, specificity=0.7)
+    drawn = [world.drawn(rng, 300, 900) for _ in range(4_000)]
+    for power in (0.0, 0.6, 1.0):
+        told = np.mean([ppi_variance(labels, judged, power) for labels, judged in drawn])
+        seen = np.var([ppi_rate(labels, judged, power) for labels, judged in drawn])
+        assert seen == pytest.approx(told, rel=0.1)
+
+
+def test_a_power_of_zero_is_the_mean_of_peoples_verdicts_and_one_adds_the_judges_error_to_its_rate() -> None:
+    judged = Judged(n=1_000, passed=700)
+    mean_error = (LABELS.false_pass - LABELS.false_fail) / LABELS.n
+
+    assert 0.72 == pytest.approx(ppi_rate(LABELS, judged, 0.0))
+    assert 0.7 - mean_error == pytest.approx(ppi_rate(LABELS, judged, 1.0))
+
+
+def test_the_interval_is_that_of_lang_and_reiczigel() -> None:
+    """Values by the formulas of the paper, step by step on paper: 23 of 150 positive, 48 of 50 and 89 of 100."""
+    labels = Confusion(both_pass=48, false_pass=11, false_fail=2, both_fail=89)
+    found = rogan_gladen(labels, Judged(n=150, passed=23), 0.95)
+
+    z = 1.959963984540054
+    n, nse, nsp = 150 + z**2, 52, 102
+    q, se, sp = (23 + z**2 / 2) / n, 49 / 52, 90 / 102
+    p = (q + sp - 1) / (se + sp - 1)
+    error = (q * (1 - q) / n + p**2 * se * (1 - se) / nse + (1 - p) ** 2 * sp * (1 - sp) / nsp) ** 0.5 / (se + sp - 1)
+    shift = 2 * z**2 * (p * se * (1 - se) / nse - (1 - p) * sp * (1 - sp) / nsp)
+    expected = ((23 / 150 + 0.89 - 1) / (0.96 + 0.89 - 1), max(0.0, p + shift - z * error), p + shift + z * error)
+    assert expected == pytest.approx((found.value, found.lower, found.upper))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        Confusion(both_pass=5, false_pass=5, false_fail=5, both_fail=5),
+        Confusion(both_pass=2, false_pass=8, false_fail=8, both_fail=2),
+        Confusion(both_pass=10, false_pass=0, false_fail=0, both_fail=0),
+        Confusion(both_pass=0, false_pass=3, false_fail=0, both_fail=9),
+    ],
+)
+def test_a_judge_that_tells_nothing_and_labels_of_one_class_give_no_rogan_gladen(labels: Confusion) -> None:
+    assert Estimate(value=None) == rogan_gladen(labels, Judged(n=100, passed=60), 0.95)
+
+
+def test_where_everything_is_labelled_the_rate_is_that_of_people() -> None:
+    pairs = [VerdictPair(judge=number < 8, human=number < 6, case=f"{number}") for number in range(20)]
+    found = corrected(pairs, [], 0.95)
+
+    assert (20, 0, 0.0) == (found.n_human, found.n_judge, found.power)
+    assert (0.3, None) == (found.ppi.value, found.rogan_gladen.value)
+
+
+def test_a_judge_that_agrees_always_leaves_its_rate_and_still_no_certainty() -> None:
+    pairs = [VerdictPair(judge=number < 40, human=number < 40, case=f"{number}") for number in range(50)]
+    found = corrected(pairs, [(("", f"other {number}"), number < 800) for number in range(1_000)], 0.95)
+
+    assert 0.8 == pytest.approx(found.ppi.value)
+    assert found.ppi.lower is not None
+    assert found.ppi.upper is not None
+    assert found.ppi.upper - found.ppi.lower > 2 * 1.96 * (0.16 / 1_000) ** 0.5
+    assert (1.0, 1.0, 0.8) == (found.sensitivity, found.specificity, found.rogan_gladen.value)
+
+
+def test_conversations_that_go_alike_within_a_case_widen_the_intervals() -> None:
+    said = [(case < 7, case < 6) for case in range(10) for _ in range(10)]
+    apart = [VerdictPair(judge=judge, human=human, case=f"{place}") for place, (judge, human) in enumerate(said)]
+    alike = [VerdictPair(judge=judge, human=human, case=f"{place // 10}") for place, (judge, human) in enumerate(said)]
+
+    def width(pairs: list[VerdictPair], rest: list[tuple[CaseKey, bool]]) -> float:
+        told = corrected(pairs, rest, 0.95).ppi
+        assert told.lower is not None
+        assert told.upper is not None
+        return told.upper - told.lower
+
+    rest_apart = [(("", f"rest {place}"), judge) for place, (judge, _) in enumerate(said)]
+    rest_alike = [(("", f"{place // 10}"), judge) for place, (judge, _) in enumerate(said)]
+    assert width(alike, rest_alike) > 2 * width(apart, rest_apart)
+
+
+def test_the_design_effect_is_one_where_no_case_repeats() -> None:
+    assert Repeats() == repeats_of([("a", 0.3), ("b", -0.3)], ["a", "b"])
+    assert Repeats() == repeats_of([("a", 0.3), ("a", -0.3)], ["a", "a"])
+    assert Repeats(degrees=1.0, clusters_only=2.0) == repeats_of([("a", 0.0)] * 2 + [("b", 0.0)] * 2, list("aabb"))
+
+
+counts = st.integers(0, 200)
+tables = st.builds(Confusion, both_pass=counts, false_pass=counts, false_fail=counts, both_fail=counts)
+unlabelled = st.integers(0, 5_000).flatmap(lambda n: st.builds(Judged, n=st.just(n), passed=st.integers(0, n)))
+
+
+@given(tables.filter(lambda table: table.n > 0), unlabelled)
+def test_corrected_rates_are_rates_within_their_intervals(labels: Confusion, judged: Judged) -> None:
+    power = tuned_power(labels, judged)
+    assert 0.0 <= power <= 1.0
+    for found in (ppi(labels, judged, power, 0.95), rogan_gladen(labels, judged, 0.95)):
+        if found.value is not None:
+            assert found.lower is not None
+            assert found.upper is not None
+            assert 0.0 <= found.lower <= found.value <= found.upper <= 1.0
+
+
+@given(st.floats(0, 1), st.floats(0.51, 1), st.floats(0.51, 1))
+def test_correcting_undoes_what_a_judge_does(p: float, sensitivity: float, specificity: float) -> None:
+    seen = p * sensitivity + (1 - p) * (1 - specificity)
+
+    assert p == pytest.approx(rogan_gladen_rate(seen, sensitivity, specificity), abs=1e-9)

@@ -1,0 +1,104 @@
+"""What holds of every estimator whatever the counts: order of ends, of k, and of counts; up to n of 1e7 and k of 1000."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from otel_agentic.stats import (
+    Attempts,
+    BayesianEstimator,
+    CaseCount,
+    GroupedAttempts,
+    GroupEstimator,
+    PerCaseEstimator,
+    PluginEstimator,
+    UnbiasedEstimator,
+)
+
+K = (1, 2, 3, 16, 17, 200, 1000)
+#: Ends and points may be out of order by rounding.
+ROUNDING = 1e-11
+POOLED = (PluginEstimator(), PluginEstimator(level=0.999), UnbiasedEstimator(), UnbiasedEstimator(level=0.5))
+BAYESIAN = (
+    BayesianEstimator(),
+    BayesianEstimator(prior=(0.5, 0.5), level=0.999),
+    BayesianEstimator(prior=(1e-6, 1e-6)),
+)
+COUNTS = st.sampled_from([1, 2, 5, 40, 1_000, 10_000_000]).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n)))
+
+
+def independent(*groups: tuple[int, int]) -> GroupedAttempts:
+    """Return groups of n conversations without a case, c of them correct."""
+    rows = [(place, c, cases) for place, (n, of) in enumerate(groups) for c, cases in ((0, n - of), (1, of)) if cases]
+    group, correct, cases = np.array(rows, dtype=np.int64).T
+    return GroupedAttempts(size=len(groups), group=group, n=np.ones_like(group), c=correct, cases=cases)
+
+
+def clustered(*counts: tuple[int, int]) -> GroupedAttempts:
+    return GroupedAttempts.of(
+        [Attempts(cases=tuple(CaseCount(case_id=f"{i:03}", n=n, c=c) for i, (n, c) in enumerate(counts)))]
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(COUNTS)
+def test_estimates_of_pooled_attempts_are_ordered_in_k_and_hold_their_points(counts: tuple[int, int]) -> None:
+    for estimator in (*POOLED, *BAYESIAN):
+        made = estimator.estimate_groups(independent(counts), K)
+        at, power = made.pass_at_k[0], made.pass_pow_k[0]
+        known = ~np.isnan(at[:, 0])
+        assert [not isinstance(estimator, UnbiasedEstimator) or k <= counts[0] for k in K] == known.tolist()
+        for numbers in (at[known], power[known]):
+            assert ((numbers >= 0.0) & (numbers <= 1.0)).all()
+            assert (numbers[:, 1] <= numbers[:, 2]).all()
+        if estimator in POOLED:
+            for numbers in (at[known], power[known]):
+                assert (numbers[:, 1] <= numbers[:, 0]).all()
+                assert (numbers[:, 0] <= numbers[:, 2]).all()
+        assert (np.diff(at[known], axis=0) >= -ROUNDING).all()
+        assert (np.diff(power[known], axis=0) <= ROUNDING).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(COUNTS)
+def test_one_more_correct_attempt_lowers_no_number(counts: tuple[int, int]) -> None:
+    n, c = counts
+    for estimator in (*POOLED, *BAYESIAN):
+        made = estimator.estimate_groups(independent((n, c), (n, min(c + 1, n))), K)
+        for numbers in (made.pass_at_k, made.pass_pow_k):
+            difference = numbers[1] - numbers[0]
+            assert (np.isnan(difference) | (difference >= -ROUNDING)).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.one_of(st.integers(1, 40), st.just(2_000)).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))),
+        min_size=1,
+        max_size=8,
+    )
+)
+@pytest.mark.parametrize(
+    "estimator", [*POOLED, *BAYESIAN, PerCaseEstimator(), PerCaseEstimator(level=0.999, traffic_weighted=True)]
+)
+def test_estimates_of_repeated_cases_hold_their_points_and_stay_within_0_and_1(
+    estimator: GroupEstimator, counts: list[tuple[int, int]]
+) -> None:
+    made = estimator.estimate_groups(clustered(*counts), K)
+    promised = len(counts) > 1 and any(n > 1 for n, _ in counts)
+    for numbers in (made.pass_at_k[0], made.pass_pow_k[0]):
+        known = numbers[~np.isnan(numbers[:, 0])]
+        assert ((known >= 0.0) & (known <= 1.0)).all()
+        if promised or not isinstance(estimator, BayesianEstimator):
+            assert (known[:, 1] <= known[:, 0]).all()
+            assert (known[:, 0] <= known[:, 2]).all()
+
+
+@pytest.mark.parametrize("estimator", [*POOLED, *BAYESIAN])
+def test_ten_million_conversations_and_k_of_a_thousand_keep_their_digits(estimator: GroupEstimator) -> None:
+    made = estimator.estimate_groups(independent((10_000_000, 9_999_999), (10_000_000, 0)), [1, 1000])
+    assert made.pass_pow_k[0, :, 0] == pytest.approx([1 - 1e-7, (1 - 1e-7) ** 1000], abs=2e-4)
+    assert made.pass_at_k[1, :, 0] == pytest.approx([0.0, 0.0], abs=2e-4)
