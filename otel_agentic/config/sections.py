@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 
+from otel_agentic.config.globs import may_meet
+
 Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
 Seconds = Annotated[float, Field(gt=0.0)]
 Count = Annotated[int, Field(ge=1)]
+#: One conversation then stands for 1 / share of them: squares of that are summed, so there is a least share.
+SampledShare = Annotated[float, Field(ge=1e-6, le=1.0)]
 
 
 def _digit(value: Any) -> Any:
@@ -219,8 +225,8 @@ class SamplingSettings(_Section):
     A conversation is in or out by the hash of its id, whole; the ratio is stored with its score, and rates weigh by it.
     """
 
-    ratio: Annotated[float, Field(gt=0.0, le=1.0)] = Field(default=1.0, description="share of conversations evaluated")
-    agents: dict[str, Annotated[float, Field(gt=0.0, le=1.0)]] = Field(
+    ratio: SampledShare = Field(default=1.0, description="share of conversations evaluated")
+    agents: dict[str, SampledShare] = Field(
         default={}, description="share by agent, name or glob; the first that fits counts"
     )
 
@@ -245,10 +251,16 @@ class WindowSettings(_Section):
 class Objective(_Section):
     """What an agent is held to: pass^k at or above a target."""
 
-    name: str | None = Field(default=None, description="name in metrics and reports; unset: made of k and target")
-    agent: str = Field(default="*", description="agent it is for, name or glob")
+    name: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
+        default=None, description="name in metrics and reports; unset: made of k and target"
+    )
+    agent: Annotated[str, Field(min_length=1)] = Field(default="*", description="agent it is for, name or glob")
     k: Count = Field(default=1, description="the k of pass^k")
     target: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(description="pass^k that is promised")
+    method: Literal["pooled", "per_case"] = Field(
+        default="pooled",
+        description="pooled watches the pass rate over all conversations, per_case whether every case keeps the promise",
+    )
     alpha: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
         default=0.05, description="probability of a false alarm, ever; the alarm is at e-value 1 / alpha"
     )
@@ -266,9 +278,30 @@ class SloSettings(_Section):
     """Objectives that agents are watched against, conversation by conversation."""
 
     objectives: tuple[Objective, ...] = Field(default=(), description="objectives: tables with k, target, agent, …")
-    since: str | None = Field(
-        default=None, description="count from this time on, ISO 8601; unset: from the first conversation of the group"
+    since: datetime | None = Field(
+        default=None,
+        description="count from this time on, ISO 8601, UTC unless it says otherwise; unset: from the group's first "
+        "conversation",
     )
+
+    @property
+    def since_ns(self) -> int | None:
+        """The time from which on conversations count, ns since the epoch."""
+        if self.since is None:
+            return None
+        aware = self.since if self.since.tzinfo else self.since.replace(tzinfo=UTC)
+        return (aware - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1) * 1_000
+
+    @model_validator(mode="after")
+    def _labels_tell_apart(self) -> SloSettings:
+        for one, other in combinations(self.objectives, 2):
+            if one.label == other.label and may_meet(one.agent, other.agent):
+                message = (
+                    f"two objectives are called {one.label!r}, for agents {one.agent!r} and {other.agent!r}, which may be "
+                    "the same agent; give one of them a name of its own"
+                )
+                raise ValueError(message)
+        return self
 
 
 class EmitSettings(_Section):

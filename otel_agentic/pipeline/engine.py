@@ -39,10 +39,12 @@ class Engine:
         self.clock = clock
         #: Set to have what takes long end soon, and well.
         self.stopping = threading.Event()
+        #: Held by a backfill.
+        self.backfilling = threading.Lock()
         self.reader = Reader.from_settings(settings.conversations, settings.dialects)
         self.store = Store(settings.store, self.reader, create=create, clock=clock)
         self.rebuilder = Rebuilder(self.store, self.reader, settings.conversations)
-        self.evaluating = Evaluating(self.store, settings.scoring, settings.judge)
+        self.evaluating = Evaluating(self.store, settings.scoring, settings.judge, settings.sampling)
 
     def estimators(self, name: str | None = None) -> list[Estimator]:
         """Return every installed estimator, or the one of that name.

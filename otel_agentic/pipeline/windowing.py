@@ -1,47 +1,75 @@
-"""Keeps the rolling windows, their rows and their gauges, true to the scores."""
+"""Keeps the rolling windows, their rows and their gauges, true to the results."""
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.stats import POOLED, PerCaseEstimator
-from otel_agentic.store.scores import Selection
-from otel_agentic.store.windows import save_windows, scored_conversations, stored_ends
-from otel_agentic.windows import WindowPoint, current_end, parse_width, roll
+from otel_agentic.errors import ConfigError
+from otel_agentic.pipeline.due import DueEnds
+from otel_agentic.pipeline.estimators import stored_estimators
+from otel_agentic.store.results import results_for
+from otel_agentic.store.tick import tick
+from otel_agentic.store.window_changes import forget_changes, read_changes
+from otel_agentic.store.windows import save_windows
+from otel_agentic.windows import parse_windows, roll, window_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Sequence
 
     from otel_agentic.pipeline.engine import Engine
+    from otel_agentic.store.database import Connection
     from otel_agentic.telemetry import Telemetry
+    from otel_agentic.windows import WindowTable
 
 _log = logging.getLogger(__name__)
 _NS_PER_S: Final = 1_000_000_000
 #: Gauges are computed anew at least this often: windows slide although nothing arrives.
 _REFRESH_S: Final = 15.0
-#: Past window ends restated at once at most, the newest of them; beyond, `backfill` recomputes them.
-_MAX_RESTATED: Final = 5_000
+#: Under load rows are written so often at most, ...
+_ROWS_S: Final = 1.0
+#: ... and of the time that gauges take at most one part in so many is taken.
+_SHARE: Final = 4
+#: So many ends are counted by the database; for more, conversations are taken out of it and counted at all ends at once.
+_FEW: Final = 8
+#: Ends computed and written at once: the writer has spans to store in between.
+_PORTION: Final = 200
 
 
 class Windowing:
-    """Recomputes windows when scores change and as time goes by, on a thread of its own."""
+    """Computes windows when results change and as time goes by, on a thread of its own."""
 
-    def __init__(self, engine: Engine, telemetry: Telemetry) -> None:
-        settings = engine.settings
+    def __init__(self, engine: Engine, telemetry: Telemetry, shown: Callable[[int], None] = lambda _: None) -> None:
+        """Prepare.
+
+        Args:
+            engine: the opened store, its settings and its clock.
+            telemetry: what shows the gauges.
+            shown: told, ns, up to when scores that were stored are in the gauges.
+
+        Raises:
+            ConfigError: there is no window, or one cannot be read.
+            PluginError: an estimator does not load.
+        """
+        settings = engine.settings.windows
         self._engine = engine
         self._telemetry = telemetry
-        self._widths = settings.windows.widths
-        self._widest_ns = max(parse_width(width) for width in self._widths)
-        self._step_ns = int(settings.windows.step_s * _NS_PER_S)
-        wanted = [settings.stats.estimator or POOLED[settings.stats.mode], PerCaseEstimator.name]
-        self._estimators = [engine.estimators(name)[0] for name in dict.fromkeys(wanted)]
-        self._lock = threading.Lock()
-        self._changed: set[int] = set()
+        self._shown = shown
+        self._tags = settings.tags
+        self._windows = parse_windows(settings.widths)
+        if not self._windows:
+            raise ConfigError("windows.widths is empty: give at least one window, e.g. 24h")
+        self._estimators = stored_estimators(engine)
+        self._due = DueEnds(self._windows, int(settings.step_s * _NS_PER_S))
         self._wake = threading.Event()
-        self._stopping = False
+        self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="otel-agentic-windows", daemon=True)
+        #: Told after a round: gauges now show every result that was stored before this time, ns.
+        self.on_shown: Callable[[int], None] = lambda _: None
+        #: Held from reading results to storing their windows; whoever stores windows otherwise takes it, too.
+        self.lock = threading.Lock()
 
     def start(self) -> None:
         """Begin."""
@@ -50,62 +78,80 @@ class Windowing:
 
     def stop(self) -> None:
         """Compute what changed, then end."""
-        self._stopping = True
+        self._stopping.set()
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join()
 
-    def changed(self, ended_ns: Iterable[int]) -> None:
-        """Note that scores changed of conversations which ended at these times, now or in an earlier revision."""
-        with self._lock:
-            self._changed.update(ended_ns)
+    def wake(self) -> None:
+        """Compute anew: results changed."""
         self._wake.set()
 
-    def refresh(self) -> list[WindowPoint]:
-        """Compute the current windows and restate the past ones that changed; return the current points."""
-        with self._lock:
-            changed, self._changed = self._changed, set()
-        try:
-            return self._refresh(changed)
-        except BaseException:
-            with self._lock:
-                self._changed |= changed
-            raise
+    def refresh(self) -> WindowTable:
+        """Compute the gauges of now and all rows that are due; return the windows of now."""
+        shown = self.show()
+        self.store()
+        return shown
 
-    def _refresh(self, changed: set[int]) -> list[WindowPoint]:
-        end_ns = current_end(self._engine.clock(), self._step_ns)
-        current = self._roll([end_ns])
-        self._telemetry.set_windows(current)
-        if changed:
-            with self._engine.store.read() as con:
-                past = stored_ends(con, min(changed), max(changed) + self._widest_ns, limit=_MAX_RESTATED)
-            own = {current_end(ended_ns, self._step_ns) for ended_ns in changed}
-            ends = sorted({*past, *own} - {end_ns})[-_MAX_RESTATED:]
-            points = [*current, *self._roll(ends)]
-            now_ns = self._engine.clock()
-            self._engine.store.write(lambda con: save_windows(con, points, [*ends, end_ns], now_ns))
-        return current
-
-    def _roll(self, ends: list[int]) -> list[WindowPoint]:
-        if not ends:
-            return []
-        selection = Selection(since_ns=min(ends) - self._widest_ns, until_ns=max(ends) + 1)
+    def show(self) -> WindowTable:
+        """Compute the windows that end now, and show them as gauges."""
+        now_ns = self._engine.clock()
         with self._engine.store.read() as con:
-            scored = scored_conversations(con, selection)
+            table = self._ticked(con, [now_ns])
+        self._telemetry.set_windows(table)
+        self.on_shown(now_ns)
+        return table
+
+    def store(self) -> int:
+        """Compute the windows whose ends are due, and store them; return how many rows are new or restated."""
+        with self.lock:
+            now_ns = self._engine.clock()
+            with self._engine.store.read() as con:
+                changes = read_changes(con)
+                ends = self._due.ends(con, changes, now_ns)
+            portions = [ends[start : start + _PORTION] for start in range(0, len(ends), _PORTION)]
+            written = sum(self._store(portion, now_ns) for portion in portions)
+            if changes:
+                self._engine.store.write(lambda con: forget_changes(con, changes))
+            self._due.computed(now_ns)
+        return written
+
+    def _store(self, ends: Sequence[int], now_ns: int) -> int:
+        with self._engine.store.read() as con:
+            table = self._ticked(con, ends) if len(ends) <= _FEW else self._rolled(con, ends)
+        return self._engine.store.write(lambda con: save_windows(con, table, ends, now_ns))
+
+    def _ticked(self, con: Connection, ends: Sequence[int]) -> WindowTable:
         stats = self._engine.settings.stats
-        return roll(scored, self._widths, sorted(ends), estimators=self._estimators, settings=stats, k=stats.k)
+        tallies = tick(con, self._windows, ends, self._tags)
+        return window_table(tallies, estimators=self._estimators, settings=stats, k=stats.k)
+
+    def _rolled(self, con: Connection, ends: Sequence[int]) -> WindowTable:
+        stats = self._engine.settings.stats
+        results = results_for(con, self._windows, ends, self._tags)
+        names = [window.name for window in self._windows]
+        return roll(results, names, ends, estimators=self._estimators, settings=stats, k=stats.k)
 
     def _run(self) -> None:
-        while not self._stopping:
-            self._wake.wait(_REFRESH_S)
+        stored_at = -_ROWS_S
+        wait_s = 0.0
+        behind = False
+        while not self._stopping.is_set():
+            behind |= self._wake.wait(wait_s)
             self._wake.clear()
-            self._try_refresh()
-        if self._changed:  # noted while the last round was under way
-            self._try_refresh()
+            began = time.monotonic()
+            _try(self.show)
+            self._stopping.wait(_SHARE * (time.monotonic() - began))
+            if began - stored_at >= _ROWS_S:
+                _try(self.store)
+                stored_at, behind = time.monotonic(), False
+            wait_s = _ROWS_S if behind else _REFRESH_S
+        _try(self.store)  # what changed while the last round was under way
 
-    def _try_refresh(self) -> None:
-        try:
-            self.refresh()
-        except Exception:  # noqa: BLE001 — logged, and tried again
-            # Gauges keep their last values; the next round starts from the store again.
-            _log.exception("computing windows failed")
+
+def _try(work: Callable[[], object]) -> None:
+    try:
+        work()
+    except Exception:  # noqa: BLE001 — logged, and tried again
+        # Gauges keep their last values; the next round starts from the store again.
+        _log.exception("computing windows failed")

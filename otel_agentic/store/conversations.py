@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from otel_agentic.conversations.model import Conversation, ConversationId, ToolCall, Turn
+from otel_agentic.store.results import drop_results
 from otel_agentic.store.spans import bucket_of
 from otel_agentic.store.table import Key, Table, json_text, key_columns, rows_with
 
@@ -28,6 +29,10 @@ QUALIFY row_number() OVER (PARTITION BY environment, conversation_id ORDER BY re
 _SUPERSEDE: Final = """
 UPDATE conversations c SET superseded = true FROM wanted w
 WHERE c.environment = w.environment AND c.conversation_id = w.conversation_id AND NOT c.superseded
+"""
+_KNOWN: Final = """
+SELECT count(*), count(*) FILTER (c.revision = w.revision)
+FROM conversations c JOIN wanted w USING (environment, conversation_id)
 """
 #: One statement a table: an open conversation is rewritten in place, so its rows of that revision go first.
 _DELETE: Final = tuple(
@@ -143,17 +148,20 @@ def save_conversations(con: DuckDBPyConnection, built: Sequence[Built], now_ns: 
         "conversation_id": [name for _, name in keys],
         "revision": [conversation.revision for conversation in conversations],
     }
-    for statement in _DELETE:
-        rows_with(con, wanted, statement, fetch=False)
-    supersede(con, keys)
+    ((known, same_revision),) = rows_with(con, wanted, _KNOWN)
+    for statement, needed in (*((each, same_revision) for each in _DELETE), (_SUPERSEDE, known)):
+        if needed:
+            rows_with(con, wanted, statement, fetch=False)
     Table(con, "conversations").insert(con, _conversation_columns(built, now_ns))
     Table(con, "turns").insert(con, _turn_columns(conversations))
     Table(con, "tool_calls").insert(con, _call_columns(conversations))
 
 
 def supersede(con: DuckDBPyConnection, keys: Iterable[Key]) -> None:
-    """Mark the newest revisions of some conversations as superseded."""
-    rows_with(con, key_columns(keys), _SUPERSEDE, fetch=False)
+    """Mark the newest revisions of conversations that dissolved into others as superseded; their results go."""
+    gone = list(keys)
+    rows_with(con, key_columns(gone), _SUPERSEDE, fetch=False)
+    drop_results(con, gone)
 
 
 def load_conversations(con: DuckDBPyConnection, keys: Iterable[Key]) -> list[Conversation]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
+    from otel_agentic.scoring.model import Outcome
     from otel_agentic.store.scores import Selection
     from otel_agentic.store.table import Key
 
@@ -52,7 +53,8 @@ SELECT
         SELECT 1 FROM turn_scores t
         WHERE t.evaluation_id = s.evaluation_id AND t.environment = s.environment
             AND t.conversation_id = s.conversation_id AND t.revision = s.revision AND t.answer_score IS NOT NULL
-    )
+    ),
+    s.revision, s.computed_outcome
 FROM conversations c
 JOIN conversation_scores s USING (environment, conversation_id, revision)
 JOIN evaluations e USING (evaluation_id)
@@ -64,7 +66,8 @@ WHERE NOT c.superseded AND NOT s.superseded AND {BOUNDS}
 class Origin:
     """Where the score of a conversation comes from. `judged`: the judge gave a score to an answer of it.
 
-    `partial`: it is a fail while other needed parts were not evaluated.
+    `partial`: it is a fail while other needed parts were not evaluated. `computed` is the outcome under that judge,
+    whatever a given label says.
     """
 
     evaluation_id: str
@@ -72,13 +75,21 @@ class Origin:
     judge_version: str
     partial: bool
     judged: bool
+    revision: int
+    computed: Outcome
 
 
 def origins(con: DuckDBPyConnection, selection: Selection) -> dict[Key, Origin]:
     """Return where the newest scores of some conversations come from; without one it is left out."""
     return {
         (row[0], row[1]): Origin(
-            evaluation_id=row[2], judge=row[3], judge_version=row[4], partial=row[5], judged=row[6]
+            evaluation_id=row[2],
+            judge=row[3],
+            judge_version=row[4],
+            partial=row[5],
+            judged=row[6],
+            revision=row[7],
+            computed=row[8],
         )
         for row in con.execute(_ORIGINS, bounds(selection)).fetchall()
     }

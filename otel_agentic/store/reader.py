@@ -44,20 +44,40 @@ class StoredTraces:
     received_until: dict[str, int]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceRows:
+    """The rows of some traces as the store gives them, not read yet: what reads them may be another process."""
+
+    spans: list[tuple[Any, ...]]
+    logs: list[tuple[Any, ...]]
+
+    @property
+    def received_until(self) -> dict[str, int]:
+        """The newest time at which a part of each trace was committed, ns."""
+        until: dict[str, int] = {}
+        for row in (*self.spans, *self.logs):
+            until[row[0]] = max(row[-1], until.get(row[0], 0))
+        return until
+
+    def read(self) -> StoredTraces:
+        """Return the spans and log records."""
+        resources = _Resources()
+        return StoredTraces(
+            spans=[_span(row, resources) for row in self.spans],
+            logs=[_log(row, resources) for row in self.logs],
+            received_until=self.received_until,
+        )
+
+
+def load_rows(con: DuckDBPyConnection, trace_ids: Iterable[str]) -> TraceRows:
+    """Return the rows of everything stored of the given traces."""
+    wanted = {"trace_id": sorted(set(trace_ids))}
+    return TraceRows(spans=rows_with(con, wanted, _SPANS), logs=rows_with(con, wanted, _LOGS))
+
+
 def load_traces(con: DuckDBPyConnection, trace_ids: Iterable[str]) -> StoredTraces:
     """Return everything stored of the given traces."""
-    wanted = {"trace_id": sorted(set(trace_ids))}
-    span_rows = rows_with(con, wanted, _SPANS)
-    log_rows = rows_with(con, wanted, _LOGS)
-    resources = _Resources()
-    until: dict[str, int] = {}
-    for row in (*span_rows, *log_rows):
-        until[row[0]] = max(row[-1], until.get(row[0], 0))
-    return StoredTraces(
-        spans=[_span(row, resources) for row in span_rows],
-        logs=[_log(row, resources) for row in log_rows],
-        received_until=until,
-    )
+    return load_rows(con, trace_ids).read()
 
 
 class _Resources:

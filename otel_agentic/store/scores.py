@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.store.named_scores import insert_named
+from otel_agentic.store.results import save_results
 from otel_agentic.store.table import Raw, Table, key_columns, rows_with
 from otel_agentic.store.tool_rows import fields_of, identity_of, insert_tools
 
@@ -61,6 +62,9 @@ _TABLES: Final = (
     "tool_counts",
     "scores",
 )
+_KNOWN_SCORE: Final = """
+SELECT 1 FROM conversation_scores SEMI JOIN wanted USING (evaluation_id, environment, conversation_id, revision) LIMIT 1
+"""
 #: A score of the same conversation revision under the same evaluation is replaced.
 _DELETE: Final = tuple(
     f"DELETE FROM {table} t USING wanted w WHERE t.evaluation_id = w.evaluation_id "  # noqa: S608 — our own table names
@@ -82,11 +86,12 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """A conversation with its match and its score."""
+    """A conversation with its match and its score; `sample_ratio` is the share of conversations evaluated then."""
 
     conversation: Conversation
     match: Match
     score: ConversationScore
+    sample_ratio: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,23 +157,19 @@ def scored_before(con: DuckDBPyConnection, keys: Iterable[Key]) -> set[Key]:
 
 
 def save_scores(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Scored], now_ns: int) -> None:
-    """Write scores; older ones of the same conversations are superseded."""
+    """Write scores; older ones of the same conversations are superseded, and their results replaced."""
     if not scored:
         return
     identity = identity_of(evaluation_id, [item.score for item in scored])
-    for statement in _DELETE:
+    known = rows_with(con, identity, _KNOWN_SCORE)
+    for statement in (*(_DELETE if known else ()), _SUPERSEDE):
         rows_with(con, identity, statement, fetch=False)
-    rows_with(
-        con,
-        key_columns((score.environment, score.conversation_id) for score in _scores(scored)),
-        _SUPERSEDE,
-        fetch=False,
-    )
     _insert_matches(con, identity, scored)
-    _insert_conversations(con, identity, _scores(scored), now_ns)
+    _insert_conversations(con, identity, scored, now_ns)
     _insert_turns(con, evaluation_id, _scores(scored))
     insert_tools(con, evaluation_id, [(item.conversation, item.score) for item in scored])
     insert_named(con, evaluation_id, _scores(scored))
+    save_results(con, evaluation_id, scored)
 
 
 def _scores(scored: Sequence[Scored]) -> list[ConversationScore]:
@@ -192,8 +193,9 @@ def _insert_matches(con: DuckDBPyConnection, identity: Mapping[str, list[Any]], 
 
 
 def _insert_conversations(
-    con: DuckDBPyConnection, identity: Mapping[str, list[Any]], scores: Sequence[ConversationScore], now_ns: int
+    con: DuckDBPyConnection, identity: Mapping[str, list[Any]], scored: Sequence[Scored], now_ns: int
 ) -> None:
+    scores = _scores(scored)
     names = (
         "dataset",
         "case_id",
@@ -218,6 +220,7 @@ def _insert_conversations(
             **fields_of(scores, *names),
             "superseded": [False] * len(scores),
             "missing_outputs": [list(score.missing_outputs) for score in scores],
+            "sample_ratio": [item.sample_ratio for item in scored],
             "scored_at": [now_ns] * len(scores),
         },
     )

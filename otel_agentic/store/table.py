@@ -18,6 +18,11 @@ LAST_NS: Final = 2**63 - 2
 #: How the array of a column of each type is read back in SQL; others are cast from text.
 _READ: Final = {"TIMESTAMP_NS": "make_timestamp_ns({0})", "VARCHAR[]": "from_json({0}, '[\"VARCHAR\"]')"}
 
+#: Rows that go into a query as parameters.
+_FEW: Final = 16
+#: Rows that are inserted as parameters.
+_VALUES: Final = 3
+
 
 #: Values of one column.
 Column = Sequence[Any] | np.ndarray[Any, Any]
@@ -52,12 +57,26 @@ def rows_with(
         parameters: named parameters of the query.
         fetch: False for a statement without rows.
     """
-    arrays = {name: _objects(values) if _textual(values) else np.array(values) for name, values in wanted.items()}
-    if not len(next(iter(arrays.values()))):
+    size = len(next(iter(wanted.values())))
+    if not size:
         return []
+    if size <= _FEW:
+        few = {f"wanted_{place}": _listed(values) for place, values in enumerate(wanted.values())}
+        result = con.execute(_with_few(sql, tuple(wanted)), {**few, **(parameters or {})})
+        return result.fetchall() if fetch else []
+    arrays = {name: _objects(values) if _textual(values) else np.array(values) for name, values in wanted.items()}
     with lent(con, "wanted", arrays):
         result = con.execute(sql, dict(parameters)) if parameters else con.execute(sql)
         return result.fetchall() if fetch else []
+
+
+@cache
+def _with_few(sql: str, names: tuple[str, ...]) -> str:
+    """Return a query whose table `wanted` is made of parameters: for a few rows that is quicker than to lend arrays."""
+    columns = ", ".join(f'unnest($wanted_{place}) AS "{name}"' for place, name in enumerate(names))
+    own = sql.lstrip()
+    first = f"WITH wanted AS (SELECT {columns})"
+    return f"{first}, {own[len('WITH ') :]}" if own.startswith("WITH ") else f"{first} {own}"
 
 
 def key_columns(keys: Iterable[Key]) -> dict[str, list[str]]:
@@ -66,17 +85,27 @@ def key_columns(keys: Iterable[Key]) -> dict[str, list[str]]:
     return {"environment": [key[0] for key in wanted], "conversation_id": [key[1] for key in wanted]}
 
 
+def _listed(values: Column) -> list[Any]:
+    """Return plain Python values: DuckDB takes no numpy scalars as parameters."""
+    return values.tolist() if isinstance(values, np.ndarray) else list(values)
+
+
 def _textual(values: Column) -> bool:
     return any(isinstance(value, str) or value is None for value in values)
+
+
+#: Types of columns by table, once they were asked for: every file that is open has the same schema.
+_TYPES: Final[dict[str, Mapping[str, str]]] = {}
 
 
 class Table:
     """One table's columns and types, read from the database itself."""
 
     def __init__(self, con: DuckDBPyConnection, name: str) -> None:
-        described = con.execute("SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = ?", [name])
         self.name = name
-        self.types: Mapping[str, str] = {str(column): str(kind) for column, kind in described.fetchall()}
+        if name not in _TYPES:
+            _TYPES[name] = _types(con, name)
+        self.types: Mapping[str, str] = _TYPES[name]
 
     def insert(self, con: DuckDBPyConnection, columns: Mapping[str, Sequence[Any]]) -> None:
         """Append rows.
@@ -88,9 +117,25 @@ class Table:
         """
         if not columns or not len(next(iter(columns.values()))):
             return
-        arrays = {name: _array(self.types[name], values) for name, values in columns.items()}
+        if not self.types.keys() >= columns.keys():  # kept of a file that had not been brought up to date yet
+            self.types = _TYPES[self.name] = _types(con, self.name)
+        names, kinds = tuple(columns), tuple(self.types[name] for name in columns)
+        size = len(columns[names[0]])
+        if size <= _VALUES:
+            plain = [_array(kind, columns[name]).tolist() for name, kind in zip(names, kinds, strict=True)]
+            con.execute(
+                _values_sql(self.name, names, kinds, size), [column[row] for row in range(size) for column in plain]
+            )
+            return
+        arrays = {name: _array(kind, columns[name]) for name, kind in zip(names, kinds, strict=True)}
         with lent(con, "batch", arrays):
-            con.execute(_insert_sql(self.name, tuple(columns), tuple(self.types[name] for name in columns)))
+            con.execute(_insert_sql(self.name, names, kinds))
+
+
+def _types(con: DuckDBPyConnection, name: str) -> Mapping[str, str]:
+    """Return the types of a table's columns. Quicker than the catalogue's own table, which describes every view."""
+    described = con.execute(f'SELECT * FROM "{name}" LIMIT 0').description or []  # noqa: S608 — a name of our own schema
+    return {column: str(kind) for column, kind, *_ in described}
 
 
 @cache
@@ -99,6 +144,14 @@ def _insert_sql(table: str, names: tuple[str, ...], types: tuple[str, ...]) -> s
     quoted = [f'"{name}"' for name in names]
     read = [_READ.get(kind, "{0}").format(name) for name, kind in zip(quoted, types, strict=True)]
     return f'INSERT INTO "{table}" ({", ".join(quoted)}) SELECT {", ".join(read)} FROM batch'  # noqa: S608 — names of our own schema
+
+
+@cache
+def _values_sql(table: str, names: tuple[str, ...], kinds: tuple[str, ...], size: int) -> str:
+    """Return the INSERT of a few rows whose values are parameters; every name in it comes from our own schema."""
+    quoted = ", ".join(f'"{name}"' for name in names)
+    row = ", ".join(_READ.get(kind, "{0}").format("?") for kind in kinds)
+    return f'INSERT INTO "{table}" ({quoted}) VALUES {", ".join([f"({row})"] * size)}'  # noqa: S608 — names of our own schema
 
 
 def _array(kind: str, values: Sequence[Any]) -> np.ndarray[Any, Any]:

@@ -8,12 +8,13 @@ from otel_agentic.store.browse import BOUNDS, bounds
 from otel_agentic.store.table import key_columns, rows_with
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.scoring.model import ConversationScore
-    from otel_agentic.store.scores import Selection
+    from otel_agentic.store.scores import Scored, Selection
     from otel_agentic.store.table import Key
 
 #: What a score says: outcomes and reasons, then a row a turn and a row an expectation of tools.
@@ -71,6 +72,22 @@ def unsettled(con: DuckDBPyConnection, evaluation_id: str, selection: Selection)
     """Return the conversations whose newest score, under an evaluation, waits for the judge, oldest first."""
     found = con.execute(_UNSETTLED, {"id": evaluation_id, **bounds(selection)}).fetchall()
     return [(environment, name) for environment, name in found]
+
+
+def news(
+    con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Scored], again: AbstractSet[Key]
+) -> list[Scored]:
+    """Return the scores that say more than before: one that waited for the judge, and waits on, is no news.
+
+    Args:
+        con: a connection.
+        evaluation_id: the evaluation that they belong to.
+        scored: scores just made.
+        again: the conversations that were open before.
+    """
+    keys = [(item.score.environment, item.score.conversation_id) for item in scored]
+    before = stored_results(con, evaluation_id, [key for key in keys if key in again])
+    return [item for key, item in zip(keys, scored, strict=True) if before.get(key) != result_of(item.score)]
 
 
 def stored_results(con: DuckDBPyConnection, evaluation_id: str, keys: Iterable[Key]) -> Mapping[Key, Result]:

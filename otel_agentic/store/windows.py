@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import orjson
+import numpy as np
 
 from otel_agentic.scoring.model import DIMENSIONS
-from otel_agentic.store.table import Table, rows_with
-from otel_agentic.windows.model import ScoredConversation, WindowPoint
+from otel_agentic.store.table import lent
+from otel_agentic.store.window_rows import rows_of
+from otel_agentic.windows.model import ScoredConversation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.store.scores import Selection
+    from otel_agentic.store.window_rows import Columns
+    from otel_agentic.windows.columns import WindowTable
 
 #: Every closed conversation with its newest score; one that nobody scored is not evaluated and unmatched.
 _SCORED: Final = """
@@ -40,7 +43,7 @@ WITH tools AS (
 SELECT
     c.environment, c.conversation_id, c.revision, c.agent, c.agent_version, c.service, epoch_ns(c.ended_at),
     s.dataset, s.case_id, k.tags, coalesce(s.outcome, 'not_evaluated'), coalesce(s.reason, CASE WHEN s.outcome IS NULL THEN 'unmatched' END),
-    t.selection, t.parameters, t.sequence, t.utilization, n.tools
+    t.selection, t.parameters, t.sequence, t.utilization, n.tools, coalesce(s.sample_ratio, 1.0)
 FROM conversations c
 LEFT JOIN conversation_scores s
     ON s.environment = c.environment AND s.conversation_id = c.conversation_id AND s.revision = c.revision
@@ -61,45 +64,59 @@ SELECT DISTINCT epoch_ns("end") AS ends FROM windows
 WHERE "end" BETWEEN make_timestamp_ns($first) AND make_timestamp_ns($last)
 ORDER BY ends DESC LIMIT $limit
 """
+_NEWEST_END: Final = """
+SELECT epoch_ns(max("end")) FROM windows WHERE "end" <= make_timestamp_ns($last) AND epoch_ns("end") % $step = 0
+"""
 #: What makes a row: its subject, its window, and what it estimates.
 _IDENTITY: Final = ("agent", "agent_version", "environment", "service", "tag", "window", "end", "k", "estimator")
-#: What a row says.
-_SAID: Final = (
-    "interval_method",
-    "level",
-    "n",
-    "c",
-    "not_evaluated",
-    "coverage",
-    "pass_at_k",
-    "pass_at_k_lower",
-    "pass_at_k_upper",
-    "pass_pow_k",
-    "pass_pow_k_lower",
-    "pass_pow_k_upper",
-    "lower_bound",
-    "upper_bound",
-    "tier",
-    "leaning",
+_SAME_ROW: Final = """
+    s."end" = make_timestamp_ns(f."end") AND s."window" = f."window" AND s.k = f.k AND s.estimator = f.estimator
+    AND s.environment IS NOT DISTINCT FROM f.environment AND s.agent IS NOT DISTINCT FROM f.agent
+    AND s.agent_version IS NOT DISTINCT FROM f.agent_version AND s.service IS NOT DISTINCT FROM f.service
+    AND s.tag IS NOT DISTINCT FROM f.tag
+"""
+_TOLD: Final = ("interval_method", "n", "c", "not_evaluated", "tier", "leaning")
+_RATES: Final = (
+    "level", "coverage", "lower_bound", "upper_bound",
+    "pass_at_k", "pass_at_k_lower", "pass_at_k_upper", "pass_pow_k", "pass_pow_k_lower", "pass_pow_k_upper",
+)  # fmt: skip
+#: Sums of weights depend on the order of addition, in the last digits: such rows say the same.
+_SAYS_OTHERWISE: Final = " OR ".join(
+    (
+        *(f"s.{name} IS DISTINCT FROM f.{name}" for name in _TOLD),
+        *(
+            f"coalesce(abs(s.{name} - nullif(f.{name}, 'nan'::DOUBLE)) > 1e-9, s.{name} IS DISTINCT FROM nullif(f.{name}, 'nan'::DOUBLE))"
+            for name in _RATES
+        ),
+    )
 )
-_STORED: Final = """
-SELECT
-    agent, agent_version, environment, service, tag, "window", epoch_ns("end"), k, estimator,
-    revision,
-    interval_method, level, n, c, not_evaluated, coverage, pass_at_k, pass_at_k_lower, pass_at_k_upper,
-    pass_pow_k, pass_pow_k_lower, pass_pow_k_upper, lower_bound, upper_bound, tier, leaning
-FROM windows
-SEMI JOIN wanted ON "end" = make_timestamp_ns(ends)
+#: The stored rows that a computation may have something to say of.
+_AT_ENDS: Final = """
+    "end" BETWEEN make_timestamp_ns($first) AND make_timestamp_ns($last)
+    AND "end" IN (SELECT make_timestamp_ns(unnest($ends)))
 """
-_DELETE: Final = """
-DELETE FROM windows x USING wanted w
-WHERE x.agent IS NOT DISTINCT FROM w.agent AND x.agent_version IS NOT DISTINCT FROM w.agent_version
-    AND x.environment IS NOT DISTINCT FROM w.environment AND x.service IS NOT DISTINCT FROM w.service
-    AND x.tag IS NOT DISTINCT FROM w.tag AND x."window" = w."window" AND x."end" = make_timestamp_ns(w."end")
-    AND x.k = w.k AND x.estimator = w.estimator
-"""
-
-RowKey = tuple[Any, ...]
+_CHANGED: Final = f"""
+WITH stored AS (SELECT * FROM windows WHERE {_AT_ENDS})
+SELECT f.place, coalesce(s.revision, 0) AS revision
+FROM fresh f LEFT JOIN stored s ON {_SAME_ROW}
+WHERE s.revision IS NULL OR {_SAYS_OTHERWISE}
+ORDER BY f.place
+"""  # noqa: S608 — our own fragments
+_DELETE: Final = f"DELETE FROM windows s USING fresh f WHERE {_SAME_ROW}"  # noqa: S608 — the same
+#: Of what was computed at the ends, rows that have nothing to say any more.
+_CLEAR: Final = f"""
+DELETE FROM windows s WHERE {_AT_ENDS}
+    AND "window" IN (SELECT unnest($widths)) AND k IN (SELECT unnest($k)) AND estimator IN (SELECT unnest($estimators))
+"""  # noqa: S608 — the same
+_CLEAR_GONE: Final = f"{_CLEAR} AND NOT EXISTS (SELECT 1 FROM fresh f WHERE {_SAME_ROW})"  # noqa: S608 — the same
+_TIMES: Final = ("end", "computed_at")
+_COLUMNS: Final = {
+    **{name: f'"{name}"' for name in (*_IDENTITY, *_TOLD, "revision")},
+    **{name: f"nullif({name}, 'nan'::DOUBLE)" for name in _RATES},
+    **{name: f'make_timestamp_ns("{name}")' for name in _TIMES},
+}
+_NAMES: Final = ", ".join(f'"{name}"' for name in _COLUMNS)
+_INSERT: Final = f"INSERT INTO windows ({_NAMES}) SELECT {', '.join(_COLUMNS.values())} FROM fresh"  # noqa: S608 — the same
 
 
 def scored_conversations(con: DuckDBPyConnection, selection: Selection) -> list[ScoredConversation]:
@@ -112,6 +129,12 @@ def stored_ends(con: DuckDBPyConnection, first_ns: int, last_ns: int, *, limit: 
     """Return the newest distinct window ends in a range of times, ascending."""
     bounds = {"first": first_ns, "last": last_ns, "limit": limit}
     return sorted(int(row[0]) for row in con.execute(_ENDS, bounds).fetchall())
+
+
+def newest_end(con: DuckDBPyConnection, step_ns: int, last_ns: int) -> int | None:
+    """Return the newest stored end up to a time, ns, among the whole multiples of a step; None without any."""
+    ((newest,),) = con.execute(_NEWEST_END, {"last": last_ns, "step": step_ns}).fetchall()
+    return None if newest is None else int(newest)
 
 
 def _scored(row: tuple[Any, ...]) -> ScoredConversation:
@@ -131,90 +154,49 @@ def _scored(row: tuple[Any, ...]) -> ScoredConversation:
         reason=row[11],
         dimensions={name: value for name, value in values.items() if value is not None},
         tools=tuple(row[16] or ()),
+        weight=1.0 / row[17],
     )
 
 
-def save_windows(con: DuckDBPyConnection, points: Sequence[WindowPoint], ends_ns: Iterable[int], now_ns: int) -> int:
+def save_windows(con: DuckDBPyConnection, table: WindowTable, ends_ns: Iterable[int], now_ns: int) -> int:
     """Write window points, one row for each k and estimator; return how many rows are new or restated.
 
-    A row that says the same as the stored one is left alone; one that differs replaces it with the next revision.
+    A row that says the same as the stored one is left alone; one that differs replaces it. That counts as a new revision
+    once the end of its window has passed: until then the window is filling.
 
     Args:
         con: a connection in a transaction.
-        points: all points at the ends.
-        ends_ns: the ends that were computed. A stored row there whose subject has no point any more goes.
+        table: all points at the ends.
+        ends_ns: the ends that were computed. A stored row there that has no point any more goes, of the windows, k and
+            estimators of the table.
         now_ns: when they were computed.
     """
-    rows = {_identity(row): row for point in points for row in _rows(point)}
-    stored = _stored_rows(con, ends_ns)
-    changed = [
-        {**row, "revision": stored[key][0] + 1 if key in stored else 1, "computed_at": now_ns}
-        for key, row in rows.items()
-        if key not in stored or stored[key][1] != [row[name] for name in _SAID]
-    ]
-    series = {_series(key) for key in rows}
-    gone = [key for key in stored if key not in rows and _series(key) in series]
-    _delete(con, [*gone, *(_identity(row) for row in changed)])
-    if changed:
-        Table(con, "windows").insert(con, {name: [row[name] for row in changed] for name in changed[0]})
-    return len(changed)
+    ends = sorted(set(ends_ns))
+    if not ends:
+        return 0
+    rows = rows_of(table)
+    at_ends = {"ends": ends, "first": ends[0], "last": ends[-1]}
+    computed = {"widths": list(table.widths), "k": list(table.k), "estimators": list(table.estimates)}
+    if not table.tallies.size:
+        con.execute(_CLEAR, {**at_ends, **computed})
+        return 0
+    with lent(con, "fresh", {"place": np.arange(len(rows["k"])), **rows}):
+        con.execute(_CLEAR_GONE, {**at_ends, **computed})
+        found = con.execute(_CHANGED, at_ends).fetchnumpy()
+    place = np.asarray(found["place"])
+    if len(place):
+        _replace(con, {name: values[place] for name, values in rows.items()}, np.asarray(found["revision"]), now_ns)
+    return len(place)
 
 
-def _identity(row: dict[str, Any]) -> RowKey:
-    return tuple(row[name] for name in _IDENTITY)
-
-
-def _series(key: RowKey) -> RowKey:
-    """Return width, k and estimator of a row: what one computation covers."""
-    return (key[5], *key[7:])
-
-
-def _stored_rows(con: DuckDBPyConnection, ends_ns: Iterable[int]) -> dict[RowKey, tuple[int, list[Any]]]:
-    """Return revision and content of the stored rows at some ends, by identity."""
-    found = {}
-    width = len(_IDENTITY)
-    for row in rows_with(con, {"ends": sorted(set(ends_ns))}, _STORED):
-        said = dict(zip(_SAID, row[width + 1 :], strict=True))
-        said["not_evaluated"] = orjson.loads(said["not_evaluated"])
-        found[row[:width]] = (int(row[width]), list(said.values()))
-    return found
-
-
-def _delete(con: DuckDBPyConnection, keys: Sequence[RowKey]) -> None:
-    columns = {name: [key[place] for key in keys] for place, name in enumerate(_IDENTITY)}
-    rows_with(con, columns, _DELETE, fetch=False)
-
-
-def _rows(point: WindowPoint) -> list[dict[str, Any]]:
-    summary = point.summary
-    return [
-        {
-            "agent": summary.key.agent,
-            "agent_version": summary.key.agent_version,
-            "environment": summary.key.environment,
-            "service": summary.key.service,
-            "tag": summary.key.tag,
-            "window": point.window,
-            "end": point.end_ns,
-            "k": k,
-            "estimator": name,
-            "interval_method": estimates.interval_method,
-            "level": estimates.level,
-            "n": summary.n,
-            "c": summary.c,
-            "not_evaluated": dict(summary.not_evaluated),
-            "coverage": summary.coverage,
-            "pass_at_k": estimates.pass_at_k[k].value,
-            "pass_at_k_lower": estimates.pass_at_k[k].lower,
-            "pass_at_k_upper": estimates.pass_at_k[k].upper,
-            "pass_pow_k": estimates.pass_pow_k[k].value,
-            "pass_pow_k_lower": estimates.pass_pow_k[k].lower,
-            "pass_pow_k_upper": estimates.pass_pow_k[k].upper,
-            "lower_bound": summary.bounds[0] if summary.bounds else None,
-            "upper_bound": summary.bounds[1] if summary.bounds else None,
-            "tier": summary.tier,
-            "leaning": summary.leaning,
-        }
-        for name, estimates in summary.estimates.items()
-        for k in estimates.pass_at_k
-    ]
+def _replace(con: DuckDBPyConnection, rows: Columns, revision: np.ndarray[Any, Any], now_ns: int) -> None:
+    """Write rows in the place of those with the same identity, whose revision (0: none) is given."""
+    passed = rows["end"] <= now_ns
+    fresh = {
+        **rows,
+        "revision": np.where(revision == 0, 1, revision + passed),
+        "computed_at": np.full(len(passed), now_ns),
+    }
+    with lent(con, "fresh", fresh):
+        con.execute(_DELETE)
+        con.execute(_INSERT)

@@ -3,6 +3,7 @@
 Importing this room loads numpy and scipy.special (by `stats`).
 """
 
+from otel_agentic.windows.columns import Results, Tallies, WindowTable
 from otel_agentic.windows.group import GROUP_BYS, GroupBy, group_by, group_by_subject, subject_key
 from otel_agentic.windows.model import (
     TIERS,
@@ -13,9 +14,12 @@ from otel_agentic.windows.model import (
     Tier,
     WindowPoint,
 )
-from otel_agentic.windows.rolling import current_end, parse_width, roll, window_ends
-from otel_agentic.windows.scored import scored_conversation
-from otel_agentic.windows.summarise import attempts_of, pass_rate_bounds, summarise
+from otel_agentic.windows.results import results_of
+from otel_agentic.windows.roll import roll
+from otel_agentic.windows.rolling import Window, current_end, parse_width, parse_window, parse_windows, window_ends
+from otel_agentic.windows.scored import mean_dimensions, scored_conversation
+from otel_agentic.windows.summarise import attempts_of, pass_rate_bounds, summarise, summarise_all
+from otel_agentic.windows.tables import window_table
 
 __all__ = [
     "GROUP_BYS",
@@ -24,18 +28,28 @@ __all__ = [
     "GroupBy",
     "GroupKey",
     "GroupSummary",
+    "Results",
     "ScoredConversation",
+    "Tallies",
     "Tier",
+    "Window",
     "WindowPoint",
+    "WindowTable",
     "attempts_of",
     "current_end",
     "group_by",
     "group_by_subject",
+    "mean_dimensions",
     "parse_width",
+    "parse_window",
+    "parse_windows",
     "pass_rate_bounds",
+    "results_of",
     "roll",
     "scored_conversation",
     "subject_key",
     "summarise",
+    "summarise_all",
     "window_ends",
+    "window_table",
 ]

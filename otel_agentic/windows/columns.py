@@ -5,12 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from otel_agentic.scoring.model import DIMENSIONS
+from otel_agentic.windows.model import DimensionMean, GroupSummary, WindowPoint
+from otel_agentic.windows.rolling import parse_window
+from otel_agentic.windows.summarise import pass_rate_bounds
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import numpy as np
     import numpy.typing as npt
 
+    from otel_agentic.scoring.model import Dimension
     from otel_agentic.stats import GroupedAttempts, GroupedEstimates
     from otel_agentic.windows.model import GroupKey, Tier
 
@@ -21,6 +27,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Results:
     """Scored conversations, a row each; one that is counted in several groups (by tag) has a row in each.
+
+    Rows of one group that ended at the same moment stand in event order (environment, conversation id): that decides
+    which of them a count window holds.
 
     Attributes:
         groups: the groups.
@@ -49,41 +58,108 @@ class Results:
 class Tallies:
     """What is counted of each window point, a row each; a group's window without a conversation has none.
 
+    Neighbouring points often hold the same: what is estimated is estimated once for each distinct content.
+
     Attributes:
-        keys: (points,) the group.
-        windows: (points,) the window's name, such as "24h" or "n200".
+        groups: the groups.
+        group: (points,) index into `groups`.
+        windows: the windows' names, such as "24h" or "n200".
+        window: (points,) index into `windows`.
         end_ns: (points,) end of the window, inclusive, ns since the epoch.
-        attempts: the evaluated ones; its groups are the points.
-        reasons: reasons of what was not evaluated.
+        n: (points,) evaluated conversations.
+        c: (points,) correct ones among them.
+        content: (points,) index of what the window holds; that is a group of `attempts`.
+        attempts: the evaluated conversations of each distinct content, by kind of case.
+        reasons: reasons of what was not evaluated, sorted.
         not_evaluated: (points, reasons) how many.
-        dimension_sum: (points, 4) sum of each tool dimension over the conversations where it applies, weighted.
-        dimension_n: (points, 4) how many conversations those are, weighted.
+        dimension_mean: (points, 4) weighted mean of each tool dimension where it applies, NaN where it never does.
+        dimension_n: (points, 4) how many conversations those are.
     """
 
-    keys: Sequence[GroupKey]
+    groups: Sequence[GroupKey]
+    group: IntArray
     windows: Sequence[str]
+    window: IntArray
     end_ns: IntArray
+    n: IntArray
+    c: IntArray
+    content: IntArray
     attempts: GroupedAttempts
     reasons: Sequence[str]
     not_evaluated: IntArray
-    dimension_sum: FloatArray
-    dimension_n: FloatArray
+    dimension_mean: FloatArray
+    dimension_n: IntArray
+
+    @property
+    def size(self) -> int:
+        """Number of points."""
+        return len(self.end_ns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WindowTable:
-    """Window points with everything that is said of each.
+    """Window points with everything that is said of each, sorted by end, window and group.
 
     Attributes:
         tallies: what was counted.
-        estimates: by estimator name; the groups of each are the points.
+        k: the k, ascending.
+        estimates: by estimator name; the groups of each are the points. All that were asked for, also without a point.
         default_estimator: (points,) the estimator to show first.
         tier: (points,) the tier.
         leaning: (points,) the tier that insufficient evidence leans to, else None.
     """
 
     tallies: Tallies
+    k: tuple[int, ...]
     estimates: Mapping[str, GroupedEstimates]
     default_estimator: Sequence[str]
     tier: Sequence[Tier]
     leaning: Sequence[Tier | None]
+
+    @property
+    def widths(self) -> Sequence[str]:
+        """The windows that were asked for, also those without a point."""
+        return self.tallies.windows
+
+    def points(self) -> list[WindowPoint]:
+        """Return the points one by one, in their order."""
+        widths = {name: parse_window(name).width_ns for name in self.widths}
+        tallies = self.tallies
+        windows = [tallies.windows[window] for window in tallies.window.tolist()]
+        return [
+            WindowPoint(window=window, width_ns=widths[window], end_ns=end_ns, summary=self._summary(point))
+            for point, (window, end_ns) in enumerate(zip(windows, tallies.end_ns.tolist(), strict=True))
+        ]
+
+    def _summary(self, point: int) -> GroupSummary:
+        tallies = self.tallies
+        n, c = int(tallies.n[point]), int(tallies.c[point])
+        missing = {
+            reason: count
+            for reason, count in zip(tallies.reasons, tallies.not_evaluated[point].tolist(), strict=True)
+            if count
+        }
+        everything = n + sum(missing.values())
+        return GroupSummary(
+            key=tallies.groups[int(tallies.group[point])],
+            n=n,
+            c=c,
+            not_evaluated=missing,
+            coverage=n / everything if everything else None,
+            bounds=pass_rate_bounds(n, c, everything - n),
+            estimates={name: found.of(point) for name, found in self.estimates.items()},
+            default_estimator=self.default_estimator[point],
+            tool_dimensions=self._dimension_means(point),
+            tier=self.tier[point],
+            leaning=self.leaning[point],
+            needed=None,
+        )
+
+    def _dimension_means(self, point: int) -> dict[Dimension, DimensionMean]:
+        means = self.tallies.dimension_mean[point].tolist()
+        counts = self.tallies.dimension_n[point].tolist()
+        return {
+            name: DimensionMean(mean=mean, n=count)
+            for name, mean, count in zip(DIMENSIONS, means, counts, strict=True)
+            if count
+        }

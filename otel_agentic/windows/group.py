@@ -10,7 +10,7 @@ from otel_agentic.windows.model import GroupKey, ScoredConversation
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-GroupBy = Literal["agent", "version", "environment", "tag", "case", "tool"]
+GroupBy = Literal["agent", "version", "environment", "service", "tag", "case", "tool"]
 GROUP_BYS: tuple[GroupBy, ...] = get_args(GroupBy)
 
 
@@ -63,6 +63,7 @@ def _keys(conversation: ScoredConversation, by: Sequence[GroupBy]) -> Iterator[G
                 agent=conversation.agent if "agent" in by else None,
                 agent_version=conversation.agent_version if "version" in by else None,
                 environment=conversation.environment if "environment" in by else None,
+                service=conversation.service if "service" in by else None,
                 dataset=conversation.dataset if "case" in by else None,
                 case=conversation.case_id if "case" in by else None,
                 tag=tag,

@@ -55,8 +55,9 @@ class GroupKey:
 class ScoredConversation:
     """One closed conversation with its newest score: the row that groups and windows are made of.
 
-    `ended_ns` is its last span's end. `dataset` and `case_id` are both None without a case. `dimensions` are the tool dimension scores of its expectations (one mean each),
-    without those that do not apply. `tools` are the names of tools that its expectations or faults name.
+    `ended_ns` is its last span's end. `dataset` and `case_id` are both None without a case. `dimensions` are the tool
+    dimension scores of its expectations (one mean each), without those that do not apply. `tools` are the names of
+    tools that its expectations or faults name. `weight` is 1 / the share of conversations evaluated when it was scored.
     """
 
     environment: str
@@ -73,6 +74,7 @@ class ScoredConversation:
     reason: FailReason | NotEvaluatedReason | None
     dimensions: Mapping[Dimension, float] = field(default_factory=dict)
     tools: tuple[str, ...] = ()
+    weight: float = 1.0
 
     @property
     def case_key(self) -> CaseKey:
@@ -119,9 +121,12 @@ class GroupSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowPoint:
-    """A group's summary over the event-time window `(end_ns - width_ns, end_ns]`."""
+    """A group's summary over the event-time window `(end_ns - width_ns, end_ns]`, or over its newest conversations.
+
+    `width_ns` is None for a count window: `window` tells how many.
+    """
 
     window: str
-    width_ns: int
+    width_ns: int | None
     end_ns: int
     summary: GroupSummary

@@ -1,27 +1,63 @@
-"""Rolling windows by event time: a conversation is in `(end - width, end]` by its last span's end."""
+"""Rolling windows by event time: how they are named, where they end, how far they reach."""
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from operator import attrgetter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.errors import ConfigError
-from otel_agentic.windows.group import group_by_subject
-from otel_agentic.windows.model import GroupKey, WindowPoint
-from otel_agentic.windows.summarise import summarise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from otel_agentic.config import StatsSettings
-    from otel_agentic.stats.model import Estimator
-    from otel_agentic.windows.model import GroupSummary, ScoredConversation
+    from collections.abc import Iterable
 
 _SECOND_NS: Final = 1_000_000_000
 UNIT_NS: Final = {"s": _SECOND_NS, "m": 60 * _SECOND_NS, "h": 3_600 * _SECOND_NS, "d": 86_400 * _SECOND_NS}
 _WIDTH: Final = re.compile(r"([0-9]{1,9})([smhd])")
+_COUNT: Final = re.compile(r"n([1-9][0-9]{0,8})")
+#: How long a count window goes on after its newest conversation where no time window is asked for.
+_STALE_NS: Final = 7 * UNIT_NS["d"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """A kind of rolling window: of one width, or of so many conversations.
+
+    Attributes:
+        name: such as "24h" or "n200", as in tables and metrics.
+        width_ns: a conversation that ended in `(end - width_ns, end]` is in it; None for a count window.
+        newest: a count window holds so many conversations, the last that ended at or before its end; None for a time.
+    """
+
+    name: str
+    width_ns: int | None = None
+    newest: int | None = None
+
+
+def parse_window(text: str) -> Window:
+    """Return the window of a name such as "90s", "15m", "24h", "7d" or "n200".
+
+    Raises:
+        ConfigError: it is neither.
+
+    >>> parse_window("1h").width_ns, parse_window("n200").newest
+    (3600000000000, 200)
+    """
+    match = _COUNT.fullmatch(text)
+    if match:
+        return Window(name=text, newest=int(match[1]))
+    if text.startswith("n"):
+        raise ConfigError(f"window {text!r}: give n and how many conversations, e.g. n200 for the newest 200")
+    return Window(name=text, width_ns=parse_width(text))
+
+
+def parse_windows(names: Iterable[str]) -> tuple[Window, ...]:
+    """Return the windows of some names, each once, in the order given.
+
+    Raises:
+        ConfigError: one cannot be read.
+    """
+    return tuple(parse_window(name) for name in dict.fromkeys(names))
 
 
 def parse_width(text: str) -> int:
@@ -40,6 +76,20 @@ def parse_width(text: str) -> int:
             f"window width {text!r}: give a whole number above 0 and a unit s, m, h or d, e.g. 90s, 15m, 24h, 7d"
         )
     return width_ns
+
+
+def widest_ns(windows: Iterable[Window]) -> int:
+    """Return the width of the widest time window, ns; 7 days where there is none.
+
+    A count window has a point while its newest conversation is no older than that: the last 200 of an agent that is
+    gone would be told for ever.
+    """
+    return max((window.width_ns for window in windows if window.width_ns is not None), default=_STALE_NS)
+
+
+def most_newest(windows: Iterable[Window]) -> int:
+    """Return how many conversations the largest count window holds; 0 where there is none."""
+    return max((window.newest for window in windows if window.newest is not None), default=0)
 
 
 def current_end(now_ns: int, step_ns: int) -> int:
@@ -69,80 +119,6 @@ def window_ends(first_ns: int, last_ns: int, step_ns: int, origin_ns: int = 0) -
     start = _end_at_or_after(first_ns, step_ns, origin_ns)
     stop = _end_at_or_after(last_ns, step_ns, origin_ns) if last_ns >= first_ns else start - step_ns
     return range(start, stop + 1, step_ns)
-
-
-def roll(
-    scored: Iterable[ScoredConversation],
-    widths: Sequence[str],
-    ends: Sequence[int],
-    *,
-    estimators: Sequence[Estimator],
-    settings: StatsSettings,
-    k: Sequence[int],
-) -> list[WindowPoint]:
-    """Return a point for each subject, width and end whose window holds a conversation, sorted by end, width, subject.
-
-    An empty window has no point: a series that has nothing to say stops.
-
-    Args:
-        scored: conversations in any order, each once.
-        widths: such as "1h" and "24h", as they are named in metrics.
-        ends: window ends, nanoseconds UTC, ascending.
-        estimators: what to estimate with.
-        settings: mode, prior, level, tier rule and default estimator.
-        k: the k of pass@k and pass^k.
-
-    Raises:
-        ConfigError: a width cannot be read.
-        UsageError: a k is not allowed.
-    """
-    widths_ns = {width: parse_width(width) for width in widths}
-    points: list[WindowPoint] = []
-    for key, conversations in group_by_subject(scored).items():
-        ordered = sorted(conversations, key=attrgetter("ended_ns"))
-        summaries = _Summaries(key, ordered, estimators=estimators, settings=settings, k=k)
-        for width, width_ns in widths_ns.items():
-            points += summaries.points(width, width_ns, ends)
-    return sorted(points, key=lambda point: (point.end_ns, point.width_ns, point.summary.key.sort_key()))
-
-
-class _Summaries:
-    """Window summaries of one subject; neighbouring windows with the same conversations share one."""
-
-    def __init__(
-        self,
-        key: GroupKey,
-        ordered: Sequence[ScoredConversation],
-        *,
-        estimators: Sequence[Estimator],
-        settings: StatsSettings,
-        k: Sequence[int],
-    ) -> None:
-        self._key = key
-        self._ordered = ordered
-        self._times = [conversation.ended_ns for conversation in ordered]
-        self._estimators = estimators
-        self._settings = settings
-        self._k = k
-        self._known: dict[tuple[int, int], GroupSummary] = {}
-
-    def points(self, window: str, width_ns: int, ends: Iterable[int]) -> Iterator[WindowPoint]:
-        for end_ns in ends:
-            first = bisect_right(self._times, end_ns - width_ns)
-            beyond = bisect_right(self._times, end_ns)
-            if first < beyond:
-                yield WindowPoint(window=window, width_ns=width_ns, end_ns=end_ns, summary=self._of(first, beyond))
-
-    def _of(self, first: int, beyond: int) -> GroupSummary:
-        if (first, beyond) not in self._known:
-            self._known[first, beyond] = summarise(
-                self._key,
-                self._ordered[first:beyond],
-                estimators=self._estimators,
-                settings=self._settings,
-                k=self._k,
-            )
-        return self._known[first, beyond]
 
 
 def _end_at_or_after(time_ns: int, step_ns: int, origin_ns: int) -> int:

@@ -37,7 +37,7 @@ def scored_conversation(conversation: Conversation, case: Case | None, score: Co
         tags=() if case is None else case.tags,
         outcome=score.outcome,
         reason=score.reason,
-        dimensions=_dimensions(score.tools),
+        dimensions=mean_dimensions(score.tools),
         tools=tuple(sorted(named)),
     )
 
@@ -48,7 +48,7 @@ def _expected_tools(case: Case | None) -> Iterator[str]:
             yield from () if tools is None else (call.tool_name for call in tools.calls)
 
 
-def _dimensions(scores: Sequence[ToolScore]) -> dict[Dimension, float]:
+def mean_dimensions(scores: Sequence[ToolScore]) -> dict[Dimension, float]:
     """Return the mean of each dimension over the expectations where it applies."""
     found: dict[Dimension, float] = {}
     for name in DIMENSIONS:

@@ -6,17 +6,19 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from otel_agentic.scoring.model import DIMENSIONS
-from otel_agentic.stats.choose import default_among, default_estimator, validate_k
+from otel_agentic.stats.choose import default_among, default_estimators, validate_k
+from otel_agentic.stats.grouped import GroupedAttempts, estimate_groups
 from otel_agentic.stats.model import Attempts
-from otel_agentic.stats.tiers import claim_tier
+from otel_agentic.stats.tiers import claim_tiers
 from otel_agentic.windows.model import DimensionMean, GroupKey, GroupSummary, ScoredConversation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from otel_agentic.config import StatsSettings
     from otel_agentic.scoring.model import Dimension
-    from otel_agentic.stats.model import Estimator
+    from otel_agentic.stats.model import Estimates, Estimator
+    from otel_agentic.stats.tiers import TierClaim
 
 
 def summarise(
@@ -43,11 +45,48 @@ def summarise(
     Raises:
         UsageError: a k is not allowed; names it.
     """
+    return summarise_all({key: scored}, estimators=estimators, settings=settings, k=k)[0]
+
+
+def summarise_all(
+    groups: Mapping[GroupKey, Sequence[ScoredConversation]],
+    *,
+    estimators: Sequence[Estimator],
+    settings: StatsSettings,
+    k: Sequence[int],
+) -> list[GroupSummary]:
+    """Return the summary of each group, in their order; all are estimated at once. See `summarise`.
+
+    Raises:
+        UsageError: a k is not allowed; names it.
+    """
     chosen_k = validate_k(k)
-    attempts = attempts_of(scored)
+    if not groups:
+        return []
+    attempts = [attempts_of(scored) for scored in groups.values()]
+    grouped = GroupedAttempts.of(attempts)
+    found = {estimator.name: estimate_groups(estimator, grouped, chosen_k) for estimator in estimators}
+    claims = claim_tiers(grouped, settings, needed=True)
+    defaults = default_estimators(grouped, chosen_k, settings)
+    return [
+        _summary(
+            (key, scored, attempts[place]),
+            {name: estimates.of(place) for name, estimates in found.items()},
+            claims.of(place),
+            default_among(found, defaults[place], settings),
+        )
+        for place, (key, scored) in enumerate(groups.items())
+    ]
+
+
+def _summary(
+    group: tuple[GroupKey, Sequence[ScoredConversation], Attempts],
+    estimates: Mapping[str, Estimates],
+    claim: TierClaim,
+    default: str,
+) -> GroupSummary:
+    key, scored, attempts = group
     n, c = attempts.n, attempts.c
-    estimates = {estimator.name: estimator.estimate(attempts, chosen_k) for estimator in estimators}
-    claim = claim_tier(attempts, settings)
     return GroupSummary(
         key=key,
         n=n,
@@ -56,7 +95,7 @@ def summarise(
         coverage=n / len(scored) if scored else None,
         bounds=pass_rate_bounds(n, c, len(scored) - n),
         estimates=estimates,
-        default_estimator=default_among(estimates, default_estimator(attempts, chosen_k, settings), settings),
+        default_estimator=default,
         tool_dimensions=_dimension_means(scored),
         tier=claim.tier,
         leaning=claim.leaning,
@@ -65,11 +104,15 @@ def summarise(
 
 
 def attempts_of(scored: Iterable[ScoredConversation]) -> Attempts:
-    """Return the evaluated conversations as attempts of their cases, see `ScoredConversation.case_key`."""
+    """Return the evaluated conversations as attempts of their cases, see `ScoredConversation.case_key`.
+
+    Weights that are all equal say nothing, and are left out.
+    """
+    evaluated = [conversation for conversation in scored if conversation.outcome != "not_evaluated"]
+    unequal = len({conversation.weight for conversation in evaluated}) > 1
     return Attempts.of(
-        (conversation.case_key, conversation.outcome == "pass")
-        for conversation in scored
-        if conversation.outcome != "not_evaluated"
+        (conversation.case_key, conversation.outcome == "pass", conversation.weight if unequal else 1.0)
+        for conversation in evaluated
     )
 
 
@@ -93,7 +136,9 @@ def _not_evaluated(scored: Iterable[ScoredConversation]) -> dict[str, int]:
 def _dimension_means(scored: Sequence[ScoredConversation]) -> dict[Dimension, DimensionMean]:
     means: dict[Dimension, DimensionMean] = {}
     for dimension in DIMENSIONS:
-        values = [conversation.dimensions[dimension] for conversation in scored if dimension in conversation.dimensions]
-        if values:
-            means[dimension] = DimensionMean(mean=sum(values) / len(values), n=len(values))
+        applies = [conversation for conversation in scored if dimension in conversation.dimensions]
+        if applies:
+            total = sum(each.weight * each.dimensions[dimension] for each in applies)
+            mean = total / sum(each.weight for each in applies)
+            means[dimension] = DimensionMean(mean=min(1.0, max(0.0, mean)), n=len(applies))
     return means

@@ -84,7 +84,7 @@ def test_no_conversations_make_no_groups() -> None:
 
 
 def test_an_unknown_grouping_is_refused_with_what_is_allowed() -> None:
-    with pytest.raises(UsageError, match=r"'colour'.*agent, version, environment, tag, case, tool"):
+    with pytest.raises(UsageError, match=r"'colour'.*agent, version, environment, service, tag, case, tool"):
         group_by([PLAIN], by=("colour",))  # type: ignore[arg-type]  # what a caller without types would do
 
 

@@ -1,0 +1,158 @@
+"""From a conversation's last span to its data point on `/metrics`, timers off: real exporter, collector and scrapes."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import threading
+import time
+import urllib.request
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+from otel_agentic.config import Settings
+from otel_agentic.pipeline import LiveCollector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from opentelemetry.trace import Tracer
+
+    from otel_agentic.pipeline.serverfile import LiveServer
+    from otel_agentic.telemetry.gauges import WindowPoints
+
+CONVERSATIONS: Final = 65
+WARM_UP: Final = 5
+#: Timers off: a conversation closes with its last span. Widths, step and estimators are the default ones.
+SETTINGS: Final[dict[str, Any]] = {
+    "conversations": {"turn_idle_s": 0.001, "idle_s": 0.001, "idle_without_id_s": 0.001},
+    "receive": {"grpc": "127.0.0.1:0", "http": "127.0.0.1:0"},
+    "admin": {"address": "127.0.0.1:0"},
+}
+CASE: Final = (
+    '{"case_id": "hotel", "turns": [{"query": "Which hotel?", "answer": "The Ritz.", '
+    '"tools": {"calls": [{"tool_name": "search", "parameters": {"q": "hotels"}}]}}]}'
+)
+_LABELS: Final = ('agentic_outcome="pass"', 'agentic_window="24h"')
+_PATIENCE_S: Final = 20.0
+#: Conversations come one after the other, with time for what is done after gauges are set.
+_APART_S: Final = 0.25
+#: When each conversation passed each station, s after its last span's end.
+_STATIONS: Final = """
+SELECT
+    quantile_cont(epoch_ns(s.received_at) - epoch_ns(c.ended_at), 0.5) / 1e6,
+    quantile_cont(epoch_ns(c.built_at) - epoch_ns(s.received_at), 0.5) / 1e6,
+    quantile_cont(epoch_ns(r.scored_at) - epoch_ns(c.built_at), 0.5) / 1e6
+FROM conversations c
+JOIN conversation_scores r USING (environment, conversation_id, revision)
+JOIN (
+    SELECT l.conversation_id, max(received_at) AS received_at FROM spans JOIN trace_links l USING (trace_id) GROUP BY ALL
+) s USING (conversation_id)
+WHERE NOT c.superseded
+"""
+
+
+def main() -> None:
+    """Time conversations one after the other, the first ones left out."""
+    with tempfile.TemporaryDirectory() as folder:
+        live = LiveCollector(Settings.model_validate({**SETTINGS, "store": {"db": Path(folder) / "b.duckdb"}}))
+        try:
+            live.run("truth_import", {"cases": [("cases.jsonl", CASE)]})
+            shown = _tell_when_shown(live)
+            took_ms = _all(live.start(), shown)[WARM_UP:]
+            with live.engine.store.read() as con:
+                (stations,) = con.execute(_STATIONS).fetchall()
+        finally:
+            live.stop()
+    deciles = statistics.quantiles(took_ms, n=10)
+    print(
+        f"{len(took_ms)} conversations, last span's end to data point: median {deciles[4]:.0f} ms, "
+        f"p90 {deciles[8]:.0f} ms, longest {max(took_ms):.0f} ms"
+    )
+    for name, took in zip(("stored", "rebuilt", "scored"), stations, strict=True):
+        print(f"  until {name:8} {took:5.0f} ms more (median)")
+    print(f"  until scraped  {deciles[4] - sum(stations):5.0f} ms more")
+
+
+def _tell_when_shown(live: LiveCollector) -> threading.Event:
+    """Return what is set whenever gauges change: to scrape all the time would slow down what is measured."""
+    shown = threading.Event()
+    set_windows = live.telemetry.set_windows
+
+    def told(points: WindowPoints) -> None:
+        set_windows(points)
+        shown.set()
+
+    live.telemetry.set_windows = told  # type: ignore[method-assign]  # a benchmark listens in
+    return shown
+
+
+def _all(found: LiveServer, shown: threading.Event) -> list[float]:
+    """Return the milliseconds that each conversation took, one after the other."""
+    provider = TracerProvider(resource=Resource({"service.name": "concierge"}))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{found.http}/v1/traces")))
+    tracer = provider.get_tracer("benchmark")
+    try:
+        return [_one(provider, tracer, partial(_scraped, found), shown, number) for number in range(CONVERSATIONS)]
+    finally:
+        provider.shutdown()
+
+
+def _one(
+    provider: TracerProvider, tracer: Tracer, scraped: Callable[[], float], shown: threading.Event, number: int
+) -> float:
+    """Return the milliseconds from the last span's end of one conversation to the end of the scrape that counts it."""
+    time.sleep(_APART_S)
+    shown.clear()
+    _converse(tracer, f"conversation-{number}")
+    ended = time.perf_counter()
+    provider.force_flush()
+    while shown.wait(_PATIENCE_S):
+        shown.clear()
+        if scraped() > number:
+            return 1e3 * (time.perf_counter() - ended)
+    raise RuntimeError(f"conversation {number} is not on /metrics after {_PATIENCE_S:.0f} s")
+
+
+def _converse(tracer: Tracer, conversation_id: str) -> None:
+    """Be an agent: one query, one tool call, one answer."""
+    run = {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": "travel",
+        "gen_ai.conversation.id": conversation_id,
+        "gen_ai.input.messages": '[{"role":"user","parts":[{"type":"text","content":"Which hotel?"}]}]',
+        "gen_ai.output.messages": '[{"role":"assistant","parts":[{"type":"text","content":"The Ritz."}]}]',
+    }
+    call = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "search",
+        "gen_ai.tool.call.id": "call-1",
+        "gen_ai.tool.call.arguments": '{"q":"hotels"}',
+        "gen_ai.tool.call.result": '["Ritz"]',
+    }
+    with (
+        tracer.start_as_current_span("invoke_agent travel", attributes=run),
+        tracer.start_as_current_span("execute_tool search", attributes=call),
+    ):
+        pass
+
+
+def _scraped(found: LiveServer) -> float:
+    """Return how many conversations passed in the 24 h window, as `/metrics` tells."""
+    with urllib.request.urlopen(f"{found.admin}/metrics") as reply:  # noqa: S310 — our own address
+        said = reply.read().decode()
+    return sum(
+        float(line.rsplit(" ", 1)[1])
+        for line in said.splitlines()
+        if line.startswith("agentic_window_conversations{") and all(label in line for label in _LABELS)
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""One tick of the windows over a million results, beside the bare SQL aggregate over the same table."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from otel_agentic.config import EmitSettings, Settings, StatsSettings
+from otel_agentic.pipeline import Engine
+from otel_agentic.pipeline.estimators import stored_estimators
+from otel_agentic.store.tick import tick
+from otel_agentic.telemetry import Telemetry
+from otel_agentic.windows import parse_windows, window_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otel_agentic.store.database import Connection
+    from otel_agentic.windows import Tallies, WindowTable
+
+RESULTS: Final = 1_000_000
+AGENTS: Final = 50
+VERSIONS: Final = 2
+WIDTHS: Final = ("1h", "24h", "7d")
+K: Final = (1, 3, 5, 10)
+ROUNDS: Final = 9
+END_NS: Final = 1_772_442_000 * 10**9
+WEEK_NS: Final = 7 * 86_400 * 10**9
+#: A million conversations spread evenly over the widest window, so that it holds them all. Some could not be judged.
+_FILL: Final = """
+INSERT INTO results
+SELECT
+    'production', md5(i::VARCHAR), 1, 'e', subject, 'agent-' || subject // $versions,
+    '1.' || subject % $versions, 'service-' || subject // $versions,
+    make_timestamp_ns($end - (i * ($week // $results))::BIGINT), 'idle', case_no, CASE WHEN case_no IS NULL THEN NULL ELSE 'set' END,
+    'case-' || case_no, CAST([] AS VARCHAR[]), outcome, CASE WHEN outcome = 'not_evaluated' THEN 'judge_error' END,
+    (chance % 5) / 4, CASE WHEN chance % 3 > 0 THEN (chance % 7) / 6 END, NULL, NULL, 1.0
+FROM (
+    SELECT
+        i, hash(i) % 1000 AS chance, (hash(i * 3) % ($agents * $versions))::INTEGER AS subject,
+        CASE WHEN $cases > 0 THEN (hash(i * 5) % greatest(1, $cases))::INTEGER END AS case_no,
+        CASE WHEN chance < 850 THEN 'pass' WHEN chance < 970 THEN 'fail' ELSE 'not_evaluated' END AS outcome
+    FROM range($results) t(i)
+)
+ORDER BY i DESC
+"""
+_SUBJECTS: Final = """
+INSERT INTO subjects SELECT DISTINCT subject, agent, agent_version, environment, service FROM results
+"""
+#: The bare aggregate: each window's rows counted by group.
+_BARE: Final = """
+SELECT agent, agent_version, environment, service, w.name, count(*), count(*) FILTER (outcome = 'pass')
+FROM results, (VALUES ('1h', $hour), ('24h', $day), ('7d', $week)) w(name, since)
+WHERE ended_at > make_timestamp_ns(w.since) AND ended_at <= make_timestamp_ns($end)
+GROUP BY ALL
+"""
+#: The same in one pass, which is quicker: each row once, into the narrowest window that holds it.
+_BY_BAND: Final = """
+SELECT
+    agent, agent_version, environment, service,
+    CASE WHEN ended_at > make_timestamp_ns($hour) THEN 0 WHEN ended_at > make_timestamp_ns($day) THEN 1 ELSE 2 END AS w,
+    count(*), count(*) FILTER (outcome = 'pass')
+FROM results
+WHERE ended_at > make_timestamp_ns($week) AND ended_at <= make_timestamp_ns($end)
+GROUP BY ALL
+"""
+EDGES: Final = {"end": END_NS, "hour": END_NS - WEEK_NS // 168, "day": END_NS - WEEK_NS // 7, "week": END_NS - WEEK_NS}
+
+
+def main() -> None:
+    """Measure without cases, with 200 cases, and with a count window."""
+    print(
+        f"{RESULTS:,} results, {AGENTS} agents x {VERSIONS} versions x {len(WIDTHS)} windows x {len(K)} k; medians of {ROUNDS}"
+    )
+    _measure("without cases", cases=0, widths=WIDTHS)
+    _measure("200 cases", cases=200, widths=WIDTHS)
+    _measure("200 cases and a window n200", cases=200, widths=(*WIDTHS, "n200"))
+
+
+def _measure(what: str, *, cases: int, widths: tuple[str, ...]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        stats = StatsSettings(k=K)
+        settings = Settings.model_validate({"store": {"db": Path(folder) / "b.duckdb"}, "stats": stats.model_dump()})
+        with Engine(settings, create=True) as engine:
+            engine.store.write(lambda con: _fill(con, cases))
+            engine.store.write(lambda con: con.execute(_SUBJECTS))
+            estimators = stored_estimators(engine)
+            telemetry = Telemetry.from_settings(EmitSettings(), run_id="benchmark", trigger="online")
+            windows = parse_windows(widths)
+
+            def count() -> Tallies:
+                with engine.store.read() as con:
+                    return tick(con, windows, [END_NS])
+
+            def table(tallies: Tallies) -> WindowTable:
+                return window_table(tallies, estimators=estimators, settings=stats, k=K)
+
+            def whole() -> None:
+                telemetry.set_windows(table(count()))
+
+            def bare(sql: str) -> None:
+                with engine.store.read() as con:
+                    con.execute(sql, EDGES).fetchall()
+
+            tallies = count()
+            points = table(tallies)
+            work: dict[str, Callable[[], object]] = {
+                "bare": lambda: bare(_BARE),
+                "one_pass": lambda: bare(_BY_BAND),
+                "count": count,
+                "table": lambda: table(tallies),
+                "points": points.points,
+                "tick": whole,
+            }
+            took = _medians_ms(work)
+            telemetry.shutdown(1.0)
+    print(f"\n{what}: {tallies.size} points, {len(tallies.attempts.n):,} kinds of cases")
+    print(f"  bare aggregate by group and window     {took['bare']:7.1f} ms  (in one pass {took['one_pass']:.1f} ms)")
+    print(
+        f"  one tick                               {took['tick']:7.1f} ms  = {took['tick'] / took['bare']:.2f} x bare"
+    )
+    print(f"    counting in SQL                      {took['count']:7.1f} ms")
+    print(f"    estimates, intervals, tiers          {took['table']:7.1f} ms")
+    print(f"  points one by one, when collected      {took['points']:7.1f} ms")
+
+
+def _fill(con: Connection, cases: int) -> None:
+    con.execute(
+        _FILL,
+        {
+            "results": RESULTS,
+            "agents": AGENTS,
+            "versions": VERSIONS,
+            "cases": cases,
+            "end": END_NS,
+            "week": WEEK_NS,
+        },
+    )
+
+
+def _medians_ms(work: dict[str, Callable[[], object]]) -> dict[str, float]:
+    """Return the median time of each, taken in turns: what else the machine does falls on all alike."""
+    took: dict[str, list[float]] = {name: [] for name in work}
+    for _ in range(ROUNDS):
+        for name, run in work.items():
+            began = time.perf_counter()
+            run()
+            took[name].append(1e3 * (time.perf_counter() - began))
+    return {name: statistics.median(times) for name, times in took.items()}
+
+
+if __name__ == "__main__":
+    main()

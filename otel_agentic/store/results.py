@@ -1,0 +1,201 @@
+"""The table `results`: every scored conversation in one row, for windows, monitors and backfill."""
+
+from __future__ import annotations
+
+from math import nan
+from typing import TYPE_CHECKING, Final
+
+from otel_agentic.scoring.model import DIMENSIONS
+from otel_agentic.store.result_columns import load_results, results_for
+from otel_agentic.store.table import json_text, key_columns, rows_with
+from otel_agentic.windows.scored import mean_dimensions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from duckdb import DuckDBPyConnection
+
+    from otel_agentic.conversations.model import ClosedBy
+    from otel_agentic.store.scores import Scored
+    from otel_agentic.store.table import Column, Key
+
+__all__ = ["drop_results", "load_results", "note_changes", "results_for", "save_results", "watermark"]
+
+_FORGET: Final = """
+DELETE FROM results r USING wanted w
+WHERE r.environment = w.environment AND r.conversation_id = w.conversation_id
+RETURNING epoch_ns(r.ended_at), r.closed_by
+"""
+_CHANGED: Final = """
+SELECT DISTINCT epoch_ns(ended_at), closed_by FROM results SEMI JOIN wanted USING (environment, conversation_id)
+"""
+_NOTE: Final = """
+INSERT INTO window_changes
+SELECT (SELECT coalesce(max(serial), 0) FROM window_changes) + 1, make_timestamp_ns(ended_ns), live FROM wanted
+"""
+#: Those that waited already; the new ones stay, whose serial nobody has read.
+_FORGET_NOTED: Final = """
+DELETE FROM window_changes x USING wanted w
+WHERE x.ended_at = make_timestamp_ns(w.ended_ns) AND x.live = w.live
+    AND x.serial < (SELECT max(serial) FROM window_changes)
+"""
+#: Subjects and cases that have no number yet.
+_NEW: Final = """
+SELECT
+    (
+        SELECT count(*) FROM wanted w
+        ANTI JOIN subjects s ON s.agent IS NOT DISTINCT FROM w.agent
+            AND s.agent_version IS NOT DISTINCT FROM w.agent_version
+            AND s.environment = w.environment AND s.service IS NOT DISTINCT FROM w.service
+    ),
+    (
+        SELECT count(*)
+        FROM (SELECT coalesce(CAST(dataset AS VARCHAR), '') AS dataset, case_id FROM wanted WHERE case_id IS NOT NULL)
+        ANTI JOIN result_cases USING (dataset, case_id)
+    )
+"""
+_NEW_SUBJECTS: Final = """
+INSERT INTO subjects
+SELECT
+    (SELECT coalesce(max(subject), 0) FROM subjects)
+        + row_number() OVER (ORDER BY agent, agent_version, environment, service),
+    agent, agent_version, environment, service
+FROM (SELECT DISTINCT agent, agent_version, environment, service FROM wanted) n
+ANTI JOIN subjects s ON s.agent IS NOT DISTINCT FROM n.agent AND s.agent_version IS NOT DISTINCT FROM n.agent_version
+    AND s.environment = n.environment AND s.service IS NOT DISTINCT FROM n.service
+"""
+_NEW_CASES: Final = """
+INSERT INTO result_cases
+SELECT (SELECT coalesce(max(case_no), 0) FROM result_cases) + row_number() OVER (ORDER BY dataset, case_id), *
+FROM (
+    SELECT DISTINCT coalesce(CAST(dataset AS VARCHAR), '') AS dataset, CAST(case_id AS VARCHAR) AS case_id
+    FROM wanted WHERE case_id IS NOT NULL
+) n
+ANTI JOIN result_cases USING (dataset, case_id)
+"""
+#: One that dissolved while it was scored has no result.
+_INSERT: Final = """
+INSERT INTO results
+SELECT
+    c.environment, c.conversation_id, c.revision, w.evaluation_id, s.subject, c.agent, c.agent_version, c.service,
+    c.ended_at, c.closed_by, k.case_no, w.dataset, w.case_id, from_json(w.tags, '["VARCHAR"]'), w.outcome, w.reason,
+    nullif(w.selection, 'nan'::DOUBLE), nullif(w.parameters, 'nan'::DOUBLE), nullif(w.sequence, 'nan'::DOUBLE),
+    nullif(w.utilization, 'nan'::DOUBLE), w.sample_ratio
+FROM wanted w
+JOIN conversations c USING (environment, conversation_id, revision)
+SEMI JOIN (SELECT environment, conversation_id FROM conversations WHERE NOT superseded) now
+    USING (environment, conversation_id)
+JOIN subjects s ON s.agent IS NOT DISTINCT FROM c.agent AND s.agent_version IS NOT DISTINCT FROM c.agent_version
+    AND s.environment = c.environment AND s.service IS NOT DISTINCT FROM c.service
+LEFT JOIN result_cases k ON k.dataset = coalesce(CAST(w.dataset AS VARCHAR), '') AND k.case_id = w.case_id
+ORDER BY c.ended_at, c.environment, c.conversation_id
+RETURNING epoch_ns(ended_at), closed_by
+"""
+#: Scores of conversations that dissolved: none of their revisions is in force.
+_RETIRE: Final = """
+UPDATE conversation_scores s SET superseded = true FROM wanted w
+WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND NOT s.superseded
+    AND EXISTS (
+        SELECT 1 FROM conversations c
+        WHERE c.environment = s.environment AND c.conversation_id = s.conversation_id
+    )
+    AND NOT EXISTS (
+        SELECT 1 FROM conversations c
+        WHERE c.environment = s.environment AND c.conversation_id = s.conversation_id AND NOT c.superseded
+    )
+"""
+#: What monitors must wait for: what is open, and what was closed live and is not scored yet, in its newest revision.
+#: What was ingested from files waits for `evaluate`, perhaps for ever.
+_WAITING: Final = """
+SELECT epoch_ns(min(least(c.ended_at, coalesce(r.ended_at, c.ended_at))))
+FROM conversations c
+LEFT JOIN results r USING (environment, conversation_id)
+WHERE NOT c.superseded AND (c.closed_by IS NULL OR c.closed_by IN ('idle', 'end_mark'))
+    AND (r.revision IS NULL OR r.revision < c.revision)
+"""
+
+#: From so many changes on, the same that wait already are replaced: a file that no collector opens must not grow by them.
+_MANY: Final = 16
+#: What has numbers of its own.
+_OF_SUBJECT: Final = ("agent", "agent_version", "service")
+_NAMED: Final = ("environment", *_OF_SUBJECT, "dataset", "case_id")
+
+
+def save_results(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Scored]) -> None:
+    """Put the results of conversations that were just scored in the place of their earlier ones.
+
+    Args:
+        con: a connection in the transaction that saves the scores.
+        evaluation_id: the evaluation.
+        scored: what was scored; one that dissolved meanwhile gets no result, and its score is not in force.
+    """
+    if not scored:
+        return
+    keys = key_columns((item.score.environment, item.score.conversation_id) for item in scored)
+    columns = _columns(evaluation_id, scored)
+    named = {name: columns[name] for name in _NAMED}
+    before = rows_with(con, keys, _FORGET)
+    ((subjects, cases),) = rows_with(con, named, _NEW)
+    for statement, needed in ((_NEW_SUBJECTS, subjects), (_NEW_CASES, cases)):
+        if needed:
+            rows_with(con, named, statement, fetch=False)
+    after = rows_with(con, {name: values for name, values in columns.items() if name not in _OF_SUBJECT}, _INSERT)
+    if len(after) < len(scored):
+        rows_with(con, keys, _RETIRE, fetch=False)
+    _note(con, [*before, *after])
+
+
+def drop_results(con: DuckDBPyConnection, keys: Iterable[Key]) -> None:
+    """Take out the results of conversations that dissolved into others; their scores are not in force any more."""
+    wanted = key_columns(keys)
+    _note(con, rows_with(con, wanted, _FORGET))
+    rows_with(con, wanted, _RETIRE, fetch=False)
+
+
+def note_changes(con: DuckDBPyConnection, keys: Iterable[Key]) -> None:
+    """Have the windows that hold the results of some conversations computed anew; `save_results` does so by itself."""
+    _note(con, rows_with(con, key_columns(keys), _CHANGED))
+
+
+def _note(con: DuckDBPyConnection, changed: Iterable[tuple[int, ClosedBy]]) -> None:
+    """Have the windows computed anew that hold a time: (ns, what closed the conversation that ended then)."""
+    times = sorted({(ended_ns, closed_by != "end_of_input") for ended_ns, closed_by in changed})
+    wanted: dict[str, Column] = {"ended_ns": [ended_ns for ended_ns, _ in times], "live": [live for _, live in times]}
+    rows_with(con, wanted, _NOTE, fetch=False)
+    if len(times) > _MANY:
+        rows_with(con, wanted, _FORGET_NOTED, fetch=False)
+
+
+def watermark(con: DuckDBPyConnection, now_ns: int, lateness_ns: int) -> int:
+    """Return the time up to which results are final, inclusive, ns: monitors look at nothing later.
+
+    It is `now - lateness`, but before the end of everything that is still open, or closed live and not scored yet.
+    """
+    final_ns = now_ns - lateness_ns
+    ((waiting_ns,),) = con.execute(_WAITING).fetchall()
+    return final_ns if waiting_ns is None else min(final_ns, waiting_ns - 1)
+
+
+def _columns(evaluation_id: str, scored: Sequence[Scored]) -> dict[str, Column]:
+    scores, found = [item.score for item in scored], [item.conversation for item in scored]
+    tags = [() if item.match.case is None else item.match.case.tags for item in scored]
+    dimensions = [mean_dimensions(score.tools) for score in scores]
+    text: dict[str, Column] = {
+        name: [getattr(score, name) for score in scores]
+        for name in ("environment", "conversation_id", "revision", "dataset", "case_id", "outcome", "reason")
+    }
+    return {
+        **text,
+        "evaluation_id": [evaluation_id] * len(scored),
+        "agent": [each.agent_name for each in found],
+        "agent_version": [each.agent_version for each in found],
+        "service": [each.service for each in found],
+        "tags": [json_text(each) for each in tags],
+        **{name: _numbers(found.get(name) for found in dimensions) for name in DIMENSIONS},
+        "sample_ratio": [item.sample_ratio for item in scored],
+    }
+
+
+def _numbers(values: Iterable[float | None]) -> list[float]:
+    """Return numbers for a query: NaN, which the query reads as null, where there is none."""
+    return [nan if value is None else value for value in values]
