@@ -40,8 +40,8 @@ class Backend(Protocol):
         """Return a command's result, or an iterator of objects for one that streams. Blocks."""
         ...
 
-    def metrics(self) -> tuple[str, bytes]:
-        """Return content type and body of `/metrics`."""
+    def metrics(self, accept: str) -> tuple[str, bytes]:
+        """Return content type and body of `/metrics`; `accept` is the request's header of that name."""
         ...
 
     def health(self) -> dict[str, Any]:
@@ -72,8 +72,8 @@ def build_app(backend: Backend, *, token: SecretStr | None, any_host: bool = Fal
     async def metrics(request: Request) -> Response:
         if (refused := _refusal(request, token, any_host=any_host)) is not None:
             return refused
-        kind, body = await run_in_threadpool(backend.metrics)
-        return Response(body, media_type=kind)
+        kind, body = await run_in_threadpool(backend.metrics, request.headers.get("accept", ""))
+        return Response(body, headers={"content-type": kind})
 
     async def healthz(_: Request) -> Response:
         return _json(await run_in_threadpool(backend.health))

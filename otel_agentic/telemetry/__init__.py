@@ -9,38 +9,54 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from otel_agentic.telemetry.event_history import EventHistory, SentEvents
     from otel_agentic.telemetry.events import EvaluationEvents, EventOptions, Trigger
     from otel_agentic.telemetry.facade import Part, Telemetry
-    from otel_agentic.telemetry.gauges import WindowGauges
+    from otel_agentic.telemetry.gauges import WindowGauges, WindowPoints
+    from otel_agentic.telemetry.history import OtlpHistory
+    from otel_agentic.telemetry.judges import Agreement
     from otel_agentic.telemetry.metrics import RunningMetrics
+    from otel_agentic.telemetry.openmetrics import OpenMetricsHistory
     from otel_agentic.telemetry.results import Evaluator, Result, results_of
     from otel_agentic.telemetry.scrape import Scrape
 
 __all__ = [
+    "Agreement",
     "EvaluationEvents",
     "Evaluator",
+    "EventHistory",
     "EventOptions",
+    "OpenMetricsHistory",
+    "OtlpHistory",
     "Part",
     "Result",
     "RunningMetrics",
     "Scrape",
+    "SentEvents",
     "Telemetry",
     "Trigger",
     "WindowGauges",
+    "WindowPoints",
     "results_of",
 ]
 
 _HOMES = {
+    "Agreement": "judges",
     "EvaluationEvents": "events",
     "Evaluator": "results",
+    "EventHistory": "event_history",
     "EventOptions": "events",
+    "OpenMetricsHistory": "openmetrics",
+    "OtlpHistory": "history",
     "Part": "facade",
     "Result": "results",
     "RunningMetrics": "metrics",
     "Scrape": "scrape",
+    "SentEvents": "event_history",
     "Telemetry": "facade",
     "Trigger": "events",
     "WindowGauges": "gauges",
+    "WindowPoints": "gauges",
     "results_of": "results",
 }
 

@@ -65,8 +65,10 @@ class Delivery:
         self._clock = clock
         self._lock = threading.Lock()
         self._complained_at: float | None = None
+        self._warned_at: float | None = None
         self._failed_in_a_row = 0
         self.failures = 0
+        self.rejected = 0
 
     def succeeded(self) -> None:
         """Note an export that arrived."""
@@ -77,18 +79,36 @@ class Delivery:
 
     def failed(self, reason: str) -> None:
         """Note an export that did not arrive."""
-        now = self._clock()
         with self._lock:
             self.failures += 1
             self._failed_in_a_row += 1
-            failed = self._failed_in_a_row
-            due = self._complained_at is None or now - self._complained_at >= COMPLAIN_EVERY_S
+            failed, due = self._failed_in_a_row, self._due(self._complained_at)
             if due:
-                self._complained_at = now
+                self._complained_at = self._clock()
         if due:
             _logger.warning(
                 "telemetry backend %s does not take %s (export %d in a row): %s", *self._who, failed, reason
             )
+
+    def partly(self, rejected: int, why: str) -> None:
+        """Note that a backend left some of an export out, or warns of something although it took all of it."""
+        with self._lock:
+            self.rejected += rejected
+            total, due = self.rejected, self._due(self._warned_at)
+            if due:
+                self._warned_at = self._clock()
+        if due:
+            _logger.warning(
+                "telemetry backend %s left %d of %s out (%d so far): %s",
+                self._endpoint,
+                rejected,
+                self._signal,
+                total,
+                why or "no reason given",
+            )
+
+    def _due(self, last: float | None) -> bool:
+        return last is None or self._clock() - last >= COMPLAIN_EVERY_S
 
     @property
     def _who(self) -> tuple[str, str]:
@@ -111,7 +131,7 @@ class CalmMetricExporter(MetricExporter):
         **kwargs: object,  # noqa: ARG002 — the SDK's signature
     ) -> MetricExportResult:
         """Export; never raises."""
-        with _calm() as heard:
+        with calm() as heard:
             try:
                 data = joined(metrics_data, self._windows())
                 result = self._exporter.export(data, timeout_millis=timeout_millis)
@@ -127,7 +147,7 @@ class CalmMetricExporter(MetricExporter):
 
     def shutdown(self, timeout_millis: float = 30_000, **kwargs: object) -> None:  # noqa: ARG002 — the SDK's signature
         """Close the connection."""
-        with _calm():
+        with calm():
             self._exporter.shutdown(timeout_millis=timeout_millis)
 
 
@@ -140,7 +160,7 @@ class CalmLogExporter(LogRecordExporter):
 
     def export(self, batch: Sequence[ReadableLogRecord]) -> LogRecordExportResult:
         """Export; never raises."""
-        with _calm() as heard:
+        with calm() as heard:
             try:
                 result = self._exporter.export(batch)
             except Exception as error:  # noqa: BLE001 — no fault of a backend may end the export thread
@@ -155,7 +175,7 @@ class CalmLogExporter(LogRecordExporter):
 
     def shutdown(self) -> None:
         """Close the connection."""
-        with _calm():
+        with calm():
             self._exporter.shutdown()  # type: ignore[no-untyped-call]  # the SDK leaves this one without types
 
 
@@ -201,7 +221,8 @@ for _name in _SDK_LOGGERS:
 
 
 @contextmanager
-def _calm() -> Iterator[list[str]]:
+def calm() -> Iterator[list[str]]:
+    """Keep what the SDK's exporters say on this thread out of the log; gives the list that it goes into."""
     heard: list[str] = []
     _quiet.local.heard = heard
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from otel_agentic.telemetry import names
@@ -22,6 +22,8 @@ _Value: TypeAlias = "str | int | float | tuple[str, ...]"
 #: Characters kept of an explanation, and of an id.
 MAX_EXPLANATION_CHARS: Final = 1000
 MAX_ID_CHARS: Final = 1024
+#: Wrong parameters named by one event: a stranger's call may have any number, and 4,096 events wait for a backend.
+MAX_PARAMETERS: Final = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,14 +43,21 @@ class EvaluationEvents:
         self._logger = logger
         self._options = options
 
-    def emit(self, conversation: Conversation, score: ConversationScore) -> None:
-        """Emit the events of one scored conversation. Never blocks: a full queue drops the oldest."""
-        for result in results_of(conversation, score, self._options.evaluator):
+    def emit(self, conversation: Conversation, score: ConversationScore, evaluator: Evaluator | None = None) -> None:
+        """Emit the events of one scored conversation. Never blocks: a full queue drops the oldest.
+
+        Args:
+            conversation: what was judged.
+            score: the result.
+            evaluator: who judged; None: the one of the options.
+        """
+        options = self._options if evaluator is None else replace(self._options, evaluator=evaluator)
+        for result in results_of(conversation, score, options.evaluator):
             self._logger.emit(
                 timestamp=result.time_ns,
                 context=span_context(result.trace_id, result.span_id),
                 event_name=names.EVALUATION_RESULT_EVENT,
-                attributes=event_attributes(conversation, score, result, self._options),
+                attributes=event_attributes(conversation, score, result, options),
             )
 
 
@@ -111,7 +120,7 @@ def _own(score: ConversationScore, result: Result) -> dict[str, _Value | None]:
         names.MATCH_METHOD: score.match_method,
         names.REASON: result.reason,
         names.TOOL_FAULT: result.fault.kind if result.fault else None,
-        names.TOOL_PARAMETER: tuple(label(name) for name in result.parameters) or None,
+        names.TOOL_PARAMETER: tuple(label(name) for name in result.parameters[:MAX_PARAMETERS]) or None,
     }
 
 

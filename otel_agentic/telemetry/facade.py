@@ -10,20 +10,24 @@ from otel_agentic.telemetry import names
 from otel_agentic.telemetry.events import EvaluationEvents, EventOptions
 from otel_agentic.telemetry.gauges import WindowGauges
 from otel_agentic.telemetry.identity import own_resource, own_version
+from otel_agentic.telemetry.judges import JudgeMetrics
 from otel_agentic.telemetry.metrics import RunningMetrics
 from otel_agentic.telemetry.pushing import Backend
 from otel_agentic.telemetry.results import Evaluator
 from otel_agentic.telemetry.scrape import Scrape
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
     from otel_agentic.config import EmitSettings
     from otel_agentic.conversations.model import Conversation
+    from otel_agentic.judges.base import JudgeFailure, Verdict
     from otel_agentic.scoring.model import ConversationScore
     from otel_agentic.spans.ports import Receipt
     from otel_agentic.telemetry.events import Trigger
-    from otel_agentic.windows.model import WindowPoint
+    from otel_agentic.telemetry.gauges import WindowPoints
+    from otel_agentic.telemetry.judges import Agreement
+    from otel_agentic.windows.objectives import ObjectivePoint
 
 Part: TypeAlias = Literal["prometheus", "metrics", "events"]
 
@@ -39,7 +43,9 @@ class Telemetry:
         resource = own_resource()
         self._counts = options.trigger != "backfill"  # old results never go into live series
         self._scrape = Scrape()
-        self._windows = WindowGauges(resource=resource, scrape=self._scrape, max_groups=emit.max_groups)
+        self._windows = WindowGauges(
+            resource=resource, scrape=self._scrape, max_groups=emit.max_groups, estimators=emit.estimators
+        )
         self._backend = (
             Backend(emit, emit.endpoint, resource=resource, windows=self._windows.collect) if emit.endpoint else None
         )
@@ -50,7 +56,10 @@ class Telemetry:
             shutdown_on_exit=False,
         )
         meter = self._provider.get_meter(names.SCOPE, own_version())
-        self._metrics = RunningMetrics(meter, max_tool_names=emit.max_tool_names)
+        self._metrics = RunningMetrics(
+            meter, max_tool_names=emit.max_tool_names, groups_dropped=self._windows.groups_dropped
+        )
+        self._judges = JudgeMetrics(meter)
         self._events = EvaluationEvents(self._backend.logger, options) if self._backend and emit.events else None
         self._down = False
 
@@ -67,7 +76,7 @@ class Telemetry:
             evaluator: version and thresholds on events.
 
         Raises:
-            ConfigError: the endpoint is not http(s)://host:port.
+            ConfigError: the endpoint is not http(s)://host:port, or a TLS file cannot be used.
         """
         options = EventOptions(
             run_id=run_id, trigger=trigger, explanations=emit.explanations, evaluator=evaluator or Evaluator()
@@ -80,20 +89,53 @@ class Telemetry:
         pushed: tuple[Part, ...] = ("metrics",) if self._backend else ()
         return ("prometheus", *pushed, *(("events",) if self._events else ()))
 
-    def set_windows(self, points: Sequence[WindowPoint]) -> None:
-        """Replace all window gauges; a group or window without a point stops."""
-        self._metrics.record_dropped(self._windows.set(points))
+    def set_windows(self, points: WindowPoints) -> None:
+        """Replace all window gauges; a group or window without a point stops.
+
+        Costs next to nothing: points are read when somebody collects. They are kept, so they must not change.
+
+        Args:
+            points: window points, the newest of each group and window counts; or a table with `points()`.
+        """
+        self._windows.set_windows(points)
+
+    def set_objectives(self, points: Iterable[ObjectivePoint]) -> None:
+        """Replace the e-values of all objectives; one of a group that has no point any more stops."""
+        self._windows.set_objectives(points)
+
+    def set_agreement(self, found: Iterable[Agreement]) -> None:
+        """Say how far judges agree with people; one that is not given any more stops."""
+        self._judges.set_agreement(found)
 
     def set_open(self, n: int) -> None:
         """Say how many conversations are open."""
         self._metrics.set_open(n)
 
-    def record_score(self, conversation: Conversation, score: ConversationScore, *, restated: bool) -> None:
-        """Count a scored conversation and emit its events; `restated` marks a result that replaces an earlier one."""
+    def record_score(
+        self,
+        conversation: Conversation,
+        score: ConversationScore,
+        *,
+        restated: bool,
+        evaluator: Evaluator | None = None,
+    ) -> None:
+        """Count a scored conversation and emit its events.
+
+        Args:
+            conversation: what was judged.
+            score: the result.
+            restated: whether it replaces an earlier result.
+            evaluator: version and thresholds on its events; None: those of the run.
+        """
         if self._counts:
             self._metrics.record_score(conversation, score, restated=restated)
         if self._events:
-            self._events.emit(conversation, score)
+            self._events.emit(conversation, score, evaluator)
+
+    def record_answer(self, answer: Verdict | JudgeFailure, evaluator: str) -> None:
+        """Count what a judge of some name was asked, what it cost, and what the cache saved."""
+        if self._counts:
+            self._judges.record(answer, evaluator)
 
     def record_receipt(self, receipt: Receipt) -> None:
         """Count the spans of one accepted request."""
@@ -104,12 +146,13 @@ class Telemetry:
         self._metrics.record_late(n)
 
     def record_delay(self, stage: str, seconds: float) -> None:
-        """Measure how long after the end of a conversation a stage was done, seconds."""
+        """Measure how long after the end of a conversation it was `assembled`, `scored` or in its `window`, seconds."""
         self._metrics.record_delay(stage, seconds)
 
-    def render(self) -> tuple[str, bytes]:
-        """Return content type and text of `/metrics`."""
-        return self._scrape.render()
+    def render(self, accept: str = "") -> tuple[str, bytes]:
+        """Return content type and text of `/metrics`; exemplars need OpenMetrics, asked for by the header `accept`."""
+        self._windows.prepare()
+        return self._scrape.render(accept)
 
     def force_flush(self, timeout_s: float) -> bool:
         """Send what waits; return whether the backend took all of it within `timeout_s` seconds."""

@@ -18,12 +18,12 @@ def own_version() -> str:
         return "unknown"
 
 
-def own_resource() -> Resource:
-    """Return the resource of everything that this process emits; each call is a new instance id."""
+def own_resource(instance_id: str | None = None) -> Resource:
+    """Return the resource of everything that this process emits; without an instance id, each call makes a new one."""
     return Resource.create(
         {
             names.SERVICE_NAME: names.OWN_SERVICE_NAME,
             names.SERVICE_VERSION: own_version(),
-            names.SERVICE_INSTANCE_ID: str(uuid.uuid4()),
+            names.SERVICE_INSTANCE_ID: instance_id or str(uuid.uuid4()),
         }
     )

@@ -13,9 +13,9 @@ from otel_agentic.telemetry.results import Evaluator, results_of
 from otel_agentic.telemetry.tool_calls import judged_calls
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    from opentelemetry.metrics import CallbackOptions, Counter, Histogram, Meter
+    from opentelemetry.metrics import CallbackOptions, CallbackT, Counter, Histogram, Meter
 
     from otel_agentic.conversations.model import Conversation
     from otel_agentic.scoring.model import ConversationScore
@@ -29,24 +29,19 @@ class RunningMetrics:
     Counters and histograms are recorded in the judged span's context, so that their exemplars lead to its trace.
     """
 
-    def __init__(self, meter: Meter, *, max_tool_names: int) -> None:
-        self._conversations = _counter(meter, names.EVALUATED_CONVERSATIONS)
-        self._turns = _counter(meter, names.EVALUATED_TURNS)
-        self._tool_calls = _counter(meter, names.EVALUATED_TOOL_CALLS)
+    def __init__(self, meter: Meter, *, max_tool_names: int, groups_dropped: Callable[[], int]) -> None:
+        self._conversations = counter(meter, names.EVALUATED_CONVERSATIONS)
+        self._turns = counter(meter, names.EVALUATED_TURNS)
+        self._tool_calls = counter(meter, names.EVALUATED_TOOL_CALLS)
         self._score = _histogram(meter, names.SCORE)
         self._delay = _histogram(meter, names.DELAY)
-        self._spans = _counter(meter, names.INGEST_SPANS)
-        self._late = _counter(meter, names.LATE_SPANS)
-        self._groups_dropped = _counter(meter, names.GROUPS_DROPPED)
+        self._spans = counter(meter, names.INGEST_SPANS)
+        self._late = counter(meter, names.LATE_SPANS)
         self._tool_names = _ToolNames(max_tool_names)
         self._open = 0
-        _observe_open(meter, self)
+        _observe(meter.create_observable_counter, names.GROUPS_DROPPED, groups_dropped)
+        _observe(meter.create_observable_up_down_counter, names.CONVERSATIONS_OPEN, lambda: self._open)
         self._begin_at_zero()
-
-    @property
-    def open(self) -> int:
-        """Open conversations, as last set."""
-        return self._open
 
     def record_score(self, conversation: Conversation, score: ConversationScore, *, restated: bool) -> None:
         """Count one scored conversation; its turns, calls and scores only when it is a first result.
@@ -82,10 +77,6 @@ class RunningMetrics:
         """Measure how long after the end of a conversation a stage was done."""
         self._delay.record(max(seconds, 0.0), {names.STAGE: label(stage)})
 
-    def record_dropped(self, groups: int) -> None:
-        """Count groups that newly fell under the cap."""
-        self._groups_dropped.add(groups)
-
     def set_open(self, n: int) -> None:
         """Say how many conversations are open."""
         self._open = n
@@ -95,7 +86,6 @@ class RunningMetrics:
         self._spans.add(0, {names.RESULT: "accepted"})
         self._spans.add(0, {names.RESULT: "duplicate"})
         self._late.add(0)
-        self._groups_dropped.add(0)
 
     def _record_turns(self, conversation: Conversation, score: ConversationScore, group: Mapping[str, str]) -> None:
         spans = {turn.index: span_context(turn.trace_id, turn.span_id) for turn in conversation.turns}
@@ -151,7 +141,8 @@ def _rejected(receipt: Receipt) -> Mapping[str, int]:
     return {"": receipt.rejected}
 
 
-def _counter(meter: Meter, instrument: Instrument) -> Counter:
+def counter(meter: Meter, instrument: Instrument) -> Counter:
+    """Return the counter of that name on a meter."""
     return meter.create_counter(instrument.name, unit=instrument.unit, description=instrument.description)
 
 
@@ -164,11 +155,9 @@ def _histogram(meter: Meter, instrument: Instrument) -> Histogram:
     )
 
 
-def _observe_open(meter: Meter, metrics: RunningMetrics) -> None:
+def _observe(create: Callable[..., object], instrument: Instrument, value: Callable[[], int]) -> None:
     def read(_options: CallbackOptions) -> Iterable[Observation]:
-        return (Observation(metrics.open),)
+        return (Observation(value()),)
 
-    instrument = names.CONVERSATIONS_OPEN
-    meter.create_observable_up_down_counter(
-        instrument.name, callbacks=[read], unit=instrument.unit, description=instrument.description
-    )
+    callbacks: list[CallbackT] = [read]
+    create(instrument.name, callbacks=callbacks, unit=instrument.unit, description=instrument.description)

@@ -78,7 +78,7 @@ NO_FAULT: Final = "none"
 
 # --- Own names: instruments -----------------------------------------------------------------------------------------
 
-InstrumentKind = Literal["counter", "histogram", "observable_gauge", "observable_up_down_counter"]
+InstrumentKind = Literal["counter", "histogram", "observable_counter", "observable_gauge", "observable_up_down_counter"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,8 +162,11 @@ DELAY: Final = Instrument(
 )
 INGEST_SPANS: Final = _counter("agentic.ingest.spans", "{span}", "Received spans by result")
 LATE_SPANS: Final = _counter("agentic.ingest.late_spans", "{span}", "Spans that came after their conversation closed")
-GROUPS_DROPPED: Final = _counter(
-    "agentic.telemetry.groups_dropped", "{group}", "Groups left without gauges by the cap on groups"
+GROUPS_DROPPED: Final = Instrument(
+    name="agentic.telemetry.groups_dropped",
+    kind="observable_counter",
+    unit="{group}",
+    description="Groups left without gauges by the cap on groups",
 )
 CONVERSATIONS_OPEN: Final = Instrument(
     name="agentic.conversations.open",
@@ -190,7 +193,7 @@ JUDGE_COST: Final = _counter("agentic.judge.cost", "{USD}", "Money spent on judg
 JUDGE_CACHE_REQUESTS: Final = _counter("agentic.judge.cache.requests", "{request}", "Judge cache look-ups by result")
 JUDGE_AGREEMENT: Final = _gauge("agentic.judge.agreement", "Agreement of a judge with given labels", "{kappa}")
 
-#: Named here, measured by those who set objectives and run judges.
+#: What is there only with objectives, or with a judge that is asked and paid.
 OPTIONAL_INSTRUMENTS: Final = (SLO_E_VALUE, JUDGE_COST, JUDGE_CACHE_REQUESTS, JUDGE_AGREEMENT)
 
 INSTRUMENTS: Final = (*WINDOW_INSTRUMENTS, *RUNNING_INSTRUMENTS, *OPTIONAL_INSTRUMENTS)

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
 
     from otel_agentic.config import EmitSettings
+    from otel_agentic.telemetry.answers import Partly
     from otel_agentic.telemetry.delivery import WindowSource
+    from otel_agentic.telemetry.sinks import Signal
 
 #: Events that wait for a backend, then the oldest are dropped; a few kilobytes each.
 MAX_WAITING_EVENTS: Final = 4096
@@ -36,15 +38,16 @@ class Backend:
     """Pushes metrics, and events where they are wanted, to one OTLP endpoint.
 
     Raises:
-        ConfigError: the endpoint is not http(s)://host:port.
+        ConfigError: the endpoint is not http(s)://host:port, or a TLS file cannot be used.
     """
 
     def __init__(self, emit: EmitSettings, endpoint: str, *, resource: Resource, windows: WindowSource) -> None:
-        exporters = build_exporters(emit, endpoint)
         self._deliveries = (Delivery("metrics", shown(endpoint)), Delivery("events", shown(endpoint)))
+        partly: dict[Signal, Partly] = {"metrics": self._deliveries[0].partly, "logs": self._deliveries[1].partly}
+        exporters = build_exporters(emit, endpoint, partly=partly)
         self.reader = PeriodicExportingMetricReader(
             CalmMetricExporter(exporters.metrics, self._deliveries[0], windows),
-            export_interval_millis=min(emit.interval_s, _MAX_INTERVAL_S) * 1000,
+            export_interval_millis=interval_s(emit) * 1000,
             export_timeout_millis=emit.timeout_s * 1000,
         )
         self._processor = BatchLogRecordProcessor(
@@ -73,6 +76,16 @@ class Backend:
     @property
     def _failures(self) -> int:
         return sum(delivery.failures for delivery in self._deliveries)
+
+
+def interval_s(emit: EmitSettings) -> float:
+    """Return the seconds between two exports of metrics.
+
+    >>> from otel_agentic.config import EmitSettings
+    >>> interval_s(EmitSettings(interval_s=20)), interval_s(EmitSettings(interval_s=600))
+    (20.0, 60.0)
+    """
+    return min(emit.interval_s, _MAX_INTERVAL_S)
 
 
 def _within(timeout_s: float, *steps: _Step) -> bool:

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, TypeAlias
 from opentelemetry.metrics import Observation
 
 from otel_agentic.telemetry import names
-from otel_agentic.telemetry.attributes import group_attributes
+from otel_agentic.telemetry.attributes import group_attributes, label
 from otel_agentic.windows.model import TIERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from otel_agentic.stats.model import Estimate, Estimates
     from otel_agentic.telemetry.names import Instrument
     from otel_agentic.windows.model import GroupKey, GroupSummary, WindowPoint
+    from otel_agentic.windows.objectives import ObjectivePoint
 
 Attributes: TypeAlias = "dict[str, str | int]"
 #: Point, lower bound, upper bound of one ratio.
@@ -66,13 +67,47 @@ def select(points: Iterable[WindowPoint], max_groups: int) -> Selection:
     )
 
 
-def observe(points: Iterable[WindowPoint]) -> Mapping[str, Sequence[Observation]]:
-    """Return the observations by instrument name; only those whose estimator is defined."""
+def observe(points: Iterable[WindowPoint], estimators: Sequence[str] = ()) -> dict[str, list[Observation]]:
+    """Return the observations by instrument name; only those whose estimator is defined.
+
+    Args:
+        points: one of each group and window.
+        estimators: names of those to tell beside the one that is shown first.
+    """
     observations: dict[str, list[Observation]] = defaultdict(list)
     for point in points:
-        for instrument, observation in _samples(point):
+        for instrument, observation in samples_of(point, estimators):
             observations[instrument.name].append(observation)
     return observations
+
+
+def observe_objectives(
+    points: Iterable[ObjectivePoint], preferred: frozenset[GroupKey], max_groups: int
+) -> list[Observation]:
+    """Return the e-values of objectives, for `max_groups` groups at most: first those that have window gauges."""
+    found = [point for point in points if point.key.case is None and point.key.tool is None]
+    ordered = sorted(dict.fromkeys(point.key for point in found), key=lambda key: key not in preferred)
+    kept = frozenset(ordered[:max_groups])
+    return [_evidence(point) for point in found if point.key in kept]
+
+
+def _evidence(point: ObjectivePoint) -> Observation:
+    attributes: Attributes = {**group_attributes(point.key), names.OBJECTIVE: label(point.objective), names.K: point.k}
+    return Observation(point.e_value, attributes)
+
+
+def samples_of(point: WindowPoint, estimators: Sequence[str] = ()) -> Iterator[_Sample]:
+    """Return what is emitted of one point, as (instrument, observation); see `observe`."""
+    summary = point.summary
+    attributes: Attributes = {**group_attributes(summary.key), names.WINDOW: point.window}
+    for name in dict.fromkeys((summary.default_estimator, *estimators)):
+        yield from _rates(summary.estimates.get(name), attributes)
+    yield from _counts(summary, attributes)
+    for dimension, mean in summary.tool_dimensions.items():
+        if mean.n:
+            yield from _sample(names.TOOL_CORRECTNESS, mean.mean, {**attributes, names.TOOL_DIMENSION: dimension})
+    for tier in TIERS:
+        yield from _sample(names.TIER_STATUS, int(tier == summary.tier), {**attributes, names.TIER: tier})
 
 
 def _newness(point: WindowPoint) -> tuple[int, int]:
@@ -84,10 +119,11 @@ def _recency(key: GroupKey, points: Sequence[WindowPoint]) -> tuple[int, int, tu
     """Sort key, most recent group first.
 
     All windows of one evaluation end together, so their ends tell nothing apart. The start of the narrowest window
-    that still holds a conversation does: the group was active after it. Ties go to the busier group, then by name.
+    that still holds a conversation does: the group was active after it; a window of the last n has no start to tell.
+    Ties go to the busier group, then by name.
     """
     active = [point for point in points if _conversations(point.summary)]
-    last = max((point.end_ns - point.width_ns for point in active), default=0)
+    last = max((point.end_ns - point.width_ns for point in active if point.width_ns is not None), default=0)
     busiest = max((_conversations(point.summary) for point in active), default=0)
     return (-last, -busiest, tuple(group_attributes(key).items()))
 
@@ -96,20 +132,7 @@ def _conversations(summary: GroupSummary) -> int:
     return summary.n + sum(summary.not_evaluated.values())
 
 
-def _samples(point: WindowPoint) -> Iterator[_Sample]:
-    summary = point.summary
-    attributes: Attributes = {**group_attributes(summary.key), names.WINDOW: point.window}
-    yield from _rates(summary, attributes)
-    yield from _counts(summary, attributes)
-    for dimension, mean in summary.tool_dimensions.items():
-        if mean.n:
-            yield from _sample(names.TOOL_CORRECTNESS, mean.mean, {**attributes, names.TOOL_DIMENSION: dimension})
-    for tier in TIERS:
-        yield from _sample(names.TIER_STATUS, int(tier == summary.tier), {**attributes, names.TIER: tier})
-
-
-def _rates(summary: GroupSummary, attributes: Attributes) -> Iterator[_Sample]:
-    estimates = summary.estimates.get(summary.default_estimator)
+def _rates(estimates: Estimates | None, attributes: Attributes) -> Iterator[_Sample]:
     if estimates is None:
         return
     shown: Attributes = {**attributes, names.ESTIMATOR: estimates.estimator}

@@ -33,7 +33,7 @@ class Backend:
         self.asked.append(name)
         return self.answer(arguments)
 
-    def metrics(self) -> tuple[str, bytes]:
+    def metrics(self, accept: str) -> tuple[str, bytes]:  # noqa: ARG002 — the signature of what it stands for
         return ("text/plain; version=0.0.4; charset=utf-8", b"agentic_up 1\n")
 
     def health(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from otel_agentic.telemetry import Evaluator, results_of
-from otel_agentic.telemetry.events import evaluation_id
+from otel_agentic.telemetry.events import MAX_PARAMETERS, evaluation_id
 from tests.telemetry.builders import (
     CALL_SPAN_ID,
     NOON_NS,
@@ -117,6 +117,13 @@ def test_a_call_at_fault_names_tool_fault_and_parameters(telemetry: Telemetry, r
     assert found["agentic.tool.fault"] == "wrong_parameters"
     assert found["agentic.tool.parameter"] == ["city", "n"]
     assert found["agentic.turn.index"] == 0
+
+
+def test_an_event_names_no_more_parameters_than_fit(telemetry: Telemetry, receiver: HttpReceiver) -> None:
+    faults = tuple(tool_fault(parameter=f"p{number:03}") for number in range(MAX_PARAMETERS + 5))
+    score = failing_score(tools=(tool_score(outcome="fail", faults=faults),))
+    found, _ = _emitted(telemetry, receiver, conversation(), score)["agentic.tool.call"]
+    assert found["agentic.tool.parameter"] == [f"p{number:03}" for number in range(MAX_PARAMETERS)]
 
 
 def test_a_missing_call_points_at_its_turn(telemetry: Telemetry, receiver: HttpReceiver) -> None:

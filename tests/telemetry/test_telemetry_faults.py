@@ -5,7 +5,6 @@ import resource
 import socket
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +14,7 @@ from otel_agentic.telemetry.delivery import COMPLAIN_EVERY_S, Delivery
 from otel_agentic.telemetry.pushing import MAX_WAITING_EVENTS
 from tests.telemetry.builders import conversation, failing_score, window_point
 from tests.telemetry.receiver.over_grpc import grpc_receiver
-from tests.telemetry.receiver.over_http import GIGABYTE, Behaviour, http_receiver
+from tests.telemetry.receiver.over_http import GIGABYTE, Behaviour, HttpReceiver, http_receiver
 from tests.telemetry.receiver.received import wait_until
 
 if TYPE_CHECKING:
@@ -47,39 +46,56 @@ def broken(request: pytest.FixtureRequest, make_telemetry: MakeTelemetry) -> Ite
         telemetry.shutdown(0.2)
 
 
-def test_a_broken_backend_slows_no_recording(broken: Telemetry) -> None:
-    broken.set_windows([window_point()])
-    took = []
-    for _ in range(300):
-        began = time.perf_counter()
-        broken.record_receipt(Receipt(accepted=1))
-        broken.record_score(conversation(), failing_score(), restated=False)
-        took.append(time.perf_counter() - began)
-    # Below the 0.5 s that each export waits. A busy machine may stop a process for a while: some may be slow, most are not.
-    assert sorted(took)[280] < 0.45
-    assert b"agentic_ingest_spans_total" in broken.render()[1]
+@pytest.fixture
+def hanging(make_telemetry: MakeTelemetry) -> Iterator[tuple[Telemetry, HttpReceiver]]:
+    """Telemetry of which one export hangs, and goes on hanging for longer than anything else here takes."""
+    with http_receiver("hang") as server:
+        telemetry = make_telemetry(server.endpoint, interval_s=0.05, timeout_s=60)
+        wait_until(lambda: bool(server.held))
+        yield telemetry, server
+        telemetry.shutdown(0.1)
 
 
-def test_flushing_into_a_broken_backend_says_so_in_time(broken: Telemetry) -> None:
-    began = time.monotonic()
+def _record(telemetry: Telemetry, count: int) -> None:
+    telemetry.set_windows([window_point()])
+    for _ in range(count):
+        telemetry.record_receipt(Receipt(accepted=1))
+        telemetry.record_score(conversation(), failing_score(), restated=False)
+
+
+def test_recording_and_scraping_wait_for_no_export(hanging: tuple[Telemetry, HttpReceiver]) -> None:
+    telemetry, server = hanging
+    _record(telemetry, 300)
+    assert b'agentic_ingest_spans_total{agentic_result="accepted"} 300.0' in telemetry.render()[1]
+    assert server.held
+
+
+def test_a_flush_gives_up_on_an_export_that_hangs(hanging: tuple[Telemetry, HttpReceiver]) -> None:
+    telemetry, server = hanging
+    assert not telemetry.force_flush(0.2)
+    assert server.held
+
+
+def test_shutting_down_does_not_wait_for_an_export_that_hangs(hanging: tuple[Telemetry, HttpReceiver]) -> None:
+    telemetry, server = hanging
+    _record(telemetry, 1)
+    telemetry.shutdown(0.2)
+    assert server.held
+
+
+def test_a_broken_backend_loses_no_count_and_a_flush_says_so(broken: Telemetry) -> None:
+    _record(broken, 20)
     assert not broken.force_flush(0.7)
-    assert time.monotonic() - began < 2.0
-
-
-def test_shutting_down_keeps_its_deadline(broken: Telemetry) -> None:
-    broken.record_score(conversation(), failing_score(), restated=False)
-    began = time.monotonic()
-    broken.shutdown(0.3)
-    assert time.monotonic() - began < 1.5
+    assert b'agentic_ingest_spans_total{agentic_result="accepted"} 20.0' in broken.render()[1]
 
 
 def test_a_broken_backend_is_one_line_of_warning_and_no_traceback(
     broken: Telemetry, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        for _ in range(3):
+        for _ in range(2):
             broken.record_score(conversation(), failing_score(), restated=False)
-            broken.force_flush(0.8)
+            broken.force_flush(0.7)
     told = [record for record in caplog.records if "telemetry backend" in record.getMessage()]
     assert [record for record in caplog.records if record not in told] == []
     assert 1 <= len(told) <= 2  # one for metrics, one for events
@@ -165,7 +181,6 @@ def test_a_process_ends_although_its_backend_hangs() -> None:
             "telemetry.record_late(1)\n"
             "telemetry.shutdown(0.3)\n"
         )
-        began = time.monotonic()
-        done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=20)
+        done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60)
         assert (done.returncode, done.stderr) == (0, "")
-        assert time.monotonic() - began < 10
+        assert server.held  # it is still asked for an answer

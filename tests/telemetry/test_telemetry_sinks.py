@@ -86,6 +86,15 @@ def test_metrics_go_out_by_themselves_at_the_interval(make_telemetry: MakeTeleme
     assert receiver.received.values("agentic.success.ratio", "agentic.window") == {("1h",): 0.9}
 
 
+@pytest.mark.parametrize(("interval_s", "repeats_s"), [(15, 15), (3600, 60)])
+def test_gauges_repeat_at_least_once_a_minute(
+    make_telemetry: MakeTelemetry, receiver: HttpReceiver, interval_s: float, repeats_s: float
+) -> None:
+    telemetry = make_telemetry(receiver.endpoint, interval_s=interval_s)
+    assert telemetry._backend is not None
+    assert telemetry._backend.reader._export_interval_millis == repeats_s * 1000
+
+
 def test_shutting_down_sends_what_waits(make_telemetry: MakeTelemetry, receiver: HttpReceiver) -> None:
     telemetry = make_telemetry(receiver.endpoint)
     telemetry.set_windows([window_point()])

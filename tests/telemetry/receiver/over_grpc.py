@@ -19,6 +19,8 @@ from tests.telemetry.receiver.received import Received
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.telemetry.receiver.certificates import Certificates
+
 _METRICS = "opentelemetry.proto.collector.metrics.v1.MetricsService"
 _LOGS = "opentelemetry.proto.collector.logs.v1.LogsService"
 
@@ -45,10 +47,10 @@ class GrpcReceiver:
 
 
 @contextmanager
-def grpc_receiver() -> Iterator[GrpcReceiver]:
-    """Run a receiver on a free loopback port."""
+def grpc_receiver(certificates: Certificates | None = None, *, mutual: bool = False) -> Iterator[GrpcReceiver]:
+    """Run a receiver on a free loopback port; with certificates over TLS, `mutual` asks clients for theirs."""
     server = grpc.server(ThreadPoolExecutor(max_workers=2))
-    receiver = GrpcReceiver(f"http://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}", Received())
+    receiver = GrpcReceiver(_listen(server, certificates, mutual=mutual), Received())
     server.add_generic_rpc_handlers(
         (
             _export(_METRICS, receiver.take_metrics, ExportMetricsServiceRequest),
@@ -60,6 +62,17 @@ def grpc_receiver() -> Iterator[GrpcReceiver]:
         yield receiver
     finally:
         server.stop(grace=None).wait()
+
+
+def _listen(server: Any, certificates: Certificates | None, *, mutual: bool) -> str:
+    if certificates is None:
+        return f"http://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    credentials = grpc.ssl_server_credentials(
+        [(certificates.server_key.read_bytes(), certificates.server.read_bytes())],
+        root_certificates=certificates.ca.read_bytes() if mutual else None,
+        require_client_auth=mutual,
+    )
+    return f"https://127.0.0.1:{server.add_secure_port('127.0.0.1:0', credentials)}"
 
 
 def _export(service: str, take: Any, request: Any) -> Any:

@@ -1,0 +1,144 @@
+"""What a running collector hands on to telemetry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from otel_agentic.config import EmitSettings
+from otel_agentic.judges import JudgeFailure, Question, Verdict
+from otel_agentic.pipeline import Commands, Engine
+from otel_agentic.pipeline.rebuild import Rebuilt
+from otel_agentic.pipeline.telling import Telling
+from otel_agentic.telemetry import Telemetry
+from otel_agentic.testing import SECOND_NS, speak_genai
+from tests.judges.parts import PlainJudge
+from tests.pipeline.conftest import settings_for
+from tests.pipeline.parts import CASE, ask_hotel, feed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.judges.parts import Answer
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    with Engine(settings_for(tmp_path / "t.duckdb"), create=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+def telemetry() -> Iterator[Telemetry]:
+    made = Telemetry.from_settings(EmitSettings(), run_id="run-1", trigger="online")
+    yield made
+    made.shutdown(1.0)
+
+
+def shown(telemetry: Telemetry, name: str) -> list[str]:
+    return [line for line in telemetry.render()[1].decode().splitlines() if line.startswith(name)]
+
+
+def evaluated(engine: Engine, telling: Telling, *answers: str) -> Commands:
+    commands = Commands(engine, scored=telling.scored)
+    for number, answer in enumerate(answers):
+        feed(engine, speak_genai(ask_hotel(f"c-{number}").says(answer)))
+    commands.evaluate(cases=[("cases.jsonl", CASE)])
+    return commands
+
+
+def by_answer(asked: Question) -> Answer:
+    right = asked.answer == asked.expected
+    return Verdict(score=float(right), reasoning="Compared.", model="m", cost_usd=0.5)
+
+
+def test_answers_of_a_paid_judge_are_told_and_those_of_the_exact_judge_are_not(
+    engine: Engine, telemetry: Telemetry
+) -> None:
+    telling = Telling(engine, telemetry)
+    evaluated(engine, telling, "The Ritz.")
+    assert shown(telemetry, "agentic_judge") == []
+    engine.evaluating.judge = PlainJudge(say=by_answer, name="paid")
+    engine.evaluating.remember([], [])
+    evaluated(engine, telling, "The Ritz.", "The Plaza.")
+    assert shown(telemetry, "agentic_judge_cost") == [
+        'agentic_judge_cost_total{agentic_evaluator="paid",gen_ai_request_model="m"} 1.0'
+    ]
+    misses = (
+        'agentic_judge_cache_requests_total{agentic_evaluator="paid",agentic_result="miss",gen_ai_request_model="m"}'
+    )
+    assert shown(telemetry, "agentic_judge_cache") == [f"{misses} 2.0"]
+
+
+def test_an_answer_from_the_cache_is_a_hit(engine: Engine, telemetry: Telemetry) -> None:
+    engine.evaluating.judge = PlainJudge(say=by_answer, name="paid")
+    telling = Telling(engine, telemetry)
+    commands = evaluated(engine, telling, "The Ritz.")
+    commands.evaluate(force=True)
+    found = {line.partition('agentic_result="')[2][:4]: line[-3:] for line in shown(telemetry, "agentic_judge_cache")}
+    assert found == {"miss": "1.0", 'hit"': "1.0"}
+
+
+def test_a_judge_that_fails_costs_what_it_cost(engine: Engine, telemetry: Telemetry) -> None:
+    def fails(_: Question) -> Answer:
+        return JudgeFailure(reason="judge_error", message="429", tries=3, model="m", cost_usd=0.25)
+
+    engine.evaluating.judge = PlainJudge(say=fails, name="paid")
+    evaluated(engine, Telling(engine, telemetry), "The Ritz.")
+    assert [line[-4:] for line in shown(telemetry, "agentic_judge_cost")] == ["0.25"]
+    assert shown(telemetry, "agentic_evaluation_conversations_total")[0].count('agentic_reason="judge_error"') == 1
+
+
+def test_agreement_is_told_of_the_judge_in_force_and_after_a_restart(engine: Engine, telemetry: Telemetry) -> None:
+    engine.evaluating.judge = PlainJudge(say=by_answer, name="paid")
+    telling = Telling(engine, telemetry)
+    commands = evaluated(engine, telling, "The Ritz.", "The Plaza.")
+    commands.judge_calibrate(labels=[("people.csv", "conversation_id,verdict\nc-0,pass\nc-1,fail\n")])
+    assert shown(telemetry, "agentic_judge_agreement{") == []
+    telling.calibrated()
+    (line,) = shown(telemetry, "agentic_judge_agreement{")
+    assert ('agentic_evaluation_target="conversation"' in line, line[-4:]) == (True, " 1.0")
+    Telling(engine, telemetry)
+    assert shown(telemetry, "agentic_judge_agreement{") == [line]
+    engine.evaluating.judge = PlainJudge(say=by_answer, name="paid", version="2")
+    Telling(engine, telemetry)
+    assert shown(telemetry, "agentic_judge_agreement{") == []
+
+
+def test_late_spans_and_open_conversations_are_told(engine: Engine, telemetry: Telemetry) -> None:
+    Telling(engine, telemetry).rebuilt(Rebuilt(late_spans=3), 7)
+    assert shown(telemetry, "agentic_ingest_late_spans_total") == ["agentic_ingest_late_spans_total 3.0"]
+    assert shown(telemetry, "agentic_conversations_open") == ["agentic_conversations_open 7.0"]
+
+
+def test_only_what_closed_is_assembled(engine: Engine, telemetry: Telemetry) -> None:
+    telling = Telling(engine, telemetry)
+    spans = speak_genai(ask_hotel()).spans
+    engine.store.accept(speak_genai(ask_hotel()))
+    rebuilder = engine.rebuilder
+    telling.rebuilt(rebuilder.rebuild(rebuilder.read(rebuilder.pending()), lambda _: None), 1)
+    assert shown(telemetry, "agentic_evaluation_delay_seconds_count") == []
+    closed = feed(engine, *speak_genai(ask_hotel("other")).spans)
+    telling.rebuilt(closed, 0)
+    (line,) = shown(telemetry, "agentic_evaluation_delay_seconds_count")
+    assert 'agentic_stage="assembled"' in line
+    assert spans
+
+
+def test_a_score_is_in_its_window_once_gauges_were_computed_after_it_was_stored(
+    engine: Engine, telemetry: Telemetry
+) -> None:
+    def timed() -> list[str]:
+        lines = shown(telemetry, "agentic_evaluation_delay_seconds_count")
+        return [line.rpartition(" ")[2] for line in lines if 'agentic_stage="window"' in line]
+
+    telling = Telling(engine, telemetry)
+    before_ns = engine.clock()
+    evaluated(engine, telling, "The Ritz.", "The Plaza.")
+    telling.shown(before_ns)
+    assert timed() == []
+    telling.shown(engine.clock() + SECOND_NS)
+    telling.shown(engine.clock() + SECOND_NS)
+    assert timed() == ["2.0"]

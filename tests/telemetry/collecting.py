@@ -1,0 +1,69 @@
+"""A real collector that scores real conversations with a judge that costs money."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from otel_agentic.judges import Verdict
+from otel_agentic.testing import made, span, speak_genai
+from tests.judges.parts import PlainJudge
+from tests.pipeline.exporting import export, just_now
+from tests.pipeline.parts import CASE, ask_hotel, rows
+from tests.pipeline.running import eventually, live_settings, running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from otel_agentic.judges import Question
+    from otel_agentic.pipeline import LiveCollector
+    from otel_agentic.pipeline.serverfile import LiveServer
+    from otel_agentic.spans.model import Span
+    from otel_agentic.testing import AgentRunScript
+
+#: Right, wrong answer, wrong call.
+GOOD, BAD, FAULTY = "good", "bad", "faulty"
+SCORED = "SELECT count(*) FROM conversation_scores WHERE NOT superseded"
+
+
+def _judge(asked: Question) -> Verdict:
+    right = asked.answer == asked.expected
+    return Verdict(score=float(right), reasoning="Compared.", model="gpt-5-mini", cost_usd=0.002)
+
+
+@contextmanager
+def collecting(folder: Path, **sections: Any) -> Iterator[tuple[LiveCollector, LiveServer]]:
+    """Run a collector whose objective is pass^1 >= 0.9 and whose windows are an hour, a day and the last two."""
+    settings = live_settings(
+        folder / "t.duckdb",
+        windows={"widths": ["1h", "24h", "n2"], "step_s": 1, "lateness_s": 1e-3},
+        stats={"k": [1, 3]},
+        slo={"objectives": [{"k": 1, "target": 0.9}]},
+        **sections,
+    )
+    with running(settings, cases=[("cases.jsonl", CASE)]) as (live, found):
+        live.engine.evaluating.judge = PlainJudge(say=_judge, name="paid")
+        yield live, found
+
+
+def ended(script: AgentRunScript) -> list[Span]:
+    """Return the spans of a conversation that began just now, with the mark that it is over."""
+    spans = speak_genai(script, start_ns=just_now()).spans
+    mark = {"agentic.conversation.end": True}
+    return [*spans, span("end", parent=spans[0], attributes=mark, environment=script.environment)]
+
+
+def converse(live: LiveCollector, found: LiveServer, way: str = "http") -> None:
+    """Send three conversations and return once they are scored; calibrate the judge with them."""
+    scripts = (
+        ask_hotel(GOOD, environment="production"),
+        ask_hotel(BAD, environment="production").says("The Plaza."),
+        ask_hotel(FAULTY, environment="production").calls(made("book", {"room": 1}, result=["ok"])),
+    )
+    before = rows(live.engine, SCORED)[0][0]
+    for script in scripts:
+        export(found, ended(script), way)
+    eventually(lambda: rows(live.engine, SCORED), [(before + len(scripts),)])
+    labels = f"conversation_id,verdict\n{GOOD},pass\n{BAD},fail\n"
+    live.run("judge_calibrate", {"labels": [("people.csv", labels)]})

@@ -1,0 +1,241 @@
+"""What a real OTLP receiver, and a scrape, get of a collector that ran real conversations."""
+
+from __future__ import annotations
+
+import socket
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_CUMULATIVE
+
+from otel_agentic.telemetry import names
+from otel_agentic.telemetry.prometheus import series_names
+from tests.pipeline.exporting import export
+from tests.pipeline.parts import ask_hotel, rows
+from tests.pipeline.running import eventually
+from tests.telemetry.collecting import BAD, GOOD, collecting, converse, ended
+from tests.telemetry.receiver.over_grpc import grpc_receiver
+from tests.telemetry.receiver.over_http import http_receiver
+from tests.telemetry.receiver.received import Received, attributes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from otel_agentic.pipeline import LiveCollector
+    from otel_agentic.pipeline.serverfile import LiveServer
+
+KINDS = {
+    "counter": "sum",
+    "observable_counter": "sum",
+    "observable_up_down_counter": "sum",
+    "observable_gauge": "gauge",
+    "histogram": "histogram",
+}
+SUBJECT = {names.GEN_AI_AGENT_NAME, names.DEPLOYMENT_ENVIRONMENT_NAME, names.SUBJECT_SERVICE_NAME}
+WINDOWED = SUBJECT | {names.WINDOW}
+ESTIMATED = WINDOWED | {names.ESTIMATOR}
+#: What each point must carry; all else is among `MAY`.
+MUST: dict[str, set[str]] = {
+    **dict.fromkeys(("agentic.success.ratio", "agentic.success.lower.ratio", "agentic.success.upper.ratio"), ESTIMATED),
+    **{
+        f"agentic.pass_{which}_k.{bound}ratio": ESTIMATED | {names.K}
+        for which in ("at", "pow")
+        for bound in ("", "lower.", "upper.")
+    },
+    "agentic.tool_correctness.ratio": WINDOWED | {names.TOOL_DIMENSION},
+    "agentic.coverage.ratio": WINDOWED,
+    "agentic.window.conversations": WINDOWED | {names.OUTCOME},
+    "agentic.tier.status": WINDOWED | {names.TIER},
+    "agentic.evaluation.conversations": SUBJECT | {names.OUTCOME, names.REVISION},
+    "agentic.evaluation.turns": SUBJECT | {names.OUTCOME},
+    "agentic.evaluation.tool_calls": SUBJECT | {names.GEN_AI_TOOL_NAME, names.TOOL_FAULT},
+    "agentic.evaluation.score": SUBJECT | {names.GEN_AI_EVALUATION_NAME},
+    "agentic.evaluation.delay": {names.STAGE},
+    "agentic.ingest.spans": {names.RESULT},
+    "agentic.ingest.late_spans": set(),
+    "agentic.telemetry.groups_dropped": set(),
+    "agentic.conversations.open": set(),
+    "agentic.slo.e_value": SUBJECT | {names.K, names.OBJECTIVE},
+    "agentic.judge.cost": {names.EVALUATOR, names.GEN_AI_REQUEST_MODEL},
+    "agentic.judge.cache.requests": {names.EVALUATOR, names.GEN_AI_REQUEST_MODEL, names.RESULT},
+    "agentic.judge.agreement": {names.EVALUATOR, names.GEN_AI_REQUEST_MODEL, names.EVALUATION_TARGET},
+}
+MAY = {names.GEN_AI_AGENT_VERSION, names.CASE_TAG, names.REASON}
+EVERYTHING = (
+    "SELECT (SELECT count(*) FROM spans), (SELECT count(*) FROM log_records), (SELECT count(*) FROM conversations)"
+)
+ALL = {instrument.name for instrument in names.INSTRUMENTS}
+
+
+def arrived(received: Received) -> set[str]:
+    return set(received.by_name()) if received.metrics else set()
+
+
+def test_the_table_of_this_test_is_whole() -> None:
+    assert set(MUST) == ALL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """A collector that scored conversations, and what a receiver over HTTP has of it."""
+
+    live: LiveCollector
+    found: LiveServer
+    received: Received
+    began_ns: int
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
+    began_ns, folder = time.time_ns(), tmp_path_factory.mktemp("ran")
+    with (
+        http_receiver() as receiver,
+        collecting(folder, emit={"endpoint": receiver.endpoint, "interval_s": 0.2}) as (live, found),
+    ):
+        converse(live, found)
+        eventually(lambda: ALL - arrived(receiver.received), set())
+        yield Ran(live=live, found=found, received=receiver.received, began_ns=began_ns)
+
+
+def test_every_instrument_arrives_over_http_as_the_table_says(ran: Ran) -> None:
+    with ran.received.lock:
+        _assert_as_the_table_says(ran.received, ran.began_ns)
+
+
+def test_every_instrument_arrives_over_grpc_as_the_table_says(tmp_path: Path) -> None:
+    began_ns = time.time_ns()
+    with (
+        grpc_receiver() as receiver,
+        collecting(tmp_path, emit={"endpoint": receiver.endpoint, "protocol": "grpc", "interval_s": 0.2}) as collector,
+    ):
+        converse(*collector, way="grpc")
+        eventually(lambda: ALL - arrived(receiver.received), set())
+        with receiver.received.lock:
+            _assert_as_the_table_says(receiver.received, began_ns)
+
+
+def _assert_as_the_table_says(received: Received, began_ns: int) -> None:
+    arrived_metrics, now_ns = received.by_name(), time.time_ns()
+    for instrument in names.INSTRUMENTS:
+        metric = arrived_metrics[instrument.name]
+        kind = metric.WhichOneof("data")
+        assert (instrument.name, instrument.unit, instrument.description, KINDS[instrument.kind]) == (
+            metric.name,
+            metric.unit,
+            metric.description,
+            kind,
+        )
+        data = getattr(metric, str(kind))
+        if kind != "gauge":
+            assert data.aggregation_temporality == AGGREGATION_TEMPORALITY_CUMULATIVE
+        if kind == "sum":
+            assert data.is_monotonic == ("up_down" not in instrument.kind)
+        for point in data.data_points:
+            found = set(attributes(point.attributes))
+            assert (instrument.name, MUST[instrument.name] - found, found - MUST[instrument.name] - MAY) == (
+                instrument.name,
+                set(),
+                set(),
+            )
+            assert began_ns < point.time_unix_nano <= now_ns
+            if kind != "gauge":
+                assert began_ns < point.start_time_unix_nano <= point.time_unix_nano
+        if instrument.bounds is not None:
+            assert [tuple(point.explicit_bounds) for point in data.data_points] == [instrument.bounds] * len(
+                data.data_points
+            )
+
+
+def test_what_was_counted_is_what_happened(ran: Ran) -> None:
+    received = ran.received
+    judged = received.values("agentic.evaluation.conversations", "agentic.outcome", "agentic.revision")
+    assert judged == {("pass", "first"): 2, ("fail", "first"): 1}
+    assert received.values("agentic.judge.agreement", "agentic.evaluation.target") == {("conversation",): 1.0}
+    asked = received.values("agentic.judge.cache.requests", "agentic.result")[("miss",)]
+    cost = received.values("agentic.judge.cost", "agentic.evaluator", "gen_ai.request.model")
+    assert cost == {("paid", "gpt-5-mini"): pytest.approx(0.002 * asked)}
+
+    def stages() -> dict[str, int]:
+        points = received.points("agentic.evaluation.delay")
+        return {found["agentic.stage"]: point.count for found, point in points}
+
+    eventually(stages, {"assembled": 3, "scored": 3, "window": 3})
+
+
+def test_events_name_the_evaluation_the_thresholds_and_the_judge(ran: Ran) -> None:
+    ((evaluation_id, threshold),) = rows(
+        ran.live.engine, "SELECT evaluation_id, settings->>'answer_threshold' FROM evaluations"
+    )
+    eventually(lambda: len({event["gen_ai.conversation.id"] for event, _ in ran.received.events()}), 3)
+    events = [event for event, _ in ran.received.events()]
+    assert {event["agentic.evaluator.version"] for event in events} == {evaluation_id}
+    assert {event["agentic.trigger"] for event in events} == {"online"}
+    answers = {
+        event["gen_ai.conversation.id"]: event
+        for event in events
+        if event["gen_ai.evaluation.name"] == "agentic.answer"
+    }
+    assert {event["agentic.evaluator.type"] for event in answers.values()} == {"judge"}
+    assert {event["agentic.evaluation.threshold"] for event in answers.values()} == {float(threshold)}
+    labels = {name: event["gen_ai.evaluation.score.label"] for name, event in answers.items()}
+    assert (labels[GOOD], labels[BAD]) == ("pass", "fail")
+
+
+def test_a_case_with_a_threshold_of_its_own_has_it_on_its_events(tmp_path: Path) -> None:
+    case = (
+        '{"case_id": "strict", "answer_threshold": 0.95, "turns": [{"query": "Which hotel?", "answer": "The Ritz."}]}'
+    )
+    with (
+        http_receiver() as receiver,
+        collecting(tmp_path, emit={"endpoint": receiver.endpoint, "interval_s": 0.2}) as (live, found),
+    ):
+        labels = "conversation_id,case_id\nstrict-one,strict\n"
+        live.run("truth_import", {"cases": [("strict.jsonl", case)], "labels": [("labels.csv", labels)]})
+        export(found, ended(ask_hotel("strict-one")))
+
+        def thresholds() -> set[Any]:
+            return {
+                event.get("agentic.evaluation.threshold")
+                for event, _ in receiver.received.events()
+                if event["gen_ai.evaluation.name"] == "agentic.answer"
+            }
+
+        eventually(thresholds, {0.95})
+
+
+def test_a_scrape_has_every_series_in_both_formats(ran: Ran) -> None:
+    wanted = {name for instrument in names.INSTRUMENTS for name in series_names(instrument)}
+
+    def scraped(accept: str) -> httpx.Response:
+        return httpx.get(f"{ran.found.admin}/metrics", headers={"Accept": accept}, trust_env=False)
+
+    def missing(text: str) -> set[str]:
+        lines = [line for line in text.splitlines() if not line.startswith("#")]
+        return wanted - {line.partition("{")[0].partition(" ")[0] for line in lines}
+
+    assert missing(scraped("text/plain").text) == set()
+    answer = scraped("application/openmetrics-text;version=1.0.0")
+    assert missing(answer.text) == set()
+    assert answer.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0; charset=utf-8")
+    assert '# {span_id="' in answer.text
+
+
+def test_what_we_emit_into_our_own_collector_is_ignored_there(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    ways = {"receive": {"http": address, "grpc": "127.0.0.1:0"}}
+    with collecting(tmp_path, **ways, emit={"endpoint": f"http://{address}", "interval_s": 60, "timeout_s": 0.5}) as (
+        live,
+        found,
+    ):
+        converse(live, found)
+        stored = rows(live.engine, EVERYTHING)
+        assert not live.telemetry.force_flush(5.0)  # the events are taken and left aside, metrics have no way in
+        eventually(lambda: "own telemetry" in live.run("live", {})["collector"]["reasons"], wanted=True)
+        assert rows(live.engine, EVERYTHING) == stored
+        assert stored[0][1] == 0

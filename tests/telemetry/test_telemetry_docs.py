@@ -1,0 +1,63 @@
+"""The page about metrics says what the code emits."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import yaml
+
+from otel_agentic.telemetry import names
+from otel_agentic.telemetry.alerts import rules_text
+from otel_agentic.telemetry.prometheus import series_names
+from tests.telemetry.test_telemetry_collector import MUST, SUBJECT
+
+PAGE = (Path(__file__).parents[2] / "docs" / "telemetry.md").read_text(encoding="utf-8")
+KINDS = {
+    "counter": "counter",
+    "observable_counter": "counter",
+    "histogram": "histogram",
+    "observable_gauge": "gauge",
+}
+
+
+def rows(first: str) -> list[list[str]]:
+    """Return the cells of the table rows whose first cell begins so."""
+    found = re.findall(rf"^\| (`{re.escape(first)}.*) \|$", PAGE, re.MULTILINE)
+    return [[cell.strip() for cell in row.split(" |")] for row in found]
+
+
+def quoted(cell: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"`([^`]+)`", cell))
+
+
+METRICS = {quoted(row[0])[0]: row for row in rows("agentic.") if len(row) == 5}
+
+
+def test_every_metric_has_a_row_with_its_unit_kind_and_name_in_prometheus() -> None:
+    assert set(METRICS) == {instrument.name for instrument in names.INSTRUMENTS}
+    for instrument in names.INSTRUMENTS:
+        _, kind, unit, _, series = METRICS[instrument.name]
+        assert (quoted(unit), quoted(series)) == ((instrument.unit,), series_names(instrument))
+        assert kind == KINDS.get(instrument.kind, kind)
+        assert kind in {"counter", "histogram", "gauge", "up-down counter", "state set, 1 or 0"}
+
+
+def test_every_metric_has_the_attributes_that_a_receiver_sees() -> None:
+    for name, (_, _, _, attributes, _) in METRICS.items():
+        assert (name, set(quoted(attributes)) - {names.REASON}) == (name, MUST[name] - SUBJECT)
+
+
+def test_every_alert_has_a_row_with_its_severity() -> None:
+    rules = [rule for group in yaml.safe_load(rules_text((), ("1h", "24h", "7d")))["groups"] for rule in group["rules"]]
+    severity = {rule["alert"]: rule["labels"]["severity"] for rule in rules if "alert" in rule}
+    assert {quoted(row[0])[0]: row[1] for row in rows("Agentic")} == severity
+    recorded = {rule["record"] for rule in rules if "record" in rule}
+    assert {name for name in recorded if f"`{name}`" not in PAGE} == set()
+
+
+def test_every_own_attribute_of_events_and_metrics_is_on_the_page() -> None:
+    own = {value for name, value in vars(names).items() if name.isupper() and str(value).startswith("agentic.")}
+    evaluations = {names.EVALUATION_CONVERSATION, names.EVALUATION_ANSWER, names.EVALUATION_TOOL_CALL}
+    attributes = own - evaluations - {names.EVALUATION_TOOL_PREFIX}
+    assert {attribute for attribute in attributes if f"`{attribute}`" not in PAGE} == set()

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.telemetry.builders import (
+    CALL_SPAN_ID,
+    TRACE_ID,
+    TURN_SPAN_ID,
+    conversation,
+    conversation_score,
+    failing_score,
+    turn,
+    window_point,
+)
+from tests.telemetry.openmetrics import families
+
+if TYPE_CHECKING:
+    from prometheus_client.samples import Exemplar, Sample
+
+    from otel_agentic.telemetry import Telemetry
+    from tests.telemetry.conftest import MakeTelemetry
+
+OPENMETRICS = "application/openmetrics-text;version=1.0.0"
+#: What a Prometheus of 2023 sends.
+PROMETHEUS = (
+    "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
+    "text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+)
+
+
+@pytest.fixture
+def judged(make_telemetry: MakeTelemetry) -> Telemetry:
+    telemetry = make_telemetry()
+    telemetry.set_windows([window_point()])
+    telemetry.record_score(conversation(), failing_score(), restated=False)
+    telemetry.record_delay("scored", 0.2)
+    return telemetry
+
+
+def samples(telemetry: Telemetry) -> list[Sample]:
+    _, text = telemetry.render(OPENMETRICS)
+    return [sample for family in families(text.decode()) for sample in family.samples]
+
+
+def exemplars(telemetry: Telemetry, name: str) -> list[Exemplar]:
+    return [sample.exemplar for sample in samples(telemetry) if sample.name == name and sample.exemplar]
+
+
+@pytest.mark.parametrize("accept", [OPENMETRICS, PROMETHEUS])
+def test_openmetrics_is_served_to_those_who_ask_for_it(judged: Telemetry, accept: str) -> None:
+    content_type, text = judged.render(accept)
+    assert content_type.startswith("application/openmetrics-text; version=1.0.0; charset=utf-8")
+    assert text.endswith(b"# EOF\n")
+
+
+@pytest.mark.parametrize("accept", ["", "*/*", "text/plain", "text/html", "nonsense;;q=x,,"])
+def test_everybody_else_gets_plain_text_without_exemplars(judged: Telemetry, accept: str) -> None:
+    content_type, text = judged.render(accept)
+    assert content_type == "text/plain; version=0.0.4; charset=utf-8"
+    assert TRACE_ID.encode() not in text
+
+
+def test_counters_and_buckets_lead_to_the_judged_spans(judged: Telemetry) -> None:
+    of_turn, of_call = {"trace_id": TRACE_ID, "span_id": TURN_SPAN_ID}, {"trace_id": TRACE_ID, "span_id": CALL_SPAN_ID}
+    assert [each.labels for each in exemplars(judged, "agentic_evaluation_conversations_total")] == [of_turn]
+    assert [each.labels for each in exemplars(judged, "agentic_evaluation_turns_total")] == [of_turn]
+    assert [each.labels for each in exemplars(judged, "agentic_evaluation_tool_calls_total")] == [of_call]
+    scores = exemplars(judged, "agentic_evaluation_score_bucket")
+    assert {tuple(sorted(each.labels.items())) for each in scores} == {tuple(sorted(of_turn.items()))}
+
+
+def test_the_exemplar_of_a_bucket_lies_in_it_and_in_no_other(judged: Telemetry) -> None:
+    answers = [
+        sample
+        for sample in samples(judged)
+        if sample.name == "agentic_evaluation_score_bucket"
+        and sample.labels["gen_ai_evaluation_name"] == "agentic.answer"
+    ]
+    assert [(each.labels["le"], each.exemplar.value) for each in answers if each.exemplar] == [("0.2", 0.2)]
+
+
+def test_an_exemplar_has_the_time_of_its_measurement(judged: Telemetry) -> None:
+    (found,) = exemplars(judged, "agentic_evaluation_turns_total")
+    assert found.timestamp is not None
+    assert float(found.timestamp) > 1_700_000_000
+
+
+def test_a_counter_shows_its_newest_exemplar_and_keeps_it(judged: Telemetry) -> None:
+    def shown() -> list[str]:
+        return [each.labels["trace_id"] for each in exemplars(judged, "agentic_evaluation_conversations_total")]
+
+    assert [shown(), shown()] == [[TRACE_ID], [TRACE_ID]]
+    later = conversation(turns=(turn(trace_id="1" * 32),))
+    judged.record_score(later, failing_score(), restated=False)
+    assert [shown(), shown()] == [["1" * 32], ["1" * 32]]
+
+
+def test_each_outcome_leads_to_its_own_conversation(judged: Telemetry) -> None:
+    passing = "2" * 32
+    judged.record_score(conversation(turns=(turn(trace_id=passing),)), conversation_score(), restated=False)
+    found = {
+        sample.labels["agentic_outcome"]: sample.exemplar.labels["trace_id"]
+        for sample in samples(judged)
+        if sample.name == "agentic_evaluation_conversations_total" and sample.exemplar
+    }
+    assert found == {"fail": TRACE_ID, "pass": passing}
+
+
+def test_both_formats_show_the_same_series(judged: Telemetry) -> None:
+    _, plain = judged.render()
+    shown = {line.split(" ")[0] for line in plain.decode().splitlines() if not line.startswith("#")}
+    _, text = judged.render(OPENMETRICS)
+    assert {line.split(" ")[0] for line in text.decode().splitlines() if not line.startswith("#")} == shown
