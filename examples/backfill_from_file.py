@@ -4,8 +4,7 @@
 
 The same on the command line:
 
-    otel-agentic ingest --db example.duckdb spans.jsonl
-    otel-agentic evaluate --db example.duckdb --cases cases.jsonl
+    otel-agentic backfill spans.jsonl --db example.duckdb --cases cases.jsonl --window 24h --step 1h
     otel-agentic report --db example.duckdb -k 1,3
 """
 
@@ -33,8 +32,10 @@ def main(folder: Path) -> None:
         print(f"once more: {again.receipt.duplicate} duplicates, nothing changes")
 
         commands = Commands(engine)
-        scored = commands.evaluate(cases=[("cases.jsonl", CASES)])
-        print(f"{scored['scored']} conversations scored: {scored['outcomes']}")
+        told = list(commands.backfill(cases=[("cases.jsonl", CASES)], windows=["24h"], step_ns=3_600 * 10**9))
+        filled = told[-1]["result"]  # before it: how far it was
+        print(f"{filled['scoring']['scored']} conversations scored: {filled['scoring']['outcomes']}")
+        print(f"{filled['windows']['rows_changed']} rows of the table windows are new")
 
         (group,) = commands.report(k=[1, 3])["groups"]
         found = group["estimates"][group["default_estimator"]]

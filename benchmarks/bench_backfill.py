@@ -1,0 +1,174 @@
+"""A backfill in one process and over workers: the same tables, side by side in one run, stage by stage.
+
+    python -m benchmarks.bench_backfill [--copies 10] [--workers 2] [--spans FILE --cases FILE --labels FILE]
+
+Without files it is the workload of the other benchmarks. Copies of files have conversations and traces of their own, each
+some days after the one before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import io
+import json
+import resource
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from benchmarks.workload import request
+from otel_agentic.config import Settings, StoreSettings
+from otel_agentic.pipeline import Engine
+from otel_agentic.pipeline.backfill.plan import Asked
+from otel_agentic.pipeline.backfill.run import Surroundings, backfill
+from otel_agentic.pipeline.evaluate import TruthFile
+from otel_agentic.pipeline.ingest import ingest_files
+from otel_agentic.pipeline.parallel import workers_of
+from otel_agentic.pipeline.parallel_rebuild import rebuilding_over
+from otel_agentic.pipeline.parallel_scoring import scoring_over
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CONVERSATIONS: Final = 500
+APART_NS: Final = 10 * 86_400 * 10**9
+HOUR_NS: Final = 3_600 * 10**9
+OWN: Final = resource.RUSAGE_SELF
+EVERY: Final = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+STAGES: Final = ("reading", "linking", "rebuilding", "scoring", "windows")
+
+
+@dataclass(slots=True)
+class Stages:
+    """When each stage was last heard of, seconds since the beginning."""
+
+    began: float = field(default_factory=time.perf_counter)
+    heard: dict[str, float] = field(default_factory=dict)
+
+    def step(self, stage: str, _done: int, _total: int | None) -> None:
+        self.heard[stage] = time.perf_counter() - self.began
+
+    def seconds(self) -> dict[str, float]:
+        """Return how long each stage took."""
+        ends = [0.0, *(self.heard.get(stage, 0.0) for stage in STAGES)]
+        return {stage: max(0.0, end - before) for stage, before, end in zip(STAGES, ends[:-1], ends[1:], strict=True)}
+
+
+def main() -> None:
+    """Time both, and compare their tables."""
+    given = arguments()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        spans, truth = inputs(given, folder)
+        one, rows = timed(folder / "one.duckdb", spans, truth, None)
+        over, other = timed(folder / "over.duckdb", spans, truth, given.workers)
+    assert rows == other, "workers made other rows"
+    print(f"{rows['results'][0][0]:,} conversations, {rows['spans'][0][0]:,} spans; {given.workers} workers")
+    print(f"{'':<12}{'one process':>14}{'workers':>12}{'ratio':>9}")
+    for stage in (*STAGES, "all", "cpu here", "cpu of all"):
+        print(f"{stage:<12}{one[stage]:>12.2f} s{over[stage]:>10.2f} s{one[stage] / over[stage]:>8.2f}x")
+
+
+def arguments() -> argparse.Namespace:
+    """Return what the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--copies", type=int, default=4)
+    parser.add_argument("--workers", type=int, default=2)
+    for option in ("--spans", "--cases", "--labels"):
+        parser.add_argument(option, type=Path)
+    return parser.parse_args()
+
+
+def timed(db: Path, spans: Path, truth: list[list[TruthFile]], workers: int | None) -> tuple[dict[str, float], Any]:
+    """Return seconds by stage, of all, and of all processors together; and what the tables hold."""
+    settings = Settings(store=StoreSettings(db=db))
+    here, everywhere, stages = cpu_s(OWN), cpu_s(*EVERY), Stages()
+    with ExitStack() as stack:
+        engine = stack.enter_context(Engine(settings, create=True))
+        pool = stack.enter_context(workers_of(settings, workers))
+        rebuilding_over(engine, pool)
+        ingest_files(engine, [str(spans)], stages.step)
+        engine.evaluating.remember(*truth)
+        asked = Asked(windows=("24h", "7d"), step_ns=HOUR_NS, k=(1, 3, 5)).checked()
+        around = Surroundings(progress=stages.step)
+        backfill(engine, asked, evaluating=scoring_over(engine, pool), around=around)
+        rows = contents(engine)
+    found = {**stages.seconds(), "all": time.perf_counter() - stages.began}
+    return {**found, "cpu here": cpu_s(OWN) - here, "cpu of all": cpu_s(*EVERY) - everywhere}, rows
+
+
+def contents(engine: Engine) -> dict[str, list[Any]]:
+    """Return what both runs must agree on: counts of all, and what scores and windows say."""
+    queries = {
+        "spans": "SELECT count(*) FROM spans",
+        "results": "SELECT count(*), count(*) FILTER (outcome = 'pass') FROM results",
+        "turns": "SELECT bit_xor(hash(t)) FROM turns t",
+        "tool_calls": "SELECT bit_xor(hash(t)) FROM tool_calls t",
+        "tool_faults": "SELECT bit_xor(hash(t)) FROM tool_faults t",
+        "tool_counts": "SELECT bit_xor(hash(t)) FROM tool_counts t",
+        "windows": 'SELECT bit_xor(hash(t)) FROM (SELECT "end", "window", k, estimator, n, c, tier FROM windows) t',
+    }
+    with engine.store.read() as con:
+        return {name: con.execute(sql).fetchall() for name, sql in queries.items()}
+
+
+def cpu_s(*of: int) -> float:
+    """Return the processor time of this process, or of those that ended, seconds."""
+    used = [resource.getrusage(who) for who in of]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def inputs(given: argparse.Namespace, folder: Path) -> tuple[Path, list[list[TruthFile]]]:
+    """Return a file of spans, and the truth for it."""
+    if given.spans is None:
+        spans = folder / "spans.binpb"
+        spans.write_bytes(request(0, CONVERSATIONS * given.copies).SerializeToString())
+        return spans, [[], []]
+    spans = folder / "spans.jsonl"
+    with gzip.open(given.spans, "rt", encoding="utf-8") as file:
+        lines = [json.loads(line) for line in file]
+    with spans.open("w", encoding="utf-8") as out:
+        out.writelines(json.dumps(copied(line, copy)) + "\n" for copy in range(given.copies) for line in lines)
+    cases = [TruthFile(name="cases", text=given.cases.read_text("utf-8"))] if given.cases else []
+    labels = [TruthFile(name="labels", text=copied_labels(given.labels, given.copies))] if given.labels else []
+    return spans, [cases, labels]
+
+
+def copied(line: dict[str, Any], copy: int) -> dict[str, Any]:
+    """Return an export request with ids of its own, later than the one before."""
+    made: dict[str, Any] = json.loads(json.dumps(line))
+    for span in spans_in(made):
+        span["traceId"] = f"{copy:04x}{span['traceId'][4:]}"
+        for name in ("startTimeUnixNano", "endTimeUnixNano"):
+            span[name] = str(int(span[name]) + copy * APART_NS)
+        for attribute in span["attributes"]:
+            if attribute["key"] == "gen_ai.conversation.id":
+                attribute["value"]["stringValue"] += f"-{copy}"
+    return made
+
+
+def spans_in(exported: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the spans of an export request."""
+    for resource_spans in exported["resourceSpans"]:
+        for scope in resource_spans["scopeSpans"]:
+            yield from scope["spans"]
+
+
+def copied_labels(path: Path, copies: int) -> str:
+    """Return labels for all copies."""
+    with path.open(encoding="utf-8", newline="") as file:
+        header, *rows = csv.reader(file)
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(header)
+    writer.writerows([f"{row[0]}-{copy}", *row[1:]] for copy in range(copies) for row in rows)
+    return text.getvalue()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""The windows of a backfill over many results: how many rows a second, the longest part, and the same again.
+
+python -m benchmarks.bench_backfill_windows [--results 500000] [--agents 50] [--days 90] [--step-s 3600]
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from otel_agentic.config import Settings, StoreSettings
+from otel_agentic.pipeline import Engine
+from otel_agentic.pipeline.backfill.plan import Asked
+from otel_agentic.pipeline.backfill.run import Surroundings, backfill
+
+if TYPE_CHECKING:
+    from otel_agentic.store.database import Connection
+
+CASES: Final = 50
+NS_PER_S: Final = 1_000_000_000
+#: As many statements as tables: what rebuilding and scoring would leave, in the columns that windows read.
+FILL: Final = (
+    "INSERT INTO subjects SELECT i + 1, 'agent-' || i, '1', 'production', 'bench' FROM range($agents) t(i)",
+    "INSERT INTO result_cases SELECT i + 1, 'bench', 'case-' || i FROM range($cases) t(i)",
+    """
+    CREATE TEMP TABLE made AS
+    SELECT
+        i, (i * 7919) % $agents AS agent, hash(i) % 5 = 0 AS wrong,
+        TIMESTAMP_NS '2026-06-01' + INTERVAL (i * $days * 86400.0 / $results) SECOND AS ended
+    FROM range($results) t(i)
+    """,
+    """
+    INSERT INTO conversations BY NAME
+    SELECT
+        'production' AS environment, 'c-' || i AS conversation_id, 1 AS revision, false AS superseded,
+        'agent-' || agent AS agent, '1' AS agent_version, 'bench' AS service, ended AS started_at, ended AS ended_at,
+        'end_of_input' AS closed_by, 'explicit' AS link_method, false AS ambiguous_link, 1 AS turn_count,
+        0 AS call_count, true AS content_captured, '' AS content_hash, 0 AS bucket, ended AS built_at
+    FROM made
+    """,
+    """
+    INSERT INTO conversation_scores BY NAME
+    SELECT
+        $evaluation AS evaluation_id, 'production' AS environment, 'c-' || i AS conversation_id, 1 AS revision,
+        false AS superseded, CASE WHEN wrong THEN 'fail' ELSE 'pass' END AS outcome, 'computed' AS outcome_source,
+        outcome AS computed_outcome, outcome AS answer_outcome, outcome AS tool_outcome, outcome AS both_outcome,
+        [] AS missing_outputs, '' AS explanation, ended AS scored_at
+    FROM made
+    """,
+    """
+    INSERT INTO results BY NAME
+    SELECT
+        'production' AS environment, 'c-' || i AS conversation_id, 1 AS revision, $evaluation AS evaluation_id,
+        agent + 1 AS subject, 'agent-' || agent AS agent, '1' AS agent_version, 'bench' AS service, ended AS ended_at,
+        i % $cases + 1 AS case_no, 'bench' AS dataset, 'case-' || (i % $cases) AS case_id, [] AS tags,
+        CASE WHEN wrong THEN 'fail' ELSE 'pass' END AS outcome, 1.0 AS selection, 1.0 AS sample_ratio
+    FROM made
+    """,
+)
+
+
+def main() -> None:
+    """Fill a store, and backfill it twice."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    for option, default in (("--results", 500_000), ("--agents", 50), ("--days", 90), ("--step-s", 3_600)):
+        parser.add_argument(option, type=int, default=default)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings(store=StoreSettings(db=Path(folder) / "bench.duckdb"))
+        with Engine(settings, create=True) as engine:
+            evaluation = engine.evaluating.truth().evaluation.evaluation_id
+            engine.store.write(lambda con: fill(con, given, evaluation))
+            print(f"{given.results:,} results of {given.agents} agents over {given.days} days; 1h, 24h, 7d; k 1, 3, 5")
+            for name in ("from nothing", "again"):
+                print(f"{name:<14}{timed(engine, given.step_s)}")
+
+
+def fill(con: Connection, given: argparse.Namespace, evaluation: str) -> None:
+    """Write what windows are made of."""
+    values: dict[str, int | str] = {
+        "results": given.results,
+        "agents": given.agents,
+        "days": given.days,
+        "cases": CASES,
+    }
+    values["evaluation"] = evaluation
+    for statement in FILL:
+        con.execute(statement, {name: value for name, value in values.items() if f"${name}" in statement})
+
+
+def timed(engine: Engine, step_s: int) -> str:
+    """Return what a backfill did, and how long that took."""
+    heard = [time.perf_counter()]
+    cpu = time.process_time()
+    asked = Asked(windows=("1h", "24h", "7d"), step_ns=step_s * NS_PER_S, k=(1, 3, 5)).checked()
+    around = Surroundings(progress=lambda *_: heard.append(time.perf_counter()))
+    done = backfill(engine, asked, around=around)
+    assert done.newest is not None
+    assert done.plan is not None
+    longest = max(after - before for before, after in pairwise(heard))
+    return (
+        f"{len(done.plan.ends):>7,} ends {done.newest.rows_changed:>10,} rows changed {heard[-1] - heard[0]:8.1f} s "
+        f"{time.process_time() - cpu:8.1f} s of processor, longest part {longest:.2f} s"
+    )
+
+
+if __name__ == "__main__":
+    main()

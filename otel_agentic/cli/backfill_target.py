@@ -1,0 +1,94 @@
+"""What a backfill works on: the store that the options name, with the files that were read into it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from otel_agentic.cli.ingest import summary_json
+from otel_agentic.cli.options import opened
+from otel_agentic.errors import BadInputError, StoreBusyError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from otel_agentic.config import Settings
+    from otel_agentic.pipeline import Client
+
+    Progress = Callable[[str, int, int | None], None]
+
+
+@contextmanager
+def target_of(
+    paths: tuple[str, ...],
+    settings: Settings,
+    given: tuple[Path | None, str | None, Path | None, dict[str, Any]],
+    progress: Progress,
+    *,
+    dry_run: bool,
+    workers: int | None,
+) -> Iterator[tuple[Client, dict[str, Any] | None]]:
+    """Lend a client for the store, the files read into it; of a dry run with files, for a copy that is thrown away."""
+    db, server, config_file, scoring = given
+    if not paths:
+        with opened(db, server, config_file, scoring=scoring) as client:
+            yield client, None
+        return
+    if server is not None:
+        raise UsageError(
+            "PATHS are read into a file that this process opens: give --db, or send the spans to the server"
+        )
+    _refuse_missing(paths)
+    _refuse_live(settings)
+    with TemporaryDirectory() as folder:
+        chosen = _copied(settings, Path(folder)) if dry_run else settings
+        yield from _ingested(paths, chosen, progress, workers)
+
+
+def _ingested(
+    paths: tuple[str, ...], settings: Settings, progress: Progress, workers: int | None
+) -> Iterator[tuple[Client, dict[str, Any]]]:
+    from otel_agentic.pipeline import Engine, LocalClient, ingest_files  # noqa: PLC0415 — not needed for --help
+    from otel_agentic.pipeline.parallel import workers_of  # noqa: PLC0415 — same
+    from otel_agentic.pipeline.parallel_rebuild import rebuilding_over  # noqa: PLC0415 — same
+
+    with Engine(settings, create=True) as engine, workers_of(settings, workers) as pool:
+        rebuilding_over(engine, pool)
+        ingested = summary_json(ingest_files(engine, paths, progress))
+        ingested["problems"] += pool.problems if pool is not None else []
+    client = LocalClient(settings, lambda *_: None)
+    try:
+        yield client, ingested
+    finally:
+        client.close()
+
+
+def _copied(settings: Settings, folder: Path) -> Settings:
+    """Return settings of a copy of the store, or of a new one where there is none."""
+    db = settings.store.db
+    copy = folder / "dry-run.duckdb"
+    if db.is_file():
+        from otel_agentic.store.copying import copy_store  # noqa: PLC0415 — duckdb is not needed for --help
+
+        copy_store(db, copy)
+    return settings.model_copy(update={"store": settings.store.model_copy(update={"db": copy})})
+
+
+def _refuse_missing(paths: tuple[str, ...]) -> None:
+    missing = [path for path in paths if path != "-" and not Path(path).exists()]
+    if missing:
+        hint = "give an existing file, a directory, or - for standard input"
+        raise BadInputError("\n".join(f"{path}: no such file; {hint}" for path in missing))
+
+
+def _refuse_live(settings: Settings) -> None:
+    from otel_agentic.pipeline.serverfile import find_live_server  # noqa: PLC0415 — not needed for --help
+
+    live = find_live_server(settings.store.db)
+    if live is not None:
+        raise StoreBusyError(
+            f"{settings.store.db} is held by the collector with process id {live.pid}: send the spans of PATHS to it "
+            f"({live.http or live.grpc}) and backfill without PATHS, or give another --db"
+        )

@@ -1,0 +1,120 @@
+"""What a backfill scores and sends over OTLP, it sends as evaluation events, too, at the times of what was judged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.pipeline.backfilling import fill, run, told
+from tests.pipeline.parts import feed, rows
+from tests.telemetry.receiver.over_http import HttpReceiver, _Handler, http_receiver
+
+if TYPE_CHECKING:
+    from otel_agentic.pipeline import Engine
+    from tests.pipeline.conftest import OpenEngine
+
+
+class TakesNoLogs(_Handler):
+    """A backend of metrics, such as Prometheus."""
+
+    def _answer(self, body: bytes) -> None:
+        if self.path.endswith("/v1/logs"):
+            self.send_response(404, "Not Found")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+        else:
+            super()._answer(body)
+
+
+def judged(receiver: HttpReceiver) -> list[tuple[dict[str, Any], int]]:
+    """Return attributes and time of each event of a conversation."""
+    return [
+        (found, record.time_unix_nano)
+        for found, record in receiver.received.events()
+        if found["gen_ai.evaluation.name"] == "agentic.conversation"
+    ]
+
+
+def test_each_conversation_that_is_scored_has_its_event_at_its_own_end(engine: Engine) -> None:
+    fill(engine, 4)
+    with http_receiver() as receiver:
+        done = run(engine, emit="otlp", endpoint=receiver.endpoint)
+
+        assert {"backfill"} == {found["agentic.trigger"] for found, _ in receiver.received.events()}
+        assert {done["run_id"]} == {found["agentic.run.id"] for found, _ in receiver.received.events()}
+        assert rows(engine, "SELECT conversation_id, outcome, epoch_ns(ended_at) FROM results ORDER BY ALL") == sorted(
+            (found["gen_ai.conversation.id"], found["gen_ai.evaluation.score.label"], time_ns)
+            for found, time_ns in judged(receiver)
+        )
+        assert (len(receiver.received.events()), 0, None) == (
+            done["emit"]["events"],
+            done["emit"]["events_lost"],
+            done["emit"]["events_problem"],
+        )
+
+
+def test_an_event_says_which_evaluation_judged_and_has_the_same_id_wherever_it_is_made(open_engine: OpenEngine) -> None:
+    made = []
+    for number in range(2):
+        engine = open_engine()
+        if not number:
+            fill(engine, 2)
+        engine.store.write(
+            lambda con: [con.execute(sql) for sql in ("DELETE FROM conversation_scores", "DELETE FROM results")]
+        )
+        with http_receiver() as receiver:
+            run(engine, emit="otlp", endpoint=receiver.endpoint)
+            made.append({found["agentic.evaluation.id"] for found, _ in receiver.received.events()})
+            ((evaluation,),) = rows(engine, "SELECT DISTINCT evaluation_id FROM results")
+            assert {evaluation} == {found["agentic.evaluator.version"] for found, _ in receiver.received.events()}
+        engine.close()
+
+    assert made[0] == made[1]
+    assert made[0]
+
+
+def test_more_events_than_a_request_holds_go_out_in_several(engine: Engine, monkeypatch: Any) -> None:
+    monkeypatch.setattr("otel_agentic.telemetry.event_history._EVENTS_PER_REQUEST", 3)
+    fill(engine, 5)
+    with http_receiver() as receiver:
+        done = run(engine, emit="otlp", endpoint=receiver.endpoint)
+
+        ids = [found["agentic.evaluation.id"] for found, _ in receiver.received.events()]
+        assert done["emit"]["events"] == len(ids) == len(set(ids))
+        assert len(receiver.received.logs) > 3
+
+
+def test_what_was_sent_is_not_sent_again_and_what_came_late_is(engine: Engine) -> None:
+    fill(engine, 2)
+    with http_receiver() as receiver:
+        run(engine, emit="otlp", endpoint=receiver.endpoint)
+        receiver.received.logs.clear()
+        again = run(engine, emit="otlp", endpoint=receiver.endpoint)
+        assert (0, []) == (again["emit"]["events"], receiver.received.logs)
+
+        feed(engine, told(1, name="late"))
+        run(engine, emit="otlp", endpoint=receiver.endpoint)
+        assert ["late"] == [found["gen_ai.conversation.id"] for found, _ in judged(receiver)]
+
+
+def test_a_backend_that_takes_no_logs_gets_all_points_and_is_told_of(engine: Engine) -> None:
+    fill(engine, 3)
+    with http_receiver() as receiver:
+        receiver.RequestHandlerClass = TakesNoLogs
+        done = run(engine, emit="otlp", endpoint=receiver.endpoint)
+
+        assert receiver.received.metrics
+    assert done["finished"]
+    assert done["emit"]["points"] > 0
+    assert (0, True) == (done["emit"]["events"], done["emit"]["events_lost"] > 0)
+    assert "404" in done["emit"]["events_problem"]
+    assert [(3,)] == rows(engine, "SELECT count(*) FROM results")
+
+
+def test_settings_without_events_send_none(open_engine: OpenEngine) -> None:
+    engine = open_engine(emit={"events": False})
+    fill(engine, 1)
+    with http_receiver() as receiver:
+        done = run(engine, emit="otlp", endpoint=receiver.endpoint)
+
+        assert (0, []) == (done["emit"]["events"], receiver.received.logs)
+        assert receiver.received.metrics
