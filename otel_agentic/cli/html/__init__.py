@@ -1,0 +1,5 @@
+"""A report as one HTML file: tables in HTML, curves and windows drawn by matplotlib."""
+
+from otel_agentic.cli.html.document import page
+
+__all__ = ["page"]

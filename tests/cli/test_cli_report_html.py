@@ -1,0 +1,214 @@
+"""`report --format html`: one file that needs no other, with a section for everything there is, and words where there is nothing."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from otel_agentic.cli.html import page as made
+from otel_agentic.cli.text import interval, percent
+from otel_agentic.config import load_settings
+from otel_agentic.pipeline import Commands, Engine
+from tests.cli.hotel import build_hotel
+from tests.cli.pictured import Page, store_windows, window
+from tests.cli.running import Terminal, done, run
+from tests.cli.small import conversation, write_cases, write_spans
+from tests.cli.test_cli_serve import serving
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Shop
+
+_SECTIONS: Final = ["Summary", "Curves", "Over time", "Tools", "Coverage", "Notes"]
+_NO_WINDOW: Final = "No window is stored for this selection."
+
+
+@pytest.fixture(scope="module")
+def hotel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a store with two versions, tool faults, and windows of one of them."""
+    db = build_hotel(tmp_path_factory.mktemp("hotel"))
+    hours = [0, 1, 2, 3, 30, 31, 32]
+    rows = [window(hour, 0.5 + hour / 100, agent_version="1.9") for hour in hours]
+    rows += [window(hour, 0.9, agent_version="1.10", tier="ready", leaning=None) for hour in hours]
+    return store_windows(db, rows)
+
+
+@pytest.fixture(scope="module")
+def text(hotel: Path) -> str:
+    """Return the page of the hotel, by version, as it is written."""
+    return done("report", "--db", hotel, "--by", "version", "--format", "html").out
+
+
+@pytest.fixture(scope="module")
+def page(text: str) -> Page:
+    """Return the same, taken apart."""
+    return Page.of(text)
+
+
+def test_a_page_has_a_section_for_everything_in_order(page: Page) -> None:
+    assert _SECTIONS == page.headings
+
+
+def test_every_id_is_there_once_and_every_reference_leads_somewhere(page: Page) -> None:
+    assert len(set(page.ids)) == len(page.ids)
+    assert set() == set(page.references) - set(page.ids)
+
+
+def test_a_page_asks_for_nothing_from_anywhere(text: str) -> None:
+    assert [] == re.findall(r"""(?:src|href)=["'](?!#|data:,)|url\((?!#)|@import|//[a-z]""", text)
+    assert "default-src &#x27;none&#x27;; style-src &#x27;unsafe-inline&#x27;" in text
+
+
+def test_a_page_is_ascii_and_the_same_each_time(hotel: Path, text: str) -> None:
+    assert text == done("report", "--db", hotel, "--by", "version", "--format", "html").out
+    assert text.isascii()
+
+
+def test_the_summary_says_what_the_json_says(hotel: Path, page: Page) -> None:
+    groups = done("report", "--db", hotel, "--by", "version", "--format", "json").json["groups"]
+
+    for group in groups:
+        estimates = group["estimates"][group["default_estimator"]]
+        value, _, bounds = interval(estimates["pass_pow_k"]["3"]).partition(" ")
+        assert f"{value} {bounds} {group['c']} of {group['n']} {percent(group['coverage'])}" in page.text
+
+
+def test_each_group_has_a_curve_and_a_picture_over_time_in_two_widths_where_groups_are_few(page: Page) -> None:
+    three_curves, two_over_time = 3, 2
+
+    assert three_curves + 2 * two_over_time == page.svgs
+
+
+def test_every_picture_has_a_title_and_a_description(page: Page) -> None:
+    drawn = [value for name, value in page.attributes if name == "aria-labelledby"]
+
+    assert page.svgs == len(drawn)
+    assert "pass@k and pass^k over k" in page.text
+    assert "7 windows of 24h that ended from 2026-03-02 12:00 to 2026-03-03 20:00 UTC" in page.text
+
+
+def test_the_numbers_behind_the_pictures_can_be_read(page: Page) -> None:
+    assert "1.9 ○ insufficient evidence 2026-03-02 12:00 2026-03-02 15:00" in page.text
+    assert "1.10 ● ready 2026-03-03 18:00 2026-03-03 20:00" in page.text
+
+
+def test_tools_stand_in_a_map_with_what_is_wrong_below(page: Page) -> None:
+    assert (
+        "book 6 conversations .833 6 calls, 1 fault .583 6 calls, 3 faults — does not apply 1.00 2 results" in page.text
+    )
+    assert "book 1.10 wrong parameters new parameters city" in page.text
+
+
+def test_more_groups_than_panels_are_counted_and_stand_in_the_summary(hotel: Path) -> None:
+    with Engine(load_settings(None, store={"db": hotel})) as engine:
+        found = Commands(engine).report(by=["version"])
+        drawn = Commands(engine).report_pictures(by=["version"], panels=1)
+    page = Page.of(made(found, drawn, "all time"))
+
+    assert 2 * 2 == page.svgs
+    assert "2 more groups in the summary." in page.text
+    assert "1 more group not drawn; --agent chooses." in page.text
+    assert {"1.9", "1.10"} <= set(page.texts)
+
+
+def test_a_page_goes_to_a_file_and_says_how_to_come_by_windows(shop: Shop, tmp_path: Path) -> None:
+    ran = done("report", "--db", shop.db, "--format", "html", "-o", tmp_path / "r.html")
+    page = Page.of((tmp_path / "r.html").read_text(encoding="ascii"))
+
+    assert "" == ran.out
+    assert re.fullmatch(r".*r\.html: [0-9,]+ KiB\n", ran.err)
+    assert _SECTIONS == page.headings
+    assert f"{_NO_WINDOW} A running collector ( otel-agentic serve ) stores them" in page.text
+    assert "otel-agentic backfill" in page.text
+
+
+def test_one_conversation_is_drawn_as_far_as_its_attempts_reach(tmp_path: Path) -> None:
+    cases = [{"case_id": "k", "turns": [{"query": "Where is my order?", "answer": "It arrives on Monday."}]}]
+    done("ingest", write_spans(tmp_path / "s.jsonl", [conversation("c1", case="k")]), "--db", "t.duckdb")
+    done("evaluate", "--db", "t.duckdb", "--cases", write_cases(tmp_path / "c.jsonl", cases))
+    page = Page.of(done("report", "--db", "t.duckdb", "--format", "html", "--estimator", "per_case").out)
+
+    assert 2 == page.svgs
+    assert "1 of 1 correct" in page.text
+    assert "A curve ends where there are too few attempts." in page.text
+    assert "Hollow marks" not in page.text
+    assert "No case of this selection says which tools are expected" in page.text
+
+
+def test_where_nothing_was_evaluated_there_is_no_curve_and_the_reasons_are_told(tmp_path: Path) -> None:
+    done("ingest", write_spans(tmp_path / "s.jsonl", [conversation("c1")]), "--db", "t.duckdb")
+    page = Page.of(done("report", "--db", "t.duckdb", "--format", "html").out)
+
+    assert _SECTIONS == page.headings
+    assert 0 == page.svgs
+    assert "No conversation of this selection was evaluated, so there is no curve to draw." in page.text
+
+
+def test_an_empty_selection_is_a_page_that_says_so(shop: Shop) -> None:
+    page = Page.of(done("report", "--db", shop.db, "--format", "html", "--agent", "nobody").out)
+
+    assert [] == page.headings
+    assert "no closed conversations in this selection" in page.text
+
+
+def test_a_selection_bounds_pictures_too(hotel: Path) -> None:
+    page = Page.of(done("report", "--db", hotel, "--format", "html", "--since", "2026-03-03T17:00:00Z").out)
+
+    assert "3 windows of 24h that ended from 2026-03-03 18:00 to 2026-03-03 20:00 UTC" in page.text
+
+
+def test_a_comparison_and_objectives_stand_before_the_curves(hotel: Path, tmp_path: Path) -> None:
+    settings = tmp_path / "s.toml"
+    settings.write_text("[[slo.objectives]]\nk = 1\ntarget = 0.9\n", encoding="utf-8")
+    asked = ("report", "--db", hotel, "--compare", "version=1.9,1.10", "--config", settings)
+    page = Page.of(done(*asked, "--format", "html").out)
+
+    assert ["Summary", "Comparison", "Objectives", *_SECTIONS[1:]] == page.headings
+    assert "1.10 is worse than 1.9 with probability" in page.text
+    assert "alarm at 20" in page.text
+
+
+@pytest.mark.slow
+def test_the_collector_that_holds_the_file_gives_the_same_page(hotel: Path, tmp_path: Path) -> None:
+    (tmp_path / "live.duckdb").write_bytes(hotel.read_bytes())
+    here = done("report", "--db", tmp_path / "live.duckdb", "--format", "html").out
+    with serving(tmp_path) as live:
+        assert here == done("report", "--server", live.admin, "--format", "html").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("-o", "r.html"), "-o r.html goes with --format html; other formats go to standard output: > r.html"),
+        (("--format", "html", "-o", "no/where.html"), "-o no/where.html: No such file or directory"),
+        (("--format", "html", "--plot"), "--plot draws in the terminal, beside the table"),
+        (("--format", "json", "--plot"), "it does not go with --format json"),
+    ],
+)
+def test_options_that_do_not_go_together_are_told(shop: Shop, arguments: tuple[str, ...], told: str) -> None:
+    ran = run("report", "--db", shop.db, *arguments)
+
+    assert (2, "") == (ran.code, ran.out)
+    assert told in ran.err
+
+
+def test_a_page_does_not_go_to_a_terminal(shop: Shop) -> None:
+    ran = run("report", "--db", shop.db, "--format", "html", out=Terminal())
+
+    assert 2 == ran.code
+    assert "give -o report.html, or > report.html" in ran.err
+
+
+@pytest.mark.parametrize(("module", "option"), [("matplotlib", ("--format", "html")), ("plotext", ("--plot",))])
+def test_a_library_that_is_not_installed_is_named_with_what_installs_it(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, module: str, option: tuple[str, ...]
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    ran = run("report", "--db", shop.db, *option)
+
+    assert 2 == ran.code
+    assert f"otel-agentic: {' '.join(option)} needs {module}: pip install 'otel-agentic[plots]'\n" == ran.err

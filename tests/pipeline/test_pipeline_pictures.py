@@ -1,0 +1,201 @@
+"""What the pictures of a report are drawn from: the same numbers as the report, the windows as stored, tools as the views have them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+import pytest
+
+from otel_agentic.errors import PluginError, UsageError
+from otel_agentic.pipeline import Commands, Engine
+from otel_agentic.pipeline.commands import call
+from otel_agentic.pipeline.pictures import choose_kind
+from otel_agentic.store.history import WindowKind
+from tests.cli.hotel import build_hotel
+from tests.cli.pictured import HOUR_NS, store_windows, window
+from tests.cli.small import NOON_NS, SECOND_NS
+from tests.pipeline.conftest import settings_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+_DAY: Final = WindowKind(window="24h", estimator="bayesian", k=3)
+
+
+@pytest.fixture(scope="module")
+def hotel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
+    """Commands on a store with windows: of two versions of the clerk, of two widths, of a tag, and of another agent."""
+    db = build_hotel(tmp_path_factory.mktemp("hotel"))
+    rows = [window(hour, 0.5, n=30) for hour in (0, 1, 2)]
+    rows += [window(hour, 0.6, agent_version="2.0", n=50, revision=hour) for hour in (1, 2)]
+    rows += [window(0, 0.7, window=width, estimator="per_case", k=5) for width in ("1h", "7d", "n200")]
+    rows += [window(0, 0.8, tag="vip"), window(0, 0.9, agent="porter", environment="", n=5)]
+    store_windows(db, rows)
+    with Engine(settings_for(db)) as engine:
+        yield Commands(engine)
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Iterator[Commands]:
+    """Commands on a store without anything."""
+    with Engine(settings_for(tmp_path / "t.duckdb"), create=True) as engine:
+        yield Commands(engine)
+
+
+def _subjects(found: dict[str, Any]) -> list[tuple[str, str, int]]:
+    return [(row["agent"], row["agent_version"], len(row["end_ns"])) for row in found["history"]["rows"]]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"by": ["version"]},
+        {"window": "24h"},
+        {"estimator": "plugin"},
+        {"k": [2, 4]},
+        {"interval": "bootstrap"},
+    ],
+)
+def test_curves_go_through_the_numbers_of_the_report(hotel: Commands, asked: dict[str, Any]) -> None:
+    curves = hotel.report_pictures(**asked)["curves"]
+    groups = [group for group in hotel.report(**asked)["groups"] if group["n"]]
+
+    assert len(groups) == len(curves["rows"])
+    for group, row in zip(groups, curves["rows"], strict=True):
+        shown = group["default_estimator"]
+        assert (shown, group["n"], group["tier"]) == (row["default_estimator"], row["n"], row["tier"])
+        for kind in ("pass_at_k", "pass_pow_k"):
+            drawn = row["estimates"][shown][kind]
+            assert group["estimates"][shown][kind] == {k: drawn[k] for k in group["estimates"][shown][kind]}
+            assert [str(k) for k in range(1, 9)] == list(drawn)
+
+
+def test_a_comparison_is_drawn_as_the_two_groups_it_is_about(hotel: Commands) -> None:
+    drawn = hotel.report_pictures(compare="version=1.9,1.10")["curves"]["rows"]
+    told = hotel.report(compare="version=1.9,1.10")["groups"]
+
+    assert {"1.9", "1.10"} == {group["agent_version"] for group in told}
+    assert [group["agent_version"] for group in told] == [row["agent_version"] for row in drawn]
+
+
+def test_the_groups_with_the_most_conversations_are_drawn(hotel: Commands) -> None:
+    found = hotel.report_pictures(by=["version"], panels=1)
+
+    assert [("1.10", 4)] == [(row["agent_version"], row["n"]) for row in found["curves"]["rows"]]
+    assert 2 == found["curves"]["left_out"]
+    assert ([("clerk", "2.0", 2)], 2) == (_subjects(found), found["history"]["left_out"])
+
+
+def test_windows_come_as_they_are_stored_by_group(hotel: Commands) -> None:
+    found = hotel.report_pictures()["history"]
+
+    assert ("24h", 3, "bayesian", 0.95) == tuple(found[name] for name in ("window", "k", "estimator", "level"))
+    assert 24 * HOUR_NS == found["width_ns"]
+    assert ["1h", "24h", "7d", "n200"] == found["widths"]
+    assert [("clerk", "1.0", 3), ("clerk", "2.0", 2), ("porter", "1.0", 1)] == _subjects({"history": found})
+    first, _, last = found["rows"]
+    assert [NOON_NS + hour * HOUR_NS for hour in (0, 1, 2)] == first["end_ns"]
+    assert [0.5] * 3 == first["pass_pow_k"]
+    assert last["environment"] is None
+
+
+def test_windows_of_tags_are_drawn_where_tags_are_asked_for(hotel: Commands) -> None:
+    (found,) = hotel.report_pictures(by=["tag"])["history"]["rows"]
+
+    assert ("vip", [0.8]) == (found["tag"], found["pass_pow_k"])
+
+
+@pytest.mark.parametrize(("asked", "drawn"), [("1h", HOUR_NS), ("n200", None)])
+def test_the_window_that_is_asked_for_is_drawn(hotel: Commands, asked: str, drawn: int | None) -> None:
+    found = hotel.report_pictures(window=asked)["history"]
+
+    assert (asked, drawn, "per_case", 5) == (found["window"], found["width_ns"], found["estimator"], found["k"])
+
+
+def test_a_selection_bounds_the_ends_of_windows(hotel: Commands) -> None:
+    noon = NOON_NS
+
+    assert [("clerk", "1.0", 1), ("clerk", "2.0", 1)] == _subjects(
+        hotel.report_pictures(since_ns=noon, until_ns=noon + HOUR_NS)
+    )
+    assert [("porter", "1.0", 1)] == _subjects(hotel.report_pictures(agent="port*"))
+    assert hotel.report_pictures(agent="nobody")["history"] is None
+
+
+def test_only_a_window_that_was_final_is_restated(tmp_path: Path) -> None:
+    late = 3600 + 300 + 1
+    rows = [
+        window(0, 0.5, revision=5, computed_at=NOON_NS + SECOND_NS),
+        window(1, 0.5, revision=2, computed_at=NOON_NS + HOUR_NS + late * SECOND_NS),
+        window(2, 0.5, revision=1, computed_at=NOON_NS + 100 * HOUR_NS),
+    ]
+    db = tmp_path / "t.duckdb"
+    Engine(settings_for(db), create=True).close()
+    with Engine(settings_for(store_windows(db, rows))) as engine:
+        (found,) = Commands(engine).report_pictures()["history"]["rows"]
+
+    assert [False, True, False] == found["restated"]
+
+
+def test_tools_have_the_scores_of_the_view(hotel: Commands) -> None:
+    found = {row["tool"]: row for row in hotel.report_pictures()["tools"]["rows"]}
+    sql = """
+    SELECT tool, sum(selection * (expected + unasked)) / nullif(sum(expected + unasked), 0), min(utilization)
+    FROM v_tool_health GROUP BY tool ORDER BY tool
+    """
+    expected = {row[0]: row[1:] for row in hotel.query(sql=sql)["rows"]}
+
+    assert {"book", "drop"} == found.keys()
+    for tool, row in found.items():
+        assert expected[tool] == [pytest.approx(row["selection"]), row["utilization"]]
+    assert (3, 1.0) == (found["book"]["parameters_faults"], found["book"]["utilization"])
+    assert found["drop"]["parameters"] is None
+
+
+def test_a_window_bounds_the_tools_too(hotel: Commands) -> None:
+    found = hotel.report_pictures(window="24h")
+
+    assert [("book", 1, 1)] == [(row["tool"], row["conversations"], row["errored"]) for row in found["tools"]["rows"]]
+    assert {"errored"} == {row["fault"] for row in found["failing"]["rows"]}
+
+
+def test_what_crosses_the_wire_is_what_was_there(hotel: Commands) -> None:
+    here = call(hotel, "report_pictures", {"by": ["version"]})
+
+    assert here == orjson.loads(orjson.dumps(here))
+
+
+def test_a_store_without_anything_has_nothing_to_draw(empty: Commands) -> None:
+    found = empty.report_pictures()
+
+    assert [[], [], []] == [found[name]["rows"] for name in ("curves", "tools", "failing")]
+    assert found["history"] is None
+    assert (None, None) == (found["first_ns"], found["last_ns"])
+
+
+def test_what_is_not_allowed_is_told(hotel: Commands) -> None:
+    with pytest.raises(UsageError, match="k=0"):
+        hotel.report_pictures(k=[0])
+    with pytest.raises(PluginError, match="nonsense"):
+        hotel.report_pictures(estimator="nonsense")
+    with pytest.raises(UsageError, match="argument panels"):
+        call(hotel, "report_pictures", {"panels": 0})
+
+
+def _kinds(*found: tuple[str, str, int]) -> Sequence[WindowKind]:
+    return [WindowKind(window=window, estimator=estimator, k=k) for window, estimator, k in found]
+
+
+def test_the_usual_windows_are_drawn_unless_others_are_asked_for_or_most() -> None:
+    stored = _kinds(("24h", "bayesian", 1), ("24h", "bayesian", 3), ("24h", "per_case", 3), ("7d", "bayesian", 3))
+    kinds = dict.fromkeys(stored, 10)
+
+    assert _DAY == choose_kind(kinds, window=None, k=[1, 3, 5], estimator="bayesian")
+    assert "7d" == choose_kind(kinds, window="7d", k=[1, 3, 5], estimator="bayesian").window  # type: ignore[union-attr]
+    assert 1 == choose_kind(kinds, window=None, k=[1], estimator="bayesian").k  # type: ignore[union-attr]
+    assert choose_kind({}, window=None, k=[1], estimator="bayesian") is None
+    lone = {kind: place for place, kind in enumerate(_kinds(("1h", "plugin", 2), ("6h", "plugin", 2)))}
+    assert "6h" == choose_kind(lone, window=None, k=[1], estimator="bayesian").window  # type: ignore[union-attr]
