@@ -30,8 +30,8 @@ _ADVICE: Final = {
         "(agentic.conversation.end) on the last span says that a conversation is over"
     ),
     "sampled_out": (
-        "the judge was not asked, by sampling or budget; `otel-agentic judge cache` tells what is spent, and `otel-agentic "
-        "evaluate` asks what the budget then allows"
+        "the judge was not asked, by sampling (`sampling.ratio`) or budget; `otel-agentic judge cache` tells what is spent, "
+        "and `otel-agentic evaluate` asks what ratio and budget then allow"
     ),
     "empty": "conversations without a turn; `otel-agentic doctor FILE` shows how their spans are read",
     "no_data": (

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
 
 from otel_agentic.cli.options import numbers_of, opened, selection_of, selection_options, target_options
 from otel_agentic.cli.output import print_json
 from otel_agentic.cli.report_notes import period
+from otel_agentic.cli.report_pictures import check_output, pictures_for, print_curves, write_page
 from otel_agentic.cli.report_table import print_markdown, print_report
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @click.command(short_help="Tell how reliable each agent is.")
@@ -21,22 +20,47 @@ if TYPE_CHECKING:
 @click.option(
     "--by",
     multiple=True,
-    type=click.Choice(["agent", "version", "environment", "tag", "case", "tool"]),
+    type=click.Choice(["agent", "version", "environment", "service", "tag", "case", "tool"]),
     help="Group by this too; may be given several times.",
 )
-@click.option("--window", metavar="WIDTH", help="Only the last 1h, 24h, 7d up to the newest conversation (or --until).")
+@click.option(
+    "--window",
+    metavar="WIDTH",
+    help="Only the last 1h, 24h, 7d up to the newest conversation (or --until), or the newest of each group: n200.",
+)
 @selection_options
 @click.option(
-    "--estimator", metavar="NAME", help="One estimator: plugin, unbiased, per_case, bayesian, or a plug-in's."
+    "--estimator",
+    metavar="NAME",
+    help="One estimator: plugin, unbiased, per_case, bayesian, hierarchical, or a plug-in's.",
+)
+@click.option(
+    "--interval",
+    type=click.Choice(["default", "bootstrap"]),
+    default="default",
+    show_default=True,
+    help="How intervals of the shown estimator are made: its own way, or by resampling cases.",
+)
+@click.option(
+    "--compare",
+    metavar="KEY=A,B",
+    help="B against A, such as version=1.0.0,1.1.0; keys: agent, version, environment, service, tag.",
 )
 @click.option(
     "--format",
     "output",
-    type=click.Choice(["table", "json", "markdown"]),
+    type=click.Choice(["table", "json", "markdown", "html"]),
     default="table",
     show_default=True,
-    help="What to print.",
+    help="What to print; html is a page with pictures.",
 )
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The file that the page goes to, for --format html.",
+)
+@click.option("--plot", is_flag=True, help="Draw pass@k and pass^k over k in the terminal, too.")
 def report(
     db: Path | None,
     server: str | None,
@@ -48,20 +72,30 @@ def report(
     until: str | None,
     agent: str | None,
     estimator: str | None,
+    interval: str,
+    compare: str | None,
     output: str,
+    out: Path | None,
+    plot: bool,
 ) -> None:
     """Tell how reliable each agent is: pass@k and pass^k with intervals, coverage and deployment tier.
 
     pass@k is the chance that at least one of k attempts is right, pass^k that all k are.
     """
-    arguments: dict[str, Any] = {**selection_of(since, until, agent), "by": list(by)}
-    optional = {"k": numbers_of(k, "-k"), "window": window, "estimator": estimator}
+    arguments: dict[str, Any] = {**selection_of(since, until, agent), "by": list(by), "interval": interval}
+    optional = {"k": numbers_of(k, "-k"), "window": window, "estimator": estimator, "compare": compare}
     arguments |= {name: value for name, value in optional.items() if value is not None}
+    check_output(output, out, plot=plot)
     with opened(db, server, config_file) as client:
         found = client.call("report", **arguments)
+        drawn = pictures_for(client, arguments) if plot or output == "html" else {}
     if output == "json":
         print_json(found)
+    elif output == "html":
+        write_page(found, drawn, period(window, since, until), out)
     elif output == "markdown":
         print_markdown(found, period(window, since, until))
     else:
         print_report(found, period(window, since, until))
+    if plot:
+        print_curves(drawn)

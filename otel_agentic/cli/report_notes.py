@@ -23,11 +23,17 @@ _KINDS: Final = {
     "plugin": _POOLED,
     "unbiased": _POOLED,
     "bayesian": _POOLED,
+    "hierarchical": "a new case, learnt from all",
 }
 _ONE_CASE: Final = "_one_case"
 #: How the name of an interval method ends, and what the method assumes; the first that fits counts.
 _ASSUMED: Final = (
     (_ONE_CASE, "the attempts of one case count as independent; the interval is about that case alone"),
+    ("cluster_bootstrap", "cases count as independent; made by resampling cases, too narrow where there are few"),
+    (
+        "profile_likelihood",
+        "cases count as independent draws from one population of cases, their rates Beta-distributed",
+    ),
     ("_effective_n", "cases count as independent; attempts of one case may go alike, so they weigh less (effective n)"),
     ("", "conversations count as independent"),
 )
@@ -74,13 +80,8 @@ def group_notes(groups: Sequence[Group]) -> list[str]:
     return [*told, *_one_case_note(groups), *judge_notes(groups), *advice(missing)]
 
 
-def method_notes(groups: Sequence[Group], left_out: dict[str, dict[str, int]]) -> list[str]:
-    """Return how the numbers were made and what their intervals assume: a line for each way that is in use.
-
-    Args:
-        groups: the groups of the report.
-        left_out: by estimator and k, how many cases had fewer than k attempts.
-    """
+def method_notes(groups: Sequence[Group]) -> list[str]:
+    """Return how the numbers were made and what their intervals assume: a line for each way that is in use."""
     ways = Counter(
         (group["default_estimator"], shown_estimates(group)["interval_method"], shown_estimates(group)["level"])
         for group in groups
@@ -92,8 +93,7 @@ def method_notes(groups: Sequence[Group], left_out: dict[str, dict[str, int]]) -
         kind = f" ({_KINDS[estimator]})" if estimator in _KINDS else ""
         assumed = f": {_assumed(method)}" if estimator in _KINDS else ""
         lines.append(f"estimator{where}: {estimator}{kind}; {level:.0%} intervals {method}{assumed}")
-    shown = {estimator for estimator, _, _ in ways}
-    return [*lines, *(_left_out(name, left_out[name]) for name in left_out if name in shown)]
+    return [*lines, *_gauges(groups), *_left_out(groups)]
 
 
 def _notes(group: Group) -> list[str]:
@@ -108,7 +108,32 @@ def _notes(group: Group) -> list[str]:
         notes.append(_undecided(group))
     if is_partial(group.get("partial_fails", 0), group["n"]):
         notes.append(f"warning: {partial_warning(group['partial_fails'], group['n'])}")
-    return notes
+    if shown_estimates(group).get("collapsed"):
+        notes.append(f"warning: {_collapsed(group['default_estimator'])}")
+    return [*notes, *_sampled(group.get("sampling"))]
+
+
+def _collapsed(estimator: str) -> str:
+    return (
+        f"a bootstrap interval of {estimator} has no width (its cases all gave the same result): that is no certainty; leave "
+        "out --interval bootstrap"
+    )
+
+
+def _sampled(sampling: dict[str, Any] | None) -> list[str]:
+    """Return what share of a group's conversations was evaluated, and whether rates weigh by it."""
+    if sampling is None:
+        return []
+    lowest, highest = ratio(sampling["lowest_ratio"]), ratio(sampling["highest_ratio"])
+    if not sampling["weighted"]:
+        return [
+            f"a random share of {lowest} of its conversations is evaluated: what sampling leaves out biases no rate"
+        ]
+    told = (
+        f"random shares of {lowest} to {highest} of its conversations are evaluated: rates count each conversation 1 / share "
+        "times, so they differ from correct / evaluated; what sampling leaves out biases no rate"
+    )
+    return [told]
 
 
 def _undecided(group: Group) -> str:
@@ -137,6 +162,31 @@ def _assumed(method: str) -> str:
     return next(told for ending, told in _ASSUMED if method.endswith(ending))
 
 
-def _left_out(estimator: str, by_k: dict[str, int]) -> str:
+def _gauges(groups: Sequence[Group]) -> list[str]:
+    """Tell where `-k` chose another estimator than the one that gauges show; one asked for by name needs no word."""
+    others = Counter(
+        group["gauge_estimator"]
+        for group in groups
+        if len(group["estimates"]) > 1
+        and group.get("gauge_estimator", group["default_estimator"]) != group["default_estimator"]
+    )
+    return [
+        f"gauges show {name} of {plural(count, 'group')}, by the k of the settings; another k chose another estimator here"
+        for name, count in others.items()
+    ]
+
+
+def _left_out(groups: Sequence[Group]) -> list[str]:
+    """Tell what each estimator that is shown leaves out of the groups where it is shown."""
+    counts: dict[str, Counter[str]] = {}
+    for group in groups:
+        estimator = group["default_estimator"]
+        found = group.get("cases_left_out", {}).get(estimator)
+        if found is not None and group["n"]:
+            counts.setdefault(estimator, Counter()).update(found)
+    return [_left_out_line(estimator, by_k) for estimator, by_k in counts.items()]
+
+
+def _left_out_line(estimator: str, by_k: Counter[str]) -> str:
     told = ", ".join(f"{plural(count, 'case')} at k={k}" for k, count in by_k.items() if count)
     return f"{estimator} leaves out cases with fewer than k attempts: {told or 'none here'}"

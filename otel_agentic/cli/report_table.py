@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from otel_agentic.cli import report_compare, report_corrected
 from otel_agentic.cli.output import console, say
 from otel_agentic.cli.report_notes import KEYS, group_notes, method_notes, name_of, shown_estimates, title
+from otel_agentic.cli.report_objectives import objective_notes
 from otel_agentic.cli.tables import Column, fits, print_table, text, told_apart
 from otel_agentic.cli.text import interval, markdown, percent, ratio
 
@@ -53,14 +55,13 @@ def print_report(found: dict[str, Any], about: str) -> None:
         print_table(out, whole.columns, whole.rows, heading)
     else:
         _print_blocks(out, groups, heading)
-    tools = _tools(groups)
-    if tools.rows:
+    for title_of_table, table in _further(found):
         click.echo()
-        print_table(out, tools.columns, tools.rows, _TOOLS_TITLE)
+        print_table(out, table.columns, table.rows, title_of_table)
     click.echo()
-    for note in group_notes(groups):
+    for note in _notes(found):
         say(out, note)
-    for note in method_notes(groups, found["cases_left_out"]):
+    for note in method_notes(groups):
         say(out, note, style="dim")
 
 
@@ -71,11 +72,32 @@ def print_markdown(found: dict[str, Any], about: str) -> None:
         click.echo(markdown(NOTHING_FOUND))
         return
     lines = [f"## {markdown(title(groups))}", "", f"{markdown(about).capitalize()}.", "", *_pipes(_reliability(groups))]
-    tools = _tools(groups)
-    if tools.rows:
-        lines += ["", f"### {_TOOLS_TITLE}", "", *_pipes(tools)]
-    notes = [*group_notes(groups), *method_notes(groups, found["cases_left_out"])]
+    for title_of_table, table in _further(found):
+        lines += ["", f"### {markdown(title_of_table)}", "", *_pipes(table)]
+    notes = [*_notes(found), *method_notes(groups)]
     click.echo("\n".join([*lines, "", *(f"- {markdown(note)}" for note in notes)]))
+
+
+def _further(found: dict[str, Any]) -> Iterator[tuple[str, _Drawn]]:
+    """Yield title and content of the tables below the rates, where there is something to tell."""
+    groups, comparison = found["groups"], found.get("comparison")
+    tables = [(_TOOLS_TITLE, _tools(groups))]
+    if comparison is not None:
+        rows = report_compare.rows_of(comparison)
+        tables.append(
+            (report_compare.title_of(comparison), _Drawn(columns=report_compare.columns_of(comparison), rows=rows))
+        )
+    columns = report_corrected.columns_of(groups)
+    tables.append((report_corrected.TITLE, _Drawn(columns=columns, rows=report_corrected.rows_of(groups))))
+    yield from ((title, table) for title, table in tables if table.rows)
+
+
+def _notes(found: dict[str, Any]) -> list[str]:
+    """Return what is to be known of the numbers: the comparison first, then the objectives."""
+    comparison = found.get("comparison")
+    compared = [] if comparison is None else report_compare.comparison_notes(comparison)
+    told = [*compared, *objective_notes(found.get("objectives", ()))]
+    return [*told, *group_notes(found["groups"]), *report_corrected.corrected_notes(found["groups"])]
 
 
 def _print_blocks(out: Console, groups: Sequence[Group], heading: str) -> None:

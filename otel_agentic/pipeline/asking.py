@@ -50,6 +50,7 @@ def score_asking(
     *,
     tally: Tally,
     stop: Callable[[], bool] = lambda: False,
+    heard: Callable[[Answer], None] = lambda _: None,
 ) -> Iterator[tuple[int, ConversationScore]]:
     """Yield (place, score) of each conversation as soon as the judge has said all that its score needs.
 
@@ -77,6 +78,7 @@ def score_asking(
             if stop() and isinstance(answer, JudgeFailure):
                 continue  # not asked, or not often enough: the next run asks
             tally.count(answer)
+            heard(answer)
             known.answers[questions[number]] = answer
             for place in asked.without(questions[number]):
                 yield from scored(place)

@@ -25,6 +25,8 @@ _log = logging.getLogger(__name__)
 #: Traces read, and conversations rebuilt, in one tick at most: after each the scores are told, and a stop is obeyed.
 _PORTION: Final = 1000
 _LONGEST_TICK_S: Final = 1.0
+#: Timers shorter than this are off: what arrives is looked at as soon as it is stored.
+_SHORT_S: Final = 0.02
 _NS_PER_S: Final = 1_000_000_000
 
 
@@ -53,6 +55,8 @@ class Assembler:
         self._loose: dict[str, int] = {}
         self._behind = False
         self._stop = threading.Event()
+        self._news = threading.Event()
+        self._at_once = min(self._settings.turn_idle_s, self._settings.idle_s) < _SHORT_S
         self._thread = threading.Thread(target=self._run, name="otel-agentic-assembler", daemon=True)
 
     def start(self) -> None:
@@ -67,6 +71,7 @@ class Assembler:
     def stop(self) -> None:
         """Stop watching; open conversations stay open for the next start."""
         self._stop.set()
+        self._news.set()
         if self._thread.is_alive():
             self._thread.join()
 
@@ -76,6 +81,8 @@ class Assembler:
         with self._lock:
             for trace_id in trace_ids:
                 self._arrived[trace_id] = now_ns
+        if self._at_once:
+            self._news.set()
 
     @property
     def open_count(self) -> int:
@@ -145,9 +152,13 @@ class Assembler:
         return idle_limit_ns(self._settings, has_id=state.has_id)
 
     def _run(self) -> None:
-        tick_s = min(_LONGEST_TICK_S, self._settings.turn_idle_s / 2)
+        tick_s = min(_LONGEST_TICK_S, max(_SHORT_S, self._settings.turn_idle_s) / 2)
         behind = True  # an earlier process may have closed what it did not score
-        while not self._stop.wait(0 if self._behind else tick_s):
+        while True:
+            self._news.wait(0 if self._behind else tick_s)
+            self._news.clear()
+            if self._stop.is_set():
+                return
             try:
                 rebuilt = self.tick()
                 behind = behind or bool(rebuilt.saved or rebuilt.vanished)

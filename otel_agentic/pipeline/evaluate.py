@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
+from otel_agentic.config import SamplingSettings
 from otel_agentic.judges.choose import judge_named
 from otel_agentic.pipeline.judging import Judging
+from otel_agentic.pipeline.sampling import left_out, ratio_of, sample_of
 from otel_agentic.pipeline.tally import Outcomes
-from otel_agentic.scoring import MatchedConversation, evaluator_version, truth_version
+from otel_agentic.pipeline.truth_in_force import Truth, TruthFile, truth_made_of
+from otel_agentic.scoring import MatchedConversation
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.store.judge_budget import DuckDbBudget
+from otel_agentic.store.sampling import raise_ratios
 from otel_agentic.store.scores import (
-    Evaluation,
     Scored,
     Selection,
     never_scored,
@@ -26,59 +29,57 @@ from otel_agentic.store.scores import (
     to_score,
 )
 from otel_agentic.store.truth import load_cases, load_labels, save_cases, save_labels
-from otel_agentic.store.unsettled import result_of, stored_results, unsettled
+from otel_agentic.store.unsettled import news, unsettled
 from otel_agentic.truth import CaseIndex, parse_cases, parse_labels
-from otel_agentic.truth.fuzzy import FuzzyRule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from otel_agentic.config import JudgeSettings, ScoringSettings
-    from otel_agentic.judges import Judge
+    from otel_agentic.judges import Judge, JudgeFailure, Verdict
     from otel_agentic.pipeline.rebuild import Key
     from otel_agentic.pipeline.tally import Evaluated
     from otel_agentic.store import Store
     from otel_agentic.store.database import Connection
-    from otel_agentic.truth import Label
+    from otel_agentic.truth import Case, Label
+
+__all__ = ["Evaluating", "OnScored", "Truth", "TruthFile", "Wanted"]
 
 #: Told of conversations whose scores were just stored, and which of them had a score before.
 OnScored = Callable[[Sequence[Scored], AbstractSet["Key"]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TruthFile:
-    """A file of ground truth as its reader handed it over: the name for messages, and the text."""
-
-    name: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Truth:
-    """The cases and labels in force, and the evaluation that they make with judge and settings."""
-
-    index: CaseIndex
-    labels: Mapping[str, Label]
-    judge: Judge
-    evaluation: Evaluation
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Conversations to be scored, oldest first; `again` are those whose score waits for the judge."""
+    """Conversations to be scored, oldest first; `again` are those whose score waits for the judge.
+
+    `selection` is what they were looked for in, None where they were not looked for in the store.
+    """
 
     keys: Sequence[Key]
     again: AbstractSet[Key] = frozenset()
+    selection: Selection | None = None
 
 
 class Evaluating:
     """Matches and scores conversations; remembers cases and labels."""
 
-    def __init__(self, store: Store, settings: ScoringSettings, judging: JudgeSettings) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: ScoringSettings,
+        judging: JudgeSettings,
+        sampling: SamplingSettings = SamplingSettings(),  # noqa: B008 — frozen
+    ) -> None:
         self._store = store
         self._settings = settings
         self._judging = judging
+        self._sampling = sampling
         self._truth: Truth | None = None
+        #: The truth of the evaluation that is under way, or was last.
+        self.underway: Truth | None = None
+        #: Told of each answer of the judge, also of those from the cache.
+        self.heard: Callable[[Verdict | JudgeFailure], None] = lambda _: None
 
     @cached_property
     def judge(self) -> Judge:
@@ -97,7 +98,15 @@ class Evaluating:
 
     def judging(self, stop: Callable[[], bool] = lambda: False) -> Judging:
         """Return a way to score with the judge; close it. Once `stop` says so, the judge is asked nothing new."""
-        return Judging(self._store, self.judge, self.budget, scoring=self._settings, settings=self._judging, stop=stop)
+        return Judging(
+            self._store,
+            self.judge,
+            self.budget,
+            scoring=self._settings,
+            settings=self._judging,
+            stop=stop,
+            heard=self.heard,
+        )
 
     def close(self) -> None:
         """Close the judge, if one was made and can be closed."""
@@ -144,17 +153,11 @@ class Evaluating:
     def _read_truth(self) -> Truth:
         with self._store.read() as con:
             cases, labels = load_cases(con), load_labels(con)
-        truth = f"{truth_version(cases)}-{_labels_version(labels)}"
-        evaluation = Evaluation(
-            evaluation_id=evaluator_version(self.judge, self._settings, truth),
-            judge=self.judge.name,
-            judge_version=self.judge.version,
-            settings_json=self._settings.model_dump_json(),
-            truth_version=truth,
-        )
-        return Truth(
-            index=CaseIndex(cases, FuzzyRule.of(self._settings)), labels=labels, judge=self.judge, evaluation=evaluation
-        )
+        return self.truth_of(cases, labels)
+
+    def truth_of(self, cases: Sequence[Case], labels: Mapping[str, Label]) -> Truth:
+        """Return the ground truth that some cases and labels would be, in force or not."""
+        return truth_made_of(cases, labels, judge=self.judge, settings=self._settings)
 
     def evaluate(
         self,
@@ -165,20 +168,27 @@ class Evaluating:
     ) -> Evaluated:
         """Score conversations and store the scores, part by part: what is done stays done.
 
+        What sampling leaves out is stored as such, and nobody is asked about it.
+
         Args:
             truth: from `truth`.
             wanted: which conversations, see `wanted`.
             done: told of each part once it is stored, and which of it had a score before.
             stop: once it says so, nothing new is begun; what the judge is asked already is waited for and kept.
         """
+        self.underway = truth
         evaluation_id = truth.evaluation.evaluation_id
-        self._store.write(lambda con: save_evaluation(con, truth.evaluation, self._store.clock()))
+        self._store.write(partial(self._begun, truth, wanted.selection))
         with self._store.read() as con:
             restated = scored_before(con, wanted.keys)
+            sample = sample_of(con, self._sampling, evaluation_id, wanted.keys)
+        match = partial(self.match, truth)
+        taken, left = sample.parted(wanted.keys)
         found = Outcomes()
         with self.judging(stop) as judging:
-            for scored in judging.scored(wanted.keys, partial(self.match, truth)):
-                part = self._changed(evaluation_id, scored, wanted.again)
+            for scored in map(sample.marked, chain(left_out(left, match, stop), judging.scored(taken, match))):
+                with self._store.read() as con:
+                    part = news(con, evaluation_id, scored, wanted.again)
                 self._store.write(
                     partial(save_scores, evaluation_id=evaluation_id, scored=part, now_ns=self._store.clock())
                 )
@@ -189,12 +199,14 @@ class Evaluating:
     def wanted(self, truth: Truth, selection: Selection, *, again: bool = False) -> Wanted:
         """Return the closed conversations of a selection that have no score under this truth, or all of them.
 
-        A score that the judge left open, because it failed or was not asked, is no score.
+        A score that the judge left open, because it failed or was not asked, is no score; nor is one that sampling left
+        out and would not leave out now.
         """
         with self._store.read() as con:
             keys = to_score(con, truth.evaluation.evaluation_id, selection, again=again)
             open_now = [] if again else unsettled(con, truth.evaluation.evaluation_id, selection)
-        return Wanted(keys=[*keys, *open_now], again=frozenset(open_now))
+            taken, _ = sample_of(con, self._sampling, truth.evaluation.evaluation_id, open_now).parted(open_now)
+        return Wanted(keys=[*keys, *taken], again=frozenset(taken), selection=selection)
 
     def never_scored(self) -> Wanted:
         """Return the closed conversations whose newest revision no evaluation has scored."""
@@ -211,19 +223,8 @@ class Evaluating:
             for conversation, label in zip(conversations, labels, strict=True)
         ]
 
-    def _changed(self, evaluation_id: str, scored: Sequence[Scored], again: AbstractSet[Key]) -> list[Scored]:
-        """Return what says more than before: a score that waits for the judge, and waits on, is no news."""
-        keys = {key for item in scored if (key := (item.score.environment, item.score.conversation_id)) in again}
-        with self._store.read() as con:
-            before = stored_results(con, evaluation_id, keys)
-        return [
-            item
-            for item in scored
-            if before.get((item.score.environment, item.score.conversation_id)) != result_of(item.score)
-        ]
-
-
-def _labels_version(labels: Mapping[str, Label]) -> str:
-    """Return the content hash of some labels, whatever files they came from."""
-    said = sorted((label.conversation_id, label.case_id, label.verdict) for label in labels.values())
-    return hashlib.blake2b(repr(said).encode(), digest_size=8).hexdigest()
+    def _begun(self, truth: Truth, selection: Selection | None, con: Connection) -> None:
+        """Remember that an evaluation runs; where a ratio was raised since, the scores that are there count by it."""
+        save_evaluation(con, truth.evaluation, self._store.clock())
+        if selection is not None:
+            raise_ratios(con, truth.evaluation.evaluation_id, selection, partial(ratio_of, self._sampling))

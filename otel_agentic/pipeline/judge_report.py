@@ -6,8 +6,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.pipeline.commands.wire import plain
+from otel_agentic.pipeline.corrected import Corrections
+from otel_agentic.pipeline.wire import plain
 from otel_agentic.store.calibrations import newest_calibrations
+from otel_agentic.store.human_sample import human_samples
 from otel_agentic.store.judged import newest_model, origins
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ class JudgeReport:
     origins: Mapping[Key, Origin]
     models: Mapping[_Judge, str | None]
     calibrations: Mapping[_Judge, list[Row]]
+    corrections: Corrections
 
     @classmethod
     def of(cls, engine: Engine, selection: Selection) -> JudgeReport:
@@ -44,7 +47,11 @@ class JudgeReport:
             calibrations: dict[_Judge, list[Row]] = {}
             for row in newest_calibrations(con):
                 calibrations.setdefault((row["judge"], row["judge_version"]), []).append(row)
-        return cls(origins=found, models=models, calibrations=calibrations)
+            samples = human_samples(con)
+        corrections = Corrections(
+            origins=found, samples=samples, calibrated=list(calibrations), level=engine.settings.stats.level
+        )
+        return cls(origins=found, models=models, calibrations=calibrations, corrections=corrections)
 
     def partial_fails(self, scored: Iterable[ScoredConversation]) -> int:
         """Return how many of some conversations failed while other needed parts of them were not evaluated."""
@@ -71,6 +78,11 @@ class JudgeReport:
             "others": [" ".join(other) for other, _ in others],
             "calibration": self._calibration(judge, evaluations),
         }
+
+    def corrected_json(self, scored: Iterable[ScoredConversation]) -> dict[str, Any]:
+        """Return the pass rate corrected by people's verdicts, None with the reason where it cannot be."""
+        found = self.corrections.of(scored)
+        return {"corrected": found.rates, "not_corrected": found.why_not}
 
     def _origin(self, one: ScoredConversation) -> Origin | None:
         return self.origins.get((one.environment, one.conversation_id))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.compat.scorers import Scorer
     from otel_agentic.config import JudgeSettings, ScoringSettings
-    from otel_agentic.judges import Budget, Judge
+    from otel_agentic.judges import Budget, Judge, JudgeFailure, Verdict
     from otel_agentic.pipeline.rebuild import Key
     from otel_agentic.scoring import ConversationScore
     from otel_agentic.store import Store
@@ -47,6 +47,7 @@ class Judging:
         scoring: ScoringSettings,
         settings: JudgeSettings,
         stop: Callable[[], bool],
+        heard: Callable[[Verdict | JudgeFailure], None] = lambda _: None,
     ) -> None:
         """Begin.
 
@@ -57,12 +58,14 @@ class Judging:
             scoring: how to score.
             settings: of judges that are asked.
             stop: once it says so, nothing new is begun.
+            heard: told of each answer of a judge that is asked, also of those from the cache.
         """
+        self._heard = heard
         self.tally = Tally()
         self._judge = judge
         self._canaries = canaries_of(judge)
         self._stop = stop
-        self._score = partial(_scorer(scoring), settings=scoring)
+        self._score = partial(scorer_of(scoring), settings=scoring)
         self._cache: DuckDbJudgeCache | None = None
         self._asking: AskingJudge | None = None
         if not isinstance(judge, ExactJudge):
@@ -97,7 +100,9 @@ class Judging:
         if self._asking is None:
             yield from enumerate(self._score(matched, judge=self._judge))
         else:
-            yield from score_asking(matched, self._asking, self._given, tally=self.tally, stop=self._stop)
+            yield from score_asking(
+                matched, self._asking, self._given, tally=self.tally, stop=self._stop, heard=self._heard
+            )
 
     def __enter__(self) -> Self:
         return self
@@ -136,5 +141,6 @@ def canaries_of(judge: Judge) -> tuple[int, int] | None:
     return None if seen is None else (seen.asked, seen.fooled)
 
 
-def _scorer(settings: ScoringSettings) -> Scorer:
+def scorer_of(settings: ScoringSettings) -> Scorer:
+    """Return what scores under some settings: our own arithmetic, or that of another system."""
     return score_conversations if settings.compat is None else scorer(settings.compat)

@@ -16,8 +16,10 @@ from otel_agentic.pipeline.assembler import Assembler
 from otel_agentic.pipeline.commands import Commands, call
 from otel_agentic.pipeline.engine import Engine
 from otel_agentic.pipeline.livescoring import LiveScoring
+from otel_agentic.pipeline.monitoring import Monitoring
 from otel_agentic.pipeline.seen import Seen
 from otel_agentic.pipeline.serverfile import LiveServer, remove_server_file, write_server_file
+from otel_agentic.pipeline.telling import Telling
 from otel_agentic.pipeline.windowing import Windowing
 from otel_agentic.server import AdminServer, build_app
 from otel_agentic.store.conversations import ended_times
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 DEFAULT_COLLECTORS: Final = ("otlp_grpc", "otlp_http")
 _GRACE_S: Final = 5.0
-_NS_PER_S: Final = 1_000_000_000
 
 
 class LiveCollector:
@@ -56,7 +57,10 @@ class LiveCollector:
         try:
             _ = self.engine.evaluating.judge  # one that is not there, or lacks a key, is told at once
             self.telemetry = Telemetry.from_settings(settings.emit, run_id=uuid4().hex, trigger="online")
-            self.windowing = Windowing(self.engine, self.telemetry)
+            self._telling = Telling(self.engine, self.telemetry)
+            self.windowing = Windowing(self.engine, self.telemetry, self._telling.shown)
+            self.windowing.on_shown = self._telling.shown
+            self.monitoring = Monitoring(self.engine, self.telemetry)
         except BaseException:
             self.engine.close()
             raise
@@ -89,6 +93,7 @@ class LiveCollector:
             self.scoring.start()
             self.assembler.start()
             self.windowing.start()
+            self.monitoring.start()
             self._admin.start()
             self._live = live = self._addresses(self._admin.url)
             write_server_file(self.settings.store.db, live)
@@ -108,6 +113,7 @@ class LiveCollector:
         self.assembler.stop()
         self.scoring.stop(_GRACE_S)
         self.windowing.stop()
+        self.monitoring.stop()
         if self._admin is not None:
             self._admin.stop()
         self.telemetry.shutdown(_GRACE_S)
@@ -127,12 +133,25 @@ class LiveCollector:
         commands = Commands(self.engine, scored=self._emit)
         if name in {"evaluate", "judge_calibrate"}:
             with self.scoring.lock:  # one at a time: two would score the same conversation, or ask the judge twice
-                return call(commands, name, arguments)
+                told = call(commands, name, arguments)
+            self._telling.calibrated()
+            return told
+        if name == "backfill":
+            return self._backfill(arguments)
         if name == "query":
             return self._query(commands, arguments)
         if name == "live":
             return {**call(commands, name, arguments), "collector": self._state()}
         return call(commands, name, arguments)
+
+    def _backfill(self, arguments: Mapping[str, Any]) -> Any:
+        """Run a backfill beside what is live: its scores go into windows, and into no counter."""
+        commands = Commands(
+            self.engine,
+            scored=lambda scored, _: self._restate({item.conversation.key for item in scored}),
+        )
+        commands.locks = (self.scoring.lock, self.windowing.lock)
+        return call(commands, "backfill", arguments)
 
     def _query(self, commands: Commands, arguments: Mapping[str, Any]) -> Any:
         if not self._query_slots.acquire(blocking=False):
@@ -145,9 +164,9 @@ class LiveCollector:
         finally:
             self._query_slots.release()
 
-    def metrics(self) -> tuple[str, bytes]:
-        """Return `/metrics`."""
-        return self.telemetry.render()
+    def metrics(self, accept: str = "") -> tuple[str, bytes]:
+        """Return `/metrics`; with exemplars where the header `accept` asks for OpenMetrics."""
+        return self.telemetry.render(accept)
 
     def health(self) -> dict[str, Any]:
         """Return the collector's state."""
@@ -167,25 +186,24 @@ class LiveCollector:
     def _rebuilt(self, rebuilt: Rebuilt) -> None:
         """Take notice of what was rebuilt, on the assembler's thread; the scores are made on another."""
         self._seen.late(rebuilt.late_spans)
-        self.telemetry.record_late(rebuilt.late_spans)
-        self.telemetry.set_open(self.assembler.open_count)
+        self._telling.rebuilt(rebuilt, self.assembler.open_count)
         self.scoring.wake()
         if rebuilt.vanished:
             self._restate(rebuilt.vanished)
 
     def _emit(self, scored: Sequence[Scored], restated: AbstractSet[Key]) -> None:
-        now_ns = self.engine.clock()
-        for item in scored:
-            key = (item.score.environment, item.score.conversation_id)
-            self.telemetry.record_score(item.conversation, item.score, restated=key in restated)
-            self.telemetry.record_delay("scored", max(0.0, (now_ns - item.conversation.ended_ns) / _NS_PER_S))
+        self.windowing.wake()
+        self._telling.scored(scored, restated)
         self._restate({(item.score.environment, item.score.conversation_id) for item in scored})
 
     def _restate(self, keys: AbstractSet[Key]) -> None:
         """Have the windows computed anew that hold the conversations, or held an earlier revision of them."""
+        self.windowing.wake()
+        if not self.settings.slo.objectives:
+            return
         with self.engine.store.read() as con:
             ended_ns = ended_times(con, keys)
-        self.windowing.changed(ended_ns)
+        self.monitoring.changed(ended_ns)
 
     def _addresses(self, admin: str) -> LiveServer:
         endpoints = {collector.name: collector.endpoint for collector in self._started}

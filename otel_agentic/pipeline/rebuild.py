@@ -28,10 +28,12 @@ from otel_agentic.store.conversations import (
 from otel_agentic.store.reader import load_traces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from otel_agentic.config import ConversationSettings
     from otel_agentic.conversations.model import ClosedBy, Conversation
+    from otel_agentic.conversations.segments import Segment
     from otel_agentic.dialects.detect import Reader
     from otel_agentic.store import Store
     from otel_agentic.store.conversations import Current
@@ -73,6 +75,7 @@ class Saved:
     key: Key
     revision: int
     closed_by: ClosedBy | None
+    ended_ns: int
     has_id: bool
     turn_count: int
     call_count: int
@@ -127,7 +130,7 @@ class Rebuilder:
         touched = Touched(keys=frozenset(), loose_traces=frozenset())
         left_out: list[str] = []
         for chunk in chunks(sorted(set(trace_ids))):
-            for part in _each_part(chunk, self._read_chunk, "trace", left_out):
+            for part in each_part(chunk, self._read_chunk, "trace", left_out):
                 touched |= part
             progress(len(chunk))
         self.left_out.extend(left_out)
@@ -149,13 +152,11 @@ class Rebuilder:
         total = Rebuilt()
         left_out = list(touched.left_out)
         for loose in chunks(sorted(touched.loose_traces)):
-            for part in _each_part(loose, lambda some: self._rebuild_part([], some, closed_by), "trace", left_out):
+            for part in each_part(loose, lambda some: self._rebuild_part([], some, closed_by), "trace", left_out):
                 total += part
             progress(len(loose))
         for keys in chunks(sorted(touched.keys)):
-            for part in _each_part(
-                keys, lambda some: self._rebuild_part(some, [], closed_by), "conversation", left_out
-            ):
+            for part in each_part(keys, lambda some: self._rebuild_part(some, [], closed_by), "conversation", left_out):
                 total += part
             progress(len(keys))
         self.left_out.extend(left_out[len(touched.left_out) :])
@@ -165,9 +166,18 @@ class Rebuilder:
         with self._store.read() as con:
             before = links.conversations_of(con, trace_ids)
             stored = load_traces(con, trace_ids)
-        known = [trace_id for trace_id in trace_ids if trace_id in stored.received_until]
         segments = read_segments(stored.spans, stored.logs, self._reader)
-        self._store.write(lambda con: links.save_segments(con, known, segments, stored.received_until))
+        return self._save_read(trace_ids, before, segments, stored.received_until)
+
+    def _save_read(
+        self,
+        trace_ids: Sequence[str],
+        before: AbstractSet[Key],
+        segments: Sequence[Segment],
+        received_until: Mapping[str, int],
+    ) -> Touched:
+        known = [trace_id for trace_id in trace_ids if trace_id in received_until]
+        self._store.write(lambda con: links.save_segments(con, known, segments, received_until))
         named = {(segment.environment, segment.explicit_id) for segment in segments if segment.explicit_id is not None}
         return Touched(
             keys=frozenset(before | named),
@@ -178,16 +188,21 @@ class Rebuilder:
         self, named: Sequence[Key], loose: Sequence[str], closed_by: Callable[[Key], ClosedBy | None]
     ) -> Rebuilt:
         with self._store.read() as con:
-            # Named traces come in because another instrumentation may have told of the same turn without the name.
-            own = {*loose, *links.traces_of(con, named)}
-            near = links.neighbourhood(con, own, idle_limit_ns(self._settings, has_id=False))
-            # What was one conversation may become two, so everything that they hold is looked at again.
-            keys = frozenset(named) | links.conversations_of(con, near)
-            stored = load_traces(con, near | links.traces_of(con, keys))
+            keys, traces = self._in_view(con, named, loose)
+            stored = load_traces(con, traces)
         segments = read_segments(stored.spans, stored.logs, self._reader)
         linked = [found for found in link_segments(segments, self._settings) if self._is_whole(found, keys)]
         found_keys = {_key(conversation) for conversation in linked}
         return self._save(linked, keys - found_keys, closed_by)
+
+    def _in_view(self, con: Connection, named: Sequence[Key], loose: Sequence[str]) -> tuple[frozenset[Key], set[str]]:
+        """Return the conversations, and the traces, that some named conversations and loose traces may concern."""
+        # Named traces come in because another instrumentation may have told of the same turn without the name.
+        own = {*loose, *links.traces_of(con, named)}
+        near = links.neighbourhood(con, own, idle_limit_ns(self._settings, has_id=False))
+        # What was one conversation may become two, so everything that they hold is looked at again.
+        keys = frozenset(named) | links.conversations_of(con, near)
+        return keys, near | links.traces_of(con, keys - frozenset(named))
 
     def _is_whole(self, linked: Linked, keys: frozenset[Key]) -> bool:
         """Return whether all of the conversation is in view: a trace may hold parts of others that are not."""
@@ -206,7 +221,7 @@ class Rebuilder:
             reason = closed_by(key) or ("end_mark" if has_end_mark(conversation) else None)
             if reason is None and current is not None and current.closed:
                 reason = "idle"  # a closed conversation does not open again: late spans make the next closed revision
-            revised = _revise(assemble(conversation, self._settings, closed_by=reason), current)
+            revised = _revise(self._assembled(conversation, reason), current)
             if revised is None:
                 continue
             # A closing conversation is rebuilt without its rivals in view: what was found ambiguous stays so.
@@ -230,6 +245,9 @@ class Rebuilder:
             vanished=vanished,
             late_spans=late_spans,
         )
+
+    def _assembled(self, linked: Linked, closed_by: ClosedBy | None) -> Conversation:
+        return assemble(linked, self._settings, closed_by=closed_by)
 
 
 def _revise(fresh: Conversation, current: Current | None) -> Conversation | None:
@@ -255,6 +273,7 @@ def _saved(conversation: Conversation) -> Saved:
         key=(conversation.environment, str(conversation.conversation_id)),
         revision=conversation.revision,
         closed_by=conversation.closed_by,
+        ended_ns=conversation.ended_ns,
         has_id=conversation.link_method == "explicit",
         turn_count=len(conversation.turns),
         call_count=sum(len(turn.calls) for turn in conversation.turns),
@@ -266,7 +285,7 @@ def _key(linked: Linked) -> Key:
     return (linked.environment, str(linked.conversation_id))
 
 
-def _each_part(items: Sequence[T], work: Callable[[Sequence[T]], R], what: str, left_out: list[str]) -> Iterator[R]:
+def each_part(items: Sequence[T], work: Callable[[Sequence[T]], R], what: str, left_out: list[str]) -> Iterator[R]:
     """Yield the result of some work on all items, in parts where one of them makes it fail.
 
     That one is logged, told in `left_out` and passed over: an item that nobody foresaw must not hold up its neighbours.
@@ -283,8 +302,8 @@ def _each_part(items: Sequence[T], work: Callable[[Sequence[T]], R], what: str, 
             )
             return
         middle = len(items) // 2
-        yield from _each_part(items[:middle], work, what, left_out)
-        yield from _each_part(items[middle:], work, what, left_out)
+        yield from each_part(items[:middle], work, what, left_out)
+        yield from each_part(items[middle:], work, what, left_out)
     else:
         yield result
 

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
 
+from otel_agentic.pipeline.comparison import Compared, comparison_json
 from otel_agentic.pipeline.judge_report import JudgeReport
-from otel_agentic.stats import validate_k
+from otel_agentic.pipeline.objectives import objectives_report
+from otel_agentic.pipeline.report_json import cases_left_out, group_json, sampling_json
+from otel_agentic.stats import GroupedAttempts, default_estimators, validate_k
+from otel_agentic.stats.bootstrap import with_bootstrap
 from otel_agentic.store.scores import Selection
 from otel_agentic.store.windows import scored_conversations
-from otel_agentic.windows import GroupSummary, ScoredConversation, group_by, parse_width, summarise
+from otel_agentic.windows import GroupSummary, ScoredConversation, attempts_of, group_by, parse_window, summarise_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Mapping, Sequence
 
     from otel_agentic.pipeline.engine import Engine
-    from otel_agentic.stats import Estimates
-    from otel_agentic.windows import GroupBy
+    from otel_agentic.stats import Estimator
+    from otel_agentic.windows import GroupBy, GroupKey
+
+__all__ = ["IntervalKind", "group_json", "report", "report_groups", "within"]
+
+#: How intervals are made: each estimator's own way, or by resampling cases.
+IntervalKind = Literal["default", "bootstrap"]
 
 
 def report(
@@ -27,6 +36,8 @@ def report(
     window: str | None = None,
     selection: Selection | None = None,
     estimator: str | None = None,
+    interval: IntervalKind = "default",
+    compare: str | None = None,
 ) -> dict[str, Any]:
     """Return the reliability of each group as the JSON object of the contract.
 
@@ -34,91 +45,92 @@ def report(
         engine: the opened store.
         k: the k of pass@k and pass^k; None takes the settings'.
         by: what to group by beside the agent.
-        window: a width such as "24h": only conversations of that long up to the newest one (or the selection's end).
+        window: a width such as "24h": only conversations of that long up to the newest one (or the selection's end); or a
+            number such as "n200": only the newest of each group.
         selection: which conversations to look at.
         estimator: one estimator by name; None gives every installed one.
+        interval: how the intervals of the estimator that is shown first are made.
+        compare: two groups against each other, such as "version=1.0.0,1.1.0"; the report is then about these two.
 
     Raises:
-        UsageError: a k or a group is not allowed.
+        UsageError: a k, a group or what is to be compared is not allowed, or one side of a comparison is nowhere.
         PluginError: there is no estimator of that name.
     """
-    chosen_k = validate_k(engine.settings.stats.k if k is None else k)
-    with engine.store.read() as con:
-        scored = scored_conversations(con, selection or Selection())
-    if window is not None:
-        scored = _within(scored, parse_width(window), (selection or Selection()).until_ns)
-    stats = engine.settings.stats.model_copy(update={"estimator": estimator}) if estimator else engine.settings.stats
-    grouped = group_by(scored, tuple(dict.fromkeys(("agent", *by))))
+    settings = engine.settings.stats
+    chosen_k = validate_k(settings.k if k is None else k)
+    selection = selection or Selection()
+    compared = None if compare is None else Compared.parse(compare)
+    groups = report_groups(engine, by=by, window=window, selection=selection, compared=compared)
+    stats = settings.model_copy(update={"estimator": estimator}) if estimator else settings
     estimators = engine.estimators(estimator)
-    summaries = [
-        summarise(key, members, estimators=estimators, settings=stats, k=chosen_k) for key, members in grouped.items()
-    ]
-    judges = JudgeReport.of(engine, selection or Selection())
-    return {
+    summaries = summarise_all(groups, estimators=estimators, settings=stats, k=chosen_k)
+    if interval == "bootstrap":
+        summaries = [_bootstrapped(summary, groups[summary.key], estimators) for summary in summaries]
+    judges = JudgeReport.of(engine, selection)
+    gauges = [summary.default_estimator for summary in summaries]
+    if chosen_k != validate_k(settings.k) or estimator:
+        counts = GroupedAttempts.of([attempts_of(members) for members in groups.values()])
+        gauges = default_estimators(counts, settings.k, settings)
+    found: dict[str, Any] = {
         "groups": [
             group_json(summary, window)
             | {"partial_fails": judges.partial_fails(members), "judge": judges.judge_json(members)}
-            for summary, members in zip(summaries, grouped.values(), strict=True)
+            | judges.corrected_json(members)
+            | {"sampling": sampling_json(members)}
+            | {"cases_left_out": cases_left_out([summary]), "gauge_estimator": gauge}
+            for summary, members, gauge in zip(summaries, groups.values(), gauges, strict=True)
         ],
-        "cases_left_out": _cases_left_out(summaries),
+        "cases_left_out": cases_left_out(summaries),
     }
+    if compared is not None:
+        found["comparison"] = comparison_json(compared, groups, chosen_k, settings)
+    if engine.settings.slo.objectives:
+        found["objectives"] = objectives_report(engine, selection.agent)
+    return found
 
 
-def group_json(summary: GroupSummary, window: str | None) -> dict[str, Any]:
-    """Return one group as the JSON object of the contract."""
-    key = summary.key
-    return {
-        "agent": key.agent,
-        "agent_version": key.agent_version,
-        "environment": key.environment or None,
-        "service": key.service,
-        "tag": key.tag,
-        "dataset": key.dataset,
-        "case": key.case,
-        "tool": key.tool,
-        "window": window,
-        "n": summary.n,
-        "c": summary.c,
-        "coverage": summary.coverage,
-        "bounds": list(summary.bounds) if summary.bounds else None,
-        "not_evaluated": dict(summary.not_evaluated),
-        "default_estimator": summary.default_estimator,
-        "estimates": {name: _estimates_json(found) for name, found in summary.estimates.items()},
-        "tool_dimensions": {
-            name: {"mean": found.mean, "n": found.n} for name, found in summary.tool_dimensions.items()
-        },
-        "tier": summary.tier,
-        "leaning": summary.leaning,
-        "needed": summary.needed,
-    }
+def report_groups(
+    engine: Engine,
+    *,
+    by: Sequence[GroupBy],
+    window: str | None,
+    selection: Selection,
+    compared: Compared | None,
+) -> Mapping[GroupKey, Sequence[ScoredConversation]]:
+    """Return the conversations of each group of a report, by end. See `report` for what the arguments are.
+
+    Raises:
+        UsageError: a group is not allowed, or one side of a comparison is nowhere.
+    """
+    wide = None if window is None else parse_window(window)
+    with engine.store.read() as con:
+        scored = scored_conversations(con, selection)
+    if wide is not None and wide.width_ns is not None:
+        scored = within(scored, wide.width_ns, selection.until_ns)
+    if compared is None:
+        groups = group_by(scored, tuple(dict.fromkeys(("agent", *by))))
+    else:
+        groups = compared.groups(group_by(compared.among(scored), tuple(dict.fromkeys(("agent", *by, compared.by)))))
+    if wide is None or wide.newest is None:
+        return groups
+    return {key: members[-wide.newest :] for key, members in groups.items()}
 
 
-def _estimates_json(estimates: Estimates) -> dict[str, Any]:
-    def by_k(found: Any) -> dict[str, Any]:
-        return {
-            str(k): {"value": each.value, "lower": each.lower, "upper": each.upper} for k, each in sorted(found.items())
-        }
-
-    return {
-        "interval_method": estimates.interval_method,
-        "level": estimates.level,
-        "pass_at_k": by_k(estimates.pass_at_k),
-        "pass_pow_k": by_k(estimates.pass_pow_k),
-    }
-
-
-def _cases_left_out(summaries: Iterable[GroupSummary]) -> dict[str, dict[str, int]]:
-    """Return, by estimator and k, how many cases had too few attempts."""
-    counts: dict[str, Counter[str]] = {}
-    for summary in summaries:
-        for name, estimates in summary.estimates.items():
-            for k, left_out in estimates.cases_left_out.items():
-                counts.setdefault(name, Counter())[str(k)] += left_out
-    return {name: dict(found) for name, found in counts.items()}
-
-
-def _within(scored: Sequence[ScoredConversation], width_ns: int, until_ns: int | None) -> list[ScoredConversation]:
+def within(scored: Sequence[ScoredConversation], width_ns: int, until_ns: int | None) -> list[ScoredConversation]:
+    """Return the conversations of the last `width_ns` up to the end of the selection, or to the newest one."""
     if not scored:
         return []
     end_ns = until_ns if until_ns is not None else max(item.ended_ns for item in scored)
     return [item for item in scored if end_ns - width_ns < item.ended_ns <= end_ns]
+
+
+def _bootstrapped(
+    summary: GroupSummary, members: Sequence[ScoredConversation], estimators: Sequence[Estimator]
+) -> GroupSummary:
+    """Return a summary whose shown estimates have bootstrap intervals; resampling all of them would take long."""
+    shown = summary.default_estimator
+    estimator = next((each for each in estimators if each.name == shown), None)
+    if estimator is None:
+        return summary
+    found = with_bootstrap(estimator, attempts_of(members), tuple(summary.estimates[shown].pass_at_k))
+    return replace(summary, estimates={**summary.estimates, shown: found})

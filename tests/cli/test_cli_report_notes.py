@@ -23,7 +23,7 @@ def group(**changes: Any) -> dict[str, Any]:
     method = changes.pop("method", "beta_equal_tailed")
     estimator = changes.pop("default_estimator", "bayesian")
     unused = dict.fromkeys(("agent_version", "environment", "service", "tag", "dataset", "case", "tool", "window"))
-    estimates = {"interval_method": method, "level": 0.95, "pass_at_k": {}, "pass_pow_k": {}}
+    estimates = {"interval_method": method, "level": 0.95, "pass_at_k": {}, "pass_pow_k": {}, **changes.pop("told", {})}
     return {
         "agent": "clerk",
         **unused,
@@ -56,7 +56,7 @@ def test_a_group_without_a_number_says_so_and_what_to_do() -> None:
     )
     assert ["unmatched", "judge_error"] == [line.partition(":")[0] for line in told[1:]]
     assert "settle" not in " ".join(told)
-    assert [] == method_notes([empty], {})
+    assert [] == method_notes([empty])
 
 
 def test_what_was_not_evaluated_stands_with_the_bounds_it_leaves() -> None:
@@ -101,13 +101,13 @@ def test_a_group_of_one_case_is_warned_of_unless_cases_were_asked_for() -> None:
     ],
 )
 def test_what_the_intervals_assume_follows_from_how_they_were_made(method: str, assumed: str) -> None:
-    (line,) = method_notes([group(method=method)], {})
+    (line,) = method_notes([group(method=method)])
 
     assert line.startswith(f"estimator: bayesian (pooled over conversations); 95% intervals {method}: {assumed}")
 
 
 def test_an_estimator_of_a_stranger_is_named_and_nothing_is_claimed_for_it() -> None:
-    (line,) = method_notes([group(default_estimator="rule_of_three", method="three_over_n")], {})
+    (line,) = method_notes([group(default_estimator="rule_of_three", method="three_over_n")])
 
     assert line == "estimator: rule_of_three; 95% intervals three_over_n"
 
@@ -116,13 +116,61 @@ def test_each_way_that_is_in_use_has_its_line() -> None:
     groups = [
         group(agent="a"),
         group(agent="b"),
-        group(agent="c", default_estimator="per_case", method="wilson_effective_n"),
+        group(
+            agent="c",
+            default_estimator="per_case",
+            method="wilson_effective_n",
+            cases_left_out={"per_case": {"1": 0, "3": 2, "5": 1}},
+        ),
     ]
-    pooled, per_case, left_out = method_notes(groups, {"per_case": {"1": 0, "3": 2, "5": 1}, "unseen": {"1": 4}})
+    pooled, per_case, left_out = method_notes(groups)
 
     assert pooled.startswith("estimator of 2 groups: bayesian")
     assert per_case.startswith("estimator of 1 group: per_case (mean over cases)")
     assert left_out == "per_case leaves out cases with fewer than k attempts: 2 cases at k=3, 1 case at k=5"
+
+
+def test_cases_left_out_are_counted_where_the_estimator_is_shown_only() -> None:
+    pooled = group(agent="a", cases_left_out={"per_case": {"1": 0, "3": 40}})
+    shown = group(agent="b", default_estimator="per_case", cases_left_out={"per_case": {"1": 0, "3": 2}})
+
+    assert "per_case leaves out cases with fewer than k attempts: 2 cases at k=3" == method_notes([pooled, shown])[-1]
+    assert not any("leaves out" in line for line in method_notes([pooled]))
+
+
+def test_an_estimator_that_another_k_chose_is_told_beside_that_of_gauges() -> None:
+    both = {name: {"interval_method": "wilson", "level": 0.95, "pass_at_k": {}} for name in ("bayesian", "per_case")}
+    other = group(default_estimator="per_case", gauge_estimator="bayesian", estimates=both)
+
+    told = [line for line in method_notes([other, group(gauge_estimator="bayesian")]) if "gauges" in line]
+    assert ["gauges show bayesian of 1 group, by the k of the settings; another k chose another estimator here"] == told
+
+
+def test_a_bootstrap_interval_without_a_width_is_warned_of() -> None:
+    collapsed = group(method="cluster_bootstrap", told={"collapsed": True})
+
+    assert [
+        (
+            "clerk: warning: a bootstrap interval of bayesian has no width (its cases all gave the same result): that is no "
+            "certainty; leave out --interval bootstrap"
+        )
+    ] == group_notes([collapsed])
+    assert "made by resampling cases, too narrow where there are few" in method_notes([collapsed])[0]
+
+
+def test_shares_that_were_sampled_are_told_and_that_rates_weigh_by_them() -> None:
+    equal = group(sampling={"lowest_ratio": 0.1, "highest_ratio": 0.1, "weighted": False})
+    unequal = group(sampling={"lowest_ratio": 0.1, "highest_ratio": 1.0, "weighted": True})
+
+    assert [
+        "clerk: a random share of .100 of its conversations is evaluated: what sampling leaves out biases no rate"
+    ] == group_notes([equal])
+    assert [
+        (
+            "clerk: random shares of .100 to 1.00 of its conversations are evaluated: rates count each conversation 1 / share "
+            "times, so they differ from correct / evaluated; what sampling leaves out biases no rate"
+        )
+    ] == group_notes([unequal])
 
 
 def test_groups_are_named_by_what_tells_them_apart() -> None:

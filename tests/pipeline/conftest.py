@@ -27,13 +27,24 @@ def settings_for(db: Path, **sections: dict[str, Any]) -> Settings:
     return Settings.model_validate({**sections, "store": {"db": db, **sections.get("store", {})}})
 
 
+@pytest.fixture(scope="session")
+def empty_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with nothing in it: a copy is there sooner than a new one. Leave it as it is."""
+    db = tmp_path_factory.mktemp("empty") / "empty.duckdb"
+    Engine(settings_for(db), create=True).close()
+    return db
+
+
 @pytest.fixture
-def open_engine(tmp_path: Path) -> Iterator[OpenEngine]:
+def open_engine(tmp_path: Path, empty_file: Path) -> Iterator[OpenEngine]:
     """Open engines that are closed after the test."""
     with ExitStack() as stack:
 
         def opened(db: Path | None = None, **sections: dict[str, Any]) -> Engine:
-            return stack.enter_context(Engine(settings_for(db or tmp_path / "t.duckdb", **sections), create=True))
+            file = db or tmp_path / "t.duckdb"
+            if not file.exists():
+                shutil.copy(empty_file, file)
+            return stack.enter_context(Engine(settings_for(file, **sections)))
 
         yield opened
 

@@ -24,6 +24,11 @@ K = [1, 2, 3, 4]
 GROUP_KEYS = {"agent", "agent_version", "environment", "service", "tag", "dataset", "case", "tool", "window"}
 SAID_KEYS = {
     "judge",
+    "corrected",
+    "not_corrected",
+    "sampling",
+    "cases_left_out",
+    "gauge_estimator",
     "partial_fails",
     "n",
     "c",
@@ -60,7 +65,7 @@ def test_the_object_has_the_keys_of_the_contract(labelled: Commands) -> None:
         for rates in (estimates["pass_at_k"], estimates["pass_pow_k"]):
             assert [str(k) for k in K] == list(rates)
             assert all({"value", "lower", "upper"} == rate.keys() for rate in rates.values())
-    assert {"plugin", "unbiased", "per_case", "bayesian"} == group["estimates"].keys()
+    assert {"plugin", "unbiased", "per_case", "bayesian", "hierarchical"} == group["estimates"].keys()
     assert all({"mean", "n"} == mean.keys() for mean in group["tool_dimensions"].values())
     assert found == orjson.loads(orjson.dumps(found))
 
@@ -125,7 +130,8 @@ def test_the_variants_give_the_same_conversations_as_the_main_file(
 
 
 @pytest.mark.parametrize(
-    ("by", "groups"), [(["case"], 50), (["environment"], 1), (["version"], 1), (["agent", "agent"], 1)]
+    ("by", "groups"),
+    [(["case"], 50), (["environment"], 1), (["version"], 1), (["service"], 1), (["agent", "agent"], 1)],
 )
 def test_groups_are_what_was_asked_for(labelled: Commands, by: Any, groups: int) -> None:
     found = labelled.report(k=[1], by=by)["groups"]
@@ -140,6 +146,37 @@ def test_a_window_reaches_back_from_the_newest_conversation(labelled: Commands) 
 
     assert (200, "365d", "1h") == (whole["n"], whole["window"], part["window"])
     assert 0 < part["n"] < 200
+
+
+def test_a_window_of_a_number_holds_the_newest_of_each_group(labelled: Commands) -> None:
+    (whole,) = labelled.report(k=[1], window="n30")["groups"]
+    by_case = labelled.report(k=[1], by=["case"], window="n3")["groups"]
+
+    assert (30, "n30") == (whole["n"], whole["window"])
+    assert {3} == {group["n"] for group in by_case}
+
+
+def test_bootstrap_intervals_are_those_of_the_estimator_that_is_shown(labelled: Commands) -> None:
+    (plain,) = labelled.report(k=K)["groups"]
+    (drawn,) = labelled.report(k=K, interval="bootstrap")["groups"]
+    shown, other = drawn["estimates"]["per_case"], drawn["estimates"]["bayesian"]
+
+    assert ("per_case", "cluster_bootstrap", False) == (
+        drawn["default_estimator"],
+        shown["interval_method"],
+        shown["collapsed"],
+    )
+    assert values(plain["estimates"]["per_case"], "pass_pow_k") == values(shown, "pass_pow_k")
+    assert 0.05 < shown["pass_at_k"]["1"]["upper"] - shown["pass_at_k"]["1"]["lower"] < 0.3
+    assert plain["estimates"]["bayesian"] == other
+
+
+def test_the_estimator_of_gauges_is_named_where_another_k_chose_another(labelled: Commands) -> None:
+    (settled,) = labelled.report()["groups"]
+    (asked,) = labelled.report(k=[1, 3])["groups"]
+
+    assert ("bayesian", "bayesian") == (settled["default_estimator"], settled["gauge_estimator"])
+    assert ("per_case", "bayesian") == (asked["default_estimator"], asked["gauge_estimator"])
 
 
 def test_a_conversation_that_nobody_scored_counts_as_not_evaluated(engine: Engine) -> None:
@@ -162,6 +199,8 @@ def test_an_empty_store_has_no_groups(engine: Engine) -> None:
         ({"k": []}, UsageError),
         ({"window": "yesterday"}, UsageError),
         ({"estimator": "best"}, PluginError),
+        ({"compare": "version=1"}, UsageError),
+        ({"window": "n0"}, UsageError),
     ],
 )
 def test_what_is_not_allowed_is_refused(engine: Engine, wrong: dict[str, Any], error: type[Exception]) -> None:

@@ -11,20 +11,30 @@ from typing import Any, Final
 from pydantic import ConfigDict, ValidationError, validate_call
 
 from otel_agentic.errors import UsageError
+from otel_agentic.pipeline.commands.backfill import BackfillCommands
 from otel_agentic.pipeline.commands.conversations import ConversationCommands
 from otel_agentic.pipeline.commands.evaluation import EvaluationCommands
 from otel_agentic.pipeline.commands.judges import JudgeCommands
 from otel_agentic.pipeline.commands.matches import MatchCommands
+from otel_agentic.pipeline.commands.pictures import PictureCommands
 from otel_agentic.pipeline.commands.store import StoreCommands
 from otel_agentic.pipeline.commands.tools import ToolCommands
 from otel_agentic.pipeline.commands.truth import TruthCommands
-from otel_agentic.pipeline.commands.wire import plain
+from otel_agentic.pipeline.wire import plain
 
 __all__ = ["NAMES", "Commands", "call", "plain"]
 
 
 class Commands(
-    EvaluationCommands, JudgeCommands, ToolCommands, ConversationCommands, TruthCommands, MatchCommands, StoreCommands
+    EvaluationCommands,
+    PictureCommands,
+    BackfillCommands,
+    JudgeCommands,
+    ToolCommands,
+    ConversationCommands,
+    TruthCommands,
+    MatchCommands,
+    StoreCommands,
 ):
     """The commands on one engine. Each public method is one command of the wire."""
 
@@ -32,7 +42,9 @@ class Commands(
 #: Commands that may be called by name, and whether they yield a stream.
 NAMES: Final[Mapping[str, bool]] = {
     "evaluate": False,
+    "backfill": True,
     "report": False,
+    "report_pictures": False,
     "judge_calibrate": False,
     "judge_cache": False,
     "judge_clear": False,

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from otel_agentic.errors import BadInputError
 from otel_agentic.pipeline.commands.base import EngineCommands, Json
-from otel_agentic.pipeline.commands.wire import plain
 from otel_agentic.pipeline.export import conversation_json
+from otel_agentic.pipeline.wire import plain
 from otel_agentic.store import browse
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.store.scores import Selection

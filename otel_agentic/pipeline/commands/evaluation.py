@@ -9,7 +9,8 @@ from otel_agentic.pipeline.commands.base import EngineCommands, Json
 from otel_agentic.pipeline.evaluate import TruthFile
 from otel_agentic.pipeline.interrupt import ends_well
 from otel_agentic.pipeline.judge_use import judge_json
-from otel_agentic.pipeline.report import report
+from otel_agentic.pipeline.report import IntervalKind, report
+from otel_agentic.pipeline.truth_in_force import unknown_labels
 from otel_agentic.store.scores import Scored, Selection
 from otel_agentic.windows import GroupBy
 
@@ -29,9 +30,8 @@ class EvaluationCommands(EngineCommands):
     ) -> dict[str, Json]:
         """Match and score closed conversations; cases and labels are (name, text) and are remembered."""
         evaluating = self._engine.evaluating
-        fresh = evaluating.remember(
-            [TruthFile(name=n, text=t) for n, t in cases], [TruthFile(name=n, text=t) for n, t in labels]
-        )
+        labels_given = [TruthFile(name=n, text=t) for n, t in labels]
+        fresh = evaluating.remember([TruthFile(name=n, text=t) for n, t in cases], labels_given)
         truth = evaluating.truth()
         selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
         wanted = evaluating.wanted(truth, selection, again=force)
@@ -63,7 +63,7 @@ class EvaluationCommands(EngineCommands):
             "partial_fails": found.partial_fails,
             "compared": found.compared,
             "disagreements": found.disagreements,
-            "warnings": list(found.warnings),
+            "warnings": [*found.warnings, *unknown_labels(self._engine.store, labels_given)],
             "judge": judge_json(self._engine, found.tally, wanted.keys),
         }
 
@@ -77,7 +77,17 @@ class EvaluationCommands(EngineCommands):
         until_ns: int | None = None,
         agent: str | None = None,
         estimator: str | None = None,
+        interval: IntervalKind = "default",
+        compare: str | None = None,
     ) -> dict[str, Json]:
-        """Return the reliability of each group."""
-        selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
-        return report(self._engine, k=k, by=by or (), window=window, selection=selection, estimator=estimator)
+        """Return the reliability of each group, and where it is asked for two groups against each other."""
+        return report(
+            self._engine,
+            k=k,
+            by=by or (),
+            window=window,
+            selection=Selection(since_ns=since_ns, until_ns=until_ns, agent=agent),
+            estimator=estimator,
+            interval=interval,
+            compare=compare,
+        )

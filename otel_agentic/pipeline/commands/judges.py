@@ -9,9 +9,9 @@ from pydantic import Field
 
 from otel_agentic.pipeline.calibrate import calibrate_judge
 from otel_agentic.pipeline.commands.base import EngineCommands, Json
-from otel_agentic.pipeline.commands.wire import plain
 from otel_agentic.pipeline.evaluate import TruthFile
 from otel_agentic.pipeline.interrupt import ends_well
+from otel_agentic.pipeline.wire import plain
 from otel_agentic.store.judge_calls import clear_verdicts, judge_summary
 
 

@@ -9,9 +9,9 @@ from pydantic import Field
 
 from otel_agentic.errors import UsageError
 from otel_agentic.pipeline.commands.base import EngineCommands, Json
-from otel_agentic.pipeline.commands.wire import plain
 from otel_agentic.pipeline.export import iso
 from otel_agentic.pipeline.promote import Promoted, Wanted, clusters_of, promote
+from otel_agentic.pipeline.wire import plain
 from otel_agentic.store.matches import list_matches
 from otel_agentic.store.promotion import candidates
 from otel_agentic.store.scores import Selection

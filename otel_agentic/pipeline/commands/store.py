@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from otel_agentic.dialects.frameworks import framework_of
 from otel_agentic.pipeline.commands.base import EngineCommands, Json
-from otel_agentic.pipeline.commands.wire import plain
 from otel_agentic.pipeline.coverage import by_framework, of_view
+from otel_agentic.pipeline.wire import plain
 from otel_agentic.store import browse
 from otel_agentic.store.query_guard import run_query
 

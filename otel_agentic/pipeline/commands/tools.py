@@ -8,7 +8,7 @@ from pydantic import Field
 
 from otel_agentic.errors import UsageError
 from otel_agentic.pipeline.commands.base import EngineCommands, Json
-from otel_agentic.pipeline.commands.wire import plain
+from otel_agentic.pipeline.wire import plain
 from otel_agentic.scoring.model import Dimension, FaultKind
 from otel_agentic.store.failing import FaultFilter, example_of, failing_tools, scored_with_tools
 from otel_agentic.store.scores import Selection

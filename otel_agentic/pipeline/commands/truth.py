@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from otel_agentic.errors import BadInputError
 from otel_agentic.pipeline.commands.base import EngineCommands, Json
-from otel_agentic.pipeline.commands.wire import plain
 from otel_agentic.pipeline.evaluate import TruthFile
+from otel_agentic.pipeline.wire import plain
 from otel_agentic.store.datasets import current_datasets, list_datasets
 from otel_agentic.store.matches import list_cases
 from otel_agentic.store.truth import load_cases

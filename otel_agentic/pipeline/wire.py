@@ -1,4 +1,4 @@
-"""How commands cross a wire: by name, with arguments and results that JSON can say."""
+"""How results cross a wire: as JSON can say them."""
 
 from __future__ import annotations
 

@@ -1,0 +1,83 @@
+"""What a report says of a group, as JSON can say it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from otel_agentic.stats.bootstrap import INTERVAL_METHOD as BOOTSTRAP
+from otel_agentic.stats.bootstrap import collapsed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from otel_agentic.stats import Estimates
+    from otel_agentic.windows import GroupSummary, ScoredConversation
+
+
+def group_json(summary: GroupSummary, window: str | None) -> dict[str, Any]:
+    """Return one group as the JSON object of the contract."""
+    key = summary.key
+    return {
+        "agent": key.agent,
+        "agent_version": key.agent_version,
+        "environment": key.environment or None,
+        "service": key.service,
+        "tag": key.tag,
+        "dataset": key.dataset,
+        "case": key.case,
+        "tool": key.tool,
+        "window": window,
+        "n": summary.n,
+        "c": summary.c,
+        "coverage": summary.coverage,
+        "bounds": list(summary.bounds) if summary.bounds else None,
+        "not_evaluated": dict(summary.not_evaluated),
+        "default_estimator": summary.default_estimator,
+        "estimates": {name: _estimates_json(found) for name, found in summary.estimates.items()},
+        "tool_dimensions": {
+            name: {"mean": found.mean, "n": found.n} for name, found in summary.tool_dimensions.items()
+        },
+        "tier": summary.tier,
+        "leaning": summary.leaning,
+        "needed": summary.needed,
+    }
+
+
+def cases_left_out(summaries: Iterable[GroupSummary]) -> dict[str, dict[str, int]]:
+    """Return, by estimator and k, how many cases had too few attempts, in all groups."""
+    counts: dict[str, Counter[str]] = {}
+    for summary in summaries:
+        for name, estimates in summary.estimates.items():
+            for k, left_out in estimates.cases_left_out.items():
+                counts.setdefault(name, Counter())[str(k)] += left_out
+    return {name: dict(found) for name, found in counts.items()}
+
+
+def sampling_json(members: Iterable[ScoredConversation]) -> dict[str, Any] | None:
+    """Return the shares of conversations that were evaluated, None where all were.
+
+    `weighted`: the shares differ, so that rates weigh each conversation by 1 / its share.
+    """
+    ratios = {1.0 / one.weight for one in members}
+    if not ratios or ratios == {1.0}:
+        return None
+    lowest, highest = min(ratios), max(ratios)
+    return {"lowest_ratio": lowest, "highest_ratio": highest, "weighted": lowest < highest}
+
+
+def _estimates_json(estimates: Estimates) -> dict[str, Any]:
+    def by_k(found: Any) -> dict[str, Any]:
+        return {
+            str(k): {"value": each.value, "lower": each.lower, "upper": each.upper} for k, each in sorted(found.items())
+        }
+
+    told: dict[str, Any] = {
+        "interval_method": estimates.interval_method,
+        "level": estimates.level,
+        "pass_at_k": by_k(estimates.pass_at_k),
+        "pass_pow_k": by_k(estimates.pass_pow_k),
+    }
+    if estimates.interval_method == BOOTSTRAP:
+        told["collapsed"] = collapsed(estimates)
+    return told

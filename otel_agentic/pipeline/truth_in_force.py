@@ -1,0 +1,81 @@
+"""Ground truth as it comes in files, and as it is in force: cases, labels, and the evaluation that they make."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from otel_agentic.scoring import evaluator_version, truth_version
+from otel_agentic.store.calibrations import places_of
+from otel_agentic.store.scores import Evaluation
+from otel_agentic.truth import CaseIndex, parse_labels
+from otel_agentic.truth.fuzzy import FuzzyRule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from otel_agentic.config import ScoringSettings
+    from otel_agentic.judges import Judge
+    from otel_agentic.store import Store
+    from otel_agentic.truth import Case, Label
+
+#: Labels that lead nowhere, told one by one.
+_TOLD: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TruthFile:
+    """A file of ground truth as its reader handed it over: the name for messages, and the text."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truth:
+    """The cases and labels in force, and the evaluation that they make with judge and settings."""
+
+    index: CaseIndex
+    labels: Mapping[str, Label]
+    judge: Judge
+    evaluation: Evaluation
+
+
+def truth_made_of(
+    cases: Sequence[Case], labels: Mapping[str, Label], *, judge: Judge, settings: ScoringSettings
+) -> Truth:
+    """Return the ground truth that some cases and labels make, with a judge and settings."""
+    version = f"{truth_version(cases)}-{_labels_version(labels)}"
+    evaluation = Evaluation(
+        evaluation_id=evaluator_version(judge, settings, version),
+        judge=judge.name,
+        judge_version=judge.version,
+        settings_json=settings.model_dump_json(),
+        truth_version=version,
+    )
+    return Truth(index=CaseIndex(cases, FuzzyRule.of(settings)), labels=labels, judge=judge, evaluation=evaluation)
+
+
+def _labels_version(labels: Mapping[str, Label]) -> str:
+    """Return the content hash of some labels, whatever files they came from."""
+    said = sorted((label.conversation_id, label.case_id, label.verdict) for label in labels.values())
+    return hashlib.blake2b(repr(said).encode(), digest_size=8).hexdigest()
+
+
+def unknown_labels(store: Store, files: Sequence[TruthFile]) -> Iterator[str]:
+    """Yield a sentence about labels of conversations that are not in the store; they are remembered all the same.
+
+    Args:
+        store: the store.
+        files: labels files that can be read, as `Evaluating.remember` has made sure.
+    """
+    given = [name for file in files for name in parse_labels(file.name, file.text).labels]
+    with store.read() as con:
+        known = places_of(con, given)
+    unknown = sorted({name for name in given if name not in known})
+    if unknown:
+        more = f" and {len(unknown) - _TOLD:,} more" if len(unknown) > _TOLD else ""
+        names = ", ".join(repr(name) for name in unknown[:_TOLD]) + more
+        labels = "1 label waits" if len(unknown) == 1 else f"{len(unknown):,} labels wait"
+        yield f"{labels} for a conversation that is not in the store: {names}"

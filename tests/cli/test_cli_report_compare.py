@@ -1,0 +1,249 @@
+"""Two versions against each other, and corrected rates, as a terminal, Markdown and JSON show them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from otel_agentic.cli.report_compare import comparison_notes, difference, probability, rows_of, title_of
+from otel_agentic.cli.report_corrected import corrected_notes
+from otel_agentic.cli.report_corrected import rows_of as corrected_rows
+from tests.cli.running import done, on_terminal, run
+from tests.cli.small import conversation, write_cases, write_spans
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEYS = ("agent", "agent_version", "environment", "service", "tag", "dataset", "case", "tool")
+
+
+def estimate(value: float, lower: float, upper: float) -> dict[str, float | None]:
+    return {"value": value, "lower": lower, "upper": upper}
+
+
+def group(**changes: Any) -> dict[str, Any]:
+    """Return what is said of one agent, in the shape of the report's JSON."""
+    differences = {
+        k: {
+            "method": "paired",
+            "cases": 6,
+            "pass_at_k": estimate(-0.1, -0.3, 0.1),
+            "pass_pow_k": estimate(-0.42, -0.61, -0.2),
+        }
+        for k in ("1", "3")
+    }
+    return {
+        **dict.fromkeys(KEYS),
+        "agent": "clerk",
+        "n": {"a": 24, "b": 30},
+        "c": {"a": 23, "b": 13},
+        "method": "paired",
+        "cases": 6,
+        "cases_left_out": {"a": 0, "b": 0},
+        "probability_worse": 0.9973,
+        "differences": differences,
+        **changes,
+    }
+
+
+def comparison(*groups: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return {
+        "by": "version",
+        "a": "1.0.0",
+        "b": "1.1.0",
+        "level": 0.95,
+        "groups": list(groups),
+        "not_compared": [],
+        "on_both": 0,
+        **changes,
+    }
+
+
+def test_who_is_worse_is_said_in_plain_words() -> None:
+    assert [
+        "1.1.0 is worse than 1.0.0 with probability .997, paired over 6 cases: pass^1 -.420 [-.610, -.200]"
+    ] == comparison_notes(comparison(group()))
+
+
+def test_what_is_rather_better_is_called_better() -> None:
+    better = group(probability_worse=0.2, method="unpaired", cases=0)
+    for found in better["differences"].values():
+        found["method"] = "unpaired"
+
+    (line,) = comparison_notes(comparison(better))
+    assert line.startswith("1.1.0 is better than 1.0.0 with probability .800, unpaired, 24 and 30 conversations: ")
+
+
+@pytest.mark.parametrize("worse", [0.4996, 0.5, 0.5004])
+def test_where_nothing_speaks_for_either_neither_is_called_worse(worse: float) -> None:
+    (line,) = comparison_notes(comparison(group(probability_worse=worse)))
+
+    assert line.startswith("1.1.0 is as likely to be better than 1.0.0 as to be worse, paired over 6 cases: pass^1 ")
+
+
+def test_what_is_not_compared_is_named_where_there_are_others() -> None:
+    named, nameless = (
+        {**dict.fromkeys(KEYS), "agent": "clerk", "case": case, "without": ["1.1.0"]} for case in ("hotel", None)
+    )
+    told = "not compared, for nothing of version 1.1.0 was evaluated"
+
+    assert [told] == comparison_notes(comparison(not_compared=[nameless]))
+    assert [f"hotel: {told}", f"conversations without case: {told}"] == comparison_notes(
+        comparison(not_compared=[named, nameless])
+    )
+
+
+def test_agents_are_named_where_there_are_several_and_what_is_missing_is_told() -> None:
+    missing = {**dict.fromkeys(KEYS), "agent": "other", "without": ["1.1.0"]}
+    told = comparison_notes(
+        comparison(group(), group(agent="desk", cases_left_out={"a": 1, "b": 2}), not_compared=[missing], on_both=2)
+    )
+
+    assert ["clerk: 1.1.0 is", "desk: 1.1.0 is w"] == [told[0][:15], told[1][:16]]
+    assert [
+        "desk: left out: 1 case of 1.0.0 that 1.1.0 has no evaluated attempt of",
+        "desk: left out: 2 cases of 1.1.0 that 1.0.0 has no evaluated attempt of",
+        "other: not compared, for nothing of version 1.1.0 was evaluated",
+        "2 conversations on both sides left out",
+    ] == told[2:]
+
+
+def test_a_k_that_could_not_be_paired_is_told() -> None:
+    mixed = group()
+    mixed["differences"]["3"]["method"] = "unpaired"
+
+    assert (
+        "k=3 not paired: fewer than two cases have as many attempts on both sides; the rates of all attempts of the shared "
+        "cases are compared"
+    ) == comparison_notes(comparison(mixed))[1]
+
+
+def test_without_single_attempts_the_sentence_stands_without_a_difference() -> None:
+    third = group()
+    del third["differences"]["1"]
+
+    assert ["1.1.0 is worse than 1.0.0 with probability .997, paired over 6 cases"] == comparison_notes(
+        comparison(third)
+    )
+
+
+def test_each_k_has_a_row() -> None:
+    found = comparison(group())
+
+    assert "Difference of version 1.1.0 from 1.0.0" == title_of(found)
+    assert [
+        ["1", "-.100 [-.300, +.100]", "-.420 [-.610, -.200]"],
+        ["3", "-.100 [-.300, +.100]", "-.420 [-.610, -.200]"],
+    ] == rows_of(found)
+
+
+@pytest.mark.parametrize(
+    ("value", "told"), [(0.0, "<.001"), (0.0004, "<.001"), (0.5, ".500"), (0.9994, ".999"), (0.9996, ">.999")]
+)
+def test_only_what_is_certain_would_be_called_certain(value: float, told: str) -> None:
+    assert told == probability(value)
+
+
+def test_differences_have_signs_and_a_dash_where_there_is_none() -> None:
+    assert ["-1.00 [-1.00, +.500]", "—"] == [
+        difference(estimate(-1.0, -1.0, 0.5)),
+        difference({"value": None, "lower": None, "upper": None}),
+    ]
+
+
+CORRECTED = {
+    "raw": estimate(0.8, 0.77, 0.83),
+    "human": estimate(0.7, 0.6, 0.78),
+    "rogan_gladen": {**estimate(0.71, 0.6, 0.8), "sensitivity": 0.95, "specificity": 0.7},
+    "ppi": {**estimate(0.72, 0.65, 0.79), "n_human": 100, "n_judge": 900, "lambda": 0.7},
+}
+
+
+def test_raw_and_corrected_rates_are_named() -> None:
+    one = {**dict.fromkeys(KEYS), "agent": "clerk", "corrected": CORRECTED}
+
+    assert [
+        ["judge alone (raw)", ".800 [.770, .830]"],
+        ["people alone", ".700 [.600, .780]"],
+        ["Rogan-Gladen (corrected)", ".710 [.600, .800]"],
+        ["PPI++ (corrected)", ".720 [.650, .790]"],
+    ] == corrected_rows([one])
+    assert [
+        (
+            "clerk: corrected by 100 conversations that people labelled, 900 more judged only; sensitivity .950, specificity "
+            ".700, lambda .700"
+        )
+    ] == corrected_notes([one])
+
+
+def test_few_labels_and_missing_corrections_are_told() -> None:
+    few = {
+        **dict.fromkeys(KEYS),
+        "agent": "few",
+        "corrected": {**CORRECTED, "ppi": {**CORRECTED["ppi"], "n_human": 12}},
+    }
+    none = {
+        **dict.fromkeys(KEYS),
+        "agent": "none",
+        "corrected": None,
+        "not_corrected": "the labels are no random sample",
+    }
+    quiet = {**dict.fromkeys(KEYS), "agent": "quiet", "corrected": None, "not_corrected": None}
+    told = corrected_notes([few, none, quiet])
+
+    assert told[0].endswith("below 50 labels the PPI++ interval, which is asymptotic, is rough")
+    assert ["none: not corrected for the judge's errors: the labels are no random sample"] == told[1:]
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> str:
+    """A store with three cases, three attempts each of two versions: the newer one fails all of one case."""
+    call = {"tool_name": "look_up", "parameters": {"order": "A1"}}
+    cases = ("where", "when", "who")
+    made = [
+        conversation(
+            f"{version}-{case}-{number}",
+            version=version,
+            case=case,
+            calls=[("look_up", {"order": "B2" if (version, case) == ("2.0", "who") else "A1"}, "ok")],
+        )
+        for version in ("1.0", "2.0")
+        for case in cases
+        for number in range(3)
+    ]
+    write_cases(tmp_path / "cases.jsonl", [{"case_id": case, "tools": {"calls": [call]}} for case in cases])
+    done("ingest", write_spans(tmp_path / "spans.jsonl", made), "--db", "t.duckdb")
+    done("evaluate", "--db", "t.duckdb", "--cases", "cases.jsonl")
+    return "t.duckdb"
+
+
+def test_versions_are_compared_from_end_to_end(shelf: str) -> None:
+    asked = ("report", "--db", shelf, "--compare", "version=1.0,2.0", "-k", "1,3")
+    lines = on_terminal(80, *asked)
+    (group,) = done(*asked, "--format", "json").json["comparison"]["groups"]
+
+    assert all(len(line) <= 80 for line in lines)
+    assert "Difference of version 2.0 from 1.0" in lines
+    assert any(line.startswith("2.0 is worse than 1.0 with probability ") for line in lines)
+    assert ("paired", 3) == (group["method"], group["cases"])
+    assert -1 / 3 == pytest.approx(group["differences"]["1"]["pass_at_k"]["value"])
+    told = done(*asked, "--format", "markdown").out
+    assert "### Difference of version 2.0 from 1.0" in told
+    assert "- 2.0 is worse than 1.0 with probability" in told
+
+
+def test_what_cannot_be_compared_is_said_in_one_line(shelf: str) -> None:
+    ran = run("report", "--db", shelf, "--compare", "version=1.0,3.0")
+
+    assert 2 == ran.code
+    assert [
+        "otel-agentic: --compare: no closed conversation of this selection has version '3.0'; there are: '1.0', '2.0'"
+    ] == ran.lines
+
+
+def test_a_bootstrap_is_made_and_warned_of(shelf: str) -> None:
+    told = done("report", "--db", shelf, "--by", "version", "--interval", "bootstrap").out
+
+    assert "1.0: warning: a bootstrap interval of bayesian has no width" in told
+    assert "2.0: warning: a bootstrap" not in told

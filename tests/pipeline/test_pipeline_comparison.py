@@ -1,0 +1,193 @@
+"""`report --compare`: which conversations stand on which side, and what is said of them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from otel_agentic.config import StatsSettings
+from otel_agentic.errors import UsageError
+from otel_agentic.pipeline import Commands
+from otel_agentic.pipeline.comparison import Compared, comparison_json
+from otel_agentic.stats.compare import compare
+from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
+from otel_agentic.windows import GroupKey, ScoredConversation, attempts_of, group_by
+from tests.pipeline.parts import feed
+
+if TYPE_CHECKING:
+    from otel_agentic.pipeline import Engine
+
+
+def scored(name: str, *, right: bool = True, case: str | None = None, **changes: Any) -> ScoredConversation:
+    """Return a scored conversation of agent clerk, version 1."""
+    fields = {
+        "environment": "production",
+        "conversation_id": name,
+        "revision": 1,
+        "agent": "clerk",
+        "agent_version": "1",
+        "service": "shop",
+        "ended_ns": NOON_NS,
+        "dataset": None if case is None else "d",
+        "case_id": case,
+        "tags": (),
+        "outcome": "pass" if right else "fail",
+        "reason": None if right else "wrong_answer",
+        **changes,
+    }
+    return ScoredConversation(**fields)
+
+
+def compared(text: str, conversations: list[ScoredConversation], *by: Any) -> dict[str, Any]:
+    """Return the comparison of some conversations, grouped by agent and more."""
+    asked = Compared.parse(text)
+    grouped = group_by(asked.among(conversations), tuple(dict.fromkeys(("agent", *by, asked.by))))
+    return comparison_json(asked, asked.groups(grouped), [1, 3], StatsSettings())
+
+
+VERSIONS = [
+    scored(f"{version}-{case}-{number}", right=number < rights, case=case, agent_version=version)
+    for version, rights in (("1", 4), ("2", 2), ("3", 1))
+    for case in "abc"
+    for number in range(4)
+]
+
+
+def test_the_second_value_is_held_against_the_first() -> None:
+    (group,) = compared("version=1,2", VERSIONS)["groups"]
+
+    a, b = (attempts_of(one for one in VERSIONS if one.agent_version == version) for version in "12")
+    expected = compare(a, b, [1, 3], level=0.95)
+    first = group["differences"]["1"]["pass_pow_k"]
+    assert ("paired", 3, expected.worse) == (group["method"], group["cases"], group["probability_worse"])
+    told = expected.differences[1].pass_pow_k
+    assert {"value": told.value, "lower": told.lower, "upper": told.upper} == first
+    assert first["value"] < 0
+    assert group["probability_worse"] > 0.9
+    assert ({"a": 12, "b": 12}, {"a": 12, "b": 6}) == (group["n"], group["c"])
+    assert ["1", "3"] == list(group["differences"])
+
+
+def test_each_agent_is_compared_with_itself_and_one_without_both_sides_is_named() -> None:
+    others = [scored("x", agent="desk", agent_version="1"), scored("y", agent="desk", agent_version="4")]
+    found = compared("version=1,2", [*VERSIONS, *others])
+
+    assert ["clerk"] == [group["agent"] for group in found["groups"]]
+    assert [("desk", ["2"])] == [(one["agent"], one["without"]) for one in found["not_compared"]]
+
+
+def test_conversations_that_were_not_evaluated_are_on_no_side() -> None:
+    open_one = scored("open", agent_version="2", outcome="not_evaluated", reason="unmatched")
+    found = compared("version=1,2", [scored("one"), open_one])
+
+    assert ([], [["2"]]) == (found["groups"], [one["without"] for one in found["not_compared"]])
+
+
+def test_agents_are_compared_over_everything() -> None:
+    others = [
+        scored(f"desk-{one.conversation_id}", agent="desk", case=one.case_id, right=False) for one in VERSIONS[:12]
+    ]
+    (group,) = compared("agent=clerk,desk", [*VERSIONS[:12], *others])["groups"]
+
+    assert (None, "paired", 3, -1.0) == (
+        group["agent"],
+        group["method"],
+        group["cases"],
+        group["differences"]["1"]["pass_at_k"]["value"],
+    )
+
+
+@pytest.mark.parametrize(("key", "field"), [("environment", "environment"), ("service", "service")])
+def test_environments_and_services_are_compared_too(key: str, field: str) -> None:
+    changes: list[dict[str, Any]] = [{field: side} for side in ("blue", "green") for _ in range(3)]
+    sides = [scored(f"{number}", **change) for number, change in enumerate(changes)]
+    (group,) = compared(f"{key}=blue,green", sides)["groups"]
+
+    assert ("unpaired", 0, {"a": 3, "b": 3}) == (group["method"], group["cases"], group["n"])
+    assert 0.5 == pytest.approx(group["probability_worse"])
+
+
+def test_what_has_both_tags_is_on_neither_side() -> None:
+    tagged = [
+        *(scored(f"x{number}", tags=("x", "other")) for number in range(3)),
+        *(scored(f"y{number}", tags=("y",), right=False) for number in range(4)),
+        *(scored(f"both{number}", tags=("x", "y")) for number in range(2)),
+    ]
+    found = compared("tag=x,y", tagged)
+    (group,) = found["groups"]
+
+    assert (2, {"a": 3, "b": 4}, -1.0) == (
+        found["on_both"],
+        group["n"],
+        group["differences"]["1"]["pass_pow_k"]["value"],
+    )
+
+
+def test_comparisons_are_made_within_whatever_else_is_grouped_by() -> None:
+    staged = [
+        scored(f"{environment}-{version}-{number}", environment=environment, agent_version=version)
+        for environment in ("staging", "production")
+        for version in "12"
+        for number in range(2)
+    ]
+    found = compared("version=1,2", staged, "environment")
+
+    assert ["production", "staging"] == [group["environment"] for group in found["groups"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "1.0.0,1.1.0",
+            "give a key and two values, such as version=1.0.0,1.1.0; keys: agent, version, environment, service, tag",
+        ),
+        ("tool=a,b", "keys: agent, version, environment, service, tag"),
+        ("version=1.0.0", "exactly two different values"),
+        ("version=1,2,3", "exactly two different values"),
+        ("version=1,", "exactly two different values"),
+        ("version=1,1", "exactly two different values"),
+    ],
+)
+def test_what_is_no_pair_of_values_is_refused(text: str, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        Compared.parse(text)
+
+
+def test_a_value_that_nothing_has_is_refused_and_those_that_there_are_named() -> None:
+    with pytest.raises(UsageError, match="has version '9'; there are: '1', '2', '3'"):
+        Compared.parse("version=1,9").among(VERSIONS)
+
+
+def test_a_conversation_of_unknown_version_is_on_no_side() -> None:
+    unknown = scored("unknown", agent_version=None)
+
+    assert unknown not in Compared.parse("version=1,2").among([*VERSIONS, unknown])
+
+
+def test_the_whole_report_is_about_the_two_sides(engine: Engine) -> None:
+    case = {"case_id": "hotel", "turns": [{"query": "Which hotel?", "answer": "The Ritz."}]}
+    for place, agent in enumerate(("old", "new", "other")):
+        script = AgentRunScript(conversation_id=agent, agent_name=agent).ask("Which hotel?").says("The Ritz.")
+        feed(engine, speak_genai(script, start_ns=NOON_NS + place * SECOND_NS))
+    commands = Commands(engine)
+    commands.evaluate(cases=[("cases.jsonl", json.dumps(case))])
+
+    found = commands.report(compare="agent=old,new")
+
+    assert ["new", "old"] == [group["agent"] for group in found["groups"]]
+    assert ["1", "3", "5"] == list(found["comparison"]["groups"][0]["differences"])
+    assert "comparison" not in commands.report()
+    with pytest.raises(UsageError, match="'new', 'old', 'other'"):
+        commands.report(compare="agent=old,young")
+
+
+def test_groups_of_other_keys_are_no_sides() -> None:
+    tagged = [scored("one", tags=("x", "z")), scored("two", tags=("y", "z"))]
+    grouped = group_by(tagged, ("agent", "tag"))
+
+    assert [GroupKey(agent="clerk", tag="x"), GroupKey(agent="clerk", tag="y")] == list(
+        Compared.parse("tag=x,y").groups(grouped)
+    )

@@ -1,0 +1,205 @@
+"""Judged rates in the report, corrected by people's verdicts: with what, and why not."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from otel_agentic.judges import Question, Verdict
+from otel_agentic.pipeline import Commands, Engine
+from otel_agentic.stats.agreement import VerdictPair
+from otel_agentic.stats.judge_error import corrected
+from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
+from tests.judges.parts import PlainJudge
+from tests.pipeline.conftest import settings_for
+from tests.pipeline.parts import feed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.pipeline.conftest import CopyOf
+
+CASES = [("cases.jsonl", json.dumps({"case_id": "hotel", "turns": [{"query": "Which hotel?", "answer": "The Ritz."}]}))]
+#: Conversations: what the judge says, and what is true. The judge passes 8 of 10 wrong answers in 3 cases of 10.
+JUDGED = {f"c{place:02}": place < 48 for place in range(60)}
+TRUE = {name: place < 40 for place, name in enumerate(JUDGED)}
+LABELLED = list(JUDGED)[::3]
+
+
+def say(question: Question) -> Verdict:
+    return Verdict(score=1.0 if question.answer.startswith("good") else 0.0, reasoning="")
+
+
+def labels(names: list[str] = LABELLED, turn: str = "") -> str:
+    """Return people's verdicts on some conversations, or on a turn of each, as CSV."""
+    verdicts = "".join(f"{name},{turn},{'pass' if TRUE[name] else 'fail'}\n" for name in names)
+    return f"conversation_id,turn,verdict\n{verdicts}"
+
+
+@pytest.fixture(scope="module")
+def judged_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with sixty judged conversations, attempts of one case. Leave it as it is."""
+    db = tmp_path_factory.mktemp("judged") / "judged.duckdb"
+    with Engine(settings_for(db), create=True) as engine:
+        engine.evaluating.judge = PlainJudge(say)
+        tell(engine, *JUDGED)
+        Commands(engine).evaluate(cases=CASES)
+    return db
+
+
+@pytest.fixture
+def engine(copy_of: CopyOf, judged_file: Path) -> Engine:
+    """An engine on a copy of that file."""
+    engine = copy_of(judged_file)
+    engine.evaluating.judge = PlainJudge(say)
+    return engine
+
+
+@pytest.fixture
+def commands(engine: Engine) -> Commands:
+    return Commands(engine)
+
+
+def tell(engine: Engine, *names: str, agent: str = "clerk", turns: int = 1) -> None:
+    """Store conversations; the judge looks at the first word of an answer."""
+    scripts = []
+    for name in names:
+        script = AgentRunScript(conversation_id=name, agent_name=agent).ask("Which hotel?")
+        script = script.says(f"{'good' if JUDGED.get(name, True) else 'bad'} {name}")
+        scripts.append(script.ask("And now?").says("Sleep.") if turns > 1 else script)
+    feed(engine, *(speak_genai(script, start_ns=NOON_NS + at * SECOND_NS) for at, script in enumerate(scripts)))
+
+
+def calibrated(commands: Commands, text: str, *, random_sample: bool = True) -> None:
+    commands.judge_calibrate(labels=[("people.csv", text)], random_sample=random_sample)
+
+
+def told(commands: Commands) -> dict[str, Any]:
+    """Return the only group of a report; the estimator says nothing of corrections, so the quickest."""
+    (group,) = commands.report(k=[1], estimator="plugin")["groups"]
+    return dict(group)
+
+
+def test_raw_and_corrected_rates_stand_side_by_side(commands: Commands) -> None:
+    calibrated(commands, labels())
+    found = told(commands)["corrected"]
+
+    def of_its_own(name: str) -> tuple[str, str]:
+        return ("", name)  # all are attempts of one case: as good as independent, see `cluster`
+
+    pairs = [VerdictPair(judge=JUDGED[name], human=TRUE[name], case=of_its_own(name)) for name in LABELLED]
+    rest = [(of_its_own(name), passed) for name, passed in JUDGED.items() if name not in LABELLED]
+    expected = corrected(pairs, rest, 0.95)
+    for name, estimate in (("rogan_gladen", expected.rogan_gladen), ("ppi", expected.ppi)):
+        assert (estimate.value, estimate.lower, estimate.upper) == pytest.approx(
+            tuple(found[name][key] for key in ("value", "lower", "upper"))
+        )
+        assert (20, 40, 0.95) == tuple(found[name][key] for key in ("n_human", "n_judge", "level"))
+    assert (0.8, 60) == (found["raw"]["value"], found["raw"]["n"])
+    assert (14 / 20, 20) == pytest.approx((found["human"]["value"], found["human"]["n"]))
+    assert expected.power == found["ppi"]["lambda"]
+    assert ("plain", "1") == (found["judge"], found["judge_version"])
+
+
+def test_without_labels_nothing_is_said_of_a_correction(commands: Commands) -> None:
+    group = told(commands)
+
+    assert (None, None) == (group["corrected"], group["not_corrected"])
+
+
+def test_labels_picked_by_hand_correct_nothing(commands: Commands) -> None:
+    calibrated(commands, labels(), random_sample=False)
+    group = told(commands)
+
+    assert group["corrected"] is None
+    assert "the labels are no random sample (`judge calibrate --random-sample`)" == group["not_corrected"]
+
+
+def test_labels_picked_by_hand_take_nothing_from_an_earlier_random_sample(commands: Commands) -> None:
+    calibrated(commands, labels())
+    before = told(commands)["corrected"]
+    calibrated(commands, labels(["c59"]), random_sample=False)
+
+    assert before == told(commands)["corrected"]
+
+
+def test_the_newest_random_sample_counts(commands: Commands) -> None:
+    calibrated(commands, labels())
+    calibrated(commands, labels(list(JUDGED)[:30]))
+
+    assert 30 == told(commands)["corrected"]["ppi"]["n_human"]
+
+
+def test_too_few_labels_are_told(commands: Commands) -> None:
+    calibrated(commands, labels(LABELLED[:9]))
+
+    assert (
+        "only 9 of its conversations are labelled in the random sample; 10 are needed"
+        == told(commands)["not_corrected"]
+    )
+
+
+def test_a_group_without_a_label_is_told_apart(engine: Engine, commands: Commands) -> None:
+    calibrated(commands, labels())
+    tell(engine, "other", agent="desk")
+    commands.evaluate()
+
+    clerk, desk = commands.report(k=[1], estimator="plugin")["groups"]
+    assert 20 == clerk["corrected"]["ppi"]["n_human"]
+    assert desk["not_corrected"] == "none of its conversations is labelled in the random sample; 10 are needed"
+
+
+def test_labels_held_against_another_version_of_the_judge_do_not_count(engine: Engine, commands: Commands) -> None:
+    calibrated(commands, labels())
+    engine.evaluating.judge = PlainJudge(say, version="2")
+    engine.evaluating.remember([], [])  # the evaluation in force is told anew
+    commands.evaluate()
+
+    assert (
+        "people's verdicts were held against version 1 of plain, and version 2 judged here"
+        == told(commands)["not_corrected"]
+    )
+
+
+def test_scores_of_two_judges_side_by_side_are_not_corrected(engine: Engine, commands: Commands) -> None:
+    calibrated(commands, labels())
+    engine.evaluating.judge = PlainJudge(say, version="2")
+    engine.evaluating.remember([], [])
+    commands.evaluate(since_ns=NOON_NS + 40 * SECOND_NS)
+
+    assert (
+        "scores of several judges or versions stand side by side: plain 1, plain 2" == told(commands)["not_corrected"]
+    )
+
+
+def test_verdicts_on_turns_correct_no_rate_of_conversations(commands: Commands) -> None:
+    calibrated(commands, labels(turn="1"))
+    group = told(commands)
+
+    assert group["corrected"] is None
+    assert (
+        "people labelled turns only; rates are of conversations, which want labels of their own"
+        == group["not_corrected"]
+    )
+
+
+def test_a_conversation_that_went_on_since_it_was_labelled_counts_as_not_labelled(
+    engine: Engine, commands: Commands
+) -> None:
+    calibrated(commands, labels())
+    tell(engine, LABELLED[0], turns=2)
+    commands.evaluate()
+    found = told(commands)["corrected"]["ppi"]
+
+    assert (19, 41) == (found["n_human"], found["n_judge"])
+
+
+def test_a_given_label_is_no_verdict_of_the_judge(commands: Commands) -> None:
+    calibrated(commands, labels())
+    before = told(commands)["corrected"]
+    commands.evaluate(labels=[("given.csv", "conversation_id,verdict\nc59,pass\nc58,pass\n")])
+    group = told(commands)
+
+    assert (50, before["raw"]["value"]) == (group["c"], group["corrected"]["raw"]["value"])
