@@ -24,10 +24,11 @@ class DueEnds:
 
     Ends are whole multiples of the step since the epoch. Every one that passed since a collector last looked is due, and so is
     the one that fills now; a conversation that changed touches those whose window holds it, or held it. Of conversations from
-    files only ends that are stored are due: a past that nobody watched is for `backfill`.
+    files only ends at which such a window is stored are due: a past that nobody watched is for `backfill`.
     """
 
     def __init__(self, windows: Sequence[Window], step_ns: int) -> None:
+        self._widths = [window.name for window in windows]
         self._reach_ns = widest_ns(windows)
         self._counts = most_newest(windows) > 0
         self._step_ns = step_ns
@@ -49,7 +50,7 @@ class DueEnds:
         for first_ns, last_ns in self._touched(changes.live_ns, filling_ns):
             ends |= self._grid(first_ns, last_ns)
         for first_ns, last_ns in self._touched((*changes.live_ns, *changes.other_ns), filling_ns):
-            ends |= set(stored_ends(con, first_ns, last_ns, limit=MOST_ENDS))
+            ends |= set(stored_ends(con, self._widths, first_ns, last_ns, limit=MOST_ENDS))
         return sorted(ends)[-MOST_ENDS:]
 
     def computed(self, now_ns: int) -> None:

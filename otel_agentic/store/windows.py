@@ -12,7 +12,7 @@ from otel_agentic.store.window_rows import rows_of
 from otel_agentic.windows.model import ScoredConversation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from duckdb import DuckDBPyConnection
 
@@ -61,7 +61,7 @@ ORDER BY c.ended_at, c.environment, c.conversation_id
 """
 _ENDS: Final = """
 SELECT DISTINCT epoch_ns("end") AS ends FROM windows
-WHERE "end" BETWEEN make_timestamp_ns($first) AND make_timestamp_ns($last)
+WHERE "end" BETWEEN make_timestamp_ns($first) AND make_timestamp_ns($last) AND "window" IN (SELECT unnest($widths))
 ORDER BY ends DESC LIMIT $limit
 """
 _NEWEST_END: Final = """
@@ -125,9 +125,11 @@ def scored_conversations(con: DuckDBPyConnection, selection: Selection) -> list[
     return [_scored(row) for row in con.execute(_SCORED, parameters).fetchall()]
 
 
-def stored_ends(con: DuckDBPyConnection, first_ns: int, last_ns: int, *, limit: int) -> list[int]:
-    """Return the newest distinct window ends in a range of times, ascending."""
-    bounds = {"first": first_ns, "last": last_ns, "limit": limit}
+def stored_ends(
+    con: DuckDBPyConnection, widths: Sequence[str], first_ns: int, last_ns: int, *, limit: int
+) -> list[int]:
+    """Return the newest distinct ends, in a range of times, at which a window of these widths is stored, ascending."""
+    bounds = {"widths": list(widths), "first": first_ns, "last": last_ns, "limit": limit}
     return sorted(int(row[0]) for row in con.execute(_ENDS, bounds).fetchall())
 
 

@@ -122,7 +122,8 @@ def test_the_newest_ends_of_a_range_are_found(
     save(store, FOUR)
 
     with store.read() as con:
-        assert expected == stored_ends(con, first, last, limit=limit)
+        assert expected == stored_ends(con, ["1h", "24h"], first, last, limit=limit)
+        assert [] == stored_ends(con, ["24h"], first, last, limit=limit)
 
 
 def test_a_subject_without_environment_or_version_is_one_row_too(store: Store) -> None:
