@@ -24,7 +24,7 @@ from otel_agentic.cli.options import (
 )
 from otel_agentic.cli.output import print_json
 from otel_agentic.cli.own_settings import JUDGE_HELP, require_own_file
-from otel_agentic.cli.rate_bar import rate_bar
+from otel_agentic.cli.progress import progress_bar
 from otel_agentic.errors import DecodeError, UsageError
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def backfill(
     arguments = {name: value for name, value in given.items() if value is not None}
     target = (db, server, config_file, scoring)
     with (
-        rate_bar(quiet=quiet) as progress,
+        progress_bar(quiet=quiet) as progress,
         written(None if dry_run else out) as write,
         target_of(paths, settings, target, progress, dry_run=dry_run, workers=given["workers"]) as (client, ingested),
     ):

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from otel_agentic.cli.ingest import summary_json
 from otel_agentic.cli.options import opened
-from otel_agentic.errors import BadInputError, StoreBusyError, UsageError
+from otel_agentic.cli.paths import refuse_live, require_paths
+from otel_agentic.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,8 +41,8 @@ def target_of(
         raise UsageError(
             "PATHS are read into a file that this process opens: give --db, or send the spans to the server"
         )
-    _refuse_missing(paths)
-    _refuse_live(settings)
+    require_paths(paths)
+    refuse_live(settings, " and backfill without PATHS")
     with TemporaryDirectory() as folder:
         chosen = _copied(settings, Path(folder)) if dry_run else settings
         yield from _ingested(paths, chosen, progress, workers)
@@ -74,21 +75,3 @@ def _copied(settings: Settings, folder: Path) -> Settings:
 
         copy_store(db, copy)
     return settings.model_copy(update={"store": settings.store.model_copy(update={"db": copy})})
-
-
-def _refuse_missing(paths: tuple[str, ...]) -> None:
-    missing = [path for path in paths if path != "-" and not Path(path).exists()]
-    if missing:
-        hint = "give an existing file, a directory, or - for standard input"
-        raise BadInputError("\n".join(f"{path}: no such file; {hint}" for path in missing))
-
-
-def _refuse_live(settings: Settings) -> None:
-    from otel_agentic.pipeline.serverfile import find_live_server  # noqa: PLC0415 — not needed for --help
-
-    live = find_live_server(settings.store.db)
-    if live is not None:
-        raise StoreBusyError(
-            f"{settings.store.db} is held by the collector with process id {live.pid}: send the spans of PATHS to it "
-            f"({live.http or live.grpc}) and backfill without PATHS, or give another --db"
-        )

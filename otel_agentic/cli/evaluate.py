@@ -19,8 +19,9 @@ from otel_agentic.cli.options import (
     target_options,
     texts_of,
 )
-from otel_agentic.cli.output import console, print_json, progress_bar, say
+from otel_agentic.cli.output import console, print_json, say
 from otel_agentic.cli.own_settings import JUDGE_HELP, require_own_file
+from otel_agentic.cli.progress import progress_bar
 from otel_agentic.cli.text import percent, plural
 
 if TYPE_CHECKING:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from otel_agentic.cli.coverage import print_coverage
 from otel_agentic.cli.options import config_option, db_option, format_option, quiet_option, settings_of
-from otel_agentic.cli.output import console, print_json, progress_bar, say
+from otel_agentic.cli.output import console, print_json, say
+from otel_agentic.cli.paths import refuse_live, require_paths
+from otel_agentic.cli.progress import progress_bar
 from otel_agentic.cli.text import plural
-from otel_agentic.errors import BadInputError, DecodeError, StoreBusyError
+from otel_agentic.errors import DecodeError
 
 if TYPE_CHECKING:
-    from otel_agentic.config import Settings
+    from pathlib import Path
+
     from otel_agentic.pipeline import Ingested
 
 
@@ -37,8 +39,8 @@ def ingest(
     are stored already are counted as duplicate: to read a file twice changes nothing.
     """
     settings = settings_of(config_file, db)
-    _require_paths(paths)
-    _refuse_live(settings)
+    require_paths(paths)
+    refuse_live(settings, ", stop it first")
     with progress_bar(quiet=quiet) as progress:
         from otel_agentic.pipeline import Engine, ingest_files  # noqa: PLC0415 — not needed for --help
 
@@ -71,25 +73,6 @@ def summary_json(done: Ingested) -> dict[str, Any]:
         "coverage": list(done.coverage),
         "problems": list(done.problems),
     }
-
-
-def _require_paths(paths: tuple[str, ...]) -> None:
-    """Refuse a path that is not there before a database is made."""
-    missing = [path for path in paths if path != "-" and not Path(path).exists()]
-    if missing:
-        hint = "give an existing file, a directory, or - for standard input"
-        raise BadInputError("\n".join(f"{path}: no such file; {hint}" for path in missing))
-
-
-def _refuse_live(settings: Settings) -> None:
-    from otel_agentic.pipeline.serverfile import find_live_server  # noqa: PLC0415 — not needed for --help
-
-    live = find_live_server(settings.store.db)
-    if live is not None:
-        raise StoreBusyError(
-            f"{settings.store.db} is held by the collector with process id {live.pid}: send the spans to it "
-            f"({live.http or live.grpc}), stop it first, or give another --db"
-        )
 
 
 def _print(summary: dict[str, Any]) -> None:

@@ -10,8 +10,9 @@ import click
 from otel_agentic.cli.evaluate_notes import judge_notes
 from otel_agentic.cli.judge_table import print_target
 from otel_agentic.cli.options import format_option, opened, target_options, texts_of, time_ns
-from otel_agentic.cli.output import console, print_json, progress_bar, say
+from otel_agentic.cli.output import console, print_json, say
 from otel_agentic.cli.own_settings import require_own_file
+from otel_agentic.cli.progress import progress_bar
 from otel_agentic.cli.tables import Column, print_table, text
 from otel_agentic.cli.text import NOTHING, moment, plural
 from otel_agentic.errors import UsageError

@@ -1,10 +1,9 @@
-"""Printing: JSON and CSV for machines, lines for people, progress on standard error."""
+"""Printing: JSON and CSV for machines, lines for people."""
 
 from __future__ import annotations
 
 import csv
 import sys
-from contextlib import contextmanager
 from io import StringIO
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +14,7 @@ from rich.console import Console
 from otel_agentic.cli.text import compact, csv_cell, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from rich.console import RenderableType
 
@@ -71,29 +70,3 @@ def print_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
             text.seek(0)
             text.truncate()
     click.echo(text.getvalue(), nl=False)
-
-
-@contextmanager
-def progress_bar(*, quiet: bool) -> Iterator[Callable[[str, int, int | None], None]]:
-    """Lend a function that shows how far a long command is; it shows nothing in a pipe or when quiet."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda *_: None
-        return
-    from rich.progress import (  # noqa: PLC0415 — only a long command on a terminal pays for it
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console(stderr=True), transient=True) as shown:
-        tasks: dict[str, Any] = {}
-
-        def step(stage: str, done: int, total: int | None) -> None:
-            if stage not in tasks:
-                tasks[stage] = shown.add_task(stage, total=total)
-            shown.update(tasks[stage], completed=done, total=total)
-
-        yield step

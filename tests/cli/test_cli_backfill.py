@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from otel_agentic.cli.rate_bar import rate_bar
+from otel_agentic.cli.progress import progress_bar
 from tests.cli.running import Terminal, done, on_terminal, run, run_process
 from tests.cli.small import NOON_NS, conversation, write_cases, write_spans
 from tests.pipeline.running import live_settings, running
@@ -253,7 +253,7 @@ def test_files_are_not_read_into_a_store_that_a_collector_holds(db: Path, spans:
     with running(live_settings(db)) as (_, found):
         ran = run("backfill", "--db", db, spans)
         assert 4 == ran.code
-        assert f"send the spans of PATHS to it ({found.http})" in ran.err
+        assert f"send the spans to it ({found.http}) and backfill without PATHS" in ran.err
         ran = run("backfill", "--server", found.admin, spans)
         assert 2 == ran.code
         assert "PATHS are read into a file that this process opens" in ran.err
@@ -264,7 +264,7 @@ def test_a_terminal_is_shown_how_far_and_how_fast_each_stage_is(monkeypatch: pyt
     monkeypatch.setattr("sys.stderr", shown)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "xterm")
-    with rate_bar(quiet=False) as step:
+    with progress_bar(quiet=False) as step:
         for number in range(4):
             step("windows", number, 3)
 
@@ -274,7 +274,7 @@ def test_a_terminal_is_shown_how_far_and_how_fast_each_stage_is(monkeypatch: pyt
 
 
 def test_a_pipe_is_shown_no_progress(capsys: pytest.CaptureFixture[str]) -> None:
-    with rate_bar(quiet=False) as step:
+    with progress_bar(quiet=False) as step:
         step("windows", 1, 2)
 
     assert "" == capsys.readouterr().err

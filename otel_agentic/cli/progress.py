@@ -18,7 +18,7 @@ _SLOW: Final = 10
 
 
 @contextmanager
-def rate_bar(*, quiet: bool) -> Iterator[Callable[[str, int, int | None], None]]:
+def progress_bar(*, quiet: bool) -> Iterator[Callable[[str, int, int | None], None]]:
     """Lend a function that shows a stage, what is done of it, how fast, and the time left; nothing in a pipe or when quiet."""
     if quiet or not sys.stderr.isatty():
         yield lambda *_: None
