@@ -25,7 +25,10 @@ if TYPE_CHECKING:
         (("-k", "0"), "k=0: each k must be a whole number of attempts, 1 or more"),
         (("-k", "a"), "-k 'a': give whole numbers such as 1,3,5"),
         (("-k", ""), "k is empty: give at least one whole number"),
-        (("--estimator", "guess"), "no estimators plug-in 'guess'; installed: bayesian, per_case, plugin, unbiased"),
+        (
+            ("--estimator", "guess"),
+            "no estimators plug-in 'guess'; installed: bayesian, hierarchical, per_case, plugin, unbiased",
+        ),
         (("--by", "mood"), "Invalid value for '--by': 'mood' is not one of 'agent', 'version'"),
         (("--window", "3x"), "window width '3x': give a whole number above 0 and a unit"),
         (
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
             "--since 'yesterday': give a time such as 2026-03-01T12:00:00Z, or an age such as 24h",
         ),
         (("--server", "http://127.0.0.1:1"), "give --db or --server, not both"),
-        (("--format", "html"), "'html' is not one of 'table', 'json', 'markdown'"),
+        (("--format", "pdf"), "'pdf' is not one of 'table', 'json', 'markdown', 'html'"),
         (("--colour",), "No such option '--colour'"),
         (("--config", "none.toml"), "settings file none.toml: No such file or directory"),
     ],
