@@ -73,7 +73,7 @@ _INTERRUPTED: Final = 130
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="File of --emit openmetrics, for `promtool tsdb create-blocks-from openmetrics`.",
+    help="File of --emit openmetrics, for `promtool tsdb create-blocks-from openmetrics`; unless given, standard output.",
 )
 @click.option(
     "--label",
@@ -124,7 +124,7 @@ def backfill(
     A window ends at each step and holds the conversations that ended in it, by the times of their spans. Rows that are there
     and say the same stay as they are. Killed at any moment, the same command goes on where it was.
     """
-    _require_sense(emit, endpoint, out, executor, workers, dry_run=dry_run)
+    _require_sense(emit, endpoint, out, executor, workers, dry_run=dry_run, as_json=output == "json")
     if series_labels and emit != "openmetrics":
         raise UsageError("--label NAME=VALUE is for --emit openmetrics")
     step_ns = _step_ns(step)
@@ -147,7 +147,7 @@ def backfill(
     target = (db, server, config_file, scoring)
     with (
         progress_bar(quiet=quiet) as progress,
-        written(None if dry_run else out) as write,
+        written(out, wanted=emit == "openmetrics" and not dry_run) as write,
         target_of(paths, settings, target, progress, dry_run=dry_run, workers=given["workers"]) as (client, ingested),
     ):
         require_own_file(client, "backfill", scoring)
@@ -157,17 +157,24 @@ def backfill(
     if output == "json":
         print_json(done)
     elif not quiet:
-        print_estimate(done) if dry_run else print_done(done, out)
+        print_estimate(done) if dry_run else print_done(done, out, emit)
     if ingested is not None and ingested["problems"]:
         raise DecodeError("\n".join(ingested["problems"]))
     return _INTERRUPTED if done.get("stopped") else 0
 
 
 def _require_sense(
-    emit: str, endpoint: str | None, out: Path | None, executor: str | None, workers: int | None, *, dry_run: bool
+    emit: str,
+    endpoint: str | None,
+    out: Path | None,
+    executor: str | None,
+    workers: int | None,
+    *,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
-    if emit == "openmetrics" and out is None and not dry_run:
-        raise UsageError("--emit openmetrics: name the file to write with --out FILE")
+    if emit == "openmetrics" and out is None and as_json and not dry_run:
+        raise UsageError("--emit openmetrics --format json: both go to standard output; name a file with --out FILE")
     if out is not None and emit != "openmetrics":
         raise UsageError("--out FILE is for --emit openmetrics")
     if out is not None and not out.absolute().parent.is_dir():

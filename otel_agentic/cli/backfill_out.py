@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
+
+import click
 
 from otel_agentic.errors import BadInputError, UsageError
 
@@ -13,19 +16,23 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def written(out: Path | None) -> Iterator[Callable[[str], object]]:
-    """Lend a function that writes text to a file, which takes its name once all of it is there; None writes nothing.
+def written(out: Path | None, *, wanted: bool) -> Iterator[Callable[[str], object]]:
+    """Lend a function that writes text to a file, which takes its name once all of it is there; None: to standard output.
+
+    Args:
+        out: the file.
+        wanted: whether there will be a text at all.
 
     Raises:
         BadInputError: the file cannot be written; on entering, unless the disk fills up.
     """
-    if out is None:
-        yield lambda _: None
+    if out is None or not wanted:
+        yield partial(click.echo, nl=False)
         return
-    partial = out.with_name(f"{out.name}.partial")
+    unfinished = out.with_name(f"{out.name}.partial")
     characters = 0
     with _told(out):
-        file = partial.open("w", encoding="utf-8", newline="")
+        file = unfinished.open("w", encoding="utf-8", newline="")
     try:
         with file:
 
@@ -39,9 +46,9 @@ def written(out: Path | None) -> Iterator[Callable[[str], object]]:
                 file.flush()
         if characters:
             with _told(out):
-                partial.replace(out)
+                unfinished.replace(out)
     finally:
-        partial.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -22,9 +22,9 @@ NOTHING: Final = (
 )
 
 
-def print_done(done: dict[str, Any], out: Path | None) -> None:
-    """Print what a backfill did."""
-    to = console()
+def print_done(done: dict[str, Any], out: Path | None, emit: str) -> None:
+    """Print what a backfill did; on standard error where its metrics went to standard output."""
+    to = console(stderr=emit == "openmetrics" and out is None)
     _print_ingested(to, done["ingested"])
     if not done["windows"]["ends"]:
         say(to, NOTHING)
@@ -103,7 +103,9 @@ def emit_lines(emit: dict[str, Any], out: Path | None) -> Iterator[str]:
         )
         if emit["events"]:
             yield f"{plural(emit['events'], 'evaluation event')} sent, with the times of what was judged"
-    elif emit["to"] == "openmetrics" and out is not None:
+    elif emit["to"] == "openmetrics" and out is None:
+        yield f"{points} written to standard output"
+    elif emit["to"] == "openmetrics":
         yield f"{points} written to {out}" if emit["points"] else f"no point to write: {out} is not touched"
 
 

@@ -45,7 +45,11 @@ def say(out: Console, text: str, style: str | None = None) -> None:
     """Print a line of text, wrapped between words on a terminal and left whole in a pipe; there is no markup in it."""
     with out.capture() as captured:
         out.print(printable(text), style=style, markup=False, emoji=False, soft_wrap=not out.is_terminal)
-    click.echo("\n".join(line.rstrip() for line in captured.get().rstrip("\n").split("\n")), color=True)
+    click.echo(
+        "\n".join(line.rstrip() for line in captured.get().rstrip("\n").split("\n")),
+        color=True,
+        err=out.file is sys.stderr,
+    )
 
 
 def print_json(value: Any) -> None:

@@ -196,6 +196,17 @@ def test_a_file_that_cannot_be_read_is_told_and_the_rest_is_backfilled(db: Path,
     assert "4 conversations scored" in ran.out
 
 
+def test_without_a_file_the_metrics_go_to_standard_output_and_what_was_done_to_standard_error(
+    ingested: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "history.txt"
+    done("backfill", "--db", ingested, "--step", "1h", "--emit", "openmetrics", "--out", out)
+    ran = run("backfill", "--db", ingested, "--step", "1h", "--emit", "openmetrics")
+
+    assert (0, out.read_text()) == (ran.code, ran.out)
+    assert "points written to standard output" in ran.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -209,7 +220,7 @@ def test_a_file_that_cannot_be_read_is_told_and_the_rest_is_backfilled(db: Path,
         (("--window", "1x"), 2, "1x"),
         (("-k", "0"), 2, "k=0"),
         (("--since", "2100-01-01"), 2, "--since 2100-01-01T00:00:00Z has not come yet"),
-        (("--emit", "openmetrics"), 2, "name the file to write with --out FILE"),
+        (("--emit", "openmetrics", "--format", "json"), 2, "both go to standard output; name a file with --out FILE"),
         (("--out", "x.txt"), 2, "--out FILE is for --emit openmetrics"),
         (("--emit", "openmetrics", "--out", "none/x.txt"), 2, "does not exist"),
         (("--emit", "openmetrics", "--out", "x" * 250), 3, "cannot be written: File name too long"),
