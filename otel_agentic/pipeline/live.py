@@ -59,7 +59,6 @@ class LiveCollector:
             self.telemetry = Telemetry.from_settings(settings.emit, run_id=uuid4().hex, trigger="online")
             self._telling = Telling(self.engine, self.telemetry)
             self.windowing = Windowing(self.engine, self.telemetry, self._telling.shown)
-            self.windowing.on_shown = self._telling.shown
             self.monitoring = Monitoring(self.engine, self.telemetry)
         except BaseException:
             self.engine.close()

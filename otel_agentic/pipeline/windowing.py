@@ -66,8 +66,6 @@ class Windowing:
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="otel-agentic-windows", daemon=True)
-        #: Told after a round: gauges now show every result that was stored before this time, ns.
-        self.on_shown: Callable[[int], None] = lambda _: None
         #: Held from reading results to storing their windows; whoever stores windows otherwise takes it, too.
         self.lock = threading.Lock()
 
@@ -99,7 +97,7 @@ class Windowing:
         with self._engine.store.read() as con:
             table = self._ticked(con, [now_ns])
         self._telemetry.set_windows(table)
-        self.on_shown(now_ns)
+        self._shown(now_ns)
         return table
 
     def store(self) -> int:
@@ -110,7 +108,11 @@ class Windowing:
                 changes = read_changes(con)
                 ends = self._due.ends(con, changes, now_ns)
             portions = [ends[start : start + _PORTION] for start in range(0, len(ends), _PORTION)]
-            written = sum(self._store(portion, now_ns) for portion in portions)
+            written = 0
+            for number, portion in enumerate(portions):
+                if number and self._stopping.is_set():
+                    return written  # the rest is due at the next start: ends come in order, changes stay noted
+                written += self._store(portion, now_ns)
             if changes:
                 self._engine.store.write(lambda con: forget_changes(con, changes))
             self._due.computed(now_ns)

@@ -177,6 +177,19 @@ def test_after_a_downtime_the_ends_that_passed_are_caught_up(engine: Engine, clo
     assert [0, 5, 10, 15, 20, 25] == [row[0] for row in stored(engine) if row[1] == "30m"]
 
 
+def test_what_a_stop_leaves_of_many_ends_is_computed_at_the_next_start(engine: Engine, clock: Clock) -> None:
+    settle(engine, *(one(number, minute=25 * number) for number in range(44)))
+    clock.now_ns = NOON_NS + 25 * 44 * MINUTE_NS
+    stopped = windowing(engine)
+    stopped.stop()
+
+    stopped.store()
+    before = len({row[0] for row in stored(engine)})
+    windowing(engine).store()
+
+    assert (200, 221) == (before, len({row[0] for row in stored(engine)}))
+
+
 def test_what_files_brought_makes_no_past_but_what_is_stored_of_it_is_restated(engine: Engine, clock: Clock) -> None:
     windows = windowing(engine)
     clock.now_ns = NOON_NS + 20 * MINUTE_NS
