@@ -28,7 +28,10 @@ from otel_agentic.config.sections import (
     DialectSettings,
     EmitSettings,
     JudgeSettings,
+    LogSettings,
     ReceiveSettings,
+    RedactionSettings,
+    RetentionSettings,
     SamplingSettings,
     ScoringSettings,
     SloSettings,
@@ -67,6 +70,9 @@ class Settings(BaseSettings):
     windows: WindowSettings = WindowSettings()
     slo: SloSettings = SloSettings()
     emit: EmitSettings = EmitSettings()
+    redaction: RedactionSettings = RedactionSettings()
+    retention: RetentionSettings = RetentionSettings()
+    log: LogSettings = LogSettings()
 
     @classmethod
     def settings_customise_sources(

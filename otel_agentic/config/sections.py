@@ -304,6 +304,43 @@ class SloSettings(_Section):
         return self
 
 
+class RedactionSettings(_Section):
+    """What is taken out of everything that arrives before it is written: credentials by default, personal data if asked."""
+
+    credentials: bool = Field(
+        default=True, description="take out API keys, tokens, private keys and the values of fields that hold such"
+    )
+    personal: tuple[Literal["card", "email", "phone", "iban"], ...] = Field(
+        default=(), description="kinds of personal data to take out: card, email, phone, iban"
+    )
+    custom: dict[str, str] = Field(
+        default={}, description="what else to take out: name = regular expression, RE2 syntax (read in linear time)"
+    )
+
+
+class RetentionSettings(_Section):
+    """How long the store keeps what it holds, and what it writes out before it forgets."""
+
+    keep: str | None = Field(
+        default=None,
+        description="spans and conversations older than this are removed: a time such as 12h, 30d; unset: all is kept",
+    )
+    export: bool = Field(default=False, description="write closed hours as Parquet files, readable while this runs")
+    export_folder: Path | None = Field(
+        default=None, description="folder of the Parquet files; unset: the database's name with `.export`, beside it"
+    )
+    every_s: Seconds = Field(default=300.0, description="time between looks at what is due, seconds")
+
+
+class LogSettings(_Section):
+    """What a collector writes to standard error. Never content of spans."""
+
+    format: Literal["text", "json"] = Field(default="text", description="text for people, json one object a line")
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="least severe level that is written"
+    )
+
+
 class EmitSettings(_Section):
     """Telemetry back into the backend."""
 
