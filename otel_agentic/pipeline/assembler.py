@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -22,8 +23,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-#: Traces read, and conversations rebuilt, in one tick at most: after each the scores are told, and a stop is obeyed.
+#: Traces read, and conversations rebuilt, in one tick at most: after each the scores are told, and a stop is obeyed. Under
+#: pressure a tick does less, since what receives spans competes with it.
 _PORTION: Final = 1000
+_LEAST_PORTION: Final = 50
+#: Traces that arrived are remembered up to this number; of more the store itself is asked.
+_MOST_REMEMBERED: Final = 50_000
 _LONGEST_TICK_S: Final = 1.0
 #: Timers shorter than this are off: what arrives is looked at as soon as it is stored.
 _SHORT_S: Final = 0.02
@@ -54,6 +59,8 @@ class Assembler:
         self._open: dict[Key, _Open] = {}
         self._loose: dict[str, int] = {}
         self._behind = False
+        self._overflowed = False
+        self._portion = _PORTION
         self._stop = threading.Event()
         self._news = threading.Event()
         self._at_once = min(self._settings.turn_idle_s, self._settings.idle_s) < _SHORT_S
@@ -80,7 +87,10 @@ class Assembler:
         now_ns = self._engine.clock()
         with self._lock:
             for trace_id in trace_ids:
-                self._arrived[trace_id] = now_ns
+                if len(self._arrived) >= _MOST_REMEMBERED and trace_id not in self._arrived:
+                    self._overflowed = True
+                else:
+                    self._arrived[trace_id] = now_ns
         if self._at_once:
             self._news.set()
 
@@ -91,8 +101,10 @@ class Assembler:
 
     def tick(self) -> Rebuilt:
         """Do what is due now; return what changed."""
+        self._portion = max(_LEAST_PORTION, int(_PORTION * self._engine.pressure.share))
+        self._catch_up()
         with self._lock:
-            arrived = dict(islice(self._arrived.items(), _PORTION))
+            arrived = dict(islice(self._arrived.items(), self._portion))
             for trace_id in arrived:
                 del self._arrived[trace_id]
         if arrived:
@@ -104,6 +116,14 @@ class Assembler:
                 raise
         return self._rebuild_due(self._engine.clock())
 
+    def _catch_up(self) -> None:
+        """Ask the store for arrived traces that were too many to remember."""
+        with self._lock:
+            due = self._overflowed and not self._arrived
+            self._overflowed = self._overflowed and not due
+        if due:
+            self.arrived(self._engine.rebuilder.pending())
+
     def _note(self, touched: Touched, at_ns: int) -> None:
         for key in touched.keys:
             known = self._open.get(key)
@@ -113,13 +133,19 @@ class Assembler:
 
     def _rebuild_due(self, now_ns: int) -> Rebuilt:
         turn_ns = turn_limit_ns(self._settings)
-        closing = _portion(key for key, state in self._open.items() if now_ns - state.last_ns >= self._limit_ns(state))
-        quiet = _portion(key for key, state in self._open.items() if state.fresh and now_ns - state.last_ns >= turn_ns)
+        closing = self._some(
+            key for key, state in self._open.items() if now_ns - state.last_ns >= self._limit_ns(state)
+        )
+        quiet = self._some(
+            key for key, state in self._open.items() if state.fresh and now_ns - state.last_ns >= turn_ns
+        )
         loose = {
             trace_id: self._loose[trace_id]
-            for trace_id in _portion(trace_id for trace_id, at_ns in self._loose.items() if now_ns - at_ns >= turn_ns)
+            for trace_id in self._some(trace_id for trace_id, at_ns in self._loose.items() if now_ns - at_ns >= turn_ns)
         }
-        self._behind = bool(self._arrived) or _PORTION in {len(closing), len(quiet), len(loose)}
+        self._behind = (
+            bool(self._arrived) or self._overflowed or self._portion in {len(closing), len(quiet), len(loose)}
+        )
         if not (closing or quiet or loose):
             return Rebuilt()
         touched = Touched(keys=frozenset(closing | quiet), loose_traces=frozenset(loose))
@@ -148,6 +174,9 @@ class Assembler:
             else:
                 self._open[saved.key] = _Open(last_ns=last_ns or now_ns, has_id=saved.has_id, fresh=False)
 
+    def _some(self, due: Iterable[T]) -> set[T]:
+        return set(islice(due, self._portion))
+
     def _limit_ns(self, state: _Open) -> int:
         return idle_limit_ns(self._settings, has_id=state.has_id)
 
@@ -159,6 +188,7 @@ class Assembler:
             self._news.clear()
             if self._stop.is_set():
                 return
+            began = time.monotonic()
             try:
                 rebuilt = self.tick()
                 behind = behind or bool(rebuilt.saved or rebuilt.vanished)
@@ -168,10 +198,7 @@ class Assembler:
             except Exception:  # noqa: BLE001 — logged, and taken up again at the next tick: the spans are safe in the store
                 self._behind = False  # what fails again must not fail in a tight loop
                 _log.exception("rebuilding conversations failed")
-
-
-def _portion(due: Iterable[T]) -> set[T]:
-    return set(islice(due, _PORTION))
+            self._stop.wait(self._engine.pressure.rest_s(time.monotonic() - began))
 
 
 def _idle(key: Key, closing: set[Key]) -> ClosedBy | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.pipeline.evaluate import Wanted
@@ -13,8 +14,10 @@ if TYPE_CHECKING:
     from otel_agentic.pipeline.evaluate import OnScored
 
 _log = logging.getLogger(__name__)
-#: Conversations scored before it is asked again what closed: an `evaluate` command need not wait for a long backlog.
+#: Conversations scored before it is asked again what closed: an `evaluate` command need not wait for a long backlog. Under
+#: pressure a round is shorter, since what receives spans competes with it.
 _ROUND: Final = 500
+_LEAST_ROUND: Final = 25
 _RETRY_S: Final = 1.0
 #: How long a closed judge is waited for; one that cannot be closed would not come back any sooner.
 _CLOSING_S: Final = 1.0
@@ -71,10 +74,15 @@ class LiveScoring:
 
     def _round(self) -> bool:
         """Score some of what closed; return whether there may be more."""
-        evaluating = self._engine.evaluating
+        evaluating, pressure = self._engine.evaluating, self._engine.pressure
+        most = max(_LEAST_ROUND, int(_ROUND * pressure.share))
+        began = time.monotonic()
         with self.lock:
             keys = evaluating.never_scored().keys
             if keys:
-                wanted = Wanted(keys=keys[:_ROUND])
+                wanted = Wanted(keys=keys[:most])
                 evaluating.evaluate(evaluating.truth(), wanted, self._scored, self._engine.stopping.is_set)
-        return len(keys) > _ROUND
+        if len(keys) <= most:
+            return False
+        self._engine.stopping.wait(pressure.rest_s(time.monotonic() - began))
+        return True

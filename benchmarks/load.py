@@ -1,0 +1,201 @@
+"""A collector under load: a real `otel-agentic serve`, spans from another process, what was promised beside what was held.
+
+python -m benchmarks.load                                  # 10,000 spans/s of 2 KB for a minute
+python -m benchmarks.load --seconds 300                    # … for five
+python -m benchmarks.load --rate 30000 --seconds 60        # three times too much
+python -m benchmarks.load --rate 2000 --batch 1            # a request for every span
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import orjson
+
+from benchmarks.sender import Load, Sent
+from otel_agentic.config import Settings, StoreSettings
+from otel_agentic.pipeline.engine import Engine
+from otel_agentic.pipeline.serverfile import server_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_START_S: Final = 30.0
+_SAMPLE_S: Final = 0.25
+_PAGE_BYTES: Final = resource.getpagesize()
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What a collector did under a load."""
+
+    sent: Sent
+    stored: int
+    twice: int
+    largest_rss_bytes: int
+    cpu_s: float
+    sender_cpu_s: float
+    drain_s: float
+    file_bytes: int
+
+
+class Serving:
+    """A collector in a process of its own, with its memory watched."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.db = folder / "load.duckdb"
+        self._log = (folder / "serve.log").open("wb")
+        addresses = ("--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+        command = (sys.executable, "-m", "otel_agentic.cli", "serve", "--db", str(self.db), *addresses, *options)
+        self.process = subprocess.Popen(command, stdout=self._log, stderr=self._log, cwd=folder)  # noqa: S603 — our own command
+        self.live = self._await()
+        self.largest_rss_bytes = 0
+        self._watching = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+        self._watcher.start()
+
+    def rss_bytes(self) -> int:
+        """Return the resident memory of the process."""
+        return int(Path(f"/proc/{self.process.pid}/statm").read_text("ascii").split()[1]) * _PAGE_BYTES
+
+    def cpu_s(self) -> float:
+        """Return the CPU time that the process took."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text("ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS
+
+    def stop(self) -> float:
+        """End the process as a service manager does; return how long it took, seconds."""
+        self._watching.set()
+        self._watcher.join()
+        began = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(60)
+        self._log.close()
+        return time.monotonic() - began
+
+    def _await(self) -> dict[str, str]:
+        deadline = time.monotonic() + _START_S
+        while time.monotonic() < deadline and self.process.poll() is None:
+            if server_file(self.db).is_file():
+                found: dict[str, str] = orjson.loads(server_file(self.db).read_bytes())
+                return found
+            time.sleep(0.02)
+        raise RuntimeError(f"the collector did not start: {Path(self._log.name).read_text('utf-8')}")
+
+    def _watch(self) -> None:
+        while not self._watching.wait(_SAMPLE_S):
+            self.largest_rss_bytes = max(self.largest_rss_bytes, self.rss_bytes())
+
+
+@contextmanager
+def serving(folder: Path, *options: str) -> Iterator[Serving]:
+    """Run a collector while the block runs; it is killed where the block did not stop it."""
+    served = Serving(folder, *options)
+    try:
+        yield served
+    finally:
+        if served.process.poll() is None:
+            served.process.kill()
+            served.process.wait()
+
+
+def sent_by_process(load: Load) -> tuple[Sent, float]:
+    """Send a load from a process of its own; return what became of it, and the CPU time that sending took, seconds."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = (sys.executable, "-m", "benchmarks.sender", json.dumps(asdict(load)))
+    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=Path(__file__).parents[1]).stdout  # noqa: S603 — our own command
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    taken_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Sent(**orjson.loads(out)), taken_s
+
+
+def address(url: str) -> tuple[str, int]:
+    """Return host and port of a URL."""
+    host, _, port = url.partition("://")[2].rpartition(":")
+    return host, int(port)
+
+
+def stored(db: Path) -> tuple[int, int]:
+    """Return how many spans a file holds, and how many it holds more than once."""
+    with Engine(Settings(store=StoreSettings(db=db))) as engine, engine.store.read() as con:
+        spans, distinct = con.execute("SELECT count(*), count(DISTINCT (trace_id, span_id)) FROM spans").fetchall()[0]
+    return int(spans), int(spans - distinct)
+
+
+def hold(folder: Path, load: Load, *options: str) -> Held:
+    """Run a collector under a load whose address is not known yet; stop it, and look into its file."""
+    with serving(folder, *options) as served:
+        host, port = address(served.live["http"])
+        sent, sender_cpu_s = sent_by_process(Load(**{**asdict(load), "host": host, "port": port}))
+        cpu_s = served.cpu_s()
+        drain_s = served.stop()
+    found, twice = stored(served.db)
+    return Held(
+        sent=sent,
+        stored=found,
+        twice=twice,
+        largest_rss_bytes=served.largest_rss_bytes,
+        cpu_s=cpu_s,
+        sender_cpu_s=sender_cpu_s,
+        drain_s=drain_s,
+        file_bytes=served.db.stat().st_size,
+    )
+
+
+def show(held: Held, load: Load) -> None:
+    """Print what was held."""
+    sent = held.sent
+    print(f"{load.rate:,.0f} spans/s of {load.span_bytes:,} bytes for {load.seconds:g} s in requests of {load.batch}")
+    print(f"  sent          {sent.spans_sent:>12,} spans, answers by status: {sent.statuses}")
+    print(f"  acknowledged  {sent.spans_acknowledged:>12,} spans, given up {sent.spans_given_up:,}")
+    print(f"  stored        {held.stored:>12,} spans, {held.twice:,} of them twice")
+    delays = ", ".join(f"p{percent:g} {sent.percentile_ms(percent):,.0f}" for percent in (50, 90, 99, 100))
+    print(f"  answer after  {delays} ms (from the time when it was due)")
+    print(f"  memory        {held.largest_rss_bytes / 2**20:>12,.0f} MiB at most")
+    each_us = held.cpu_s / max(held.stored, 1) * 1e6
+    print(
+        f"  CPU           {held.cpu_s:>12,.1f} s of the collector ({each_us:.0f} us a span), {held.sender_cpu_s:,.1f} s of the sender"
+    )
+    print(f"  file          {held.file_bytes / 2**20:>12,.0f} MiB; stopping took {held.drain_s:.1f} s")
+
+
+def main() -> None:
+    """Load a collector and print what it held."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rate", type=float, default=10_000, help="spans a second")
+    parser.add_argument("--seconds", type=float, default=60, help="how long")
+    parser.add_argument("--batch", type=int, default=512, help="spans in a request")
+    parser.add_argument("--connections", type=int, default=8, help="connections of the sender")
+    parser.add_argument("--bytes", type=int, default=2_000, help="bytes of a span in protobuf")
+    parser.add_argument("--gzip", action="store_true", help="compress requests")
+    given = parser.parse_args()
+    load = Load(
+        host="",
+        port=0,
+        rate=given.rate,
+        seconds=given.seconds,
+        batch=given.batch,
+        connections=given.connections,
+        span_bytes=given.bytes,
+        compressed=given.gzip,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        show(hold(Path(folder), load), load)
+
+
+if __name__ == "__main__":
+    main()

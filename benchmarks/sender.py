@@ -1,0 +1,324 @@
+"""A sender of OTLP spans for load: cheap enough that a machine of two cores is left to what receives.
+
+Requests are made once and stamped with fresh ids and times before each send. What is sent keeps to a schedule: a request
+that the receiver holds up makes the next ones late, and their delay counts as the receiver's (no coordinated omission).
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+import sys
+import threading
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Spans of one trace, which is one conversation.
+SPANS_A_TRACE: Final = 8
+_TRACE_MARK: Final = b"\xa5\x5a" * 8
+_SPAN_MARK: Final = b"\xc3\x3c" * 4
+_PARENT_MARK: Final = b"\x3c\xc3" * 4
+_TIME_MARK: Final = 0x7E7E7E7E7E7E7E7E
+_TEMPLATES: Final = 4
+_TIMEOUT_S: Final = 60.0
+_HEX: Final = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What to send: spans a second for some seconds, in requests of so many spans over so many connections.
+
+    `ahead_s` says how late a request may be before the schedule is given up for it; `stream` tells senders apart.
+    """
+
+    host: str
+    port: int
+    rate: float
+    seconds: float
+    batch: int
+    connections: int
+    span_bytes: int = 2_000
+    compressed: bool = False
+    retry: bool = True
+    stream: int = 0
+    token: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Sent:
+    """What became of it: spans acknowledged, answers by status, and how long each answer took, ms from the due time."""
+
+    spans_sent: int = 0
+    spans_acknowledged: int = 0
+    spans_given_up: int = 0
+    statuses: dict[str, int] = field(default_factory=dict)
+    refusals_without_hint: int = 0
+    delays_ms: list[float] = field(default_factory=list)
+
+    def add(self, other: Sent) -> None:
+        """Count what another connection sent as well."""
+        self.spans_sent += other.spans_sent
+        self.spans_acknowledged += other.spans_acknowledged
+        self.spans_given_up += other.spans_given_up
+        self.statuses = dict(Counter(self.statuses) + Counter(other.statuses))
+        self.refusals_without_hint += other.refusals_without_hint
+        self.delays_ms += other.delays_ms
+
+    def percentile_ms(self, percent: float) -> float:
+        """Return the delay within which that many percent of the requests were acknowledged."""
+        return float(np.percentile(self.delays_ms, percent)) if self.delays_ms else float("nan")
+
+
+class Template:
+    """A request whose ids and times can be set in place."""
+
+    def __init__(self, spans: int, span_bytes: int, seed: int) -> None:
+        made = _request(spans, span_bytes, np.random.default_rng(seed))
+        self._bytes = np.frombuffer(made, dtype=np.uint8).copy()
+        self._traces = _places(made, _TRACE_MARK)
+        self._names = _places(made, _TRACE_MARK.hex().encode())
+        self._spans = _places(made, _SPAN_MARK)
+        self._parents = _places(made, _PARENT_MARK)
+        self._times = _places(made, _TIME_MARK.to_bytes(8, "little"))
+        self.size = spans
+
+    def stamped(self, number: int, now_ns: int) -> bytes:
+        """Return the request with the ids of request `number` (unique over all numbers) and times that end now."""
+        first = np.uint64(number) * np.uint64(self.size) + np.arange(1, self.size + 1, dtype=np.uint64)
+        trace_numbers = (first - np.uint64(1)) // np.uint64(SPANS_A_TRACE) + np.uint64(1)
+        high = np.full(self.size, 0x5EED, dtype=">u8").view(np.uint8).reshape(-1, 8)
+        traces = np.concatenate([high, _big_endian(_mixed(trace_numbers))], axis=1)
+        spans = _big_endian(_mixed(first))
+        roots = _big_endian(_mixed((trace_numbers - np.uint64(1)) * np.uint64(SPANS_A_TRACE) + np.uint64(1)))
+        data = self._bytes
+        _put(data, self._traces, traces)
+        _put(data, self._names, _hex(traces))
+        _put(data, self._spans, spans)
+        places = np.arange(self.size) % SPANS_A_TRACE != 0
+        _put(data, self._parents, roots[places][: len(self._parents)])
+        starts = np.uint64(now_ns) - np.uint64(2_000_000_000) + np.arange(self.size, dtype=np.uint64) * np.uint64(1_000)
+        times = np.stack([starts, starts + np.uint64(500)], axis=1).reshape(-1)
+        _put(data, self._times, times.astype("<u8").view(np.uint8).reshape(-1, 8))
+        return data.tobytes()
+
+
+def _mixed(numbers: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    """Return numbers scattered over all 64 bits, one to one, as real ids are."""
+    with np.errstate(over="ignore"):
+        mixed = numbers * np.uint64(0x9E3779B97F4A7C15)
+        return (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+
+
+def _big_endian(
+    numbers: np.ndarray[tuple[int], np.dtype[np.uint64]],
+) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
+    return numbers.astype(">u8").view(np.uint8).reshape(-1, 8)
+
+
+def _hex(raw: np.ndarray[tuple[int, int], np.dtype[np.uint8]]) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
+    digits = np.empty((raw.shape[0], raw.shape[1] * 2), dtype=np.uint8)
+    digits[:, 0::2], digits[:, 1::2] = _HEX[raw >> 4], _HEX[raw & 15]
+    return digits
+
+
+def _put(
+    data: np.ndarray[tuple[int], np.dtype[np.uint8]],
+    places: np.ndarray[tuple[int], np.dtype[np.int64]],
+    values: np.ndarray[tuple[int, int], np.dtype[np.uint8]],
+) -> None:
+    data[places[:, None] + np.arange(values.shape[1])] = values
+
+
+def _places(data: bytes, mark: bytes) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    found = []
+    at = data.find(mark)
+    while at >= 0:
+        found.append(at)
+        at = data.find(mark, at + len(mark))
+    return np.array(found, dtype=np.int64)
+
+
+def _request(spans: int, span_bytes: int, rng: np.random.Generator) -> bytes:
+    made = ExportTraceServiceRequest()
+    block = made.resource_spans.add()
+    block.resource.attributes.add(key="service.name").value.string_value = "load"
+    scope = block.scope_spans.add()
+    scope.scope.name = "load"
+    words = ["".join(chr(97 + letter) for letter in rng.integers(0, 26, rng.integers(2, 10))) for _ in range(500)]
+    for place in range(spans):
+        span = scope.spans.add(trace_id=_TRACE_MARK, span_id=_SPAN_MARK, kind=1)
+        span.start_time_unix_nano = span.end_time_unix_nano = _TIME_MARK
+        if place % SPANS_A_TRACE:
+            span.parent_span_id = _PARENT_MARK
+        for key, value in _attributes(place % SPANS_A_TRACE, _text(words, span_bytes, rng)).items():
+            span.attributes.add(key=key).value.string_value = value
+        span.name = span.attributes[0].value.string_value
+        span.attributes.add(key="gen_ai.usage.input_tokens").value.int_value = int(rng.integers(1, 1000))
+    return made.SerializeToString()
+
+
+def _attributes(place: int, text: str) -> dict[str, str]:
+    """Return the attributes of a run (place 0), or in turn of a model call and of a tool call."""
+    own = {"gen_ai.conversation.id": _TRACE_MARK.hex(), "gen_ai.agent.name": "loaded"}
+    message = json.dumps([{"role": "user", "parts": [{"type": "text", "content": text[: len(text) // 2]}]}])
+    answer = json.dumps([{"role": "assistant", "parts": [{"type": "text", "content": text[len(text) // 2 :]}]}])
+    if place and place % 2 == 0:
+        tool = {"gen_ai.tool.name": "find", "gen_ai.tool.call.id": f"call-{place}"}
+        given = {"gen_ai.tool.call.arguments": json.dumps({"about": text[:200]}), "gen_ai.tool.call.result": text[200:]}
+        return {"gen_ai.operation.name": "execute_tool", **own, **tool, **given}
+    operation = "chat" if place else "invoke_agent"
+    return {
+        "gen_ai.operation.name": operation,
+        **own,
+        "gen_ai.request.model": "scripted",
+        "gen_ai.input.messages": message,
+        "gen_ai.output.messages": answer,
+    }
+
+
+def _text(words: list[str], span_bytes: int, rng: np.random.Generator) -> str:
+    overhead = 520  # what ids, times, keys and the JSON around the messages take
+    wanted = max(span_bytes - overhead, 50)
+    return " ".join(words[place] for place in rng.integers(0, len(words), wanted // 4))[:wanted]
+
+
+class _Connection:
+    """One kept-alive HTTP/1.1 connection."""
+
+    def __init__(self, load: Load) -> None:
+        self._load = load
+        self._socket: socket.socket | None = None
+
+    def post(self, body: bytes) -> tuple[int, bool]:
+        """Return the status of the answer, and whether it says when to try again.
+
+        Raises:
+            OSError: the connection broke; nothing is known of the request.
+        """
+        if self._socket is None:
+            self._socket = socket.create_connection((self._load.host, self._load.port), timeout=_TIMEOUT_S)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            self._socket.sendall(self._head(len(body)) + body)
+            head = self._answer(self._socket)
+        except OSError:
+            self.close()
+            raise
+        if b"connection: close" in head:
+            self.close()
+        return int(head.split(b" ", 2)[1]), b"retry-after:" in head
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _head(self, size: int) -> bytes:
+        coding = "content-encoding: gzip\r\n" if self._load.compressed else ""
+        shown = f"authorization: Bearer {self._load.token}\r\n" if self._load.token else ""
+        return (
+            f"POST /v1/traces HTTP/1.1\r\nhost: {self._load.host}:{self._load.port}\r\n{coding}{shown}"
+            f"content-type: application/x-protobuf\r\ncontent-length: {size}\r\n\r\n"
+        ).encode()
+
+    def _answer(self, sock: socket.socket) -> bytes:
+        data = b""
+        while b"\r\n\r\n" not in data:
+            data += self._more(sock)
+        head, _, rest = data.partition(b"\r\n\r\n")
+        head = head.lower()
+        left = int(head.split(b"content-length:", 1)[1].split(b"\r\n", 1)[0]) - len(rest)
+        while left > 0:
+            left -= len(self._more(sock))
+        return head
+
+    def _more(self, sock: socket.socket) -> bytes:
+        data = sock.recv(65536)
+        if not data:
+            raise ConnectionResetError("the receiver closed the connection")
+        return data
+
+
+class _Stream(threading.Thread):
+    """Sends every n-th request of the schedule over one connection."""
+
+    def __init__(self, load: Load, place: int, begins: float) -> None:
+        super().__init__(daemon=True)
+        self._load = load
+        self._place = place
+        self._begins = begins
+        self._templates = [Template(load.batch, load.span_bytes, seed) for seed in range(_TEMPLATES)]
+        self._connection = _Connection(load)
+        self.sent = Sent()
+
+    def run(self) -> None:
+        for number, due in self._schedule():
+            body = self._body(number)
+            time.sleep(max(0.0, due - time.monotonic()))
+            self.sent.spans_sent += self._load.batch
+            if self._deliver(body):
+                self.sent.spans_acknowledged += self._load.batch
+                self.sent.delays_ms.append((time.monotonic() - due) * 1e3)
+            else:
+                self.sent.spans_given_up += self._load.batch
+        self._connection.close()
+
+    def _schedule(self) -> Iterator[tuple[int, float]]:
+        load = self._load
+        every_s = load.batch / load.rate
+        for number in range(self._place, int(load.seconds / every_s), load.connections):
+            yield number, self._begins + number * every_s
+
+    def _body(self, number: int) -> bytes:
+        unique = (self._load.stream << 32) + number
+        body = self._templates[number % _TEMPLATES].stamped(unique, time.time_ns())
+        return gzip.compress(body, 1) if self._load.compressed else body
+
+    def _deliver(self, body: bytes) -> bool:
+        """Return whether the request was acknowledged; a refused one is sent again, as exporters do, for a while."""
+        give_up = time.monotonic() + _TIMEOUT_S
+        while True:
+            try:
+                status, hinted = self._connection.post(body)
+                told = str(status)
+            except OSError as error:
+                told, hinted = type(error).__name__, True
+            self.sent.statuses[told] = self.sent.statuses.get(told, 0) + 1
+            if told == "200":
+                return True
+            self.sent.refusals_without_hint += not hinted
+            if not self._load.retry or time.monotonic() > give_up:
+                return False
+            time.sleep(0.5)
+
+
+def send(load: Load) -> Sent:
+    """Send the load; return what became of it."""
+    begins = time.monotonic() + 0.5
+    streams = [_Stream(load, place, begins) for place in range(load.connections)]
+    for stream in streams:
+        stream.start()
+    total = Sent()
+    for stream in streams:
+        stream.join()
+        total.add(stream.sent)
+    return total
+
+
+def main() -> None:
+    """Read a `Load` as JSON from the first argument, send it, and print a `Sent` as JSON."""
+    sys.setswitchinterval(0.0005)
+    print(json.dumps(asdict(send(Load(**json.loads(sys.argv[1]))))))
+
+
+if __name__ == "__main__":
+    main()

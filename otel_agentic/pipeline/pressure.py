@@ -1,0 +1,72 @@
+"""How hard the ways in are pressed, and how much of the time background work may take meanwhile.
+
+Rebuilding and scoring share the interpreter with what receives. A sender that waits too long gives up and drops its spans;
+a conversation that is rebuilt a little later loses nothing. So background work takes what is left over: its share of the
+time is cut in half where acknowledgements come late, and grows again step by step where they come in time (additive
+increase, multiplicative decrease, as in TCP congestion avoidance: Chiu and Jain 1989).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: An acknowledgement later than this is late, seconds.
+_LATE_S: Final = 0.05
+#: The share is looked at again after this long, seconds: a change must show before the next.
+_LOOK_S: Final = 0.25
+#: Background work always goes on, if slowly: what waits for it must not wait for ever.
+_LEAST_SHARE: Final = 0.02
+_STEP: Final = 0.05
+_LONGEST_REST_S: Final = 1.0
+
+
+class Pressure:
+    """Watches how long senders wait; thread-safe."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._share = 1.0
+        self._looked_at = clock()
+        self._longest_s = 0.0
+        self._count = 0
+
+    def waited(self, delay_s: float) -> None:
+        """Note how long a sender waited for its acknowledgement, seconds."""
+        with self._lock:
+            self._count += 1
+            self._longest_s = max(self._longest_s, delay_s)
+            self._look()
+
+    @property
+    def share(self) -> float:
+        """The part of the time that background work may take now: 1 where no sender has to wait."""
+        with self._lock:
+            self._look()
+            return self._share
+
+    def rest_s(self, worked_s: float) -> float:
+        """Return how long to rest after so much work, seconds, to keep to the share.
+
+        >>> Pressure().rest_s(0.5)
+        0.0
+        """
+        share = self.share
+        return min(worked_s / share - worked_s, _LONGEST_REST_S)
+
+    def _look(self) -> None:
+        now = self._clock()
+        if now - self._looked_at < _LOOK_S:
+            return
+        if not self._count:
+            self._share = 1.0
+        elif self._longest_s > _LATE_S:
+            self._share = max(_LEAST_SHARE, self._share / 2)
+        else:
+            self._share = min(1.0, self._share + _STEP)
+        self._looked_at, self._longest_s, self._count = now, 0.0, 0

@@ -1,0 +1,92 @@
+"""Background work gives way to what receives spans, and never stops for ever."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from otel_agentic.config import ConversationSettings, Settings, StoreSettings
+from otel_agentic.pipeline import assembler as assembling
+from otel_agentic.pipeline.assembler import Assembler
+from otel_agentic.pipeline.engine import Engine
+from otel_agentic.pipeline.pressure import Pressure
+from otel_agentic.testing import batch, span
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Clock:
+    """A clock that a test sets, seconds."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def told(pressure: Pressure, clock: Clock, delay_s: float, looks: int) -> float:
+    """Return the share after senders waited so long, each time the share was looked at."""
+    for _ in range(looks):
+        pressure.waited(delay_s)
+        clock.now_s += 0.3
+        pressure.waited(delay_s)
+    return pressure.share
+
+
+def test_background_work_has_all_the_time_while_nobody_sends() -> None:
+    assert (1.0, 0.0) == (Pressure(Clock()).share, Pressure(Clock()).rest_s(3.0))
+
+
+def test_late_acknowledgements_cut_the_share_in_half_each_time_they_are_looked_at() -> None:
+    clock = Clock()
+    assert 0.125 == told(Pressure(clock), clock, 0.2, 3)
+
+
+def test_the_share_never_falls_to_nothing() -> None:
+    clock = Clock()
+    assert 0.02 == told(Pressure(clock), clock, 5.0, 50)
+
+
+def test_quick_acknowledgements_give_the_share_back_step_by_step() -> None:
+    clock = Clock()
+    pressure = Pressure(clock)
+    told(pressure, clock, 0.2, 3)
+    assert pytest.approx(0.225) == told(pressure, clock, 0.001, 2)
+    assert 1.0 == told(pressure, clock, 0.001, 40)
+
+
+def test_a_share_that_was_cut_is_whole_again_when_senders_fall_silent() -> None:
+    clock = Clock()
+    pressure = Pressure(clock)
+    told(pressure, clock, 5.0, 9)
+    clock.now_s += 0.3  # the last wait is looked at
+    _ = pressure.share
+    clock.now_s += 0.3
+    assert 1.0 == pressure.share
+
+
+def test_rest_keeps_work_to_its_share_and_is_bounded() -> None:
+    clock = Clock()
+    pressure = Pressure(clock)
+    told(pressure, clock, 0.2, 2)
+    assert (pytest.approx(0.3), 1.0) == (pressure.rest_s(0.1), pressure.rest_s(60.0))
+
+
+def test_traces_too_many_to_remember_are_found_in_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assembling, "_MOST_REMEMBERED", 3)
+    timers = ConversationSettings(turn_idle_s=0.001, idle_s=0.001, idle_without_id_s=0.001)
+    settings = Settings(store=StoreSettings(db=tmp_path / "many.duckdb"), conversations=timers)
+    with Engine(settings, create=True) as engine:
+        watching = Assembler(engine, lambda _: None)
+        engine.store.listen(watching.arrived)
+        for number in range(10):
+            attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": f"c{number}"}
+            engine.store.accept(batch(span(trace=f"trace {number}", attributes=attributes)))
+        for _ in range(8):
+            watching.tick()
+        with engine.store.read() as con:
+            found = con.execute("SELECT count(*) FROM conversations").fetchall()
+    assert [(10,)] == found
