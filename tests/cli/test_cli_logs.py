@@ -1,0 +1,103 @@
+"""Logs tell what went wrong and where, and never show what strangers sent."""
+
+from __future__ import annotations
+
+import json
+import logging
+from io import StringIO
+from typing import TYPE_CHECKING, Literal
+
+import pytest
+
+from otel_agentic.cli.logs import log_to
+from otel_agentic.config import LogSettings
+from otel_agentic.errors import StoreUnusableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_CONTENT = "the customer's own words"
+
+
+@pytest.fixture(autouse=True)
+def loggers() -> Iterator[None]:
+    """Leave the loggers of the process as they were."""
+    known = {name: logging.getLogger(name).level for name in (None, "otel_agentic", "collectors")}
+    handlers = logging.root.handlers[:]
+    yield
+    logging.root.handlers[:] = handlers
+    for name, level in known.items():
+        logging.getLogger(name).setLevel(level)
+
+
+def written(form: Literal["text", "json"], level: Literal["debug", "info", "warning", "error"] = "info") -> StringIO:
+    stream = StringIO()
+    log_to(stream, LogSettings(format=form, level=level))
+    return stream
+
+
+def fail(error: Exception) -> None:
+    try:
+        raise error  # noqa: TRY301 — an exception that was never raised has no place
+    except Exception:
+        logging.getLogger("otel_agentic.store").exception("writing %d spans failed", 3)
+
+
+def test_a_json_line_tells_time_level_logger_and_message() -> None:
+    stream = written("json")
+    logging.getLogger("otel_agentic.pipeline").info("took %d", 3)
+    told = json.loads(stream.getvalue())
+    assert {"level": "info", "logger": "otel_agentic.pipeline", "message": "took 3"} == {
+        key: told[key] for key in ("level", "logger", "message")
+    }
+    assert told["time"].endswith("+00:00")
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_the_text_of_a_library_s_exception_is_left_out_and_its_place_is_told(form: Literal["text", "json"]) -> None:
+    stream = written(form)
+    fail(ValueError(f"cannot convert {_CONTENT!r}"))
+    said = stream.getvalue()
+    assert (False, True, True) == (_CONTENT in said, "ValueError" in said, "test_cli_logs.py" in said)
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_the_text_of_our_own_error_is_told(form: Literal["text", "json"]) -> None:
+    stream = written(form)
+    fail(StoreUnusableError("agents.duckdb cannot be used: no space"))
+    assert "StoreUnusableError: agents.duckdb cannot be used: no space" in stream.getvalue()
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_the_cause_of_an_error_is_named_without_its_text(form: Literal["text", "json"]) -> None:
+    stream = written(form)
+    error = StoreUnusableError("cannot be used")
+    error.__cause__ = KeyError(_CONTENT)
+    fail(error)
+    assert _CONTENT not in stream.getvalue()
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_debugging_shows_the_text_of_every_exception(form: Literal["text", "json"]) -> None:
+    stream = written(form, "debug")
+    fail(ValueError(_CONTENT))
+    assert _CONTENT in stream.getvalue()
+
+
+def test_a_message_of_several_lines_stays_one_json_line() -> None:
+    stream = written("json")
+    logging.getLogger("collectors").warning("one\ntwo")
+    assert 1 == len(stream.getvalue().splitlines())
+
+
+def test_a_level_holds_back_what_is_less_severe() -> None:
+    stream = written("text", "error")
+    logging.getLogger("otel_agentic").warning("unheard")
+    assert "" == stream.getvalue()
+
+
+def test_libraries_are_heard_from_warning_on_only() -> None:
+    stream = written("text")
+    logging.getLogger("uvicorn").info("unheard")
+    logging.getLogger("uvicorn").warning("heard")
+    assert ["heard"] == [line.rsplit(": ", 1)[1] for line in stream.getvalue().splitlines()]
