@@ -53,6 +53,15 @@ class Lines(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
         self._debugging = debugging
 
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the lines."""
+        # What another handler wrote of the exception is kept on the record: it is neither taken over nor left changed.
+        cached, record.exc_text = record.exc_text, None
+        try:
+            return super().format(record)
+        finally:
+            record.exc_text = cached
+
     def formatException(self, ei: Any) -> str:  # noqa: N802 — the name that logging gives it
         """Return class and places of an exception; its text only where it is ours, or debugging is asked for."""
         if self._debugging or ei[1] is None:
