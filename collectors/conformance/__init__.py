@@ -1,0 +1,26 @@
+"""A conformance kit for OTLP receivers: ours and any other.
+
+`python -m collectors.conformance http://127.0.0.1:4318 --grpc 127.0.0.1:4317` runs it. Each check is a `Check` that speaks
+to the receiver as a sender would and looks at nothing but answers; see docs/conformance.md.
+"""
+
+from collectors.conformance._check import Check, Fault, Severity, Skip, Verdict
+from collectors.conformance._receiver import Receiver
+from collectors.conformance._run import Outcome, run, run_check, select
+from collectors.conformance._target import Target
+from collectors.conformance.checks import CHECKS
+
+__all__ = [
+    "CHECKS",
+    "Check",
+    "Fault",
+    "Outcome",
+    "Receiver",
+    "Severity",
+    "Skip",
+    "Target",
+    "Verdict",
+    "run",
+    "run_check",
+    "select",
+]

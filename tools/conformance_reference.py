@@ -1,0 +1,42 @@
+"""Writes the list of checks into docs/conformance.md, from the checks themselves.
+
+Run it as `python -m tools.conformance_reference [--check]`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from collectors.conformance import CHECKS
+from tools.generated import ROOT, run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from collectors.conformance import Check
+
+PAGE: Final = ROOT / "docs" / "conformance.md"
+BEGIN: Final = "<!-- checks: written by `make docs` -->\n"
+END: Final = "<!-- end of checks -->\n"
+
+
+def table(checks: Iterable[Check]) -> str:
+    """Return the checks as a Markdown table.
+
+    >>> table([]).splitlines()[0]
+    '| check | severity | what must hold | where it is written |'
+    """
+    rows = [f"| `{check.id}` | {check.severity} | {check.holds} | {check.spec} |" for check in checks]
+    head = ["| check | severity | what must hold | where it is written |", "|---|---|---|---|"]
+    return "\n".join([*head, *rows]) + "\n"
+
+
+def page() -> str:
+    """Return the page with its list made anew; the text around it stays."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{table(CHECKS)}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    run(PAGE, page)
