@@ -3,23 +3,53 @@
 from __future__ import annotations
 
 import logging
+import random
 from typing import TYPE_CHECKING, Final
 
 from google.rpc import code_pb2, error_details_pb2, status_pb2  # type: ignore[import-untyped]  # ships no py.typed
 
-from otel_agentic.errors import UNFORESEEN, OtelAgenticError, codes_of
-from otel_agentic.spans import Receipt
+from otel_agentic.errors import UNFORESEEN, OtelAgenticError, StoreError, codes_of
+from otel_agentic.spans import CountsRefusals, Receipt
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from otel_agentic.spans import Sink, SpanBatch
 
-#: When a refused sender should try again, seconds: a full queue drains within one.
-RETRY_AFTER_S: Final = 1
+#: When a refused sender should try again, seconds: a full queue drains within one. The time is drawn, so that senders who
+#: were refused together do not come back together.
+_SOONEST_S: Final = 1
+_SPREAD_S: Final = 2
 
 #: The message of a partial success names at most so many reasons.
 _MOST_REASONS: Final = 10
+#: The message of an error is cut here: gRPC carries it in a header, which clients bound.
+_MOST_CHARACTERS: Final = 500
 
 _logger = logging.getLogger(__name__)
+
+
+class RefusedError(Exception):
+    """A request that is refused for what its head says."""
+
+    def __init__(self, http: int, grpc: str, message: str, **headers: str) -> None:
+        """Take the statuses of both protocols, the sentence, and headers of HTTP (`_` for `-`)."""
+        super().__init__(message)
+        self.http = http
+        self.grpc = grpc
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+def unauthorized(*, known: bool) -> RefusedError:
+    """Return the refusal of a sender without the right token; `known` says whether it showed one of another role."""
+    if known:
+        return RefusedError(403, "PERMISSION_DENIED", "this token may not send spans: send the one of receive.token")
+    return RefusedError(
+        401,
+        "UNAUTHENTICATED",
+        "a bearer token is required: send one header `Authorization: Bearer …`",
+        www_authenticate="Bearer",
+    )
 
 
 def deliver(sink: Sink, batch: SpanBatch) -> Receipt:
@@ -27,11 +57,34 @@ def deliver(sink: Sink, batch: SpanBatch) -> Receipt:
     return Receipt() if batch.is_empty else sink.accept(batch)
 
 
+def refusals_of(sink: Sink, transport: str) -> Callable[[Exception], None]:
+    """Return what counts a refused request by why it was, where the sink cares."""
+    if not isinstance(sink, CountsRefusals):
+        return lambda _error: None
+    return lambda error: sink.refused(transport, _code_of(error).lower())
+
+
+def _code_of(error: Exception) -> str:
+    return error.grpc if isinstance(error, RefusedError) else codes_of(error).grpc
+
+
+def retry_after_s(error: BaseException | None = None) -> int:
+    """Return how long a refused sender is asked to wait, whole seconds."""
+    return _soonest_s(error) + random.randint(0, _SPREAD_S)  # noqa: S311 — spreads senders, keeps no secret
+
+
+def _soonest_s(error: BaseException | None) -> int:
+    """Return the least wait. Exporters try five times or so: for a store that reopens they are to last longer."""
+    return _SOONEST_S + (1 if isinstance(error, StoreError) else 0)
+
+
 def status_of(error: BaseException) -> status_pb2.Status:
     """Return the `google.rpc.Status` of an error, with `RetryInfo` where the same request may be sent again.
 
     An error that nobody foresaw is logged here, and its text is kept from the sender.
     """
+    if isinstance(error, RefusedError):
+        return new_status(error.grpc, str(error))
     codes = codes_of(error)
     if codes is UNFORESEEN:
         _logger.error("unforeseen error while receiving; the sender was asked to try again", exc_info=error)
@@ -39,14 +92,17 @@ def status_of(error: BaseException) -> status_pb2.Status:
     status = new_status(codes.grpc, str(error) if foreseen else "unforeseen error, nothing was accepted: try again")
     if codes.grpc == "UNAVAILABLE":
         retry = error_details_pb2.RetryInfo()
-        retry.retry_delay.seconds = RETRY_AFTER_S
+        retry.retry_delay.seconds = _soonest_s(error)
+        retry.retry_delay.nanos = random.randrange(1_000_000_000)  # noqa: S311 — as above
         status.details.add().Pack(retry)
     return status
 
 
 def new_status(code: str, message: str) -> status_pb2.Status:
     """Return a `google.rpc.Status` with the number of the gRPC code."""
-    return status_pb2.Status(code=code_pb2.Code.Value(code), message=message)
+    cut = message if len(message) <= _MOST_CHARACTERS else message[:_MOST_CHARACTERS] + "…"
+    # A message may quote what was sent, and protobuf takes no lone surrogates.
+    return status_pb2.Status(code=code_pb2.Code.Value(code), message=cut.encode("utf-8", "replace").decode())
 
 
 def rejection_message(receipt: Receipt, batch: SpanBatch) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from collectors._file_bytes import read_line, read_varint
-from otel_agentic.errors import DecodeError
+from otel_agentic.errors import BadInputError, DecodeError, TooLargeError
 from otel_agentic.spans import SpanBatch, decode_document, decode_message
 
 if TYPE_CHECKING:
@@ -22,11 +22,15 @@ Kind = Literal["lines", "document", "protobuf", "other text"]
 MALFORMED_LINE: Final = "malformed line"
 MALFORMED_MESSAGE: Final = "malformed message"
 LINE_TOO_LARGE: Final = "line beyond max_request_bytes"
+#: What a line or message holds would take too much memory, small as it is.
+TOO_MANY_ITEMS: Final = "line or message beyond max_items"
 DAMAGED_REST: Final = "damaged rest of a file"
 #: A file met in a directory that is something else: a note, an index, a picture.
 NOT_OTLP_FILE: Final = "file in a directory that is not OTLP"
 
 _SAMPLE_BYTES: Final = 64 * 1024
+#: A file of zeros is a file of messages without content: a gigabyte of them is a megabyte of gzip, and hours of work.
+_MOST_EMPTY: Final = 1000
 _BOM: Final = b"\xef\xbb\xbf"
 #: Bytes that JSON text never holds as they are, and that protobuf's tags, lengths and ids do all the time.
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
@@ -63,6 +67,8 @@ def read_items(opened: InflatedFile, *, label: str, named: bool, limits: Limits)
             yield _document(opened, label, limits)
         else:
             yield from _lines(opened, label, limits)
+    except TooLargeError as error:
+        yield Item(line=None, batch=SpanBatch(rejected={TOO_MANY_ITEMS: 1}), problem=f"{label}: {error}")
     except (DecodeError, OSError) as error:
         yield Item(line=None, batch=SpanBatch(rejected={DAMAGED_REST: 1}), problem=f"{label}: {error}")
 
@@ -107,8 +113,9 @@ def _lines(opened: InflatedFile, label: str, limits: Limits) -> Iterator[Item]:
 def _line(text: bytes, number: int, label: str, limits: Limits) -> Item:
     try:
         return Item(line=number, batch=decode_document(text, limits), size_bytes=len(text))
-    except DecodeError as error:
-        return Item(line=number, batch=SpanBatch(rejected={MALFORMED_LINE: 1}), problem=f"{label}:{number}: {error}")
+    except BadInputError as error:
+        reason = TOO_MANY_ITEMS if isinstance(error, TooLargeError) else MALFORMED_LINE
+        return Item(line=number, batch=SpanBatch(rejected={reason: 1}), problem=f"{label}:{number}: {error}")
 
 
 def _document(opened: InflatedFile, label: str, limits: Limits) -> Item:
@@ -125,9 +132,12 @@ def _messages(opened: InflatedFile, label: str, limits: Limits) -> Iterator[Item
         yield Item(line=None, batch=single)
         return
     source = io.BufferedReader(opened, _SAMPLE_BYTES)
-    number = 0
+    number = empty = 0
     while (length := read_varint(source)) is not None:
         number += 1
+        empty = 0 if length else empty + 1
+        if empty > _MOST_EMPTY:
+            raise DecodeError(f"{empty} empty messages after each other: this is no length-delimited protobuf")
         data = source.read(length) if 0 <= length <= limits.max_request_bytes else b""
         item = _message(data, length, f"{label}: message {number}", limits)
         yield item
@@ -136,14 +146,14 @@ def _messages(opened: InflatedFile, label: str, limits: Limits) -> Iterator[Item
 
 
 def _message(data: bytes, length: int, label: str, limits: Limits) -> Item:
-    rejected = SpanBatch(rejected={MALFORMED_MESSAGE: 1})
     if len(data) != length:
         told = f"truncated, longer than {limits.max_request_bytes} bytes, or not length-delimited protobuf"
-        return Item(line=None, batch=rejected, problem=f"{label}: {told}")
+        return Item(line=None, batch=SpanBatch(rejected={MALFORMED_MESSAGE: 1}), problem=f"{label}: {told}")
     try:
         return Item(line=None, batch=decode_message(data, limits), size_bytes=length)
-    except DecodeError as error:
-        return Item(line=None, batch=rejected, problem=f"{label}: {error}")
+    except BadInputError as error:
+        reason = TOO_MANY_ITEMS if isinstance(error, TooLargeError) else MALFORMED_MESSAGE
+        return Item(line=None, batch=SpanBatch(rejected={reason: 1}), problem=f"{label}: {error}")
 
 
 def _single_message(opened: InflatedFile, limits: Limits) -> SpanBatch | None:

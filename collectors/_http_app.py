@@ -3,190 +3,217 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+import orjson
 
-from collectors._answers import RETRY_AFTER_S, deliver, new_status, rejection_message, status_of
+from collectors._admission import DECODING, Admission
+from collectors._answers import (
+    RefusedError,
+    deliver,
+    new_status,
+    refusals_of,
+    rejection_message,
+    retry_after_s,
+    status_of,
+    unauthorized,
+)
+from collectors._http_request import Head
 from collectors._http_wire import FALLBACK_WIRE, WIRES
-from collectors._inflate import ENCODINGS, inflate, too_large
-from collectors._memory import LARGEST_AT_ONCE, Holding, MemoryBudget
-from otel_agentic.errors import OverloadedError, TooLargeError, codes_of
-from otel_agentic.net import is_authorized
+from collectors._inflate import inflate, too_large
+from otel_agentic.errors import OverloadedError, codes_of
 from otel_agentic.spans import Limits
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, MutableMapping
     from concurrent.futures import Executor
-
-    from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # ships no py.typed
 
     from collectors._http_wire import Signal, Wire
     from collectors._inflate import Encoding
+    from collectors._memory import Holding
     from otel_agentic.config import ReceiveSettings
+    from otel_agentic.net import Credentials
     from otel_agentic.spans import Sink
 
+    Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+    Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+_HTTP_TIMEOUT: Final = 408
 _HTTP_UNAVAILABLE: Final = 503
-_GRPC_CODES: Final = {401: "UNAUTHENTICATED", 404: "UNIMPLEMENTED", 405: "UNIMPLEMENTED", 408: "DEADLINE_EXCEEDED"}
-#: For each request being handled one more may wait, its body already read.
-_WAITING_RATIO: Final = 2
+#: A refused body of up to this size is read to its end and thrown away, and the connection lives on.
+_WORTH_READING_BYTES: Final = 1024 * 1024
+#: A longer one is read for so long: a client that is cut off while it sends never sees the answer.
+_LINGER_S: Final = 5.0
 
 
-def build_app(sink: Sink, settings: ReceiveSettings, executor: Executor) -> Starlette:
-    """Return the app; requests are decoded and delivered on the executor's threads."""
-    receiver = _Receiver(sink, settings, executor)
-    return Starlette(
-        routes=[
-            Route("/v1/traces", receiver.traces, methods=["POST"]),
-            Route("/v1/logs", receiver.logs, methods=["POST"]),
-            Route("/healthz", _health, methods=["GET"]),
-            Route("/", _health, methods=["GET"]),
-        ],
-        exception_handlers={HTTPException: _refuse_route},
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    status: int
+    body: bytes
+    content_type: str
+    headers: dict[str, str] = field(default_factory=dict)
 
 
-class _Receiver:
+class _SenderGoneError(Exception):
+    """Nobody waits for the answer any more."""
+
+
+class ExportApp:
     """Reads, decodes, delivers and answers export requests."""
 
-    def __init__(self, sink: Sink, settings: ReceiveSettings, executor: Executor) -> None:
+    def __init__(self, sink: Sink, settings: ReceiveSettings, executor: Executor, credentials: Credentials) -> None:
+        """Take what requests need.
+
+        Args:
+            sink: where they are delivered,
+            settings: within these limits,
+            executor: on whose threads they are decoded,
+            credentials: and who may send them.
+        """
         self._sink = sink
-        self._settings = settings
         self._limits = Limits.from_settings(settings)
         self._executor = executor
-        self._memory = MemoryBudget(LARGEST_AT_ONCE * settings.max_request_bytes)
-        self._under_way = 0
+        self._credentials = credentials
+        self._admission = Admission(settings)
+        self._refused = refusals_of(sink, "otlp_http")
 
-    async def traces(self, request: Request) -> Response:
-        """Answer `POST /v1/traces`."""
-        return await self._answer(request, "traces")
-
-    async def logs(self, request: Request) -> Response:
-        """Answer `POST /v1/logs`."""
-        return await self._answer(request, "logs")
-
-    async def _answer(self, request: Request, signal: Signal) -> Response:
-        wire = WIRES.get(_content_type(request), FALLBACK_WIRE)
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        head = Head.of(scope)
+        body = _Body(receive)
         try:
-            return await self._export(request, signal)
-        except ClientDisconnect:
-            return Response(status_code=400)  # nobody reads it
-        except HTTPException as refused:
-            return _refusal(refused, wire)
+            answer = await self._answer(head, body)
+        except _SenderGoneError:
+            return
         except asyncio.CancelledError:
             # Stopping, and the grace is over. uvicorn would say 500, at which exporters drop the batch.
-            return _failure(OverloadedError("the collector is stopping: try again"), wire)
+            answer = self._failed(OverloadedError("the collector is stopping: try again"), head)
         except Exception as error:  # noqa: BLE001 — a 500 makes exporters drop the batch, so every error is mapped
-            return _failure(error, wire)
+            answer = self._failed(error, head)
+        await _send(answer, head, body, send, self._limits.max_request_bytes)
 
-    async def _export(self, request: Request, signal: Signal) -> Response:
-        if not is_authorized(request.headers.get("authorization"), self._settings.token):
-            raise HTTPException(
-                401,
-                "a bearer token is required: send the header `Authorization: Bearer …`",
-                {"www-authenticate": "Bearer"},
-            )
-        wire, encoding = _wire(request), _encoding(request)
-        with Holding(self._memory) as holding:
-            raw = await self._read(request, holding)
-            if self._under_way >= _WAITING_RATIO * self._settings.max_concurrent_requests:
-                raise OverloadedError(f"{self._under_way} requests are under way: try again")
-            self._under_way += 1
-            try:
+    def _failed(self, error: Exception, head: Head) -> _Answer:
+        self._refused(error)
+        return _failure(error, head)
+
+    async def _answer(self, head: Head, body: _Body) -> _Answer:
+        if head.is_health:
+            return _HEALTHY
+        signal = head.signal()
+        self._require_sender(head)
+        wire, encoding = head.wire(), head.encoding()
+        if (head.length or 0) > self._limits.max_request_bytes:
+            raise too_large(self._limits.max_request_bytes)
+        self._admission.check(head.length or 0)
+        with self._admission.holding() as holding:
+            raw = await body.read(self._limits.max_request_bytes, holding)
+            with self._admission.work():
                 work = partial(self._handle, raw, encoding, wire, signal, holding)
-                body = await asyncio.get_running_loop().run_in_executor(self._executor, work)
-            finally:
-                self._under_way -= 1
-        return Response(body, media_type=wire.content_type)
+                answer = await asyncio.get_running_loop().run_in_executor(self._executor, work)
+        return _Answer(status=200, body=answer, content_type=wire.content_type)
 
-    async def _read(self, request: Request, holding: Holding) -> bytes:
-        try:
-            async with asyncio.timeout(self._settings.body_timeout_s):
-                return await _read_body(request, self._limits.max_request_bytes, holding)
-        except TimeoutError as error:
-            limit_s = self._settings.body_timeout_s
-            raise HTTPException(
-                408, f"the body did not arrive within {limit_s:g} s", {"connection": "close"}
-            ) from error
+    def _require_sender(self, head: Head) -> None:
+        if not self._credentials.guards("ingest"):
+            head.require_no_web_page()
+            return
+        role = self._credentials.role_of(head.headers.get(b"authorization", ()))
+        if role not in {"ingest", "admin"}:
+            raise unauthorized(known=role is not None)
 
     def _handle(self, raw: bytes, encoding: Encoding, wire: Wire, signal: Signal, holding: Holding) -> bytes:
         data = inflate(raw, encoding, self._limits.max_request_bytes, holding.add)
-        batch = wire.decode(signal, data, self._limits)
+        with DECODING:
+            batch = wire.decode(signal, data, self._limits)
         receipt = deliver(self._sink, batch)
         return wire.success(signal, receipt.rejected, rejection_message(receipt, batch))
 
 
-async def _read_body(request: Request, max_bytes: int, holding: Holding) -> bytes:
-    """Return the body as sent (still compressed), bounded whatever its length claims to be."""
-    body = bytearray()
-    surplus = 0
-    async for chunk in request.stream():
-        if surplus or len(body) + len(chunk) > max_bytes:
-            # Read on for a while, unkept: a client that is cut off while sending never sees the answer.
-            surplus += len(chunk)
-            body.clear()
-            if surplus > max_bytes:
-                break
-            continue
-        holding.add(len(chunk))
-        body += chunk
-    if surplus:
-        raise too_large(max_bytes)
-    return bytes(body)
+class _Body:
+    """The body of one request, as it comes in. Its deadline and least pace are those of the connection."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self.is_over = False
+
+    async def read(self, max_bytes: int, holding: Holding) -> bytes:
+        """Return the body as sent (still compressed), bounded whatever its length claims to be.
+
+        Raises:
+            TooLargeError: it is longer.
+            OverloadedError: all requests together hold too much.
+        """
+        first = await self.next()
+        if self.is_over and len(first) <= max_bytes:
+            holding.add(len(first))
+            return first
+        body = bytearray()
+        chunk = first
+        while True:
+            if len(body) + len(chunk) > max_bytes:
+                raise too_large(max_bytes)
+            holding.add(len(chunk))
+            body += chunk
+            if self.is_over:
+                return bytes(body)
+            chunk = await self.next()
+
+    async def throw_away(self, max_bytes: int) -> None:
+        """Read on without keeping anything, to the end or for as much as it is worth."""
+        thrown = 0
+        while not self.is_over and thrown <= max_bytes:
+            thrown += len(await self.next())
+
+    async def next(self) -> bytes:
+        """Return what comes next."""
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise _SenderGoneError
+        self.is_over = not message.get("more_body", False)
+        found: bytes = message.get("body", b"")
+        return found
 
 
-def _content_type(request: Request) -> str:
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+async def _send(answer: _Answer, head: Head, body: _Body, send: Send, linger_bytes: int) -> None:
+    """Answer at once, and then take the rest of the body off the line, so that the answer is seen."""
+    unread = head.has_body and not body.is_over
+    stays = not unread or (0 < (head.length or 0) <= _WORTH_READING_BYTES and not head.awaits_go_ahead)
+    headers = [(b"content-type", answer.content_type.encode()), (b"content-length", str(len(answer.body)).encode())]
+    headers += [(name.encode(), value.encode()) for name, value in answer.headers.items()]
+    if not stays and "connection" not in answer.headers:
+        headers.append((b"connection", b"close"))
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body, "more_body": unread})
+    if unread:
+        try:
+            async with asyncio.timeout(_LINGER_S):
+                if not head.awaits_go_ahead:
+                    await body.throw_away(linger_bytes)
+        except (TimeoutError, _SenderGoneError):
+            pass
+        await send({"type": "http.response.body", "body": b""})
 
 
-def _wire(request: Request) -> Wire:
-    sent = _content_type(request)
-    if sent not in WIRES:
-        raise HTTPException(415, f"content type {sent or 'unset'!r} is not read here: send {' or '.join(WIRES)}")
-    return WIRES[sent]
+def _failure(error: Exception, head: Head) -> _Answer:
+    wire = head.answer_wire
+    http, headers = (error.http, dict(error.headers)) if isinstance(error, RefusedError) else (codes_of(error).http, {})
+    if http == _HTTP_UNAVAILABLE:
+        headers["retry-after"] = str(retry_after_s(error))
+    return _Answer(status=http, body=wire.failure(status_of(error)), content_type=wire.content_type, headers=headers)
 
 
-def _encoding(request: Request) -> Encoding:
-    sent = request.headers.get("content-encoding", "").strip().lower() or "identity"
-    for encoding in ENCODINGS:
-        if sent == encoding:
-            return encoding
-    allowed = ", ".join(ENCODINGS)
-    raise HTTPException(
-        415, f"content encoding {sent!r} is not read here: send {allowed}", {"accept-encoding": allowed}
-    )
+_HEALTHY: Final = _Answer(
+    status=200,
+    body=orjson.dumps({"status": "ok", "receives": ["/v1/traces", "/v1/logs"], "content_types": list(WIRES)}),
+    content_type=FALLBACK_WIRE.content_type,
+)
 
 
-def _failure(error: Exception, wire: Wire) -> Response:
-    http = codes_of(error).http
-    headers = {}
-    if http >= _HTTP_UNAVAILABLE:
-        headers["retry-after"] = str(RETRY_AFTER_S)
-    if isinstance(error, TooLargeError):
-        headers["connection"] = "close"  # part of the body may be unread
-    return _status_response(http, status_of(error), wire, headers)
-
-
-def _refusal(refused: HTTPException, wire: Wire) -> Response:
-    status = new_status(_GRPC_CODES.get(refused.status_code, "INVALID_ARGUMENT"), refused.detail)
-    return _status_response(refused.status_code, status, wire, dict(refused.headers or {}))
-
-
-def _status_response(http: int, status: Status, wire: Wire, headers: dict[str, str]) -> Response:
-    return Response(wire.failure(status), status_code=http, headers=headers, media_type=wire.content_type)
-
-
-async def _refuse_route(request: Request, error: Exception) -> Response:
-    # Starlette calls this for unknown paths and methods; its own texts name neither.
-    refused = error if isinstance(error, HTTPException) else HTTPException(404)
-    told = f"{request.method} {request.url.path}: send spans by POST to /v1/traces and log records to /v1/logs"
-    named = HTTPException(refused.status_code, told, dict(refused.headers or {}))
-    return _refusal(named, WIRES.get(_content_type(request), FALLBACK_WIRE))
-
-
-async def _health(_request: Request) -> Response:
-    return JSONResponse({"status": "ok", "receives": ["/v1/traces", "/v1/logs"], "content_types": list(WIRES)})
+def refusal(status: int, told: str, content_type: str) -> tuple[str, bytes]:
+    """Return content type and body of the answer to a request that did not come as far as the app."""
+    wire = WIRES.get(content_type.partition(";")[0].strip().lower(), FALLBACK_WIRE)
+    if status == _HTTP_UNAVAILABLE:
+        return wire.content_type, wire.failure(status_of(OverloadedError(told)))
+    code = "DEADLINE_EXCEEDED" if status == _HTTP_TIMEOUT else "INVALID_ARGUMENT"
+    return wire.content_type, wire.failure(new_status(code, told))

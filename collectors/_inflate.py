@@ -16,15 +16,17 @@ from otel_agentic.errors import DecodeError, TooLargeError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-Encoding = Literal["identity", "gzip", "zstd"]
+Encoding = Literal["identity", "gzip", "zstd", "deflate"]
 ENCODINGS: Final[tuple[Encoding, ...]] = get_args(Encoding)
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
 ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+#: The first byte of zlib's format as everybody writes it, and what its first two are a multiple of.
+_ZLIB_METHOD: Final = b"\x78"
+_ZLIB_CHECK: Final = 31
 
 _PIECE_BYTES: Final = 256 * 1024
 _GZIP_SLICE_BYTES: Final = 16 * 1024
-_GZIP_FORMAT: Final = 16 + zlib.MAX_WBITS
 #: zstd makes at most 128 KiB of any 4 bytes: a slice this long yields at most 8 MiB.
 _ZSTD_SLICE_BYTES: Final = 256
 #: RFC 9659 lets a zstd content coding ask for a window of 8 MiB at most.
@@ -65,8 +67,11 @@ class Identity:
 class Gunzip:
     """gzip, of one or several members."""
 
+    _name = "gzip"
+    _window_bits = 16 + zlib.MAX_WBITS
+
     def __init__(self) -> None:
-        self._member = zlib.decompressobj(_GZIP_FORMAT)
+        self._member = zlib.decompressobj(self._window_bits)
         self._begun = False
         self._members = 0
 
@@ -83,7 +88,7 @@ class Gunzip:
     def finish(self) -> None:
         """Return nothing if the last member is whole."""
         if self._begun:
-            raise DecodeError("truncated gzip: the bytes end inside a member; send them again whole")
+            raise DecodeError(f"truncated {self._name}: the bytes end inside a member; send them again whole")
 
     def _pieces(self, data: bytes) -> Iterator[bytes]:
         while True:
@@ -105,14 +110,25 @@ class Gunzip:
         if not self._member.eof:
             return b""
         rest = self._member.unused_data
-        self._member = zlib.decompressobj(_GZIP_FORMAT)
+        self._member = zlib.decompressobj(self._window_bits)
         self._begun = False
         self._members += 1
         return rest
 
     def _damaged(self, error: zlib.error) -> DecodeError:
-        where = f"after {self._members} whole gzip member(s) comes something else" if self._members else "not gzip"
+        where = (
+            f"after {self._members} whole {self._name} member(s) comes something else"
+            if self._members
+            else f"not {self._name}"
+        )
         return DecodeError(f"{where}: {error}")
+
+
+class Undeflate(Gunzip):
+    """What HTTP and gRPC call deflate: the format of zlib."""
+
+    _name = "deflate"
+    _window_bits = zlib.MAX_WBITS
 
 
 class Unzstd:
@@ -153,8 +169,27 @@ class Unzstd:
 
 def inflater(encoding: Encoding) -> Inflater:
     """Return a fresh inflater."""
-    classes: dict[Encoding, Callable[[], Inflater]] = {"identity": Identity, "gzip": Gunzip, "zstd": Unzstd}
+    classes: dict[Encoding, Callable[[], Inflater]] = {
+        "identity": Identity,
+        "gzip": Gunzip,
+        "zstd": Unzstd,
+        "deflate": Undeflate,
+    }
     return classes[encoding]()
+
+
+def encoding_of(data: bytes) -> Encoding:
+    """Return how an OTLP message in protobuf was compressed, by its first bytes.
+
+    None of the three beginnings is one of such a message: its only field is 1.
+    """
+    if data.startswith(GZIP_MAGIC):
+        return "gzip"
+    if data.startswith(ZSTD_MAGIC):
+        return "zstd"
+    if data[:1] == _ZLIB_METHOD and int.from_bytes(data[:2], "big") % _ZLIB_CHECK == 0:
+        return "deflate"
+    return "identity"
 
 
 def inflate(data: bytes, encoding: Encoding, max_bytes: int, hold: Callable[[int], None]) -> bytes:

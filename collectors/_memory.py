@@ -34,9 +34,17 @@ class MemoryBudget:
             OverloadedError: the bound is reached; nothing more is held.
         """
         with self._lock:
-            if self._held + count > self._max_bytes:
-                raise OverloadedError(f"requests under way already hold {self._held} bytes: try again")
+            self.require(count)
             self._held += count
+
+    def require(self, count: int) -> None:
+        """Return nothing where `count` bytes more could be held now.
+
+        Raises:
+            OverloadedError: they could not.
+        """
+        if self._held + count > self._max_bytes:
+            raise OverloadedError(f"requests under way already hold {self._held} bytes: try again")
 
     def give(self, count: int) -> None:
         """Let go of `count` bytes."""

@@ -2,45 +2,58 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc  # type: ignore[import-untyped]  # grpcio ships no types
 
-from collectors._answers import deliver, new_status, rejection_message, status_of
-from collectors._http_wire import success_message
-from collectors._memory import LARGEST_AT_ONCE, Holding, MemoryBudget
-from otel_agentic.errors import OverloadedError, UsageError
-from otel_agentic.net import Address, is_authorized, listen, parse_address, require_allowed
-from otel_agentic.spans import Limits, decode_logs, decode_traces
+from collectors._doors import credentials_of, require_open_door, tls_of
+from collectors._grpc_service import ExportServices
+from otel_agentic.errors import UsageError
+from otel_agentic.net import Address, listen, parse_address
 
 if TYPE_CHECKING:
-    from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # ships no py.typed
-
-    from collectors._http_wire import Signal
-    from otel_agentic.config import ReceiveSettings, Settings
+    from otel_agentic.config import AdminSettings, ReceiveSettings, Settings
+    from otel_agentic.net import ServerTls
     from otel_agentic.spans import Sink
 
-_SERVICES: Final[dict[Signal, str]] = {
-    "traces": "opentelemetry.proto.collector.trace.v1.TraceService",
-    "logs": "opentelemetry.proto.collector.logs.v1.LogsService",
-}
-_STATUS_CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
-#: Threads beyond those that may work: they tell surplus requests to come back instead of letting them queue.
-_REFUSING_THREADS: Final = 4
+_MS: Final = 1000
+_START_TIMEOUT_S: Final = 10.0
+_STOP_MARGIN_S: Final = 5.0
+_MOST_METADATA_BYTES: Final = 16 * 1024
+#: Senders may ask every so often, between requests too, if we are there; more often is an attack.
+_LEAST_PING_INTERVAL_S: Final = 10
+#: A peer that is gone without a word is noticed after both together.
+_OWN_PING_INTERVAL_S: Final = 60
+_OWN_PING_TIMEOUT_S: Final = 20
 
 
 class OtlpGrpcCollector:
-    """Receives OTLP/gRPC; satisfies `Collector`."""
+    """Receives OTLP/gRPC on a thread of its own, with its own event loop; satisfies `Collector`."""
 
     name = "otlp_grpc"
 
-    def __init__(self, settings: ReceiveSettings) -> None:
+    def __init__(self, settings: ReceiveSettings, admin: AdminSettings | None = None) -> None:
+        """Read tokens and certificates; nothing listens yet.
+
+        Args:
+            settings: what the settings say of the ways in.
+            admin: what they say of the admin address: its tokens are told apart from unknown ones.
+
+        Raises:
+            UsageError: the address is not `host:port`.
+            ConfigError: a file of tokens or certificates cannot be used.
+        """
         self._settings = settings
+        self._credentials = credentials_of(settings, admin)
+        self._tls = tls_of(settings)
         self._address = parse_address(settings.grpc)
-        self._server: Any = None
-        self._executor: ThreadPoolExecutor | None = None
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Event | None = None
+        self._grace_s = 0.0
 
     @classmethod
     def from_settings(cls, settings: Settings) -> OtlpGrpcCollector:
@@ -48,13 +61,14 @@ class OtlpGrpcCollector:
 
         Raises:
             UsageError: the address is not `host:port`.
+            ConfigError: a file of tokens or certificates cannot be used.
         """
-        return cls(settings.receive)
+        return cls(settings.receive, settings.admin)
 
     @property
     def endpoint(self) -> str:
         """The URL to send to, with the real port once started."""
-        return f"http://{self._address}"
+        return f"{'http' if self._tls is None else 'https'}://{self._address}"
 
     def start(self, sink: Sink) -> None:
         """Begin to listen; returns when requests are answered.
@@ -62,103 +76,86 @@ class OtlpGrpcCollector:
         Raises:
             UsageError: the address is taken, is not allowed without a token, or the collector already runs.
         """
-        if self._server is not None:
+        if self._thread is not None:
             raise UsageError(f"the OTLP/gRPC collector on {self._address} already runs; stop it first")
-        require_allowed(self._address, token=self._settings.token, insecure=self._settings.insecure)
-        workers = self._settings.max_concurrent_requests + _REFUSING_THREADS
-        executor = ThreadPoolExecutor(workers, thread_name_prefix="otlp-grpc")
-        server = grpc.server(executor, options=self._options())
-        exporter = _Exporter(sink, self._settings)
-        server.add_generic_rpc_handlers(tuple(_handler(exporter, signal) for signal in _SERVICES))
-        try:
-            port = _add_port(server, parse_address(self._settings.grpc))
-        except UsageError:
-            executor.shutdown(wait=False)
-            raise
+        require_open_door(self._address, self._settings, self._credentials, self._tls)
+        listening: Future[int] = Future()
+        thread = threading.Thread(target=self._run, args=(sink, listening), name="otlp-grpc", daemon=True)
+        thread.start()
+        port = listening.result(_START_TIMEOUT_S)
         self._address = Address(host=self._address.host, port=port)
-        server.start()
-        self._server, self._executor = server, executor
+        self._thread = thread
 
     def stop(self, grace_s: float) -> None:
         """Refuse new requests, finish those under way within `grace_s` seconds, release the address."""
-        if self._server is None or self._executor is None:
+        if self._thread is None or self._loop is None or self._stopping is None:
             return
-        self._server.stop(grace_s).wait()
-        self._executor.shutdown(wait=False, cancel_futures=True)
-        self._server = self._executor = None
+        self._grace_s = grace_s
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join(grace_s + _STOP_MARGIN_S)
+        self._thread = self._loop = self._stopping = None
 
-    def _options(self) -> list[tuple[str, int]]:
-        limit = min(self._settings.max_request_bytes, 2**31 - 1)
-        return [
-            ("grpc.max_receive_message_length", limit),  # measured after decompression too
-            ("grpc.max_concurrent_streams", self._settings.max_concurrent_requests),
-            ("grpc.so_reuseport", 0),  # else a second server would share the port and take half of the requests
-        ]
-
-
-class _Exporter:
-    """Decodes, delivers and answers export requests."""
-
-    def __init__(self, sink: Sink, settings: ReceiveSettings) -> None:
-        self._sink = sink
-        self._token = settings.token
-        self._limits = Limits.from_settings(settings)
-        self._memory = MemoryBudget(LARGEST_AT_ONCE * settings.max_request_bytes)
-        self._slots = threading.BoundedSemaphore(settings.max_concurrent_requests)
-
-    def export(self, signal: Signal, data: bytes, context: Any) -> bytes:
-        """Return the response message, or none and the status of an error on the context."""
-        if not is_authorized(_authorization(context), self._token):
-            return _fail(context, new_status("UNAUTHENTICATED", "send `authorization: Bearer …` with the right token"))
+    def _run(self, sink: Sink, listening: Future[int]) -> None:
         try:
-            return self._handle(signal, data)
-        except Exception as error:  # noqa: BLE001 — every error has a status; UNKNOWN would make exporters drop the batch
-            return _fail(context, status_of(error))
+            asyncio.run(self._serve(sink, listening))
+        except Exception as error:
+            if listening.done():
+                raise
+            listening.set_exception(error)
 
-    def _handle(self, signal: Signal, data: bytes) -> bytes:
-        if not self._slots.acquire(blocking=False):
-            raise OverloadedError("as many requests as allowed are under way: try again")
+    async def _serve(self, sink: Sink, listening: Future[int]) -> None:
+        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+        executor = ThreadPoolExecutor(self._settings.max_concurrent_requests, thread_name_prefix="otlp-grpc")
+        server = grpc.aio.server(options=_options(self._settings))
+        services = ExportServices(sink, self._settings, executor, self._credentials)
+        server.add_generic_rpc_handlers((services,))
         try:
-            with Holding(self._memory) as holding:
-                holding.add(len(data))
-                decode = decode_traces if signal == "traces" else decode_logs
-                batch = decode(data, self._limits)
-                receipt = deliver(self._sink, batch)
-                return success_message(signal, receipt.rejected, rejection_message(receipt, batch))
+            port = _add_port(server, parse_address(self._settings.grpc), self._tls)
+            await server.start()
+            listening.set_result(port)
+            await self._stopping.wait()
         finally:
-            self._slots.release()
+            await server.stop(self._grace_s)
+            executor.shutdown(wait=False, cancel_futures=True)
 
 
-def _handler(exporter: _Exporter, signal: Signal) -> Any:
-    def export(data: bytes, context: Any) -> bytes:
-        return exporter.export(signal, data, context)
-
-    # No deserializer: gRPC's own would answer undecodable bytes with INTERNAL.
-    method = grpc.unary_unary_rpc_method_handler(export)
-    return grpc.method_handlers_generic_handler(_SERVICES[signal], {"Export": method})
-
-
-def _authorization(context: Any) -> str | bytes | None:
-    for key, value in context.invocation_metadata():
-        if key == "authorization":
-            found: str | bytes = value
-            return found
-    return None
-
-
-def _fail(context: Any, status: Status) -> bytes:
-    context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
-    context.set_code(_STATUS_CODES[status.code])
-    context.set_details(status.message)
-    return b""
+def _options(settings: ReceiveSettings) -> list[tuple[str, int]]:
+    return [
+        ("grpc.max_receive_message_length", min(settings.max_request_bytes, 2**31 - 1)),  # as sent, still compressed
+        ("grpc.per_message_decompression", 0),  # ours is bounded, and counted
+        ("grpc.max_concurrent_streams", settings.max_concurrent_requests),  # of one connection
+        ("grpc.max_allowed_incoming_connections", settings.max_connections),
+        ("grpc.max_connection_idle_ms", int(settings.idle_timeout_s * _MS)),
+        ("grpc.server_handshake_timeout_ms", int(settings.header_timeout_s * _MS)),
+        ("grpc.http2.settings_timeout", int(settings.header_timeout_s * _MS)),
+        ("grpc.max_metadata_size", _MOST_METADATA_BYTES),
+        ("grpc.absolute_max_metadata_size", 2 * _MOST_METADATA_BYTES),
+        ("grpc.keepalive_time_ms", _OWN_PING_INTERVAL_S * _MS),
+        ("grpc.keepalive_timeout_ms", _OWN_PING_TIMEOUT_S * _MS),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.min_ping_interval_without_data_ms", _LEAST_PING_INTERVAL_S * _MS),
+        ("grpc.so_reuseport", 0),  # else a second server would share the port and take half of the requests
+    ]
 
 
-def _add_port(server: Any, address: Address) -> int:
+def _add_port(server: Any, address: Address, tls: ServerTls | None) -> int:
     # Asking the operating system first gives its reason; gRPC's own error names none.
     with listen(address) as probe:
-        port: int = probe.getsockname()[1]
+        free = str(Address(host=address.host, port=probe.getsockname()[1]))
     try:
-        bound: int = server.add_insecure_port(str(Address(host=address.host, port=port)))
+        bound: int = (
+            server.add_insecure_port(free) if tls is None else server.add_secure_port(free, _server_credentials(tls))
+        )
     except RuntimeError as error:
         raise UsageError(f"cannot listen on {address}: {error}; give another address") from error
     return bound
+
+
+def _server_credentials(tls: ServerTls) -> Any:
+    """Return credentials that are asked for at every handshake: renewed files need no restart."""
+
+    def configuration() -> Any:
+        key, cert, client_ca = tls.pem
+        return grpc.ssl_server_certificate_configuration([(key, cert)], root_certificates=client_ca)
+
+    return grpc.dynamic_ssl_server_credentials(configuration(), configuration, tls.is_mutual)

@@ -1,7 +1,8 @@
-"""OTLP over HTTP: `POST /v1/traces` and `/v1/logs`, protobuf and JSON, gzip, zstd or plain."""
+"""OTLP over HTTP: `POST /v1/traces` and `/v1/logs`, protobuf and JSON, gzip, zstd, deflate or plain."""
 
 from __future__ import annotations
 
+import asyncio
 import math
 import threading
 import time
@@ -9,20 +10,22 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from collectors._http_app import build_app
-from collectors._http_protocol import guarded_protocol
+from collectors._answers import retry_after_s
+from collectors._doors import credentials_of, require_open_door, tls_of
+from collectors._http_app import ExportApp, refusal
 from otel_agentic.errors import UsageError
-from otel_agentic.net import Address, listen, parse_address, require_allowed
+from otel_agentic.net import Address, Bounds, Connections, guarded_protocol, listen, parse_address
 
 if TYPE_CHECKING:
     import socket
 
-    from otel_agentic.config import ReceiveSettings, Settings
+    from otel_agentic.config import AdminSettings, ReceiveSettings, Settings
     from otel_agentic.spans import Sink
 
-#: Connections kept open, for each request handled at once: exporters keep theirs between batches.
-_CONNECTIONS_RATIO: Final = 8
+#: uvicorn reads a head up to here; we close at half of it, with words of our own.
+_UVICORN_HEAD_BYTES: Final = 128 * 1024
 _START_TIMEOUT_S: Final = 10.0
 _START_POLL_S: Final = 0.005
 #: uvicorn looks for the stop mark ten times a second and pauses as long once more.
@@ -34,10 +37,23 @@ class OtlpHttpCollector:
 
     name = "otlp_http"
 
-    def __init__(self, settings: ReceiveSettings) -> None:
+    def __init__(self, settings: ReceiveSettings, admin: AdminSettings | None = None) -> None:
+        """Read tokens and certificates; nothing listens yet.
+
+        Args:
+            settings: what the settings say of the ways in.
+            admin: what they say of the admin address: its tokens are told apart from unknown ones.
+
+        Raises:
+            UsageError: the address is not `host:port`.
+            ConfigError: a file of tokens or certificates cannot be used.
+        """
         self._settings = settings
+        self._credentials = credentials_of(settings, admin)
+        self._tls = tls_of(settings)
         self._address = parse_address(settings.http)
         self._server: uvicorn.Server | None = None
+        self._guard: Connections | None = None
         self._thread: threading.Thread | None = None
         self._executor: ThreadPoolExecutor | None = None
 
@@ -47,13 +63,14 @@ class OtlpHttpCollector:
 
         Raises:
             UsageError: the address is not `host:port`.
+            ConfigError: a file of tokens or certificates cannot be used.
         """
-        return cls(settings.receive)
+        return cls(settings.receive, settings.admin)
 
     @property
     def endpoint(self) -> str:
         """The URL to send to, with the real port once started."""
-        return f"http://{self._address}"
+        return f"{'http' if self._tls is None else 'https'}://{self._address}"
 
     def start(self, sink: Sink) -> None:
         """Begin to listen; returns when requests are answered.
@@ -63,7 +80,7 @@ class OtlpHttpCollector:
         """
         if self._thread is not None:
             raise UsageError(f"the OTLP/HTTP collector on {self._address} already runs; stop it first")
-        require_allowed(self._address, token=self._settings.token, insecure=self._settings.insecure)
+        require_open_door(self._address, self._settings, self._credentials, self._tls)
         listener = listen(parse_address(self._settings.http))
         self._address = Address(host=self._address.host, port=listener.getsockname()[1])
         self._executor = ThreadPoolExecutor(self._settings.max_concurrent_requests, thread_name_prefix="otlp-http")
@@ -83,14 +100,20 @@ class OtlpHttpCollector:
         self._server = self._thread = self._executor = None
 
     def _config(self, sink: Sink, executor: ThreadPoolExecutor) -> uvicorn.Config:
-        protocol = guarded_protocol(
-            head_timeout_s=self._settings.header_timeout_s,
-            max_connections=_CONNECTIONS_RATIO * self._settings.max_concurrent_requests,
+        given = self._settings
+        bounds = Bounds(
+            max_connections=given.max_connections,
+            head_timeout_s=given.header_timeout_s,
+            body_timeout_s=given.body_timeout_s,
+            min_body_rate=given.min_body_rate,
         )
+        self._guard = guard = Connections(bounds, refusal, retry_after_s)
         return uvicorn.Config(
-            build_app(sink, self._settings, executor),
+            ExportApp(sink, given, executor, self._credentials),
+            http=guarded_protocol(H11Protocol, guard, self._tls),
+            h11_max_incomplete_event_size=_UVICORN_HEAD_BYTES,
+            timeout_keep_alive=math.ceil(given.idle_timeout_s),
             loop="asyncio",
-            http=protocol,
             ws="none",
             lifespan="off",
             log_config=None,  # logging belongs to the process that runs us
@@ -101,9 +124,15 @@ class OtlpHttpCollector:
 
     def _run(self, listener: socket.socket) -> None:
         # On a thread that is not the main one uvicorn leaves signals alone.
-        if self._server is not None:
-            with listener:
-                self._server.run(sockets=[listener])
+        with listener:
+            asyncio.run(self._serve(listener))
+
+    async def _serve(self, listener: socket.socket) -> None:
+        if self._server is not None and self._guard is not None:
+            try:
+                await self._server.serve(sockets=[listener])
+            finally:
+                await self._guard.close()
 
     def _await_start(self) -> None:
         deadline = time.monotonic() + _START_TIMEOUT_S

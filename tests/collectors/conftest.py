@@ -19,15 +19,17 @@ if TYPE_CHECKING:
 
 
 class RecordingSink:
-    """A sink in memory; `error` is raised and `delay_s` waited before anything is taken."""
+    """A sink in memory; `error` is raised and `delay_s` waited before anything is taken. `asked` says that it was."""
 
     def __init__(self) -> None:
         self.batches: list[SpanBatch] = []
         self.error: Exception | None = None
         self.delay_s = 0.0
+        self.asked = threading.Event()
         self._lock = threading.Lock()
 
     def accept(self, batch: SpanBatch) -> Receipt:
+        self.asked.set()
         time.sleep(self.delay_s)
         if self.error is not None:
             raise self.error

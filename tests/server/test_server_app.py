@@ -11,6 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from otel_agentic.errors import QueryError, StoreBusyError, TooLargeError, UsageError
+from otel_agentic.net import Credentials, Tokens
 from otel_agentic.pipeline import RemoteClient
 from otel_agentic.server import AdminServer, build_app
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 JSON = {"content-type": "application/json"}
+NOBODY = Credentials({})
 MEGABYTE = b" " * (1 << 20)
 
 
@@ -29,7 +31,7 @@ class Backend:
         self.asked: list[str] = []
         self.state: dict[str, Any] = {"ready": True}
 
-    def run(self, name: str, arguments: Mapping[str, Any]) -> Any:
+    def run(self, name: str, arguments: Mapping[str, Any], gone: Callable[[], bool]) -> Any:  # noqa: ARG002 — same
         self.asked.append(name)
         return self.answer(arguments)
 
@@ -49,8 +51,9 @@ def backend() -> Backend:
 
 @contextmanager
 def serving(backend: Backend, token: str | None = None) -> Iterator[AdminServer]:
-    secret = SecretStr(token) if token else None
-    server = AdminServer(build_app(backend, token=secret), "127.0.0.1:0", token=secret, insecure=False)
+    credentials = Credentials({"admin": Tokens("admin.token", SecretStr(token) if token else None)})
+    app = build_app(backend, credentials=credentials)
+    server = AdminServer(app, "127.0.0.1:0", guarded=token is not None, insecure=False)
     server.start()
     try:
         yield server
@@ -212,14 +215,14 @@ def test_with_the_token_commands_run(backend: Backend) -> None:
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0"])
 def test_a_public_address_without_a_token_is_refused(backend: Backend, address: str) -> None:
     with pytest.raises(UsageError, match="token"):
-        AdminServer(build_app(backend, token=None), address, token=None, insecure=False)
+        AdminServer(build_app(backend, credentials=NOBODY), address, guarded=False, insecure=False)
 
 
 def test_the_address_is_free_again_after_a_stop(backend: Backend) -> None:
     with serving(backend) as server:
         address = server.url.removeprefix("http://")
 
-    again = AdminServer(build_app(backend, token=None), address, token=None, insecure=False)
+    again = AdminServer(build_app(backend, credentials=NOBODY), address, guarded=False, insecure=False)
     again.stop()
 
 

@@ -1,0 +1,137 @@
+"""The OTLP services over gRPC: one request from its metadata to its answer, never UNKNOWN or INTERNAL."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import grpc  # type: ignore[import-untyped]  # grpcio ships no types
+
+from collectors._admission import DECODING, Admission
+from collectors._answers import RefusedError, deliver, refusals_of, rejection_message, status_of, unauthorized
+from collectors._http_wire import success_message
+from collectors._inflate import encoding_of, inflate
+from collectors._receptions import Receptions
+from otel_agentic.spans import Limits, decode_logs, decode_traces
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from concurrent.futures import Executor
+
+    from collectors._http_wire import Signal
+    from collectors._memory import Holding
+    from otel_agentic.config import ReceiveSettings
+    from otel_agentic.net import Credentials
+    from otel_agentic.spans import Sink
+
+_COLLECTOR: Final = "/opentelemetry.proto.collector"
+_METHODS: Final[dict[str, Signal]] = {
+    f"{_COLLECTOR}.trace.v1.TraceService/Export": "traces",
+    f"{_COLLECTOR}.logs.v1.LogsService/Export": "logs",
+}
+_OTHER_SIGNALS: Final = {
+    f"{_COLLECTOR}.metrics.v1.MetricsService/Export": "metrics",
+    f"{_COLLECTOR}.profiles.v1development.ProfilesService/Export": "profiles",
+}
+_STATUS_CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
+
+
+class ExportServices(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio ships no types
+    """Finds the method of a request: ours, or one that says what is received here.
+
+    The methods are served as streams of requests, which look the same on the line: gRPC then calls before the message is
+    received, not after. What is refused for its metadata, or for overload, is refused without it.
+    """
+
+    def __init__(self, sink: Sink, settings: ReceiveSettings, executor: Executor, credentials: Credentials) -> None:
+        exporter = _Exporter(sink, settings, executor, credentials)
+        self._handlers = {method: _handler(partial(exporter.export, signal)) for method, signal in _METHODS.items()}
+
+    def service(self, handler_call_details: Any) -> Any:
+        """Return the handler of a method."""
+        method = handler_call_details.method
+        return self._handlers.get(method) or _handler(partial(_unimplemented, method))
+
+
+def _handler(work: Callable[[Any], Awaitable[bytes]]) -> Any:
+    async def handle(_: Any, context: Any) -> bytes:
+        return await work(context)
+
+    # No deserializer: gRPC's own would answer undecodable bytes with INTERNAL.
+    return grpc.stream_unary_rpc_method_handler(handle)
+
+
+class _Exporter:
+    """Receives, decodes, delivers and answers export requests."""
+
+    def __init__(self, sink: Sink, settings: ReceiveSettings, executor: Executor, credentials: Credentials) -> None:
+        self._sink = sink
+        self._limits = Limits.from_settings(settings)
+        self._executor = executor
+        self._credentials = credentials
+        self._admission = Admission(settings)
+        self._refused = refusals_of(sink, "otlp_grpc")
+        self._receptions = Receptions(settings.body_timeout_s)
+        self._body_timeout_s = settings.body_timeout_s
+
+    async def export(self, signal: Signal, context: Any) -> bytes:
+        """Return the response message, or none and the status of an error on the context."""
+        try:
+            return await self._export(signal, context)
+        except Exception as error:  # noqa: BLE001 — every error has a status; UNKNOWN would make exporters drop the batch
+            self._refused(error)
+            return _fail(context, error)
+
+    async def _export(self, signal: Signal, context: Any) -> bytes:
+        self._require_sender(context)
+        self._admission.check()
+        data = await self._receive(context)
+        with self._admission.holding() as holding:
+            holding.add(len(data))
+            with self._admission.work():
+                work = partial(self._handle, signal, data, holding)
+                return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    def _require_sender(self, context: Any) -> None:
+        if not self._credentials.guards("ingest"):
+            return
+        shown = [value for key, value in context.invocation_metadata() or () if key == "authorization"]
+        role = self._credentials.role_of(shown)
+        if role not in {"ingest", "admin"}:
+            raise unauthorized(known=role is not None)
+
+    async def _receive(self, context: Any) -> bytes:
+        try:
+            data = await self._receptions.receive(context.peer(), context.read)
+        except TimeoutError:
+            told = f"the request did not arrive within {self._body_timeout_s:g} s"
+            raise RefusedError(408, "DEADLINE_EXCEEDED", told) from None
+        if data is grpc.aio.EOF:
+            raise RefusedError(400, "INVALID_ARGUMENT", "the call ended without a message")
+        found: bytes = data
+        return found
+
+    def _handle(self, signal: Signal, data: bytes, holding: Holding) -> bytes:
+        # gRPC hands on what was sent, still compressed: there is one place that opens it, and it counts memory.
+        raw = inflate(data, encoding_of(data), self._limits.max_request_bytes, holding.add)
+        decode = decode_traces if signal == "traces" else decode_logs
+        with DECODING:
+            batch = decode(raw, self._limits)
+        receipt = deliver(self._sink, batch)
+        return success_message(signal, receipt.rejected, rejection_message(receipt, batch))
+
+
+async def _unimplemented(method: str, context: Any) -> bytes:
+    told = "spans are received at TraceService/Export, log records at LogsService/Export"
+    if method in _OTHER_SIGNALS:
+        told += f"; {_OTHER_SIGNALS[method]} are not collected here: send them elsewhere, or switch their exporter off"
+    return _fail(context, RefusedError(404, "UNIMPLEMENTED", told))
+
+
+def _fail(context: Any, error: Exception) -> bytes:
+    status = status_of(error)
+    context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
+    context.set_code(_STATUS_CODES[status.code])
+    context.set_details(status.message)
+    return b""

@@ -1,0 +1,169 @@
+"""TLS from PEM files: of those who listen, and of those who call them."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from otel_agentic.errors import ConfigError
+from otel_agentic.net.watched import Watched
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_log = logging.getLogger(__name__)
+_GIVE_PAIR: Final = "give a PEM certificate, with what it was signed by below it, and its PEM key without a password"
+_GIVE_AUTHORITIES: Final = "give a PEM file of authorities"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    """The PEM files of a listener, and the section of the settings that names them."""
+
+    section: str
+    cert: Path
+    key: Path
+    client_ca: Path | None = None
+
+    @classmethod
+    def of(cls, section: str, cert: Path | None, key: Path | None, client_ca: Path | None) -> TlsFiles | None:
+        """Return the files, None where no TLS is asked for.
+
+        Raises:
+            ConfigError: one of the two that belong together is missing.
+        """
+        if cert is not None and key is not None:
+            return cls(section=section, cert=cert, key=key, client_ca=client_ca)
+        if cert is not None or key is not None:
+            raise ConfigError(f"{section}.tls_cert_file and {section}.tls_key_file: give both or neither")
+        if client_ca is not None:
+            raise ConfigError(
+                f"{section}.tls_client_ca_file: needs {section}.tls_cert_file and {section}.tls_key_file, for callers show "
+                "certificates over TLS only"
+            )
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loaded:
+    """What the files hold: for OpenSSL, and as text for gRPC."""
+
+    context: ssl.SSLContext
+    cert: bytes
+    key: bytes
+    client_ca: bytes | None
+
+
+class ServerTls:
+    """TLS of one listener. Renewed files are taken up by new connections."""
+
+    def __init__(self, files: TlsFiles) -> None:
+        """Read the files.
+
+        Raises:
+            ConfigError: a file cannot be used, or certificate and key do not belong together; names setting and file.
+        """
+        self._files = files
+        watched = [files.cert, files.key] if files.client_ca is None else [files.cert, files.key, files.client_ca]
+        self._watched = Watched(watched, lambda: _load(files))
+
+    @property
+    def is_mutual(self) -> bool:
+        """Whether callers must show a certificate."""
+        return self._files.client_ca is not None
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """The context of now: TLS 1.2 or newer."""
+        return self._watched.get().context
+
+    @property
+    def pem(self) -> tuple[bytes, bytes, bytes | None]:
+        """Key, certificate and the authorities of callers, as PEM."""
+        now = self._watched.get()
+        return now.key, now.cert, now.client_ca
+
+
+def client_context(
+    section: str, ca_file: Path | None, cert_file: Path | None, key_file: Path | None
+) -> ssl.SSLContext | None:
+    """Return the context of one who calls, None where nothing is set and the usual one will do.
+
+    Raises:
+        ConfigError: a file cannot be used, or a certificate has no key or the other way round; names setting and file.
+    """
+    if ca_file is None and cert_file is None and key_file is None:
+        return None
+    if (cert_file is None) != (key_file is None):
+        raise ConfigError(f"{section}.client_cert_file and {section}.client_key_file: give both or neither")
+    context = ssl.create_default_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if ca_file is not None:
+        load_authorities(context, ca_file, f"{section}.ca_file")
+    if cert_file is not None and key_file is not None:
+        load_pair(context, cert_file, key_file, f"{section}.client_cert_file", f"{section}.client_key_file")
+    return context
+
+
+def load_authorities(context: ssl.SSLContext, file: Path, name: str) -> None:
+    """Have a context trust what a file holds.
+
+    Raises:
+        ConfigError: it cannot be used; names setting and file.
+    """
+    try:
+        context.load_verify_locations(cafile=file)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"{name}: {file}: {_told(error)}; {_GIVE_AUTHORITIES}") from error
+
+
+def load_pair(context: ssl.SSLContext, cert: Path, key: Path, cert_name: str, key_name: str) -> None:
+    """Have a context show a certificate.
+
+    Raises:
+        ConfigError: a file cannot be used, or they do not belong together; names settings and files.
+    """
+    for file, name in ((cert, cert_name), (key, key_name)):
+        _bytes(file, name, _GIVE_PAIR)  # OpenSSL names neither of the two
+    try:
+        context.load_cert_chain(cert, key, password=_no_password)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"{cert_name}: {cert} with {key_name}: {key}: {_told(error)}; {_GIVE_PAIR}") from error
+
+
+def _load(files: TlsFiles) -> _Loaded:
+    cert_name, key_name, ca_name = (f"{files.section}.tls_{part}_file" for part in ("cert", "key", "client_ca"))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    load_pair(context, files.cert, files.key, cert_name, key_name)
+    if files.client_ca is not None:
+        load_authorities(context, files.client_ca, ca_name)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return _Loaded(
+        context=context,
+        cert=_bytes(files.cert, cert_name, _GIVE_PAIR),
+        key=_bytes(files.key, key_name, _GIVE_PAIR),
+        client_ca=None if files.client_ca is None else _bytes(files.client_ca, ca_name, _GIVE_AUTHORITIES),
+    )
+
+
+def _bytes(file: Path, name: str, advice: str) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{name}: {file}: {_told(error)}; {advice}") from error
+
+
+def _no_password() -> str:
+    """Return the empty password: without this, OpenSSL would ask for one at the terminal."""
+    return ""
+
+
+def _told(error: OSError) -> str:
+    if not isinstance(error, ssl.SSLError):
+        return error.strerror or type(error).__name__
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return "the key is not the one of the certificate"
+    return error.reason or "not PEM"

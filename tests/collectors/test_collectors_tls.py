@@ -1,0 +1,177 @@
+"""TLS on both transports, with the exporters that people use."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import ssl
+import time
+from typing import TYPE_CHECKING, Any
+
+import grpc  # type: ignore[import-untyped]  # grpcio ships no types
+import httpx
+import pytest
+from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpExporter
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+
+from otel_agentic.errors import ConfigError
+from tests.telemetry.receiver.certificates import Certificates, make_certificates
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+    from collectors.otlp_grpc import OtlpGrpcCollector
+    from collectors.otlp_http import OtlpHttpCollector
+    from tests.collectors.conftest import RecordingSink
+
+    Serve = Callable[..., OtlpHttpCollector | OtlpGrpcCollector]
+
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="the openssl program makes the certificates")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return make_certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(autouse=True)
+def _no_bundles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the exporters trust what they are told to: requests lets these variables win."""
+    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def settings_of(made: Certificates, *, mutual: bool) -> dict[str, Any]:
+    given: dict[str, Any] = {"tls_cert_file": made.server, "tls_key_file": made.server_key}
+    return {**given, "tls_client_ca_file": made.ca} if mutual else given
+
+
+def http_exporter(endpoint: str, made: Certificates, cert: tuple[Any, Any] | None) -> SpanExporter:
+    return HttpExporter(
+        f"{endpoint}/v1/traces",
+        certificate_file=str(made.ca),
+        client_certificate_file=str(cert[0]) if cert else None,
+        client_key_file=str(cert[1]) if cert else None,
+        timeout=3,
+    )
+
+
+def grpc_exporter(endpoint: str, made: Certificates, cert: tuple[Any, Any] | None) -> SpanExporter:
+    credentials = grpc.ssl_channel_credentials(
+        made.ca.read_bytes(), cert[1].read_bytes() if cert else None, cert[0].read_bytes() if cert else None
+    )
+    return GrpcExporter(endpoint, credentials=credentials, timeout=3)
+
+
+def export(exporter: SpanExporter) -> None:
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    provider.get_tracer("test").start_span("chat").end()
+    provider.shutdown()
+
+
+@pytest.fixture(params=["http", "grpc"])
+def transport(
+    request: pytest.FixtureRequest, serve_http: Serve, serve_grpc: Serve
+) -> tuple[Serve, Callable[..., SpanExporter]]:
+    return (serve_http, http_exporter) if request.param == "http" else (serve_grpc, grpc_exporter)
+
+
+def test_spans_arrive_over_tls(
+    transport: tuple[Serve, Callable[..., SpanExporter]], made: Certificates, sink: RecordingSink
+) -> None:
+    serve, exporter = transport
+    collector = serve(**settings_of(made, mutual=False))
+    assert collector.endpoint.startswith("https://127.0.0.1:")
+    export(exporter(collector.endpoint, made, None))
+    assert ["chat"] == sink.names
+
+
+def test_where_senders_must_show_a_certificate_only_a_signed_one_is_let_in(
+    transport: tuple[Serve, Callable[..., SpanExporter]], made: Certificates, sink: RecordingSink
+) -> None:
+    serve, exporter = transport
+    collector = serve(**settings_of(made, mutual=True))
+    export(exporter(collector.endpoint, made, None))
+    export(exporter(collector.endpoint, made, (made.stranger, made.stranger_key)))
+    assert [] == sink.names
+    export(exporter(collector.endpoint, made, (made.client, made.client_key)))
+    assert ["chat"] == sink.names
+
+
+def test_a_public_address_is_allowed_where_senders_show_certificates(
+    serve_http: Serve, serve_grpc: Serve, made: Certificates
+) -> None:
+    mutual = settings_of(made, mutual=True)
+    assert "0.0.0.0" in serve_http(http="0.0.0.0:0", **mutual).endpoint  # noqa: S104 — that it may
+    assert "0.0.0.0" in serve_grpc(grpc="0.0.0.0:0", **mutual).endpoint  # noqa: S104 — that it may
+
+
+def test_old_versions_of_tls_and_clear_text_are_not_spoken(serve_http: Serve, made: Certificates) -> None:
+    collector = serve_http(**settings_of(made, mutual=False))
+    address = ("127.0.0.1", int(collector.endpoint.rpartition(":")[2]))
+    old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    old.load_verify_locations(made.ca)
+    old.set_ciphers("ALL:@SECLEVEL=0")
+    with pytest.warns(DeprecationWarning, match="TLSv1_1"):
+        old.maximum_version = ssl.TLSVersion.TLSv1_1
+    with socket.create_connection(address) as plain, pytest.raises((ssl.SSLError, ConnectionError)):
+        old.wrap_socket(plain, server_hostname="127.0.0.1")
+    with pytest.raises(httpx.TransportError):
+        httpx.get(f"http://127.0.0.1:{address[1]}/healthz")
+    assert 200 == httpx.get(f"{collector.endpoint}/healthz", verify=trusting(made)).status_code
+
+
+def test_a_handshake_that_does_not_go_on_is_cut_off_and_shuts_nobody_out(serve_http: Serve, made: Certificates) -> None:
+    collector = serve_http(**settings_of(made, mutual=False), header_timeout_s=1.0, max_connections=20)
+    address = ("127.0.0.1", int(collector.endpoint.rpartition(":")[2]))
+    silent = [socket.create_connection(address, timeout=10) for _ in range(60)]
+    began_s = time.monotonic()
+    assert 200 == httpx.get(f"{collector.endpoint}/healthz", verify=trusting(made)).status_code
+    assert time.monotonic() - began_s < 0.9  # before the handshakes of the silent ones end by themselves
+    for connection in silent:
+        try:
+            assert b"" == connection.recv(1)
+        except ConnectionResetError:
+            pass
+        finally:
+            connection.close()
+
+
+def test_a_renewed_certificate_is_shown_without_a_restart(
+    transport: tuple[Serve, Callable[..., SpanExporter]],
+    made: Certificates,
+    sink: RecordingSink,
+    tmp_path: Path,
+) -> None:
+    serve, exporter = transport
+    other = make_certificates(tmp_path)
+    cert, key = tmp_path / "now.pem", tmp_path / "now.key"
+    shutil.copy(made.server, cert)
+    shutil.copy(made.server_key, key)
+    collector = serve(tls_cert_file=cert, tls_key_file=key)
+    export(exporter(collector.endpoint, made, None))
+    shutil.copy(other.server, cert)
+    shutil.copy(other.server_key, key)
+    time.sleep(1.1)  # files are looked at once a second
+    export(exporter(collector.endpoint, made, None))
+    assert ["chat"] == sink.names
+    export(exporter(collector.endpoint, other, None))
+    assert ["chat", "chat"] == sink.names
+
+
+@pytest.mark.parametrize("serve", ["serve_http", "serve_grpc"])
+def test_a_certificate_that_cannot_be_used_is_told_before_anything_listens(
+    request: pytest.FixtureRequest, serve: str, made: Certificates
+) -> None:
+    with pytest.raises(ConfigError, match=r"receive\.tls_key_file.*client\.key: the key is not the one"):
+        request.getfixturevalue(serve)(tls_cert_file=made.server, tls_key_file=made.client_key)
+
+
+def trusting(made: Certificates) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=str(made.ca))
