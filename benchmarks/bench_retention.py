@@ -1,0 +1,145 @@
+"""Retention and export: how long removing a million spans takes, for how long it holds the writer, and what it adds to acknowledgements.
+
+`python -m benchmarks.bench_retention [--spans 1000000]`
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from otel_agentic.pipeline.exports import Exporting
+from otel_agentic.pipeline.removal import Removing
+from otel_agentic.testing import NOON_NS, batch, span
+from tests.pipeline.hours import HOUR_NS, fill_hour
+from tests.pipeline.keeping import Clock, keeping
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otel_agentic.pipeline import Engine
+
+PER_CONVERSATION: Final = 25
+HOURS: Final = 10
+BATCH: Final = 100
+
+
+class Watched:
+    """Notes for how long each piece of work held the writer thread."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.held_s: list[float] = []
+        self.cpu_s: list[float] = []
+        self._write = engine.store.write
+        engine.store.write = self.write  # type: ignore[method-assign]
+
+    def write(self, work: Callable[[Any], Any]) -> Any:
+        """Run work on the writer thread, with a watch."""
+
+        def timed(con: Any) -> Any:
+            began, cpu = time.perf_counter(), time.thread_time()
+            try:
+                return work(con)
+            finally:
+                self.held_s.append(time.perf_counter() - began)
+                self.cpu_s.append(time.thread_time() - cpu)
+
+        return self._write(timed)
+
+
+def acknowledged(engine: Engine, stop: threading.Event, start_ns: int) -> list[float]:
+    """Send batches one after the other until told to stop; return how long each acknowledgement took, seconds."""
+    took, number = [], 0
+    one = span("chat")
+    while not stop.is_set():
+        spans = [
+            replace(one, trace_id=f"{number:032x}", span_id=f"{number * BATCH + place + 1:016x}", start_ns=start_ns)
+            for place in range(BATCH)
+        ]
+        number += 1
+        began = time.perf_counter()
+        engine.store.accept(batch(*spans))
+        took.append(time.perf_counter() - began)
+        stop.wait(0.01)
+    return took
+
+
+def beside(engine: Engine, work: Callable[[], object], start_ns: int) -> tuple[float, float, float, list[float]]:
+    """Do work while batches arrive; return its seconds, its process' CPU seconds, and the acknowledgements."""
+    stop, took = threading.Event(), list[float]()
+    sender = threading.Thread(target=lambda: took.extend(acknowledged(engine, stop, start_ns)))
+    cpu, began = time.process_time(), time.perf_counter()
+    sender.start()
+    work()
+    stop.set()
+    sender.join()
+    return time.perf_counter() - began, time.process_time() - cpu, float(len(took)), took
+
+
+def told(name: str, took: list[float]) -> str:
+    """Return a line about acknowledgements."""
+    found = np.array(took) * 1000
+    return f"{name:<24} {len(took):>6} acks, median {np.median(found):7.1f} ms, p99 {np.percentile(found, 99):7.1f} ms, max {found.max():7.1f} ms"
+
+
+def main() -> None:
+    """Measure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--spans", type=int, default=1_000_000)
+    spans = parser.parse_args().spans
+    per_hour = spans // HOURS // PER_CONVERSATION
+    clock = Clock()
+    with tempfile.TemporaryDirectory() as folder, keeping(Path(folder) / "t.duckdb", clock) as engine:
+        for hour in range(HOURS):
+            fill_hour(engine, hour, conversations=per_hour, spans=PER_CONVERSATION)
+        say(f"{spans:,} spans in {per_hour * HOURS:,} conversations over {HOURS} hours, file {mb(engine.store.path)}")
+        clock.at(HOURS + 1)
+        now_ns = clock.now_ns
+        *_, idle = beside(engine, lambda: time.sleep(5), now_ns)
+        say(told("nothing else", idle))
+
+        wall, cpu, _, took = beside(engine, lambda: Exporting(engine).run(), now_ns + HOUR_NS)
+        size = sum(path.stat().st_size for path in (Path(folder) / "t.duckdb.export").rglob("*.parquet"))
+        say(told("while exporting", took))
+        say(
+            f"  exported all in {wall:.1f} s, {cpu:.1f} s of CPU (both with the sending), {size / 1e6:.0f} MB of Parquet"
+        )
+
+        watched = Watched(engine)
+        cut_ns = clock.now_ns - (NOON_NS + HOURS * HOUR_NS)
+        gone = []
+        wall, cpu, _, took = beside(engine, lambda: gone.append(Removing(engine, cut_ns).run()), now_ns + 2 * HOUR_NS)
+        held, busy = np.array(watched.held_s) * 1000, np.array(watched.cpu_s) * 1000
+        say(told("while removing", took))
+        say(
+            f"  removed {gone[0].spans:,} spans, {gone[0].conversations:,} conversations in {wall:.1f} s, {cpu:.1f} s of CPU"
+        )
+        say(
+            f"  {len(held)} pieces of work held the writer: median {np.median(held):.1f} ms, p99 {np.percentile(held, 99):.1f} ms, max {held.max():.1f} ms"
+        )
+        say(
+            f"  of its own CPU: median {np.median(busy):.1f} ms, p99 {np.percentile(busy, 99):.1f} ms, max {busy.max():.1f} ms"
+        )
+
+
+def mb(path: Path) -> str:
+    """Return a file's size in words."""
+    return f"{path.stat().st_size / 1e6:.0f} MB"
+
+
+def say(line: str) -> None:
+    """Print a line at once."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

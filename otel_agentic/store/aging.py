@@ -1,0 +1,224 @@
+"""What goes by its own age: spans of no finished conversation, results that no window reaches, a judge's unused verdicts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from otel_agentic.store.exports import hour_sql
+from otel_agentic.store.kept import TRACE_ID
+from otel_agentic.store.table import lent, rows_with
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from duckdb import DuckDBPyConnection
+
+    from otel_agentic.store.kept import Kept
+
+#: Rows taken out in one transaction.
+_MOST: Final = 20_000
+#: Traces that stay with a conversation: one that is over, and is kept whole; or one that is open, while the trace is young.
+#: And traces that were read and wait to be linked.
+_HELD: Final = """
+    SELECT l.trace_id FROM trace_links l
+    JOIN conversations c ON c.environment = l.environment AND c.conversation_id = l.conversation_id AND NOT c.superseded
+    WHERE c.closed_by IS NOT NULL OR l.ended_at >= make_timestamp_ns($cut)
+    UNION ALL
+    SELECT trace_id FROM trace_links
+    WHERE conversation_id IS NULL AND events > 0 AND ended_at >= make_timestamp_ns($cut)
+"""
+#: A span is as old as its end; where a sender's clock was ahead, as its arrival. Written so that whole parts of the table
+#: are passed over.
+_OLD: Final = {
+    "spans": (
+        "start_time < make_timestamp_ns($cut) AND end_time < make_timestamp_ns($cut)",
+        "received_at < make_timestamp_ns($cut)",
+    ),
+    "log_records": ('"time" < make_timestamp_ns($cut)', "received_at < make_timestamp_ns($cut)"),
+}
+_CLEAN_HOUR: Final = """
+    AND (NOT $exported OR {hour} IN (SELECT hour FROM exports WHERE NOT dirty AND table_name = '{unit}'))
+"""
+_LOOSE: Final = {
+    unit: f"""
+SELECT rowid, trace_id FROM {unit}
+WHERE (({own}) OR {arrived}) {_CLEAN_HOUR.format(hour=hour_sql(time), unit=unit)}
+    AND trace_id NOT IN ({_HELD})
+"""  # noqa: S608 — names of our own schema
+    for unit, time, (own, arrived) in (
+        ("spans", "start_time", _OLD["spans"]),
+        ("log_records", '"time"', _OLD["log_records"]),
+    )
+}
+_SOME_LOOSE: Final = {unit: f"{sql} LIMIT {_MOST}" for unit, sql in _LOOSE.items()}
+_COUNT_LOOSE: Final = {unit: f"SELECT count(*) FROM ({sql})" for unit, sql in _LOOSE.items()}  # noqa: S608 — the same
+#: Traces of open conversations that are to go with their spans: the rest of such a trace must not become a conversation.
+_LEFT: Final = """
+SELECT DISTINCT trace_id FROM trace_links l
+SEMI JOIN wanted USING (trace_id)
+WHERE conversation_id IS NOT NULL
+"""
+_TOMBSTONES: Final = f"INSERT INTO removed SELECT 'trace', {TRACE_ID}, make_timestamp_ns($now) FROM wanted"  # noqa: S608 — a constant of our own
+_UNLINK: Final = "DELETE FROM trace_links WHERE trace_id IN (SELECT trace_id FROM wanted)"
+_DELETE: Final = {
+    unit: f"DELETE FROM {unit} WHERE rowid IN (SELECT place FROM doomed) AND trace_id IN (SELECT trace_id FROM doomed)"  # noqa: S608 — the same
+    for unit in _OLD
+}
+_SILENT: Final = """
+DELETE FROM trace_links WHERE conversation_id IS NULL AND received_until < make_timestamp_ns($cut)
+"""
+#: The newest results of each group and tag from before a time: count windows that end there hold them, however old.
+_RESULTS: Final = """
+WITH old AS (SELECT rowid AS place, * FROM results WHERE ended_at < make_timestamp_ns($cut)), tagged AS (
+    SELECT rowid AS place, subject, ended_at, environment, conversation_id, CAST(NULL AS VARCHAR) AS tag FROM results
+    WHERE ended_at < make_timestamp_ns($frozen)
+    UNION ALL
+    SELECT rowid, subject, ended_at, environment, conversation_id, unnest(list_distinct(tags)) FROM results
+    WHERE ended_at < make_timestamp_ns($frozen)
+), counted AS (
+    SELECT place FROM tagged
+    QUALIFY row_number() OVER (
+        PARTITION BY subject, tag ORDER BY ended_at DESC, environment DESC, conversation_id DESC
+    ) <= $newest
+)
+SELECT place, environment, conversation_id FROM old
+WHERE ($watched_since IS NULL OR ended_at < make_timestamp_ns($watched_since) OR subject NOT IN (SELECT unnest($watched)))
+    AND ($newest = 0 OR place NOT IN (SELECT place FROM counted))
+LIMIT $most
+"""
+_DELETE_RESULTS: Final = """
+DELETE FROM results WHERE rowid IN (SELECT place FROM doomed)
+    AND (environment, conversation_id) IN (SELECT (environment, conversation_id) FROM doomed)
+    AND ended_at < make_timestamp_ns($cut)
+"""
+_VERDICTS: Final = "DELETE FROM judge_calls WHERE coalesce(used_at, judged_at) < make_timestamp_ns($cut)"
+_TOMBS: Final = "DELETE FROM removed WHERE removed_at < make_timestamp_ns($before)"
+_FORGET: Final = "DELETE FROM retention"
+_KEPT: Final = """
+INSERT INTO retention VALUES (
+    make_timestamp_ns($conversations_from), make_timestamp_ns($results_from), $conversations, $spans, $log_records,
+    make_timestamp_ns($now)
+)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loose:
+    """Rows of spans or log records that go by their own age: row ids, and the trace of each."""
+
+    unit: str
+    places: Sequence[int]
+    traces: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OldResults:
+    """Results that no window reaches: row ids, and whose they are."""
+
+    places: Sequence[int]
+    environments: Sequence[str]
+    names: Sequence[str]
+    before_ns: int
+
+
+def loose_rows(con: DuckDBPyConnection, unit: str, cut_ns: int, *, exported: bool) -> Loose:
+    """Return some rows of spans or log records that are older than a time and belong to no conversation that is kept.
+
+    Args:
+        con: a connection.
+        unit: spans or log_records.
+        cut_ns: the time.
+        exported: only of hours that were exported.
+    """
+    rows = con.execute(_SOME_LOOSE[unit], {"cut": cut_ns, "exported": exported}).fetchall()
+    return Loose(unit=unit, places=[row[0] for row in rows], traces=[row[1] for row in rows])
+
+
+def count_loose(con: DuckDBPyConnection, unit: str, cut_ns: int, *, exported: bool) -> int:
+    """Return how many rows of spans or log records `loose_rows` would find, portion after portion."""
+    return int(con.execute(_COUNT_LOOSE[unit], {"cut": cut_ns, "exported": exported}).fetchall()[0][0])
+
+
+def remove_loose(con: DuckDBPyConnection, loose: Loose, now_ns: int) -> int:
+    """Take such rows out, in a transaction of the writer's; return how many there were still."""
+    wanted = {"trace_id": sorted(set(loose.traces))}
+    left = {"trace_id": [trace_id for (trace_id,) in rows_with(con, wanted, _LEFT)]}
+    rows_with(con, left, _TOMBSTONES, {"now": now_ns}, fetch=False)
+    rows_with(con, left, _UNLINK, fetch=False)
+    doomed = {"place": np.array(loose.places, dtype="int64"), "trace_id": np.array(loose.traces, dtype=object)}
+    with lent(con, "doomed", doomed):
+        return int(con.execute(_DELETE[loose.unit]).fetchall()[0][0])
+
+
+def old_results(
+    con: DuckDBPyConnection,
+    *,
+    cut_ns: int,
+    frozen_ns: int,
+    newest: int,
+    watched: Sequence[int],
+    watched_since_ns: int,
+) -> OldResults:
+    """Return some results that nothing counts any more.
+
+    Args:
+        con: a connection.
+        cut_ns: only before this time,
+        frozen_ns: and not among the newest from before this one,
+        newest: so many of each group and tag; 0 where no window counts them.
+        watched: groups that are held to an objective: their results from `watched_since_ns` on stay, for the evidence is
+            made of them.
+        watched_since_ns: see there.
+    """
+    bound = {
+        "cut": cut_ns,
+        "frozen": frozen_ns,
+        "newest": newest,
+        "watched": list(watched),
+        "watched_since": watched_since_ns if watched else None,
+        "most": _MOST,
+    }
+    rows = con.execute(_RESULTS, bound).fetchall()
+    return OldResults(
+        places=[row[0] for row in rows],
+        environments=[row[1] for row in rows],
+        names=[row[2] for row in rows],
+        before_ns=cut_ns,
+    )
+
+
+def remove_results(con: DuckDBPyConnection, old: OldResults) -> int:
+    """Take such results out; return how many there were still."""
+    doomed = {
+        "place": np.array(old.places, dtype="int64"),
+        "environment": np.array(old.environments, dtype=object),
+        "conversation_id": np.array(old.names, dtype=object),
+    }
+    with lent(con, "doomed", doomed):
+        return int(con.execute(_DELETE_RESULTS, {"cut": old.before_ns}).fetchall()[0][0])
+
+
+def remove_small(con: DuckDBPyConnection, *, cut_ns: int, verdicts_before_ns: int, tombs_before_ns: int) -> None:
+    """Take out verdicts that were not used for long, what is known of traces that are gone, and old tombstones."""
+    con.execute(_VERDICTS, {"cut": verdicts_before_ns})
+    con.execute(_SILENT, {"cut": cut_ns})
+    con.execute(_TOMBS, {"before": tombs_before_ns})
+
+
+def save_kept(con: DuckDBPyConnection, now: Kept, now_ns: int) -> None:
+    """Write down from when on the store is complete, and what was removed so far."""
+    con.execute(_FORGET)
+    con.execute(
+        _KEPT,
+        {
+            "conversations_from": now.conversations_from_ns,
+            "results_from": now.results_from_ns,
+            "conversations": now.conversations,
+            "spans": now.spans,
+            "log_records": now.log_records,
+            "now": now_ns,
+        },
+    )

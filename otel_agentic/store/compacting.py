@@ -1,0 +1,71 @@
+"""Writing a file anew without its free blocks, so that it gives the room back."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Final
+
+import duckdb
+
+from otel_agentic.errors import StoreUnusableError
+from otel_agentic.store.database import FILE_FORMAT, describe
+from otel_agentic.store.export_files import sync
+from otel_agentic.store.undo import undo_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+#: Beside the file until it is whole; one of a process that died is overwritten.
+_DRAFT: Final = ".compacting"
+_NEW: Final = f"ATTACH $path AS fresh (STORAGE_VERSION '{FILE_FORMAT}')"
+
+
+def compact(path: Path) -> tuple[int, int]:
+    """Write a DuckDB file anew, compactly, and put it in the place of the old one; return its size before and after, bytes.
+
+    Killed at any moment it leaves the old file or the new one, whole. No other process can open the file meanwhile.
+
+    Raises:
+        StoreBusyError: another process holds the file; names it.
+        StoreUnusableError: the disk has no room for a second file, the file cannot be read, or what was last written is in
+            its log only.
+    """
+    # Both are gone once a store was closed well; to put an undo file back is for whoever holds the file.
+    if path.with_name(path.name + ".wal").exists() or undo_path(path).exists():
+        raise StoreUnusableError(
+            f"{path}: its log is not written into it yet; open and close it first, as `store stats` does"
+        )
+    draft = path.with_name(path.name + _DRAFT)
+    _remove(draft)
+    before = path.stat().st_size
+    free = shutil.disk_usage(path.absolute().parent).free
+    if free < before:
+        raise StoreUnusableError(
+            f"{path}: to write it anew takes up to {before:,} bytes, and the disk has {free:,}; make room, or leave the file "
+            "as it is: its free blocks are used again"
+        )
+    try:
+        _rewrite(path, draft)
+    except duckdb.Error as error:
+        raise describe(error, path) from error
+    finally:
+        _remove(draft)
+    return before, path.stat().st_size
+
+
+def _rewrite(path: Path, draft: Path) -> None:
+    with duckdb.connect(":memory:") as con:
+        # Open for writing, so that nobody else has the file until the new one is in its place.
+        con.execute("ATTACH $path AS old", {"path": str(path)})
+        con.execute(_NEW, {"path": str(draft)})
+        con.execute("COPY FROM DATABASE old TO fresh")
+        con.execute("CHECKPOINT fresh")
+        con.execute("DETACH fresh")
+        sync(draft)
+        draft.replace(path)
+        sync(path.absolute().parent)
+
+
+def _remove(draft: Path) -> None:
+    for part in (draft, draft.with_name(draft.name + ".wal")):
+        part.unlink(missing_ok=True)

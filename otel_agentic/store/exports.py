@@ -1,0 +1,192 @@
+"""The table `exports`: which hours are exported, which wait, and which changed since."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from otel_agentic.store.export_layout import DAY, DAY_NS, HOUR_NS, UNITS, day_folder
+from otel_agentic.store.table import rows_with
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from duckdb import DuckDBPyConnection
+
+
+def hour_sql(time: str) -> str:
+    """Return SQL of the start of the hour of a time."""
+    return f"make_timestamp_ns(epoch_ns({time}) // {HOUR_NS} * {HOUR_NS})"
+
+
+_ARRIVED: Final = {
+    unit: f"""
+SELECT epoch_ns({hour_sql(time)}), epoch_ns(max(received_at))
+FROM {unit}
+WHERE received_at > (SELECT coalesce(max(looked_until), make_timestamp_ns(0)) FROM export_looks WHERE table_name = '{unit}')
+GROUP BY ALL
+"""  # noqa: S608 — names of our own schema
+    for unit, time in (("spans", "start_time"), ("log_records", '"time"'))
+}
+#: With a mark a row: whatever changes of a conversation or its score changes the mark of its hour.
+MARKS: Final = f"""
+    SELECT
+        environment, conversation_id, {hour_sql("ended_at")} AS hour,
+        hash(environment, conversation_id, revision, superseded, closed_by, content_hash) AS mark
+    FROM conversations
+    UNION ALL
+    SELECT
+        environment, conversation_id, {hour_sql("c.ended_at")},
+        hash(s.evaluation_id, environment, conversation_id, revision, s.superseded, epoch_ns(s.scored_at))
+    FROM conversation_scores s JOIN conversations c USING (environment, conversation_id, revision)
+"""  # noqa: S608 — the same
+_CHANGED: Final = f"""
+WITH marks AS ({MARKS}), now AS (SELECT hour, bit_xor(mark) AS digest FROM marks GROUP BY hour)
+SELECT epoch_ns(now.hour) FROM now
+LEFT JOIN exports x ON x.table_name = 'conversations' AND x.hour = now.hour
+WHERE x.hour IS NULL OR (NOT x.dirty AND x.digest IS DISTINCT FROM now.digest)
+"""  # noqa: S608 — the same
+_DIGEST: Final = f"""
+WITH marks AS ({MARKS})
+SELECT bit_xor(mark) FROM marks WHERE hour >= make_timestamp_ns($first) AND hour < make_timestamp_ns($last)
+"""  # noqa: S608 — the same
+_SOIL: Final = (
+    "UPDATE exports x SET dirty = true FROM wanted w WHERE x.table_name = $unit AND x.hour = make_timestamp_ns(w.hour)"
+)
+_EXPECT: Final = """
+INSERT INTO exports
+SELECT $unit, make_timestamp_ns(w.hour), 0, NULL, NULL, true, NULL FROM wanted w
+WHERE NOT EXISTS (SELECT 1 FROM exports x WHERE x.table_name = $unit AND x.hour = make_timestamp_ns(w.hour))
+"""
+_LOOKED: Final = "INSERT INTO export_looks VALUES ($unit, make_timestamp_ns($until))"
+_FORGET_LOOK: Final = "DELETE FROM export_looks WHERE table_name = $unit"
+#: An hour is closed when its lateness has passed and no conversation that ended in it is open.
+_DUE: Final = f"""
+SELECT epoch_ns(x.hour) FROM exports x
+WHERE x.table_name = $unit AND x.dirty AND x.hour <= make_timestamp_ns($final - {HOUR_NS})
+    AND x.hour NOT IN (
+        SELECT {hour_sql("ended_at")} FROM conversations WHERE closed_by IS NULL AND NOT superseded
+    )
+ORDER BY x.hour
+LIMIT $limit
+"""  # noqa: S608 — the same
+_FORGET: Final = "DELETE FROM exports WHERE table_name = $table AND hour = make_timestamp_ns($hour)"
+_WRITTEN: Final = """
+INSERT INTO exports VALUES ($table, make_timestamp_ns($hour), $rows, $file, $digest, false, make_timestamp_ns($now))
+"""
+_MOVED: Final = """
+UPDATE exports SET file = $file
+WHERE table_name = $table AND file IS NOT NULL AND hour >= make_timestamp_ns($first) AND hour < make_timestamp_ns($last)
+"""
+_FILES: Final = "SELECT table_name, epoch_ns(hour), file FROM exports WHERE file IS NOT NULL AND NOT dirty"
+#: Days whose hours are all written and lie in several files, or in one that holds an hour only.
+_DAYS: Final = f"""
+SELECT epoch_ns(hour) // {DAY_NS} * {DAY_NS} AS day FROM exports
+WHERE table_name = $unit
+GROUP BY day
+HAVING NOT bool_or(dirty) AND count(file) FILTER (NOT ends_with(file, $whole)) > 0 AND day <= $final - {DAY_NS}
+ORDER BY day
+LIMIT $limit
+"""  # noqa: S608 — the same
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """An hour of a table that was just written: `file` from the export folder on, None where there was no row."""
+
+    table: str
+    hour_ns: int
+    rows: int
+    file: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrived:
+    """Hours in which something arrived, or changed, since one looked: by unit; and how far one looked, ns."""
+
+    hours: Mapping[str, Sequence[int]]
+    until_ns: Mapping[str, int]
+
+
+def arrived(con: DuckDBPyConnection) -> Arrived:
+    """Return the hours that are to be written, for the first time or again; give a connection in a transaction."""
+    hours: dict[str, Sequence[int]] = {}
+    until: dict[str, int] = {}
+    for unit, sql in _ARRIVED.items():
+        found = con.execute(sql).fetchall()
+        hours[unit] = sorted(int(hour) for hour, _ in found)
+        if found:
+            until[unit] = max(int(at) for _, at in found)
+    hours["conversations"] = sorted(int(hour) for (hour,) in con.execute(_CHANGED).fetchall())
+    return Arrived(hours=hours, until_ns=until)
+
+
+def note(con: DuckDBPyConnection, found: Arrived) -> None:
+    """Write down which hours are to be written, and how far one looked."""
+    for unit, hours in found.hours.items():
+        soil(con, unit, hours)
+        rows_with(con, {"hour": list(hours)}, _EXPECT, {"unit": unit}, fetch=False)
+    for unit, until_ns in found.until_ns.items():
+        con.execute(_FORGET_LOOK, {"unit": unit})
+        con.execute(_LOOKED, {"unit": unit, "until": until_ns})
+
+
+def soil(con: DuckDBPyConnection, unit: str, hours: Iterable[int]) -> None:
+    """Have hours of a unit written again."""
+    rows_with(con, {"hour": sorted(set(hours))}, _SOIL, {"unit": unit}, fetch=False)
+
+
+def due_hours(con: DuckDBPyConnection, unit: str, final_ns: int, limit: int) -> list[int]:
+    """Return the hours of a unit that are closed and wait to be written, oldest first, ns.
+
+    Args:
+        con: a connection.
+        unit: of `UNITS`.
+        final_ns: hours that end at or before this are not waited for any more, but for conversations that are open.
+        limit: so many at most.
+    """
+    bound = {"unit": unit, "final": final_ns, "limit": limit}
+    return [int(hour) for (hour,) in con.execute(_DUE, bound).fetchall()]
+
+
+def due_days(con: DuckDBPyConnection, unit: str, final_ns: int, limit: int) -> list[int]:
+    """Return the days of a unit whose hours are all written and can be put together, oldest first, ns."""
+    bound = {"unit": unit, "final": final_ns, "limit": limit, "whole": f"/{DAY}"}
+    return [int(day) for (day,) in con.execute(_DAYS, bound).fetchall()]
+
+
+def digest_of(con: DuckDBPyConnection, hour_ns: int) -> int | None:
+    """Return the digest of the conversations and scores of an hour, None where there are none."""
+    ((found,),) = con.execute(_DIGEST, {"first": hour_ns, "last": hour_ns + HOUR_NS}).fetchall()
+    return None if found is None else int(found)
+
+
+def written(con: DuckDBPyConnection, found: Iterable[Written], digest: int | None, now_ns: int) -> None:
+    """Write down that an hour was written."""
+    for each in found:
+        place: dict[str, Any] = {"table": each.table, "hour": each.hour_ns}
+        con.execute(_FORGET, place)
+        own = digest if each.table == "conversations" else None
+        con.execute(_WRITTEN, {**place, "rows": each.rows, "file": each.file, "digest": own, "now": now_ns})
+
+
+def moved(con: DuckDBPyConnection, unit: str, day_ns: int, tables: Iterable[str]) -> None:
+    """Write down that the hours of a day of some tables lie in one file now."""
+    for table in tables:
+        assert table in UNITS[unit]  # noqa: S101 — a day is put together by unit
+        file = f"{day_folder(table, day_ns)}/{DAY}"
+        con.execute(_MOVED, {"table": table, "file": file, "first": day_ns, "last": day_ns + DAY_NS})
+
+
+def lost(con: DuckDBPyConnection, folder: Path) -> dict[str, set[int]]:
+    """Return hours whose file is not where it was put, by unit: somebody removed it."""
+    unit_of = {table: unit for unit, tables in UNITS.items() for table in tables}
+    found: dict[str, set[int]] = {}
+    there: dict[str, bool] = {}
+    for table, hour, file in con.execute(_FILES).fetchall():
+        if file not in there:
+            there[file] = (folder / file).is_file()
+        if not there[file]:
+            found.setdefault(unit_of[table], set()).add(int(hour))
+    return found

@@ -1,0 +1,242 @@
+"""Rows out of Parquet files into the store: each once, whatever is there already."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import duckdb
+
+from otel_agentic.errors import BadInputError
+from otel_agentic.store.export_layout import FAMILY, WHOLES
+from otel_agentic.store.kept import CONVERSATION_ID, TRACE_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from duckdb import DuckDBPyConnection
+
+#: Rows of spans, or log records, taken in one transaction.
+PORTION: Final = 20_000
+#: What tells a row of these tables from others.
+_IDENTITY: Final = {
+    "cases": ("dataset", "case_id", "version"),
+    "case_turns": ("dataset", "case_id", "version", "turn_index"),
+    "expected_calls": ("dataset", "case_id", "version", "turn_index", "call_index"),
+    "labels": ("conversation_id", "case_id", "verdict", "source"),
+    "dataset_versions": ("dataset", "version", "imported_at"),
+    "dataset_members": ("dataset", "version", "case_id"),
+    "human_verdicts": ("environment", "conversation_id", "turn_index", "source", "imported_at"),
+    "evaluations": ("evaluation_id",),
+    "judge_calibrations": ("calibration_id",),
+    "calibration_verdicts": ("calibration_id", "environment", "conversation_id", "turn_index"),
+    "judge_calls": ("content_hash", "judged_at"),
+    "windows": ("agent", "agent_version", "environment", "service", "tag", "window", "end", "k", "estimator"),
+    "retention": (),
+}
+#: Tables of an import, in this order: a conversation stands once all that hangs on it does, so that an import that was
+#: killed begins anew where it was.
+ORDER: Final = (
+    "spans",
+    "log_records",
+    "trace_links",
+    *(table for table in FAMILY if table not in {"conversations", "trace_links"}),
+    "results",
+    "conversations",
+    *WHOLES,
+)
+
+_FILES: Final = "read_parquet($files, hive_partitioning = false, union_by_name = true)"
+_NUMBERED: Final = "read_parquet($files, hive_partitioning = false, file_row_number = true)"
+_SPANS: Final = f"""
+INSERT INTO spans BY NAME
+SELECT * EXCLUDE (file_row_number) REPLACE (make_timestamp_ns($now) AS received_at)
+FROM (
+    SELECT * FROM {_NUMBERED} WHERE file_row_number >= $first AND file_row_number < $last
+    QUALIFY row_number() OVER (PARTITION BY trace_id, span_id) = 1
+)
+ANTI JOIN spans USING (trace_id, span_id)
+"""  # noqa: S608 — names of our own schema
+_LOGS: Final = f"""
+INSERT INTO log_records BY NAME
+SELECT * EXCLUDE (file_row_number) REPLACE (make_timestamp_ns($now) AS received_at)
+FROM (
+    SELECT * FROM {_NUMBERED} WHERE file_row_number >= $first AND file_row_number < $last
+    QUALIFY row_number() OVER (PARTITION BY content_hash) = 1
+)
+ANTI JOIN log_records USING (content_hash)
+"""  # noqa: S608 — the same
+#: A trace counts as read where the store had nothing of it before, nor of its conversation: else both are rebuilt.
+_LINKS: Final = f"""
+INSERT INTO trace_links BY NAME
+SELECT f.* REPLACE (make_timestamp_ns($now) AS received_until)
+FROM {_FILES} f
+ANTI JOIN conversations USING (environment, conversation_id)
+WHERE f.trace_id NOT IN (SELECT trace_id FROM trace_links)
+    AND f.trace_id NOT IN (SELECT trace_id FROM spans WHERE received_at < make_timestamp_ns($began))
+    AND f.trace_id NOT IN (SELECT trace_id FROM log_records WHERE received_at < make_timestamp_ns($began))
+"""  # noqa: S608 — the same
+_OF_NEW: Final = f"""
+INSERT INTO {{table}} BY NAME
+SELECT * FROM {_FILES} ANTI JOIN conversations USING (environment, conversation_id)
+"""  # noqa: S608 — the same
+_SUBJECTS: Final = f"""
+INSERT INTO subjects
+SELECT (SELECT coalesce(max(subject), 0) FROM subjects) + row_number() OVER (), n.*
+FROM (SELECT DISTINCT agent, agent_version, environment, service FROM {_FILES}) n
+ANTI JOIN subjects s ON s.agent IS NOT DISTINCT FROM n.agent AND s.agent_version IS NOT DISTINCT FROM n.agent_version
+    AND s.environment = n.environment AND s.service IS NOT DISTINCT FROM n.service
+"""  # noqa: S608 — the same
+_CASES: Final = f"""
+INSERT INTO result_cases
+SELECT (SELECT coalesce(max(case_no), 0) FROM result_cases) + row_number() OVER (), n.*
+FROM (SELECT DISTINCT coalesce(dataset, '') AS dataset, case_id FROM {_FILES} WHERE case_id IS NOT NULL) n
+ANTI JOIN result_cases USING (dataset, case_id)
+"""  # noqa: S608 — the same
+_CHANGES: Final = f"""
+INSERT INTO window_changes
+SELECT DISTINCT (SELECT coalesce(max(serial), 0) FROM window_changes) + 1, ended_at, false
+FROM {_FILES} ANTI JOIN results USING (environment, conversation_id)
+"""  # noqa: S608 — the same
+_RESULTS: Final = f"""
+INSERT INTO results BY NAME
+SELECT f.* REPLACE (s.subject AS subject, k.case_no AS case_no)
+FROM {_FILES} f
+ANTI JOIN results r USING (environment, conversation_id)
+JOIN subjects s ON s.agent IS NOT DISTINCT FROM f.agent AND s.agent_version IS NOT DISTINCT FROM f.agent_version
+    AND s.environment = f.environment AND s.service IS NOT DISTINCT FROM f.service
+LEFT JOIN result_cases k ON k.dataset = coalesce(f.dataset, '') AND k.case_id = f.case_id
+"""  # noqa: S608 — the same
+#: Only one version of a case is in force, and the store's own stays it.
+_CURRENT: Final = """
+REPLACE (
+    f.current AND NOT EXISTS (
+        SELECT 1 FROM cases c WHERE c.dataset = f.dataset AND c.case_id = f.case_id AND c.current
+    ) AS current
+)
+"""
+_KEPT: Final = f"""
+UPDATE retention SET
+    conversations_from = greatest(conversations_from, (SELECT max(conversations_from) FROM {_FILES})),
+    results_from = greatest(results_from, (SELECT max(results_from) FROM {_FILES}))
+"""  # noqa: S608 — the same
+_FIRST_KEPT: Final = f"INSERT INTO retention SELECT * FROM {_FILES} WHERE NOT EXISTS (SELECT 1 FROM retention) LIMIT 1"  # noqa: S608 — the same
+_THAW: Final = (
+    f"""
+DELETE FROM removed WHERE kind = 'conversation' AND identity IN (SELECT {CONVERSATION_ID} FROM conversations)
+""",  # noqa: S608 — the same
+    f"""
+DELETE FROM removed WHERE kind = 'trace' AND identity IN (SELECT {TRACE_ID} FROM trace_links WHERE events > 0)
+""",  # noqa: S608 — the same
+)
+_ORPHANS: Final = tuple(
+    f"DELETE FROM {table} t WHERE NOT EXISTS (SELECT 1 FROM conversations c "  # noqa: S608 — the same
+    "WHERE c.environment = t.environment AND c.conversation_id = t.conversation_id)"
+    for table in FAMILY
+    if table not in {"conversations", "trace_links"}
+)
+
+
+#: The store keeps ids as numbers in memory.
+_WRONG_IDS: Final = f"""
+SELECT concat(trace_id, ' ', span_id) FROM {_FILES}
+WHERE NOT coalesce(regexp_full_match(trace_id, '[0-9a-f]{{32}}') AND regexp_full_match(span_id, '[0-9a-f]{{16}}'), false)
+LIMIT 1
+"""  # noqa: S608 — the same
+_WITH_IDS: Final = frozenset({"spans", "log_records"})
+
+
+def rows_in(con: DuckDBPyConnection, table: str, file: Path) -> int:
+    """Return how many rows a Parquet file of a table has.
+
+    Raises:
+        BadInputError: it is no Parquet file, or not of this table; says what is wrong with it.
+    """
+    given = {"files": [str(file)]}
+    try:
+        ((count,),) = con.execute(f"SELECT count(*) FROM {_FILES}", given).fetchall()  # noqa: S608 — our own fragment
+        described = con.execute(f"SELECT * FROM {_FILES} LIMIT 0", given).description or []  # noqa: S608 — the same
+        known = con.execute(f'SELECT * FROM "{table}" LIMIT 0').description or []  # noqa: S608 — a name of our own schema
+    except duckdb.Error as error:
+        raise BadInputError(f"{table}: not readable as Parquet: {str(error).splitlines()[0]}") from error
+    columns = {str(column[0]) for column in known}
+    foreign = sorted({str(column[0]) for column in described} - columns)
+    if foreign:
+        raise BadInputError(
+            f"{table}: the file has columns that this table has not ({', '.join(foreign[:5])}): it is of a newer release, or "
+            "no export of otel-agentic"
+        )
+    if table in _WITH_IDS and (wrong := con.execute(_WRONG_IDS, given).fetchall()):
+        raise BadInputError(
+            f"{table}: {wrong[0][0]!r} are no ids of a trace and a span: 32 and 16 hexadecimal digits in lower case"
+        )
+    return int(count)
+
+
+def stretches(rows: int) -> Iterator[tuple[int, int]]:
+    """Yield the row numbers, from and to, that are taken in one transaction each."""
+    for first in range(0, rows, PORTION):
+        yield first, min(rows, first + PORTION)
+
+
+def import_stretch(con: DuckDBPyConnection, table: str, file: Path, stretch: tuple[int, int], now_ns: int) -> int:
+    """Take some rows of a file of spans or log records; return how many were new. A new row is committed now.
+
+    Raises:
+        BadInputError: a row cannot be stored.
+    """
+    bound = {"files": [str(file)], "first": stretch[0], "last": stretch[1], "now": now_ns}
+    return _added(con, table, _SPANS if table == "spans" else _LOGS, bound)
+
+
+def import_files(con: DuckDBPyConnection, table: str, files: Sequence[Path], *, began_ns: int, now_ns: int) -> int:
+    """Take the rows of files of a table; return how many were new.
+
+    Args:
+        con: a connection in a transaction of the writer's.
+        table: of `ORDER`, but spans and log records.
+        files: all files of the table.
+        began_ns: when the import began: what was there before is the store's own,
+        now_ns: the present.
+
+    Raises:
+        BadInputError: a row cannot be stored.
+    """
+    bound = {"files": [str(file) for file in files]}
+    if table == "trace_links":
+        return _added(con, table, _LINKS, {**bound, "began": began_ns, "now": now_ns})
+    if table == "results":
+        for sql in (_SUBJECTS, _CASES, _CHANGES):
+            _added(con, table, sql, bound)
+        return _added(con, table, _RESULTS, bound)
+    if table in FAMILY:
+        return _added(con, table, _OF_NEW.format(table=table), bound)
+    if table == "retention":
+        return _added(con, table, _KEPT, bound) * 0 + _added(con, table, _FIRST_KEPT, bound)
+    same = " AND ".join(f't."{name}" IS NOT DISTINCT FROM f."{name}"' for name in _IDENTITY[table])
+    shown = f"f.* {_CURRENT}" if table == "cases" else "f.*"
+    sql = f'INSERT INTO "{table}" BY NAME SELECT {shown} FROM {_FILES} f WHERE NOT EXISTS (SELECT 1 FROM "{table}" t WHERE {same})'  # noqa: S608 — names of our own schema
+    return _added(con, table, sql, bound)
+
+
+def _added(con: DuckDBPyConnection, table: str, sql: str, bound: dict[str, Any]) -> int:
+    try:
+        return int(con.execute(sql, bound).fetchall()[0][0])
+    except (
+        duckdb.ConversionException,
+        duckdb.ConstraintException,
+        duckdb.BinderException,
+        duckdb.InvalidInputException,
+    ) as error:
+        raise BadInputError(f"{table}: a row cannot be stored: {str(error).splitlines()[0]}") from error
+
+
+def drop_orphans(con: DuckDBPyConnection) -> int:
+    """Take out what hangs on no conversation, as an import that was killed left it; return how many rows that were."""
+    return sum(int(con.execute(sql).fetchall()[0][0]) for sql in _ORPHANS)
+
+
+def thaw(con: DuckDBPyConnection) -> None:
+    """Let conversations live again that were removed, and are back."""
+    for sql in _THAW:
+        con.execute(sql)

@@ -1,0 +1,206 @@
+"""Taking out what is older than it is to be kept, in portions that leave the writer free for spans."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from otel_agentic.store.export_layout import FAMILY, HOUR_NS
+from otel_agentic.store.exports import MARKS, hour_sql
+from otel_agentic.store.kept import CONVERSATION_ID, TRACE_ID
+from otel_agentic.store.table import key_columns, lent, rows_with
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from duckdb import DuckDBPyConnection
+
+    from otel_agentic.store.table import Key
+
+#: Spans taken out in one transaction, and conversations: so that the writer is held for some tens of milliseconds.
+MOST_SPANS: Final = 20_000
+MOST_KEYS: Final = 250
+#: Spans that are no events of the conversation may begin, or end, so long before or after it; what is further off goes by
+#: its own age.
+_AROUND_NS: Final = HOUR_NS
+
+#: A time that is later than the one at which it was written is a sender's clock's: then that one counts.
+_CLEAN: Final = "SELECT hour FROM exports WHERE NOT dirty AND table_name = '{unit}'"
+_ENDED: Final = """
+SELECT environment, conversation_id FROM conversations
+GROUP BY environment, conversation_id
+HAVING bool_and(superseded OR closed_by IS NOT NULL) AND max(least(ended_at, built_at)) < make_timestamp_ns($cut)
+ORDER BY max(least(ended_at, built_at)), environment, conversation_id
+"""
+#: Conversations of which an hour waits to be exported.
+_WAITING: Final = f"""
+SELECT DISTINCT environment, conversation_id FROM conversations SEMI JOIN wanted USING (environment, conversation_id)
+WHERE {hour_sql("ended_at")} NOT IN ({_CLEAN.format(unit="conversations")})
+"""  # noqa: S608 — names of our own schema
+#: Traces that belong to no other conversation.
+_TRACES: Final = """
+WITH own AS (SELECT * FROM trace_links SEMI JOIN wanted USING (environment, conversation_id))
+SELECT trace_id, epoch_ns(min(started_at)), epoch_ns(max(ended_at)) FROM own
+WHERE trace_id NOT IN (
+    SELECT trace_id FROM trace_links ANTI JOIN wanted USING (environment, conversation_id)
+    WHERE conversation_id IS NOT NULL AND trace_id IN (SELECT trace_id FROM own)
+)
+GROUP BY trace_id
+"""
+_PLACES: Final = {
+    unit: f"""
+SELECT rowid, trace_id, {time_hour} NOT IN ({_CLEAN.format(unit=unit)})
+FROM {unit}
+WHERE {time} >= make_timestamp_ns($first) AND {time} <= make_timestamp_ns($last)
+    AND trace_id IN (SELECT trace_id FROM wanted)
+"""  # noqa: S608 — the same
+    for unit, time, time_hour in (
+        ("spans", "start_time", hour_sql("start_time")),
+        ("log_records", '"time"', hour_sql('"time"')),
+    )
+}
+_FAMILY_PLACES: Final = {
+    table: f"SELECT rowid FROM {table} SEMI JOIN wanted USING (environment, conversation_id)"  # noqa: S608 — the same
+    for table in FAMILY
+}
+_DELETE: Final = {
+    table: f"DELETE FROM {table} WHERE rowid IN (SELECT place FROM doomed) AND {guard}"  # noqa: S608 — the same
+    for table, guard in (
+        *(
+            (table, "(environment, conversation_id) IN (SELECT (environment, conversation_id) FROM guarding)")
+            for table in FAMILY
+        ),
+        *((table, "trace_id IN (SELECT trace_id FROM guarding)") for table in ("spans", "log_records")),
+    )
+}
+#: What a portion of conversations adds to the digests of hours.
+_MARKS: Final = f"""
+WITH marks AS ({MARKS})
+SELECT epoch_ns(hour), bit_xor(mark) FROM marks SEMI JOIN wanted USING (environment, conversation_id) GROUP BY hour
+"""  # noqa: S608 — the same
+_UNMARK: Final = """
+UPDATE exports x SET digest = xor(x.digest, w.mark) FROM wanted w
+WHERE x.table_name = 'conversations' AND x.hour = make_timestamp_ns(w.hour) AND x.digest IS NOT NULL
+"""
+_TOMBSTONES: Final = {
+    kind: f"INSERT INTO removed SELECT '{kind}', {identity}, make_timestamp_ns($now) FROM wanted"  # noqa: S608 — the same
+    for kind, identity in (("conversation", CONVERSATION_ID), ("trace", TRACE_ID))
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Portion:
+    """What is taken out in one transaction: row ids by table, and the conversations and traces that they are of.
+
+    `marks` are what the conversations add to the digests of hours. Conversations whose spans are too many for one
+    transaction come with the last of their spans.
+    """
+
+    places: Mapping[str, Sequence[int]]
+    traces: frozenset[str]
+    keys: tuple[Key, ...] = ()
+    marks: Mapping[int, int] = field(default_factory=dict)
+
+    def count(self, table: str) -> int:
+        """Return how many rows of a table go."""
+        return len(self.places.get(table, ()))
+
+
+def ended_before(con: DuckDBPyConnection, cut_ns: int) -> list[Key]:
+    """Return the conversations that are over in all revisions, and ended before a time, oldest first."""
+    return [(environment, name) for environment, name in con.execute(_ENDED, {"cut": cut_ns}).fetchall()]
+
+
+def portions(con: DuckDBPyConnection, keys: Sequence[Key], *, exported: bool) -> Iterator[Portion]:
+    """Yield what is to be taken out of some conversations, whole conversations, in portions.
+
+    Args:
+        con: a connection in a transaction.
+        keys: conversations that are over, `MOST_KEYS` at most.
+        exported: leave out those of which an hour was not exported yet.
+    """
+    waiting = {(row[0], row[1]) for row in rows_with(con, key_columns(keys), _WAITING)} if exported else set()
+    yield from _portions(con, [key for key in keys if key not in waiting], exported=exported)
+
+
+def _portions(con: DuckDBPyConnection, keys: Sequence[Key], *, exported: bool) -> Iterator[Portion]:
+    if not keys:
+        return
+    wanted = key_columns(keys)
+    traces = rows_with(con, wanted, _TRACES)
+    found = {unit: _unit_places(con, unit, traces) for unit in _PLACES}
+    total = sum(map(len, found.values()))
+    if len(keys) > 1 and (total > MOST_SPANS or (exported and _waits(found))):
+        middle = len(keys) // 2
+        yield from _portions(con, keys[:middle], exported=exported)
+        yield from _portions(con, keys[middle:], exported=exported)
+        return
+    if exported and _waits(found):
+        return
+    names = frozenset(trace_id for trace_id, _, _ in traces)
+    places = {unit: [place for place, _, _ in rows] for unit, rows in found.items()}
+    for unit in _PLACES:  # of a conversation that is too long for one transaction the spans go first
+        while len(places[unit]) > MOST_SPANS:
+            yield Portion(places={unit: places[unit][:MOST_SPANS]}, traces=names)
+            places[unit] = places[unit][MOST_SPANS:]
+    family = {table: [place for (place,) in rows_with(con, wanted, sql)] for table, sql in _FAMILY_PLACES.items()}
+    marks = {int(hour): int(mark) for hour, mark in rows_with(con, wanted, _MARKS)} if exported else {}
+    yield Portion(places={**places, **family}, traces=names, keys=tuple(keys), marks=marks)
+
+
+def _unit_places(
+    con: DuckDBPyConnection, unit: str, traces: Sequence[tuple[str, int, int]]
+) -> list[tuple[int, str, bool]]:
+    """Return (row id, trace id, whether its hour waits for the export) of what is stored of some traces."""
+    timed = [(first, last) for _, first, last in traces if last]
+    if not timed:
+        return []
+    bound = {
+        "first": max(0, min(first for first, _ in timed) - _AROUND_NS),
+        "last": max(last for _, last in timed) + _AROUND_NS,
+    }
+    wanted = {"trace_id": sorted(trace_id for trace_id, _, _ in traces)}
+    return [(row[0], row[1], row[2]) for row in rows_with(con, wanted, _PLACES[unit], bound)]
+
+
+def _waits(found: Mapping[str, Sequence[tuple[int, str, bool]]]) -> bool:
+    return any(waits for rows in found.values() for _, _, waits in rows)
+
+
+def remove(con: DuckDBPyConnection, portion: Portion, now_ns: int) -> None:
+    """Take a portion out, and remember of which conversations and traces it was.
+
+    Args:
+        con: a connection in a transaction of the writer's.
+        portion: found by a reader. Its row ids may have changed since, by a checkpoint: rows of others are left alone.
+        now_ns: the present.
+    """
+    keys, traces = key_columns(portion.keys), {"trace_id": sorted(portion.traces)}
+    for table, places in portion.places.items():
+        if places:
+            _delete(con, table, places, keys if table in FAMILY else traces)
+    if not portion.keys:
+        return
+    _tombstones(con, "conversation", keys, now_ns)
+    _tombstones(con, "trace", traces, now_ns)
+    marks: dict[str, Any] = {
+        "hour": list(portion.marks),
+        "mark": np.array(list(portion.marks.values()), dtype="uint64"),
+    }
+    rows_with(con, marks, _UNMARK, fetch=False)
+
+
+def _tombstones(con: DuckDBPyConnection, kind: str, wanted: Mapping[str, Sequence[str]], now_ns: int) -> None:
+    rows_with(con, wanted, _TOMBSTONES[kind], {"now": now_ns}, fetch=False)
+
+
+def _delete(con: DuckDBPyConnection, table: str, places: Sequence[int], guards: Mapping[str, Sequence[str]]) -> None:
+    guarding = {name: np.array(values, dtype=object) for name, values in guards.items()}
+    with lent(con, "doomed", {"place": np.array(places, dtype="int64")}), lent(con, "guarding", guarding):
+        gone = con.execute(_DELETE[table]).fetchall()[0][0]
+        if gone == len(places):
+            return
+        # A checkpoint renumbered rows since they were found: look for them again, in the whole table.
+        con.execute(_DELETE[table].replace("rowid IN (SELECT place FROM doomed) AND ", ""))

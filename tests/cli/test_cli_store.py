@@ -1,0 +1,140 @@
+"""`otel-agentic store`: what people see, exit codes, and files out of a store and into it."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import duckdb
+import pytest
+
+from tests.cli.running import done, run
+from tests.pipeline.running import live_settings, running
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Shop
+
+
+@pytest.fixture
+def db(shop: Shop, tmp_path: Path) -> Path:
+    """A copy of the shop's store."""
+    copy = tmp_path / "copy.duckdb"
+    shutil.copy(shop.db, copy)
+    return copy
+
+
+def test_stats_tell_rows_bytes_and_ages(shop: Shop) -> None:
+    found = done("store", "stats", "--db", shop.db, "--format", "json").json
+
+    tables = {row["table"]: row for row in found["tables"]}
+    assert (4, 0) == (found["conversations"]["closed"], found["conversations"]["open"])
+    assert 4 == tables["conversations"]["rows"]
+    assert tables["spans"]["bytes"] > 0
+    assert tables["spans"]["oldest"] <= tables["spans"]["newest"]
+    assert shop.db.stat().st_size == found["file_bytes"]
+    assert {"keep": None, "spans_removed": 0} == {name: found["retention"][name] for name in ("keep", "spans_removed")}
+    assert (False, 0) == (found["export"]["on"], found["export"]["written"])
+
+
+def test_stats_for_people_name_what_is_there(shop: Shop) -> None:
+    said = done("store", "stats", "--db", shop.db).out
+
+    assert "4 conversations closed, 0 open" in said
+    assert "all is kept" in said
+    assert "conversations        " in said
+    assert "backfills" not in said  # it is empty
+
+
+def test_a_vacuum_removes_what_is_old_and_gives_room_back(db: Path) -> None:
+    dry = done("store", "vacuum", "--db", db, "--keep", "1h", "--dry-run", "--format", "json").json
+    before = db.stat().st_size
+    assert 4 == dry["removed"]["conversations"]
+    assert 4 == len(done("conversations", "list", "--db", db, "--format", "json").json)
+
+    said = done("store", "vacuum", "--db", db, "--keep", "1h").out
+
+    assert "removed what is older than 1h: 4 conversations" in said
+    assert [] == done("conversations", "list", "--db", db, "--format", "json").json
+    assert db.stat().st_size < before
+    assert "file: " in said
+
+
+def test_a_vacuum_without_an_age_only_rewrites_the_file(db: Path) -> None:
+    said = done("store", "vacuum", "--db", db).out
+
+    assert "all is kept (neither --keep nor retention.keep is given)" in said
+    assert 4 == len(done("conversations", "list", "--db", db, "--format", "json").json)
+
+
+def test_an_age_that_cannot_be_read_is_a_usage_error(db: Path) -> None:
+    found = run("store", "vacuum", "--db", db, "--keep", "long")
+
+    assert 2 == found.code
+    assert "'long'" in found.err
+
+
+def test_a_store_goes_out_and_in_again(db: Path, tmp_path: Path) -> None:
+    out = done("store", "export", tmp_path / "out", "--db", db, "--format", "json").json
+    found = done("store", "import", tmp_path / "out", "--db", tmp_path / "new.duckdb", "--format", "json").json
+
+    assert out["tables"] == {table: count["new"] for table, count in found["tables"].items()}
+    report = [
+        done("report", "--db", each, "-k", "1", "--format", "json").json["groups"]
+        for each in (db, tmp_path / "new.duckdb")
+    ]
+    assert report[0] == report[1]
+    assert [] == [path for path in (tmp_path / "out").iterdir() if path.name.startswith(".")]
+    with duckdb.connect() as con:
+        assert [(4,)] == con.execute(f"SELECT count(*) FROM '{tmp_path}/out/conversations/**/*.parquet'").fetchall()  # noqa: S608 — a folder of the test
+
+
+def test_what_people_read_of_an_export_and_an_import(db: Path, tmp_path: Path) -> None:
+    wrote = done("store", "export", tmp_path / "out", "--db", db).out
+    read = done("store", "import", tmp_path / "out", "--db", tmp_path / "new.duckdb").out
+
+    assert wrote.startswith("wrote ")
+    assert f"into {tmp_path / 'out'}" in wrote
+    assert read.startswith("read ")
+    assert "0 traces to be rebuilt" in read
+
+
+def test_an_export_into_a_folder_that_holds_something_is_refused(db: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").touch()
+
+    found = run("store", "export", tmp_path / "mine", "--db", db)
+
+    assert (2, True) == (found.code, "not empty" in found.err)
+
+
+def test_an_import_of_what_is_no_export_is_bad_input_and_makes_no_store(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for folder, said in (("nowhere", "no such folder"), ("empty", "no files of an export")):
+        found = run("store", "import", tmp_path / folder, "--db", tmp_path / "new.duckdb")
+        assert (3, True) == (found.code, said in found.err)
+    assert not (tmp_path / "new.duckdb").exists()
+
+
+def test_a_running_collector_is_asked_and_writes_nowhere_but_here(db: Path, tmp_path: Path) -> None:
+    with running(live_settings(db)) as (_, server):
+        stats = done("store", "stats", "--server", server.admin, "--format", "json").json
+        out = done("store", "export", tmp_path / "out", "--db", db, "--format", "json").json
+        again = done("store", "import", tmp_path / "out", "--server", server.admin, "--format", "json").json
+        vacuum = done("store", "vacuum", "--db", db).out
+
+        assert 4 == stats["conversations"]["closed"]
+        assert 4 == out["tables"]["conversations"]
+        assert {0} == {count["new"] for count in again["tables"].values()}
+        assert "a collector holds the file: it keeps its size" in vacuum
+        assert not db.with_name(f"{db.name}.export").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_named(db: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    found = run("store", "export", tmp_path / "file" / "out", "--db", db)
+
+    assert found.code in {2, 3}
+    assert str(tmp_path / "file") in found.err

@@ -1,0 +1,312 @@
+"""Exports read back: everything once, whatever the store had already."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import TYPE_CHECKING, Any, Final
+
+import duckdb
+import pytest
+
+from otel_agentic.cli.store_files import find_files, receive, require_empty, send
+from otel_agentic.errors import BackendError, BadInputError, OverloadedError, UsageError
+from otel_agentic.pipeline import Commands
+from otel_agentic.pipeline.retaining import Retaining
+from otel_agentic.store.importing import ORDER
+from tests.pipeline.keeping import Clock, counts, keeping, names, talk, told
+from tests.pipeline.parts import CASE, contents, rows
+from tests.pipeline.running import live_settings, running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from otel_agentic.pipeline import Engine
+
+LABELS: Final = "conversation_id,verdict\nc-1,pass\n"
+#: When something was written, and numbers that a store gives.
+OWN: Final = {"received_at", "received_until", "subject", "case_no", "serial", "applied_at"}
+
+
+class Local:
+    """A client of an engine that the test holds."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._commands = Commands(engine)
+
+    def call(self, name: str, **arguments: Any) -> Any:
+        """Return a command's result."""
+        return getattr(self._commands, name)(**arguments)
+
+    def stream(self, name: str, **arguments: Any) -> Iterator[Any]:
+        """Yield what a command yields."""
+        yield from self.call(name, **arguments)
+
+    def close(self) -> None:
+        """Leave the engine open."""
+
+
+def silent(*_: Any) -> None:
+    """Show no progress."""
+
+
+def export(engine: Engine, folder: Path) -> dict[str, Any]:
+    return receive(folder, Local(engine).stream("store_export"), silent)
+
+
+def imported(engine: Engine, folder: Path) -> dict[str, Any]:
+    return send(Local(engine), find_files(folder), silent)
+
+
+def held(engine: Engine) -> dict[str, list[tuple[Any, ...]]]:
+    """Return what a store holds, without what is its own."""
+    skipped = {"schema_migrations", "exports", "export_looks", "removed", "window_changes"}
+    found = {}
+    for table in contents(engine):
+        if table not in skipped:
+            columns = [row[0] for row in rows(engine, f"DESCRIBE {table}") if row[0] not in OWN]
+            listed = ", ".join(f'"{column}"' for column in columns)
+            found[table] = rows(engine, f'SELECT {listed} FROM "{table}" ORDER BY ALL')  # noqa: S608 — names of the schema
+    return found
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """Noon."""
+    return Clock()
+
+
+@pytest.fixture
+def source(tmp_path: Path, clock: Clock) -> Iterator[Engine]:
+    """A store with two conversations, one of them in two revisions, scored against a case and a label."""
+    with keeping(tmp_path / "source.duckdb", clock, retention={"keep": None}) as engine:
+        told(engine, "c-1", 0)
+        told(engine, "c-2", 1)
+        told(engine, "c-1", 2)
+        Commands(engine).evaluate(cases=[("cases.jsonl", CASE)], labels=[("labels.csv", LABELS)])
+        yield engine
+
+
+@pytest.fixture
+def folder(source: Engine, tmp_path: Path) -> Path:
+    """What it was exported to."""
+    export(source, tmp_path / "out")
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def target(tmp_path: Path, clock: Clock) -> Iterator[Engine]:
+    """An empty store."""
+    with keeping(tmp_path / "target.duckdb", clock, retention={"keep": None}) as engine:
+        yield engine
+
+
+def test_a_new_store_is_what_the_exported_one_was(source: Engine, folder: Path, target: Engine) -> None:
+    found = imported(target, folder)
+
+    assert held(source) == held(target)
+    assert 0 == found["rebuilt_traces"]
+    assert {table: count["rows"] for table, count in found["tables"].items()} == {
+        table: count["new"] for table, count in found["tables"].items()
+    }
+
+
+def test_to_import_twice_changes_nothing(folder: Path, target: Engine) -> None:
+    imported(target, folder)
+    before = contents(target)
+
+    again = imported(target, folder)
+
+    assert {0} == {count["new"] for count in again["tables"].values()}
+    assert before == contents(target)
+
+
+def test_an_import_into_its_own_store_changes_nothing(source: Engine, folder: Path) -> None:
+    before = contents(source)
+
+    imported(source, folder)
+
+    assert before == contents(source)
+
+
+def test_what_the_store_had_of_a_conversation_is_rebuilt_with_what_came(folder: Path, target: Engine) -> None:
+    told(target, "c-1", 0)
+    told(target, "own", 0)
+
+    found = imported(target, folder)
+
+    assert 1 == found["rebuilt_traces"]
+    assert ["c-1", "c-2", "own"] == names(target)
+    assert [(1, True, 1), (2, False, 2)] == rows(
+        target, "SELECT revision, superseded, turn_count FROM conversations WHERE conversation_id = 'c-1' ORDER BY ALL"
+    )
+    assert [(16, 16)] == rows(target, "SELECT count(*), count(DISTINCT (trace_id, span_id)) FROM spans")
+
+
+def test_cases_of_the_store_stay_in_force(folder: Path, target: Engine) -> None:
+    own = CASE.replace("The Ritz.", "The Savoy.")
+    Commands(target).truth_import(cases=[("cases.jsonl", own)], labels=[])
+
+    imported(target, folder)
+
+    assert [(False, "The Ritz."), (True, "The Savoy.")] == rows(
+        target, "SELECT current, definition->>'$.turns[0].answer' FROM cases ORDER BY ALL"
+    )
+
+
+def test_what_a_collector_exported_is_read_back_too(tmp_path: Path, clock: Clock, target: Engine) -> None:
+    with keeping(tmp_path / "live.duckdb", clock, retention={"export": True, "keep": "2h"}) as live:
+        told(live, "gone", 0)
+        told(live, "kept", 1.5)
+        before = counts(live)
+        clock.at(3)
+        Retaining(live).round()
+        assert ["kept"] == names(live)
+
+        imported(target, tmp_path / "live.duckdb.export")
+        imported(live, tmp_path / "live.duckdb.export")
+
+    assert ["gone", "kept"] == names(target)
+    assert before == counts(target)
+
+
+def test_a_removed_conversation_that_is_back_is_frozen_no_more(tmp_path: Path, clock: Clock) -> None:
+    with keeping(tmp_path / "t.duckdb", clock) as engine:
+        told(engine, "back", 0)
+        export(engine, tmp_path / "out")
+        clock.at(2.5)
+        Retaining(engine).round()
+        assert [] == names(engine)
+
+        imported(engine, tmp_path / "out")
+        told(engine, "back", 2.5)
+
+        assert [(1, True, 1), (2, False, 2)] == rows(
+            engine, "SELECT revision, superseded, turn_count FROM conversations ORDER BY ALL"
+        )
+        assert [] == rows(engine, "SELECT * FROM removed")
+
+
+@pytest.mark.parametrize("stopped_at", ["turns", "results", "conversations", "cases"])
+def test_an_import_that_was_killed_begins_anew_and_tells_nothing_twice(
+    source: Engine, folder: Path, target: Engine, stopped_at: str
+) -> None:
+    class Dying(Local):
+        def call(self, name: str, **arguments: Any) -> Any:
+            if name == "store_import_table" and arguments["table"] == stopped_at:
+                raise KeyboardInterrupt
+            return super().call(name, **arguments)
+
+    with pytest.raises(KeyboardInterrupt):
+        send(Dying(target), find_files(folder), silent)
+    target.uploads.__init__(target)  # type: ignore[misc]  # as a new process begins
+
+    imported(target, folder)
+
+    assert held(source) == held(target)
+
+
+def test_one_import_at_a_time(target: Engine) -> None:
+    target.uploads.begin()
+
+    with pytest.raises(OverloadedError, match="another import is under way"):
+        target.uploads.begin()
+
+
+@pytest.mark.parametrize(
+    ("table", "data", "said"),
+    [
+        ("../../etc/passwd", "", r"no table '\.\./\.\./etc/passwd' is imported"),
+        ("spans", "%%%", "spans: data is not base64"),
+        ("spans", b64encode(b"no parquet").decode(), "spans: not readable as Parquet"),
+    ],
+)
+def test_a_piece_that_is_no_part_of_an_export_is_refused(target: Engine, table: str, data: str, said: str) -> None:
+    upload = target.uploads.begin()
+
+    with pytest.raises((UsageError, BadInputError), match=said):
+        target.uploads.piece(upload, table, data, last=True)
+
+
+def test_a_file_with_ids_that_are_none_is_refused_before_it_is_stored(target: Engine, tmp_path: Path) -> None:
+    file = tmp_path / "x" / "spans" / "all.parquet"
+    file.parent.mkdir(parents=True)
+    with duckdb.connect() as con:
+        con.execute(f"COPY (SELECT 'not hex' AS trace_id, 'nor this' AS span_id) TO '{file}'")
+
+    with pytest.raises(BadInputError, match=r"spans: 'not hex nor this' are no ids of a trace and a span"):
+        imported(target, tmp_path / "x")
+
+
+def test_a_span_that_is_sent_again_after_its_import_is_a_duplicate(folder: Path, target: Engine) -> None:
+    imported(target, folder)
+
+    receipt = target.store.accept(talk("c-1", 0))
+
+    assert (0, 6) == (receipt.accepted, receipt.duplicate)
+
+
+def test_a_file_with_foreign_columns_is_refused_by_their_names(target: Engine, tmp_path: Path) -> None:
+    file = tmp_path / "x" / "spans" / "all.parquet"
+    file.parent.mkdir(parents=True)
+    with duckdb.connect() as con:
+        con.execute(f"COPY (SELECT 'a' AS trace_id, 1 AS evil) TO '{file}'")
+
+    with pytest.raises(BadInputError, match=r"spans/all\.parquet: spans: .*columns that this table has not \(evil\)"):
+        imported(target, tmp_path / "x")
+    assert {} == counts(target)
+
+
+def test_a_row_that_cannot_be_stored_is_refused_by_its_table(target: Engine, tmp_path: Path) -> None:
+    file = tmp_path / "x" / "turns" / "all.parquet"
+    file.parent.mkdir(parents=True)
+    with duckdb.connect() as con:
+        con.execute(f"COPY (SELECT '' AS environment, 'c' AS conversation_id, 'x' AS revision) TO '{file}'")
+
+    with pytest.raises(BadInputError, match=r"turns: a row cannot be stored"):
+        imported(target, tmp_path / "x")
+
+
+def test_a_collector_that_names_a_path_outside_is_not_obeyed(tmp_path: Path) -> None:
+    piece = {"file": "../evil.parquet", "rows": 1, "data": "", "last": True, "done": 1, "total": 1}
+
+    with pytest.raises(BackendError, match=r"names a file that no export has: '\.\./evil\.parquet'"):
+        receive(tmp_path / "out", [piece], silent)
+    assert [] == list(tmp_path.rglob("*.parquet"))
+
+
+def test_a_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine").touch()
+
+    with pytest.raises(UsageError, match="not empty"):
+        require_empty(tmp_path)
+
+
+def test_a_part_of_the_days_is_exported_where_that_is_asked(tmp_path: Path, clock: Clock) -> None:
+    with keeping(tmp_path / "t.duckdb", clock, retention={"keep": None}) as engine:
+        told(engine, "first", 0)
+        told(engine, "second", 24)
+        day_ns = clock.now_ns // 86_400_000_000_000 * 86_400_000_000_000
+        pieces = list(Commands(engine).store_export(since_ns=day_ns))
+
+    files = [piece["file"] for piece in pieces if piece["file"] and piece["file"].startswith("spans")]
+    assert ["spans/day=2026-05-30/day.parquet"] == files
+    assert not (tmp_path / "t.duckdb.export").exists()
+
+
+def test_every_exported_table_is_imported(folder: Path) -> None:
+    assert set(find_files(folder)) <= set(ORDER)
+
+
+def test_a_running_collector_takes_an_import_and_rebuilds_what_is_new(folder: Path, tmp_path: Path) -> None:
+    with running(live_settings(tmp_path / "live.duckdb")) as (live, _):
+        live.accept(talk("c-1", 0))
+
+        class Live(Local):
+            def call(self, name: str, **arguments: Any) -> Any:
+                return live.run(name, arguments)
+
+        found = send(Live(live.engine), find_files(folder), silent)
+
+        assert 12 == len(rows(live.engine, "SELECT * FROM spans"))
+        assert {"conversations", "spans"} <= set(found["tables"])

@@ -1,0 +1,352 @@
+"""Retention: what is older than it is to be kept goes whole, and nothing else; what comes late for it is counted."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from otel_agentic.errors import ConfigError, UsageError
+from otel_agentic.pipeline import Commands
+from otel_agentic.pipeline.backfill.plan import Asked, plan_of
+from otel_agentic.pipeline.removal import Removing
+from otel_agentic.pipeline.retaining import Retaining
+from otel_agentic.pipeline.windowing import Windowing
+from otel_agentic.store.kept import kept
+from otel_agentic.telemetry import Telemetry
+from otel_agentic.testing import NOON_NS, batch, span
+from tests.pipeline.keeping import DAY_NS, HOUR_NS, Clock, counts, keeping, names, talk, told
+from tests.pipeline.parts import CASE, feed, rows
+from tests.pipeline.running import ask, eventually, live_settings, running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from otel_agentic.pipeline import Engine
+    from otel_agentic.pipeline.removal import Removed
+
+KEEP_NS = 2 * HOUR_NS
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """Noon."""
+    return Clock()
+
+
+@pytest.fixture
+def engine(tmp_path: Path, clock: Clock) -> Iterator[Engine]:
+    """An engine that keeps two hours."""
+    with keeping(tmp_path / "t.duckdb", clock) as opened:
+        yield opened
+
+
+def removed(engine: Engine, keep_ns: int = KEEP_NS, **options: Any) -> Removed:
+    return Removing(engine, keep_ns, **options).run()
+
+
+def test_a_conversation_that_is_old_goes_whole_and_a_young_one_stays(engine: Engine, clock: Clock) -> None:
+    told(engine, "old", 0)
+    told(engine, "young", 1.5)
+    Commands(engine).evaluate(cases=[("cases.jsonl", CASE)])
+    before = counts(engine)
+    clock.at(2.5)
+
+    gone = removed(engine)
+
+    assert (1, 4, 2) == (gone.conversations, gone.spans, gone.log_records)
+    assert ["young"] == names(engine)
+    assert {table: count // 2 for table, count in before.items()} == counts(engine)
+
+
+def test_ground_truth_stays(engine: Engine, clock: Clock) -> None:
+    told(engine, "old", 0)
+    Commands(engine).evaluate(cases=[("c.jsonl", CASE)], labels=[("l.csv", "conversation_id,verdict\nold,pass\n")])
+    clock.at(5)
+
+    removed(engine)
+
+    tables = ("cases", "expected_calls", "labels", "evaluations", "dataset_versions")
+    assert dict.fromkeys(tables, 1) == {
+        table: rows(engine, f"SELECT count(*) FROM {table}")[0][0]  # noqa: S608 — the names above
+        for table in tables
+    }
+    assert {} == counts(engine)
+
+
+def test_a_conversation_that_is_open_stays_however_old_its_end(engine: Engine, clock: Clock) -> None:
+    engine.store.accept(talk("open", 0))
+    touched = engine.rebuilder.read(engine.rebuilder.pending())
+    engine.rebuilder.rebuild(touched, lambda _: None)
+    clock.at(1.9)
+
+    removed(engine)
+
+    assert ["open"] == names(engine)
+
+
+def test_an_open_conversation_loses_the_traces_that_are_too_old_and_keeps_the_others(
+    engine: Engine, clock: Clock
+) -> None:
+    engine.store.accept(talk("open", 0))
+    engine.store.accept(talk("open", 3))
+    engine.rebuilder.rebuild(engine.rebuilder.read(engine.rebuilder.pending()), lambda _: None)
+    clock.at(3.1)
+
+    gone = removed(engine)
+
+    assert (0, 4) == (gone.conversations, gone.spans)
+    assert ["open"] == names(engine)
+    assert [(4,)] == rows(engine, "SELECT count(*) FROM spans")
+    assert [] == engine.rebuilder.pending()
+
+
+def test_of_one_id_in_two_environments_only_the_old_one_goes(engine: Engine, clock: Clock) -> None:
+    told(engine, "1", 0, environment="staging")
+    told(engine, "1", 2, environment="production")
+    clock.at(2.5)
+
+    removed(engine)
+
+    assert [("production",)] == rows(engine, "SELECT environment FROM conversations")
+    assert [("production", 4)] == rows(engine, "SELECT environment, count(*) FROM spans GROUP BY ALL")
+
+
+def test_all_revisions_go_with_the_last_one(engine: Engine, clock: Clock) -> None:
+    told(engine, "c", 0)
+    told(engine, "c", 1)
+    assert [(1, True), (2, False)] == rows(engine, "SELECT revision, superseded FROM conversations ORDER BY ALL")
+
+    clock.at(2.5)
+    assert not removed(engine)
+    clock.at(3.5)
+    assert 1 == removed(engine).conversations
+    assert {} == counts(engine)
+
+
+def test_spans_of_no_conversation_go_by_their_own_age(engine: Engine, clock: Clock) -> None:
+    feed(engine, span("http", start_ns=NOON_NS, end_ns=NOON_NS + 1))
+    clock.at(1)
+    feed(engine, span("http", start_ns=NOON_NS + HOUR_NS, end_ns=NOON_NS + HOUR_NS + 1))
+    clock.at(2.5)
+
+    assert 1 == removed(engine).spans
+    assert [(1,)] == rows(engine, "SELECT count(*) FROM spans")
+
+
+def test_a_time_in_the_future_is_no_way_to_stay_for_ever(engine: Engine, clock: Clock) -> None:
+    told(engine, "ahead", 1_000_000, ahead=True)
+    clock.at(2.5)
+
+    assert 1 == removed(engine).conversations
+    assert {} == counts(engine)
+
+
+def test_a_dry_run_counts_and_removes_nothing(engine: Engine, clock: Clock) -> None:
+    told(engine, "old", 0)
+    feed(engine, span("http", start_ns=NOON_NS, end_ns=NOON_NS + 1))
+    before = counts(engine)
+    clock.at(5)
+
+    gone = removed(engine, dry_run=True)
+
+    assert (1, 5) == (gone.conversations, gone.spans)
+    assert before == counts(engine)
+    assert 0 == engine_kept(engine)
+
+
+def engine_kept(engine: Engine) -> int:
+    with engine.store.read() as con:
+        return kept(con).conversations_from_ns
+
+
+def test_a_late_span_of_a_removed_conversation_is_counted_and_not_rebuilt_into_a_stump(
+    engine: Engine, clock: Clock
+) -> None:
+    told(engine, "old", 0)
+    clock.at(2.5)
+    removed(engine)
+    late: list[int] = []
+    engine.rebuilder.frozen = late.append
+    run = talk("old", 0).spans[0]
+
+    feed(engine, replace(run, span_id="ab" * 8, start_ns=clock.now_ns, end_ns=clock.now_ns + 1))
+    told(engine, "old", 2.6)
+
+    assert [1, 4] == late
+    assert [] == names(engine)
+    assert [] == engine.rebuilder.pending()
+    assert [] == rows(engine, "SELECT * FROM trace_links WHERE conversation_id IS NOT NULL")
+
+
+def test_once_it_is_forgotten_a_name_may_begin_anew(engine: Engine, clock: Clock) -> None:
+    told(engine, "again", 0)
+    clock.at(2.5)
+    removed(engine)
+    clock.at(4.6)
+    removed(engine)
+
+    told(engine, "again", 4.6)
+
+    assert ["again"] == names(engine)
+
+
+def test_a_span_that_is_too_old_is_rejected_by_reason_also_when_it_was_stored_before(
+    tmp_path: Path, clock: Clock
+) -> None:
+    with keeping(tmp_path / "t.duckdb", clock) as engine:
+        retaining = Retaining(engine)
+        first = engine.store.accept(retaining.admitted(talk("old", 0)))
+        clock.at(2.5)
+        removed(engine)
+
+        again = engine.store.accept(retaining.admitted(talk("old", 0)))
+
+        assert (6, 0, 0, {}) == (first.accepted, first.duplicate, first.rejected, dict(first.reasons))
+        assert (0, 0, 6, {"expired": 6}) == (again.accepted, again.duplicate, again.rejected, dict(again.reasons))
+
+
+_FILES = count()
+
+
+@given(ends=st.lists(st.integers(0, 300), min_size=1, max_size=8, unique=True), now=st.integers(0, 600))
+@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_what_is_left_is_what_is_younger(tmp_path: Path, empty_file: Path, ends: list[int], now: int) -> None:
+    clock, db = Clock(), tmp_path / f"{next(_FILES)}.duckdb"
+    shutil.copy(empty_file, db)
+    with keeping(db, clock) as engine:
+        for minute in ends:
+            told(engine, f"c-{minute:03}", minute / 60)
+        clock.at(now / 60)
+
+        removed(engine)
+
+        assert [f"c-{minute:03}" for minute in sorted(ends) if minute >= now - 120] == names(engine)
+        assert [] == rows(engine, "SELECT * FROM spans ANTI JOIN trace_links USING (trace_id)")
+
+
+def test_window_ends_that_reach_back_to_what_was_removed_stay_as_they_are(tmp_path: Path, clock: Clock) -> None:
+    with keeping(tmp_path / "t.duckdb", clock) as engine:
+        telemetry = Telemetry.from_settings(engine.settings.emit, run_id="test", trigger="online")
+        told(engine, "old", 0.9)
+        Commands(engine).evaluate(cases=[("cases.jsonl", CASE)])
+        clock.at(1.5)
+        Windowing(engine, telemetry).store()
+        told(engine, "also", 0.95)
+        before = rows(engine, 'SELECT "end", n, revision FROM windows ORDER BY ALL')
+        clock.at(5.5)
+        removed(engine)
+        engine.store.write(
+            lambda con: con.execute(
+                "INSERT INTO window_changes VALUES (99, make_timestamp_ns($at), true)", {"at": NOON_NS + HOUR_NS}
+            )
+        )
+
+        Windowing(engine, telemetry).store()
+
+        assert before
+        assert {1} == {n for _, n, _ in before}
+        assert before == rows(
+            engine,
+            'SELECT "end", n, revision FROM windows WHERE "end" <= make_timestamp_ns($at) ORDER BY ALL',
+            {"at": NOON_NS + int(1.6 * HOUR_NS)},
+        )
+
+
+def test_results_stay_as_long_as_a_window_that_is_still_restated_reaches(engine: Engine, clock: Clock) -> None:
+    told(engine, "old", 0)
+    Commands(engine).evaluate(cases=[("cases.jsonl", CASE)])
+    results = "SELECT conversation_id FROM results"
+
+    clock.at(2.9)
+    removed(engine)
+    assert ([("old",)], []) == (rows(engine, results), names(engine))
+    clock.at(3.1)
+    removed(engine)
+    assert [] == rows(engine, results)
+
+
+def test_a_count_window_keeps_its_newest_results_however_old(tmp_path: Path, clock: Clock) -> None:
+    with keeping(tmp_path / "t.duckdb", clock, windows={"widths": ["1h", "n2"]}) as engine:
+        for place in range(4):
+            told(engine, f"c-{place}", place / 10)
+        Commands(engine).evaluate(cases=[("cases.jsonl", CASE)])
+        clock.at(10)
+
+        removed(engine)
+
+        assert [("c-2",), ("c-3",)] == rows(engine, "SELECT conversation_id FROM results ORDER BY ALL")
+
+
+def test_results_of_which_the_evidence_for_an_objective_is_made_stay(tmp_path: Path, clock: Clock) -> None:
+    objectives = {"objectives": [{"target": 0.9}]}
+    with keeping(tmp_path / "t.duckdb", clock, slo=objectives) as engine:
+        told(engine, "old", 0)
+        Commands(engine).evaluate(cases=[("cases.jsonl", CASE)])
+        clock.at(30)
+
+        removed(engine)
+
+        assert ([("old",)], []) == (rows(engine, "SELECT conversation_id FROM results"), names(engine))
+
+
+def test_a_backfill_of_what_was_removed_says_so_and_names_the_first_whole_window() -> None:
+    held, now_ns = (NOON_NS, NOON_NS + 10 * DAY_NS), NOON_NS + 10 * DAY_NS
+    asked = Asked(windows=("24h",), step_ns=HOUR_NS, k=(1,), since_ns=NOON_NS)
+
+    with pytest.raises(
+        UsageError, match=r"ended before 2026-05-31T12:00:00Z was removed.*end before 2026-06-01T12:00:00Z"
+    ):
+        plan_of(asked, held, now_ns, NOON_NS + 2 * DAY_NS)
+
+
+def test_a_backfill_without_a_beginning_starts_with_the_first_whole_window() -> None:
+    held, now_ns = (NOON_NS, NOON_NS + 10 * DAY_NS), NOON_NS + 10 * DAY_NS
+    asked = Asked(windows=("24h",), step_ns=HOUR_NS, k=(1,))
+
+    plan = plan_of(asked, held, now_ns, NOON_NS + 2 * DAY_NS)
+
+    assert NOON_NS + 3 * DAY_NS == plan.first_ns
+    assert "was removed: the first window ends at 2026-06-01T12:00:00Z" in plan.notes[0]
+
+
+def test_an_age_that_cannot_be_read_is_told_before_anything_listens(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ConfigError, match=r"'forever': give a whole number"),
+        running(live_settings(tmp_path / "t.duckdb", retention={"keep": "forever"})),
+    ):
+        pass
+
+
+def test_a_running_collector_removes_by_itself_and_counts_what_is_too_old(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    db = tmp_path / "t.duckdb"
+    with keeping(db, Clock(), retention={"keep": None}) as engine:
+        told(engine, "old", 0)
+    found = live_settings(db, retention={"keep": "1h", "every_s": 0.05})
+    with running(found) as (live, _):
+        eventually(lambda: ask(found, "store_stats")["retention"]["spans_removed"], 4)
+        receipt = live.accept(talk("old", 0))
+        state = ask(found, "live")["collector"]
+
+        assert {"expired": 6} == dict(receipt.reasons)
+        assert (6, {"expired": 6}) == (state["received"]["rejected"], state["reasons"])
+    assert "removed 1 conversations, 4 spans, 2 log records" in caplog.text
+
+
+def test_an_empty_batch_of_expired_spans_is_a_receipt_not_an_error(engine: Engine, clock: Clock) -> None:
+    clock.at(9)
+    old = batch(span("a", start_ns=NOON_NS, end_ns=NOON_NS + 1))
+
+    receipt = engine.store.accept(Retaining(engine).admitted(old))
+
+    assert (0, 1) == (receipt.accepted, receipt.rejected)

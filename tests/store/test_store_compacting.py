@@ -1,0 +1,118 @@
+"""A file written anew: smaller, the same to everybody, and never lost on the way."""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from otel_agentic.errors import StoreBusyError, StoreUnusableError
+from otel_agentic.store.compacting import compact
+from otel_agentic.testing import batch, span
+from tests.store.asking import rows, run_python
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from otel_agentic.store import Store
+    from tests.store.conftest import OpenStore
+
+#: Text that does not compress.
+FILL: Final = "INSERT INTO judge_calls SELECT md5(range::VARCHAR), 'j', NULL, 1, list_reduce(list_transform(range(40), lambda x: sha256((x + range)::VARCHAR)), lambda a, b: a || b), NULL, 1, 1, 1, 1, 1, make_timestamp_ns(range), NULL, NULL, NULL FROM range(3000)"
+
+
+def filled(open_store: OpenStore) -> None:
+    """Leave a file of which most is free."""
+    with open_store() as store:
+        store.accept(batch(span("kept")))
+        store.write(lambda con: con.execute(FILL))
+        with store.connection() as con:
+            con.execute("CHECKPOINT")
+        store.write(lambda con: con.execute("DELETE FROM judge_calls"))
+
+
+def held(store: Store) -> list[Any]:
+    """Return what people see of a store: rows, comments, views."""
+    return [
+        rows(store, "SELECT * FROM spans"),
+        rows(store, "SELECT * FROM schema_migrations ORDER BY ALL"),
+        rows(store, "SELECT table_name, comment FROM duckdb_tables() ORDER BY ALL"),
+        rows(store, "SELECT view_name, comment, sql FROM duckdb_views() WHERE NOT internal ORDER BY ALL"),
+        rows(store, "SELECT table_name, column_name, data_type, is_nullable, comment FROM duckdb_columns() WHERE NOT internal ORDER BY ALL"),
+        rows(store, "SELECT tags FROM duckdb_databases() WHERE database_name = current_database()"),
+        rows(store, "SELECT * FROM v_reliability"),
+    ]  # fmt: skip
+
+
+def test_it_is_smaller_and_holds_the_same(open_store: OpenStore, db: Path) -> None:
+    filled(open_store)
+    with open_store() as store:
+        before = held(store)
+    number = db.stat().st_ino
+
+    old, new = compact(db)
+
+    assert number != db.stat().st_ino  # another file in its place, at one moment: nothing was written over it
+
+    assert new < old / 2
+    assert new == db.stat().st_size
+    assert before == held(open_store())
+    assert [db] == [path for path in db.parent.iterdir() if not path.name.endswith(".wal")]
+
+
+def test_a_file_whose_log_is_not_written_into_it_is_left_alone(open_store: OpenStore, db: Path) -> None:
+    filled(open_store)
+    db.with_name(f"{db.name}.wal").write_bytes(b"log")
+    before = db.read_bytes()
+
+    with pytest.raises(StoreUnusableError, match="its log is not written into it yet"):
+        compact(db)
+
+    assert before == db.read_bytes()
+
+
+def test_a_file_that_is_held_is_left_alone(open_store: OpenStore, db: Path) -> None:
+    filled(open_store)
+    code = "import duckdb, sys; con = duckdb.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
+    with run_python(code, db) as holder:
+        assert holder.stdout is not None
+        assert "open" == holder.stdout.readline().strip()
+        with pytest.raises(StoreBusyError, match=rf"held by process {holder.pid}"):
+            compact(db)
+        holder.kill()
+    assert [(1,)] == rows(open_store(), "SELECT count(*) FROM spans")
+
+
+def test_what_is_no_database_is_left_alone(db: Path) -> None:
+    db.write_bytes(b"no database" * 1000)
+
+    with pytest.raises(StoreUnusableError, match="not a DuckDB file"):
+        compact(db)
+
+    assert b"no database" * 1000 == db.read_bytes()
+
+
+KILLED: Final = """
+import sys
+from pathlib import Path
+from otel_agentic.store.compacting import compact
+print("go", flush=True)
+compact(Path(sys.argv[1]))
+"""
+
+
+def test_killed_on_the_way_it_leaves_a_whole_file(open_store: OpenStore, db: Path) -> None:
+    filled(open_store)
+    draft, number = db.with_name(f"{db.name}.compacting"), db.stat().st_ino
+    with run_python(KILLED, db) as process:
+        while not draft.exists() and process.poll() is None:
+            time.sleep(0.001)
+        process.send_signal(signal.SIGKILL)
+
+    assert number == db.stat().st_ino or not draft.exists()
+    with open_store() as store:
+        assert [(1,)] == rows(store, "SELECT count(*) FROM spans")
+    assert compact(db)[1] < 4_000_000
+    assert not draft.exists()
