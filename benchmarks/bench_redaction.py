@@ -1,0 +1,129 @@
+"""CPU time of redaction a span, beside the decoding of the same spans: clean ones, ones with secrets, your own patterns.
+
+Spans are of 2 KB: two messages in JSON text and a dozen short attributes, as instrumentation of models writes them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import Counter
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from otel_agentic.config import ReceiveSettings, RedactionSettings
+from otel_agentic.spans import Limits, SpanBatch, decode_traces
+from otel_agentic.spans.redact_batch import BatchRedactor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROUNDS: Final = 7
+BATCH: Final = 512
+PERSONAL: Final = ("card", "email", "phone", "iban")
+LIMITS: Final = Limits.from_settings(ReceiveSettings())
+SECRET: Final = "sk" + "-proj-" + "Zk3Yq8Rt5Wn2Vb7Xc1Ld4Mf6Hg9Jp0Ks"
+
+
+def main() -> None:
+    """Print microseconds of CPU a span, and what part of the decoding that is."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of each; the best counts")
+    rounds = parser.parse_args().rounds
+    plain, dirty = (request(dirty=every) for every in (0, 1))
+    decoding = best(lambda: decode_traces(plain, LIMITS), rounds)
+    print(f"{BATCH} spans a batch, {len(plain) / BATCH:,.0f} bytes a span in protobuf; CPU time, best of {rounds}")
+    print(f"{'decoding':44}{decoding:8.2f} us")
+    clean, one_in_fifty, secrets = (decode_traces(body, LIMITS) for body in (plain, request(dirty=50), dirty))
+    default = redactor()
+    for name, by, batch in (
+        ("clean spans, credentials", default, clean),
+        ("clean spans, credentials and personal data", redactor(personal=PERSONAL), clean),
+        ("clean spans, a pattern of one's own", redactor(custom={"project": "Project [A-Z]+"}), clean),
+        ("one span in fifty has a key", default, one_in_fifty),
+        ("each span has a key and a password", default, secrets),
+    ):
+        spent = best(lambda by=by, batch=batch: by.batch(batch), rounds)  # type: ignore[misc] # defaults bind the loop's own
+        print(f"{name:44}{spent:8.2f} us{spent / decoding:8.2f} of decoding")
+    ones = [SpanBatch(spans=(span,)) for span in clean.spans]
+    spent = best(lambda: [default.batch(one) for one in ones], rounds)
+    print(f"{'clean spans in batches of one':44}{spent:8.2f} us")
+    hostile(default)
+
+
+def hostile(by: BatchRedactor) -> None:
+    """Print the time that dense secrets and near misses take, by size."""
+    for name, atom in (
+        ("secrets end to end", "password=x1; "),
+        ("near misses", "password: a "),
+        ("prose", "some words. "),
+    ):
+        times = []
+        for size in (100_000, 200_000, 400_000):
+            text = (atom * (size // len(atom) + 1))[:size]
+            times.append(best(lambda text=text: by.text(text, Counter()), 3) * BATCH / 1000)  # type: ignore[misc] # as above
+        print(f"{name:44}" + "".join(f"{spent:8.1f} ms" for spent in times) + "  for 100, 200, 400 KB")
+
+
+def redactor(**settings: Any) -> BatchRedactor:
+    return BatchRedactor.from_settings(RedactionSettings.model_validate(settings), lambda: b"k" * 32)
+
+
+def best(work: Callable[[], object], rounds: int) -> float:
+    """Return the least CPU time of some rounds, microseconds a span of a batch."""
+    work()
+    spent = []
+    for _ in range(rounds):
+        start = time.process_time()
+        work()
+        spent.append(time.process_time() - start)
+    return min(spent) / BATCH * 1e6
+
+
+def request(*, dirty: int) -> bytes:
+    """Return a traces request; every n-th span has a secret, with 0 none."""
+    random = Random(3)  # noqa: S311 — a workload, not a secret
+    words = ["".join(random.choices("etaoinshrdlu", k=random.randint(2, 9))) for _ in range(2000)]
+    made = ExportTraceServiceRequest()
+    scope = made.resource_spans.add().scope_spans.add()
+    for place in range(BATCH):
+        span = scope.spans.add(
+            trace_id=random.randbytes(16), span_id=random.randbytes(8), name="chat gpt-5-mini", start_time_unix_nano=1
+        )
+        span.end_time_unix_nano = 2
+        for key, value in attributes(words, random, secret=bool(dirty) and place % dirty == 0).items():
+            held = span.attributes.add(key=key).value
+            if isinstance(value, int):
+                held.int_value = value
+            else:
+                held.string_value = value
+    return made.SerializeToString()
+
+
+def attributes(words: list[str], random: Random, *, secret: bool) -> dict[str, Any]:
+    asked = {"role": "user", "parts": [{"type": "text", "content": " ".join(random.choices(words, k=70))}]}
+    arguments: dict[str, Any] = {"city": "Paris", "max_tokens": 512}
+    if secret:
+        arguments |= {"api_key": SECRET, "password": "hunter22"}
+    call = {"type": "tool_call", "id": "call_1", "name": "search", "arguments": arguments}
+    said = {"role": "assistant", "parts": [{"type": "text", "content": " ".join(random.choices(words, k=120))}, call]}
+    return {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "gpt-5-mini",
+        "gen_ai.response.id": f"chatcmpl-{random.getrandbits(64):x}",
+        "gen_ai.conversation.id": f"conversation-{random.getrandbits(32)}",
+        "gen_ai.agent.name": "travel",
+        "gen_ai.usage.input_tokens": random.randint(1, 9999),
+        "gen_ai.usage.output_tokens": random.randint(1, 999),
+        "server.address": "api.openai.com",
+        "gen_ai.input.messages": json.dumps([asked]),
+        "gen_ai.output.messages": json.dumps([said]),
+    }
+
+
+if __name__ == "__main__":
+    main()

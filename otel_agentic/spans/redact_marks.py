@@ -1,0 +1,47 @@
+"""What stands where something was taken out, and how marks of others are told from ours.
+
+Ours is `[redacted:<kind>:<hmac8>]`: eight hexadecimal digits of an HMAC under the store's key. Equal values give equal
+marks, so that a mark still compares; without the key nobody can try card numbers against it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from typing import Final
+
+#: Kinds stand in marks: nothing in them may end one.
+KIND: Final = re.compile(r"[a-z0-9_-]{1,40}")
+MARK: Final = re.compile(r"\[redacted:[a-z0-9_-]{1,40}:[0-9a-f]{8}\]")
+#: With this a text has no mark, without a regular expression.
+MARK_START: Final = "[redacted:"
+
+#: What stands where there is no secret: marks of others, placeholders in examples, words of schemas and truths.
+_EMPTY: Final = re.compile(
+    r"\s*(?:__REDACTED__|\[REDACTED\]|\[Scrubbed due to [^\]]*\]|<elided>|readacted|[*•.]+|[xX]{3,}|<[^<>]*>|"
+    r"\$\{?[A-Za-z_][\w.]*\}?|\{\{?[^{}]*\}\}?|%\w*%?|"
+    r"(?i:|null|none|nil|undefined|unset|empty|true|false|yes|no|on|off|required|optional|hidden|redacted|"
+    r"str|string|text|bool|boolean|int|integer|float|number|object|array|list|dict|map|any))\s*"
+)
+#: No secret is longer than that and a placeholder.
+_EMPTY_CHARACTERS: Final = 200
+
+
+def mark_of(kind: str, value: str, key: bytes) -> str:
+    """Return the mark of a value.
+
+    >>> mark_of("jwt", "eyJ", b"k") == mark_of("jwt", "eyJ", b"k") != mark_of("jwt", "eyK", b"k")
+    True
+    """
+    return f"[redacted:{kind}:{hmac.digest(key, value.encode('utf-8', 'surrogatepass'), 'sha256')[:4].hex()}]"
+
+
+def is_empty(value: str) -> bool:
+    """Return whether a field's value says nothing: blank, a placeholder, a word of a schema, a mark of ours or others.
+
+    >>> is_empty("[REDACTED]"), is_empty("string"), is_empty("[redacted:jwt:00c0ffee]"), is_empty("hunter2")
+    (True, True, True, False)
+    """
+    if len(value) > _EMPTY_CHARACTERS:
+        return False
+    return _EMPTY.fullmatch(value) is not None or MARK.fullmatch(value.strip()) is not None

@@ -1,0 +1,97 @@
+"""Which parts of a text the rules take: all of them asked at once, and those that overlap taken together."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from otel_agentic.spans.redact_names import is_directory, strength_of
+from otel_agentic.spans.redact_re2 import Pattern, Patterns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from otel_agentic.spans.redact_re2 import Hit
+    from otel_agentic.spans.redact_rules import Rule
+
+_NAME_END: Final = re.compile(r"[A-Za-z0-9_.-]*$")
+#: A field's name is read back so far, in characters.
+_NAME_READ: Final = 64
+
+
+class Region(NamedTuple):
+    """A part of a text that is taken, and the place of the rule that names it.
+
+    In their natural order those come first that begin first; of these the longest, and the most specific.
+    """
+
+    start: int
+    minus_end: int
+    generic: bool
+    kind: str
+    place: int
+
+    @property
+    def end(self) -> int:
+        """Where it ends."""
+        return -self.minus_end
+
+
+class Search:
+    """Finds what some rules take. Thread-safe."""
+
+    def __init__(self, rules: Sequence[Rule], kept: Sequence[str]) -> None:
+        """Prepare the rules; `kept` are names of fields that hold no credentials.
+
+        Raises:
+            ValueError: RE2 does not take a pattern.
+        """
+        self._rules = rules
+        self._kept = tuple(kept)
+        self._each = tuple(Pattern(rule.pattern) for rule in rules)
+        self._all = Patterns([rule.pattern for rule in rules])
+
+    def regions(self, text: str) -> list[Region]:
+        """Return what is taken of a text, left to right; no two overlap."""
+        read = readable(text)
+        found = []
+        for place in self._all.matching(read):
+            rule = self._rules[place]
+            for hit in self._each[place].hits(read):
+                part = rule.check(text[hit.start : hit.end])
+                if part and not (rule.named and self._is_kept(text, hit)):
+                    found.append(Region(hit.start, -hit.start - len(part), rule.generic, rule.kind, place))
+        return merged(found)
+
+    def _is_kept(self, text: str, hit: Hit) -> bool:
+        """Return whether the name before a value is no credential's after all, read whole."""
+        start, end = hit.name
+        begins = _NAME_END.search(text[max(0, start - _NAME_READ) : start])
+        name = (begins[0] if begins else "") + text[start:end]
+        return strength_of(name, self._kept) is None or is_directory(name, text[hit.start : hit.end])
+
+
+def merged(regions: Sequence[Region]) -> list[Region]:
+    """Return regions that cover all and do not overlap; where some do, the first and longest names the kind.
+
+    >>> merged([Region(3, -9, False, "b", 1), Region(0, -5, True, "a", 0)])
+    [Region(start=0, minus_end=-9, generic=True, kind='a', place=0)]
+    """
+    found: list[Region] = []
+    for region in sorted(regions):
+        if found and region.start < found[-1].end:
+            found[-1] = found[-1]._replace(minus_end=min(found[-1].minus_end, region.minus_end))
+        else:
+            found.append(region)
+    return found
+
+
+def readable(text: str) -> str:
+    """Return a text of the same length that UTF-8 can hold: JSON escapes may bring lone surrogates."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text
