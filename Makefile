@@ -57,10 +57,11 @@ check-docs: $(PROJECT)
 	$(BIN)/python -m tools.store_reference --check
 	$(BIN)/python -m tools.framework_reference --check
 	$(BIN)/python -m tools.case_schema --check
+	$(BIN)/python -m tools.conformance_reference --check
 	$(BIN)/python -m tools.check_docs
 
 bench: $(PROJECT) ## print the ratios that the documentation promises
-	for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python -m benchmarks.$$(basename $$file .py) || exit 1; done
+	for file in benchmarks/bench_*.py benchmarks/ingest.py; do echo "== $$file"; $(BIN)/python -m benchmarks.$$(basename $$file .py) || exit 1; done
 
 docs: $(PROJECT) ## rewrite the reference pages that come from the code
 	$(BIN)/python -m tools.cli_reference
@@ -68,6 +69,7 @@ docs: $(PROJECT) ## rewrite the reference pages that come from the code
 	$(BIN)/python -m tools.store_reference
 	$(BIN)/python -m tools.framework_reference
 	$(BIN)/python -m tools.case_schema
+	$(BIN)/python -m tools.conformance_reference
 
 format: $(CHECK_ENVIRONMENT) ## format the code and fix what ruff can fix
 	$(BIN)/ruff format

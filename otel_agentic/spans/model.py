@@ -114,6 +114,7 @@ class SpanBatch:
     `rejected` counts the spans or log records that cannot be stored, by reason; `ignored` those that are
     well-formed but not ours to keep (a log line outside any span, our own telemetry), by reason.
     `altered` counts what was cut or mended inside the spans and log records that are kept, by reason.
+    `size_bytes` is the size of the request, inflated; 0 when it is not known. It is no part of what the batch says.
     """
 
     spans: tuple[Span, ...] = ()
@@ -121,6 +122,7 @@ class SpanBatch:
     rejected: Mapping[str, int] = field(default_factory=dict)
     ignored: Mapping[str, int] = field(default_factory=dict)
     altered: Mapping[str, int] = field(default_factory=dict)
+    size_bytes: int = field(default=0, compare=False)
 
     @property
     def is_empty(self) -> bool:

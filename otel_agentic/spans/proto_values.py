@@ -30,13 +30,20 @@ if TYPE_CHECKING:
 
 def read_attributes(pairs: Sequence[KeyValue], limits: Limits, altered: Counter[str]) -> dict[str, Any]:
     """Return an attribute list as a dict; of equal keys the last wins, as in the SDKs."""
-    max_bytes = limits.max_value_bytes
+    longest_key, longest_text = limits.max_name_bytes, limits.max_value_bytes
     attributes: dict[str, Any] = {}
     for pair in first_of(pairs, limits.max_attributes, CUT_ATTRIBUTES, altered):
-        value = pair.value
+        key, value = pair.key, pair.value
+        # The tests of `clean_text` stand here again: a call for each key and text made decoding 15 % slower.
+        if len(key) > longest_key or not key.isascii() or "\0" in key:
+            key = clean_name(key, limits, altered)
         text = value.string_value
-        key = clean_name(pair.key, limits, altered)
-        attributes[key] = clean_text(text, max_bytes, altered) if text else read_value(value, limits, altered)
+        if not text:
+            attributes[key] = read_value(value, limits, altered)
+        elif len(text) > longest_text or not text.isascii() or "\0" in text:
+            attributes[key] = clean_text(text, longest_text, altered)
+        else:
+            attributes[key] = text
     return attributes
 
 

@@ -16,11 +16,15 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """Counts by reason: items that cannot be stored, items that are not ours, and mended details of kept items."""
+    """Counts by reason: items that cannot be stored, items that are not ours, and mended details of kept items.
+
+    `size_bytes` is the size of what is read.
+    """
 
     rejected: Counter[str] = field(default_factory=Counter)
     ignored: Counter[str] = field(default_factory=Counter)
     altered: Counter[str] = field(default_factory=Counter)
+    size_bytes: int = 0
 
     def batch(self, *, spans: Sequence[Span] = (), logs: Sequence[LogRecord] = ()) -> SpanBatch:
         """Return the kept items together with what was counted."""
@@ -30,6 +34,7 @@ class Tally:
             rejected=dict(self.rejected),
             ignored=dict(self.ignored),
             altered=dict(self.altered),
+            size_bytes=self.size_bytes,
         )
 
 
@@ -44,4 +49,5 @@ def merge_batches(batches: Iterable[SpanBatch]) -> SpanBatch:
         tally.rejected.update(batch.rejected)
         tally.ignored.update(batch.ignored)
         tally.altered.update(batch.altered)
+        tally.size_bytes += batch.size_bytes
     return tally.batch(spans=spans, logs=logs)

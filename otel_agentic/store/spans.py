@@ -3,38 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-import zlib
 from collections import Counter
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import orjson
 
 from otel_agentic.spans.ports import Receipt
-from otel_agentic.store.table import LAST_NS, Raw, Table, json_text, rows_with
+from otel_agentic.store.recent import RecentIds
+from otel_agentic.store.span_columns import span_columns
+from otel_agentic.store.table import LAST_NS, Feed, Raw, Table, json_text, rows_with
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.dialects.detect import Reader
     from otel_agentic.spans.model import LogRecord, Resource, Span, SpanBatch
 
-#: Work is divided into this many parts by the stable hash of an id.
-BUCKETS: Final = 1024
-_ENVIRONMENT_KEYS: Final = ("deployment.environment.name", "deployment.environment")
-_PROMOTED: Final = {
-    "operation": ("gen_ai.operation.name", "openinference.span.kind"),
-    "conversation_id": ("gen_ai.conversation.id", "session.id"),
-    "agent_name": ("gen_ai.agent.name", "agent.name"),
-    "tool_name": ("gen_ai.tool.name", "tool.name"),
-    "model": ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name"),
-}
 #: Spans of the batch that the file holds already, looked for in the batch's own range of start times.
 _STORED: Final = """
-SELECT DISTINCT b.place
+SELECT DISTINCT b.trace_id || b.span_id
 FROM wanted b
 JOIN spans s ON s.trace_id = b.trace_id AND s.span_id = b.span_id
 WHERE s.start_time BETWEEN make_timestamp_ns($first) AND make_timestamp_ns($last)
@@ -45,47 +36,27 @@ FROM wanted b
 JOIN log_records s ON s.content_hash = b.content_hash
 WHERE s."time" BETWEEN make_timestamp_ns($first) AND make_timestamp_ns($last)
 """
-_NEWEST: Final = "SELECT trace_id, span_id FROM spans ORDER BY received_at DESC LIMIT ?"
+#: Rows are kept in the order in which they were added.
+_FIRST_NEW: Final = "SELECT max(rowid) + 1 - $newest FROM spans"
+_NEWEST: Final = "SELECT trace_id || span_id, epoch_ns(start_time) FROM spans WHERE rowid >= $first"
+_OLDER: Final = "SELECT epoch_ns(max(start_time)) FROM spans WHERE rowid < $first"
 _LAST_COMMIT: Final = """
 SELECT coalesce(max(epoch_ns(received_at)), 0)
 FROM (SELECT max(received_at) AS received_at FROM spans UNION ALL SELECT max(received_at) FROM log_records)
 """
-
-
-def bucket_of(identity: str) -> int:
-    """Return a stable number from 0 to 1023 for an id: the same in every process and release."""
-    return zlib.crc32(identity.encode()) % BUCKETS
-
-
-class RecentIds:
-    """The newest span ids, to catch a resent span whose start time differs. Two generations bound the memory."""
-
-    def __init__(self, limit: int) -> None:
-        self._half = max(limit // 2, 1)
-        self._young: set[int] = set()
-        self._old: set[int] = set()
-
-    def __contains__(self, key: int) -> bool:
-        return key in self._young or key in self._old
-
-    def add(self, keys: Iterable[int]) -> None:
-        """Remember ids; the oldest half is forgotten when there are too many."""
-        for key in keys:
-            self._young.add(key)
-            if len(self._young) >= self._half:
-                self._old, self._young = self._young, set()
+#: Ids read at a time when the store opens.
+_PORTION: Final = 32_768
 
 
 class SpanTables:
     """The tables `spans` and `log_records`. Used by the writer thread alone."""
 
     def __init__(self, con: DuckDBPyConnection, reader: Reader, recent_limit: int) -> None:
-        self._spans = Table(con, "spans")
+        """Read what is needed of the file; the connection, outside a transaction, is the one that `insert` is given."""
+        self._spans = Feed(con, "spans")
         self._logs = Table(con, "log_records")
         self._reader = reader
-        self._recent = RecentIds(recent_limit)
-        rows = con.execute(_NEWEST, [recent_limit]).fetchall()
-        self._recent.add(_key(trace_id, span_id) for trace_id, span_id in reversed(rows))
+        self._recent = _newest_ids(con, recent_limit)
         self._last_ns = int(con.execute(_LAST_COMMIT).fetchall()[0][0])
 
     def insert(
@@ -99,50 +70,58 @@ class SpanTables:
         now_ns = max(now_ns, self._last_ns + 1)
         fresh = self._new_spans(con, batches)
         fresh_logs = self._new_logs(con, batches)
-        spans = [span for group in fresh for span in group]
-        logs = [log for group in fresh_logs for log in group]
-        self._insert_spans(con, spans, now_ns)
+        spans = list(chain.from_iterable(fresh))
+        logs = list(chain.from_iterable(fresh_logs))
+        if spans:
+            self._spans.insert(span_columns(spans, self._reader, now_ns))
         self._insert_logs(con, logs, now_ns)
         receipts = [
             receipt_of(batch, accepted=len(new) + len(new_logs))
             for batch, new, new_logs in zip(batches, fresh, fresh_logs, strict=True)
         ]
-        traces = frozenset(span.trace_id for span in spans) | frozenset(log.trace_id for log in logs)
-        keys = [_key(span.trace_id, span.span_id) for span in spans]
-        return receipts, Inserted(keys=keys, traces=traces, at_ns=now_ns)
+        return receipts, Inserted(
+            ids=_ids(spans),
+            latest_ns=max((span.start_ns for span in spans), default=-1),
+            traces=frozenset(span.trace_id for span in spans) | frozenset(log.trace_id for _, log in logs),
+            at_ns=now_ns,
+        )
 
     def committed(self, inserted: Inserted) -> None:
         """Remember ids that are durable now."""
-        self._recent.add(inserted.keys)
+        self._recent.add(inserted.ids, inserted.latest_ns)
         self._last_ns = inserted.at_ns
 
-    def _new_spans(self, con: DuckDBPyConnection, batches: Sequence[SpanBatch]) -> list[list[Span]]:
-        seen: set[int] = set()
-        fresh: list[list[tuple[int, Span]]] = []
-        for batch in batches:
+    def forget_ids(self) -> None:
+        """Ask the file about each span from now on: rows were added that `insert` knows nothing of."""
+        self._recent.forget(LAST_NS)
+
+    def _new_spans(self, con: DuckDBPyConnection, batches: Sequence[SpanBatch]) -> list[Sequence[Span]]:
+        ids = [_ids(batch.spans) for batch in batches]
+        flat = list(chain.from_iterable(ids))
+        seen = self._recent.known(flat)
+        seen |= self._stored(con, [span for batch in batches for span in batch.spans], seen)
+        if not seen and len(set(flat)) == len(flat):
+            return [batch.spans for batch in batches]
+        fresh: list[Sequence[Span]] = []
+        for batch, names in zip(batches, ids, strict=True):
             new = []
-            for span in batch.spans:
-                key = _key(span.trace_id, span.span_id)
-                if key not in seen and key not in self._recent:
-                    seen.add(key)
-                    new.append((key, span))
+            for name, span in zip(names, batch.spans, strict=True):
+                if name not in seen:
+                    seen.add(name)
+                    new.append(span)
             fresh.append(new)
-        stored = self._stored(con, [item for group in fresh for item in group])
-        return [[span for key, span in group if key not in stored] for group in fresh]
+        return fresh
 
-    def _stored(self, con: DuckDBPyConnection, keyed: Sequence[tuple[int, Span]]) -> set[int]:
-        if not keyed:
+    def _stored(self, con: DuckDBPyConnection, spans: Sequence[Span], known: set[str]) -> set[str]:
+        """Return the ids of those spans that the file holds and the memory of ids has forgotten."""
+        until_ns = self._recent.forgotten_until_ns
+        old = [span for span in spans if span.start_ns <= until_ns and span.trace_id + span.span_id not in known]
+        if not old:
             return set()
-        spans = [span for _, span in keyed]
-        wanted: dict[str, Sequence[Any]] = {
-            "place": range(len(keyed)),
-            "trace_id": [span.trace_id for span in spans],
-            "span_id": [span.span_id for span in spans],
-        }
-        bounds = _bounds([span.start_ns for span in spans])
-        return {keyed[place][0] for (place,) in rows_with(con, wanted, _STORED, bounds)}
+        wanted = {"trace_id": [span.trace_id for span in old], "span_id": [span.span_id for span in old]}
+        return {name for (name,) in rows_with(con, wanted, _STORED, _bounds([span.start_ns for span in old]))}
 
-    def _new_logs(self, con: DuckDBPyConnection, batches: Sequence[SpanBatch]) -> list[list[LogRecord]]:
+    def _new_logs(self, con: DuckDBPyConnection, batches: Sequence[SpanBatch]) -> list[list[tuple[int, LogRecord]]]:
         hashed = [[(log_hash(log), log) for log in batch.logs] for batch in batches]
         flat = [item for group in hashed for item in group]
         if not flat:
@@ -150,48 +129,19 @@ class SpanTables:
         wanted = {"content_hash": np.array([value for value, _ in flat], dtype="uint64")}
         found = rows_with(con, wanted, _STORED_LOGS, _bounds([log.time_ns for _, log in flat]))
         seen = {int(value) for (value,) in found}
-        fresh: list[list[LogRecord]] = []
+        fresh: list[list[tuple[int, LogRecord]]] = []
         for group in hashed:
             new = []
             for value, log in group:
                 if value not in seen:
                     seen.add(value)
-                    new.append(log)
+                    new.append((value, log))
             fresh.append(new)
         return fresh
 
-    def _insert_spans(self, con: DuckDBPyConnection, spans: Sequence[Span], now_ns: int) -> None:
-        if not spans:
-            return
+    def _insert_logs(self, con: DuckDBPyConnection, hashed: Sequence[tuple[int, LogRecord]], now_ns: int) -> None:
         resources = _Resources()
-        columns: dict[str, list[Any]] = {
-            "trace_id": [span.trace_id for span in spans],
-            "span_id": [span.span_id for span in spans],
-            "parent_span_id": [span.parent_span_id for span in spans],
-            "name": [span.name for span in spans],
-            "kind": [span.kind for span in spans],
-            "start_time": [span.start_ns for span in spans],
-            "end_time": [span.end_ns for span in spans],
-            "status": [span.status for span in spans],
-            "status_message": [span.status_message or None for span in spans],
-            "service": [_text(span.resource.attributes.get("service.name")) for span in spans],
-            "environment": [environment_of(span.resource) for span in spans],
-            "scope": [span.scope.name for span in spans],
-            "scope_version": [span.scope.version or None for span in spans],
-            "dialect": [self._reader.dialect_of(span)[0].name for span in spans],
-            "attributes": [span.attributes for span in spans],
-            "events": [_events(span) for span in spans],
-            "links": [_links(span) for span in spans],
-            "resource": [resources.text(span.resource) for span in spans],
-            "bucket": [bucket_of(span.trace_id) for span in spans],
-            "received_at": [now_ns] * len(spans),
-        }
-        for column, keys in _PROMOTED.items():
-            columns[column] = [_first_text(span.attributes, keys) for span in spans]
-        self._spans.insert(con, columns)
-
-    def _insert_logs(self, con: DuckDBPyConnection, logs: Sequence[LogRecord], now_ns: int) -> None:
-        resources = _Resources()
+        logs = [log for _, log in hashed]
         self._logs.insert(
             con,
             {
@@ -203,7 +153,7 @@ class SpanTables:
                 "attributes": [log.attributes for log in logs],
                 "scope": [log.scope.name for log in logs],
                 "resource": [resources.text(log.resource) for log in logs],
-                "content_hash": [log_hash(log) for log in logs],
+                "content_hash": [value for value, _ in hashed],
                 "received_at": [now_ns] * len(logs),
             },
         )
@@ -211,9 +161,10 @@ class SpanTables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inserted:
-    """What a transaction added: span keys, the traces touched, and the time of the commit, ns."""
+    """What a transaction added: span ids and when the last of these spans began, traces touched, time of the commit, ns."""
 
-    keys: Sequence[int]
+    ids: Sequence[str]
+    latest_ns: int
     traces: frozenset[str]
     at_ns: int
 
@@ -237,11 +188,6 @@ def log_hash(log: LogRecord) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
-def environment_of(resource: Resource) -> str:
-    """Return the deployment environment of a resource, empty when it names none."""
-    return next((str(resource.attributes[key]) for key in _ENVIRONMENT_KEYS if resource.attributes.get(key)), "")
-
-
 def receipt_of(batch: SpanBatch, *, accepted: int) -> Receipt:
     """Return the receipt of a batch of which so many spans and log records were new."""
     return Receipt(
@@ -253,36 +199,23 @@ def receipt_of(batch: SpanBatch, *, accepted: int) -> Receipt:
     )
 
 
-def _bounds(times_ns: Sequence[int]) -> dict[str, int]:
+def _newest_ids(con: DuckDBPyConnection, limit: int) -> RecentIds:
+    recent = RecentIds(limit)
+    ((first,),) = con.execute(_FIRST_NEW, {"newest": limit}).fetchall()
+    if first is None:
+        return recent
+    ((older_ns,),) = con.execute(_OLDER, {"first": first}).fetchall()
+    recent.forget(-1 if older_ns is None else older_ns)
+    newest = con.execute(_NEWEST, {"first": first})
+    while portion := newest.fetchmany(_PORTION):
+        recent.add([name for name, _ in portion], max(start_ns for _, start_ns in portion))
+    return recent
+
+
+def _ids(spans: Sequence[Span]) -> list[str]:
+    return [span.trace_id + span.span_id for span in spans]
+
+
+def _bounds(times_ns: Sequence[int]) -> dict[str, Any]:
     """Return the range of some times as the store keeps them."""
     return {"first": min(*times_ns, LAST_NS), "last": min(max(times_ns), LAST_NS)}
-
-
-def _key(trace_id: str, span_id: str) -> int:
-    return int(trace_id + span_id, 16)
-
-
-def _events(span: Span) -> list[dict[str, Any]] | None:
-    return [
-        {"name": event.name, "time_ns": event.time_ns, "attributes": event.attributes} for event in span.events
-    ] or None
-
-
-def _links(span: Span) -> list[dict[str, Any]] | None:
-    return [
-        {"trace_id": link.trace_id, "span_id": link.span_id, "attributes": link.attributes} for link in span.links
-    ] or None
-
-
-def _first_text(attributes: Any, keys: Sequence[str]) -> str | None:
-    for key in keys:
-        value = attributes.get(key)
-        if value is not None:
-            return _text(value)
-    return None
-
-
-def _text(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    return orjson.dumps(value, default=str).decode()

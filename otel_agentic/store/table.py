@@ -24,8 +24,9 @@ _FEW: Final = 16
 _VALUES: Final = 3
 
 
+Array = np.ndarray[Any, Any]
 #: Values of one column.
-Column = Sequence[Any] | np.ndarray[Any, Any]
+Column = Sequence[Any] | Array
 #: Identity of a conversation in SQL: environment and conversation id.
 Key = tuple[str, str]
 
@@ -64,7 +65,7 @@ def rows_with(
         few = {f"wanted_{place}": _listed(values) for place, values in enumerate(wanted.values())}
         result = con.execute(_with_few(sql, tuple(wanted)), {**few, **(parameters or {})})
         return result.fetchall() if fetch else []
-    arrays = {name: _objects(values) if _textual(values) else np.array(values) for name, values in wanted.items()}
+    arrays = {name: object_array(values) if _textual(values) else np.array(values) for name, values in wanted.items()}
     with lent(con, "wanted", arrays):
         result = con.execute(sql, dict(parameters)) if parameters else con.execute(sql)
         return result.fetchall() if fetch else []
@@ -132,6 +133,32 @@ class Table:
             con.execute(_insert_sql(self.name, names, kinds))
 
 
+class Feed:
+    """INSERTs of arrays into one table over one connection.
+
+    To register arrays takes DuckDB as long as to insert some hundred rows of them. So they are registered once, empty, and
+    each INSERT finds others under the same names.
+    """
+
+    def __init__(self, con: DuckDBPyConnection, table: str) -> None:
+        """Register empty arrays for all columns of the table; the connection must be outside a transaction."""
+        kinds = Table(con, table).types
+        self._con = con
+        self._empty = {name: np.empty(0, dtype=_FEED_DTYPES.get(kind, object)) for name, kind in kinds.items()}
+        self._arrays = dict(self._empty)
+        columns = ", ".join(f'"{name}"' for name in kinds)
+        self._sql = f'INSERT INTO "{table}" ({columns}) SELECT {columns} FROM "{table}_feed"'  # noqa: S608 — names of our own schema
+        con.register(f"{table}_feed", self._arrays)
+
+    def insert(self, arrays: Mapping[str, Array]) -> None:
+        """Append rows: every column of the table, all of one length; text, and times as `time_array` makes them."""
+        self._arrays.update(arrays)
+        try:
+            self._con.execute(self._sql)
+        finally:
+            self._arrays.update(self._empty)  # else a group's texts stay in memory until the next one
+
+
 def _types(con: DuckDBPyConnection, name: str) -> Mapping[str, str]:
     """Return the types of a table's columns. Quicker than the catalogue's own table, which describes every view."""
     described = con.execute(f'SELECT * FROM "{name}" LIMIT 0').description or []  # noqa: S608 — a name of our own schema
@@ -156,9 +183,9 @@ def _values_sql(table: str, names: tuple[str, ...], kinds: tuple[str, ...], size
 
 def _array(kind: str, values: Sequence[Any]) -> np.ndarray[Any, Any]:
     if kind in {"JSON", "VARCHAR[]"}:
-        return _objects([None if value is None else json_text(value) for value in values])
+        return object_array([None if value is None else json_text(value) for value in values])
     if kind == "VARCHAR":
-        return _objects(values)
+        return object_array(values)
     absent = [value is None for value in values]
     filled = np.array([0 if value is None else value for value in values], dtype=_DTYPES[kind])
     if kind == "TIMESTAMP_NS":
@@ -176,12 +203,20 @@ _DTYPES: Final = {
     "USMALLINT": "uint16",
     "TIMESTAMP_NS": "int64",
 }
+#: The same for a `Feed`, whose times are times already.
+_FEED_DTYPES: Final = {**_DTYPES, "TIMESTAMP_NS": "datetime64[ns]"}
 
 
-def _objects(values: Column) -> np.ndarray[Any, Any]:
+def object_array(values: Column) -> Array:
+    """Return values as an array of Python objects: text, and None for null."""
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
+
+
+def time_array(times_ns: Sequence[int]) -> Array:
+    """Return times as an array that SQL reads as TIMESTAMP_NS, none later than what DuckDB holds."""
+    return np.minimum(np.array(times_ns, dtype=np.int64), LAST_NS).view("datetime64[ns]")
 
 
 def json_text(value: Any) -> str:

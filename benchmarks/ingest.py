@@ -1,0 +1,199 @@
+"""OTLP to queryable rows: CPU time a span of what receives, ours beside a bare loop and beside Phoenix, in one run.
+
+python -m benchmarks.ingest                              # ours and a bare decode-and-insert loop
+python -m benchmarks.ingest --phoenix VENV/bin/python    # Phoenix too; that interpreter has arize-phoenix
+python -m benchmarks.ingest --recorded FILE              # the size on disk of recorded agent text, too
+
+Each receiver is a process of its own with an empty file, and its CPU time is counted until the rows are in the file. The
+bare loop is what an engineer would write in an hour: one process without a network, protobuf's own parser, a transaction
+a request, columns of numpy arrays into DuckDB; no check, no limit, no duplicate found, no NaN, NUL or bad id noticed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import http.client
+import json
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import grpc  # type: ignore[import-untyped]  # grpcio ships no types
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from benchmarks.ingest_phoenix import run_phoenix
+from benchmarks.ingest_receiver import keep_requests
+from benchmarks.ingest_requests import BATCH, as_json, recorded, requests
+from benchmarks.load import address
+from tests.shared import SHARED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+SPANS: Final = 20_480
+PHOENIX_SPANS: Final = 1_024
+_SENDERS: Final = 4
+_ROUNDS: Final = 2
+_PROTOBUF: Final = {"Content-Type": "application/x-protobuf"}
+_GZIP: Final = {**_PROTOBUF, "Content-Encoding": "gzip"}
+_JSON: Final = {"Content-Type": "application/json"}
+_EXPORT: Final = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What a receiver took: CPU time a span, us; its largest memory; its file beside the protobuf bytes."""
+
+    name: str
+    cpu_us: float
+    rss_bytes: int
+    disk_ratio: float
+
+
+def post_all(url: str, bodies: Sequence[bytes], headers: dict[str, str]) -> None:
+    """Send bodies over a few connections, each when the one before it was answered."""
+
+    def some(first: int) -> None:
+        host, port = address(url)
+        connection = http.client.HTTPConnection(host, port, timeout=60)
+        for body in bodies[first::_SENDERS]:
+            connection.request("POST", "/v1/traces", body, headers)
+            answer = connection.getresponse()
+            told = answer.read()
+            if answer.status >= http.client.BAD_REQUEST:
+                raise RuntimeError(f"{url} answers {answer.status}: {told!r}")
+        connection.close()
+
+    _in_threads(some)
+
+
+def call_all(endpoint: str, bodies: Sequence[bytes]) -> None:
+    """Send bodies over gRPC."""
+    with grpc.insecure_channel(endpoint.removeprefix("http://")) as channel:
+        export = channel.unary_unary(_EXPORT)  # without serialisers bytes go as they are
+
+        def some(first: int) -> None:
+            for body in bodies[first::_SENDERS]:
+                export(body, timeout=60)
+
+        _in_threads(some)
+
+
+def _in_threads(work: Callable[[int], None]) -> None:
+    with ThreadPoolExecutor(_SENDERS) as threads:
+        list(threads.map(work, range(_SENDERS)))
+
+
+def run_ours(name: str, plain: Sequence[bytes], send: Callable[[dict[str, str]], None]) -> Taken:
+    """Have our receiver take what `send` sends to its endpoints."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _run(name, "ours", Path(folder), plain, send)
+
+
+def run_bare(plain: Sequence[bytes]) -> Taken:
+    """Have the bare loop take the requests out of a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        keep_requests(Path(folder) / "requests", plain)
+        return _run("bare loop, no network", "bare", Path(folder), plain, lambda _: None)
+
+
+def _run(name: str, kind: str, folder: Path, plain: Sequence[bytes], send: Callable[[dict[str, str]], None]) -> Taken:
+    command = (sys.executable, "-m", "benchmarks.ingest_receiver", kind, str(folder))
+    root = Path(__file__).parents[1]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root) as process:  # noqa: S603 — our own command
+        assert process.stdout is not None
+        send(json.loads(process.stdout.readline()))
+        told = json.loads(process.communicate(timeout=60)[0])
+    size = sum(map(len, plain))
+    spans = len(plain) * BATCH
+    disk = (folder / "ingest.duckdb").stat().st_size
+    return Taken(name=name, cpu_us=told["cpu_s"] / spans * 1e6, rss_bytes=told["rss_bytes"], disk_ratio=disk / size)
+
+
+def least(rounds: Sequence[Taken]) -> Taken:
+    """Return the round that took the least CPU time: whatever else ran made the others longer."""
+    return min(rounds, key=lambda taken: taken.cpu_us)
+
+
+def show(taken: Taken) -> None:
+    """Print what a receiver took."""
+    print(
+        f"{taken.name:<28} {taken.cpu_us:9.1f} us CPU a span   RSS {taken.rss_bytes / 2**20:5.0f} MiB   "
+        f"disk {taken.disk_ratio:5.2f} of protobuf",
+        flush=True,
+    )
+
+
+def show_ratios(bare: Taken, plain: Taken, zipped: Taken, as_text: Taken, _rpc: Taken) -> None:
+    """Print the ratios that are promised."""
+    print(f"spans a CPU-second beside the bare loop: {bare.cpu_us / plain.cpu_us:.2f} (promised: at least 0.6)")
+    print(f"gzip costs {zipped.cpu_us / plain.cpu_us - 1:+.0%} (promised: at most +25%)")
+    print(f"OTLP/JSON does {plain.cpu_us / as_text.cpu_us:.2f} of protobuf (promised: at least 0.6)")
+
+
+def main() -> None:
+    """Run all and print what they took."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--phoenix", metavar="PYTHON", help="an interpreter that has arize-phoenix")
+    parser.add_argument("--recorded", metavar="FILE", type=Path, help="OTLP/JSON lines, gzip, to measure the file with")
+    given = parser.parse_args()
+    plain = requests(SPANS)
+    taken = _measured(plain)
+    for each in taken:
+        show(each)
+    show_ratios(*taken)
+    if given.phoenix:
+        peer = _phoenix(given.phoenix, plain)
+        show(peer)
+        print(f"Phoenix takes {peer.cpu_us / taken[1].cpu_us:.0f} times the CPU time (promised: at least 100)")
+    recording = given.recorded or SHARED / "data" / "tau-airline" / "spans.jsonl.gz"
+    if recording.is_file():
+        _show_recorded(recorded(recording, copies=4))
+
+
+def _measured(plain: Sequence[bytes]) -> list[Taken]:
+    zipped = [gzip.compress(body, compresslevel=6) for body in plain]
+    texts = [as_json(body) for body in plain]
+    ways: list[Callable[[], Taken]] = [
+        lambda: run_bare(plain),
+        lambda: run_ours("ours, HTTP protobuf", plain, lambda at: post_all(at["otlp_http"], plain, _PROTOBUF)),
+        lambda: run_ours("ours, HTTP protobuf, gzip", plain, lambda at: post_all(at["otlp_http"], zipped, _GZIP)),
+        lambda: run_ours("ours, HTTP JSON", plain, lambda at: post_all(at["otlp_http"], texts, _JSON)),
+        lambda: run_ours("ours, gRPC", plain, lambda at: call_all(at["otlp_grpc"], plain)),
+    ]
+    rounds = [[way() for way in ways] for _ in range(_ROUNDS)]
+    return [least(each) for each in zip(*rounds, strict=True)]
+
+
+def _phoenix(python: str, plain: Sequence[bytes]) -> Taken:
+    first, *rest = plain[: PHOENIX_SPANS // BATCH + 1]
+
+    def warm_up(url: str) -> int:
+        post_all(url, [first], _PROTOBUF)
+        return BATCH
+
+    cpu_s, rss_bytes, disk = run_phoenix(python, PHOENIX_SPANS, warm_up, lambda url: post_all(url, rest, _PROTOBUF))
+    size = sum(map(len, (first, *rest)))
+    return Taken(name="Phoenix", cpu_us=cpu_s / PHOENIX_SPANS * 1e6, rss_bytes=rss_bytes, disk_ratio=disk / size)
+
+
+def _show_recorded(plain: Sequence[bytes]) -> None:
+    spans = sum(len(part.spans) for body in plain for part in _parts(body))
+    with tempfile.TemporaryDirectory() as folder:
+        taken = _run("", "ours", Path(folder), plain, lambda at: post_all(at["otlp_http"], plain, _PROTOBUF))
+    print(
+        f"recorded agent text, {spans} spans in {len(plain)} requests: {taken.disk_ratio:.2f} of the protobuf bytes on disk"
+    )
+
+
+def _parts(body: bytes) -> list[Any]:
+    return [part for block in ExportTraceServiceRequest.FromString(body).resource_spans for part in block.scope_spans]
+
+
+if __name__ == "__main__":
+    main()
