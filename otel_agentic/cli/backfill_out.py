@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
+from otel_agentic.cli.text import printable
 from otel_agentic.errors import BadInputError, UsageError
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ def written(out: Path | None, *, wanted: bool) -> Iterator[Callable[[str], objec
         BadInputError: the file cannot be written; on entering, unless the disk fills up.
     """
     if out is None or not wanted:
-        yield partial(click.echo, nl=False)
+        shown = printable if sys.stdout.isatty() else str  # a pipe gets the data, a terminal what it may show
+        yield lambda piece: click.echo(shown(piece), nl=False)
         return
     unfinished = out.with_name(f"{out.name}.partial")
     characters = 0

@@ -23,6 +23,7 @@ from otel_agentic.cli.output import console, print_json, say
 from otel_agentic.cli.own_settings import JUDGE_HELP, require_own_file
 from otel_agentic.cli.progress import progress_bar
 from otel_agentic.cli.text import percent, plural
+from otel_agentic.cli.waiting import telling_waits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +32,11 @@ if TYPE_CHECKING:
 
 #: Warnings printed one by one.
 _WARNINGS: Final = 10
+#: What may hold it up, where nothing is heard for long.
+_WAITING: Final = (
+    "conversations are scored, perhaps by a judge that is slow or does not answer (each call is given up after "
+    "judge.timeout_s, each verdict after judge.tries calls); `otel-agentic doctor --live` tells how a collector is"
+)
 #: What a shell gives a process that Ctrl-C ended.
 _INTERRUPTED: Final = 130
 
@@ -78,7 +84,11 @@ def evaluate(
     chosen = selection_of(since, until, agent)
     given = {"judge": judge, "compat": compat, "fuzzy": fuzzy}
     scoring = {name: value for name, value in given.items() if value is not None}
-    with progress_bar(quiet=quiet) as progress, opened(db, server, config_file, progress, scoring=scoring) as client:
+    with (
+        progress_bar(quiet=quiet) as bar,
+        telling_waits(_WAITING, bar, quiet=quiet) as progress,
+        opened(db, server, config_file, progress, scoring=scoring) as client,
+    ):
         require_own_file(client, "evaluate", scoring)
         done = client.call("evaluate", **truth, **chosen, force=force)
     if output == "json":

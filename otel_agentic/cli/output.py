@@ -11,7 +11,7 @@ import click
 import orjson
 from rich.console import Console
 
-from otel_agentic.cli.text import compact, csv_cell, printable
+from otel_agentic.cli.text import compact, csv_cell, json_text, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -54,7 +54,7 @@ def say(out: Console, text: str, style: str | None = None) -> None:
 
 def print_json(value: Any) -> None:
     """Print a value as indented JSON."""
-    click.echo(orjson.dumps(value, default=str, option=_INDENT).decode())
+    click.echo(json_text(value, _INDENT))
 
 
 def print_line(value: Any) -> None:
@@ -66,11 +66,17 @@ def print_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Print rows as CSV in which no cell is a formula."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([csv_cell(column) for column in columns])
+    writer.writerow([_field(column) for column in columns])
     for number, row in enumerate(rows, 1):
-        writer.writerow([csv_cell(value) for value in row])
+        writer.writerow([_field(value) for value in row])
         if number % _CSV_ROWS == 0:
             click.echo(text.getvalue(), nl=False)
             text.seek(0)
             text.truncate()
     click.echo(text.getvalue(), nl=False)
+
+
+def _field(value: Any) -> Any:
+    """Return a value for a field of CSV. A lone carriage return is no quoted part of one: spreadsheets begin a row there."""
+    cell = csv_cell(value)
+    return cell.replace("\r", "\ufffd") if isinstance(cell, str) else cell

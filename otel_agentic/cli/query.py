@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +15,7 @@ from otel_agentic.cli.options import opened, target_options
 from otel_agentic.cli.output import console, print_csv, print_json, say, show
 from otel_agentic.cli.tables import Column, fits, print_table
 from otel_agentic.cli.text import plural, safe
+from otel_agentic.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,10 +59,10 @@ def _begins_with_comment(argument: str) -> bool:
 @click.option(
     "--format",
     "output",
-    type=click.Choice(["table", "json", "csv"]),
+    type=click.Choice(["table", "json", "csv", "parquet"]),
     default="table",
     show_default=True,
-    help="What to print.",
+    help="What to print; parquet is for a file or a pipe.",
 )
 def query(sql: str, db: Path | None, server: str | None, config_file: Path | None, output: str) -> None:
     """Run one read-only SQL statement.
@@ -68,16 +70,24 @@ def query(sql: str, db: Path | None, server: str | None, config_file: Path | Non
     Start with the views v_reliability, v_failing_tools, v_conversations and v_coverage; `DESCRIBE v_coverage` and
     `SHOW TABLES` tell more. Where the rows are wider than the terminal, each is printed as a list.
     """
+    if output == "parquet" and sys.stdout.isatty():
+        raise UsageError(
+            "--format parquet is no text for a terminal; send it to a file: … --format parquet > answer.parquet"
+        )
     with opened(db, server, config_file) as client:
         found = _asked(client, sql)
-    if output == "json":
+    if output == "parquet":
+        from otel_agentic.store.parquet_answer import parquet_of  # noqa: PLC0415 — DuckDB, which only this format needs here
+
+        click.echo(parquet_of(found["columns"], found["types"], found["rows"]), nl=False)
+    elif output == "json":
         print_json([dict(zip(found["columns"], row, strict=True)) for row in found["rows"]])
     elif output == "csv":
         print_csv(found["columns"], found["rows"])
     else:
         _print(console(), found)
     if found["truncated"]:
-        click.echo(f"cut after {plural(len(found['rows']), 'row')} (store.query_max_rows)", err=True)
+        click.echo(f"cut after {plural(len(found['rows']), 'row')} ({found['cut_by']})", err=True)
 
 
 def _asked(client: Client, sql: str) -> dict[str, Any]:
@@ -96,7 +106,7 @@ def _asked(client: Client, sql: str) -> dict[str, Any]:
 def _print(out: Console, found: dict[str, Any]) -> None:
     types, total = found["types"], len(found["rows"])
     columns = [
-        Column(name=name, right=kind in _NUMBERS, whole=kind.startswith("TIMESTAMP"))
+        Column(name=safe(name), right=kind in _NUMBERS, whole=kind.startswith("TIMESTAMP"))
         for name, kind in zip(found["columns"], types, strict=True)
     ]
     rows = [[_shown(value, kind) for value, kind in zip(row, types, strict=True)] for row in found["rows"][:_MOST_ROWS]]

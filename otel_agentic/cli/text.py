@@ -15,7 +15,9 @@ NOTHING: Final = "—"
 #: What Markdown reads as markup.
 _MARKDOWN: Final = re.compile(r"([\\`*_\[\]<>|#~])")
 #: First characters that make a spreadsheet read a cell as a formula.
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+#: What JSON may hold as it is, and a terminal would obey: control characters that are no ASCII, and marks of direction.
+_OBEYED: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def printable(text: str) -> str:
@@ -41,8 +43,18 @@ def safe(value: Any) -> str:
 
 
 def compact(value: Any) -> str:
-    """Return a value as one line of JSON."""
-    return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+    """Return a value as one line of JSON that a terminal does not obey."""
+    return json_text(value, orjson.OPT_NON_STR_KEYS)
+
+
+def json_text(value: Any, option: int) -> str:
+    r"""Return a value as JSON in which characters that steer a terminal are written as JSON escapes.
+
+    >>> json_text("a\x9b31m\u202e", 0)
+    '"a\\u009b31m\\u202e"'
+    """
+    text = orjson.dumps(value, default=str, option=option).decode()
+    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def short(value: Any, limit: int = 60) -> str:
@@ -122,11 +134,14 @@ def markdown(value: Any) -> str:
 
 
 def csv_cell(value: Any) -> Any:
-    """Return a value for a CSV cell that no spreadsheet takes for a formula.
+    r"""Return a value for a CSV cell that no spreadsheet takes for a formula, and no terminal obeys.
 
-    >>> csv_cell("=1+1"), csv_cell(-1), csv_cell({"a": 1})
-    ("'=1+1", -1, '{"a":1}')
+    >>> csv_cell("=1+1"), csv_cell(-1), csv_cell({"a": 1}), csv_cell("a\x1b[31m")
+    ("'=1+1", -1, '{"a":1}', 'a\ufffd[31m')
     """
     if isinstance(value, (dict, list)):
         return compact(value)
-    return "'" + value if isinstance(value, str) and value.startswith(_FORMULA) else value
+    if not isinstance(value, str):
+        return value
+    text = "\r".join(map(printable, value.split("\r")))  # which CSV holds between quotes
+    return "'" + text if text.startswith(_FORMULA) else text

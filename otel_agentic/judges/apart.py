@@ -13,6 +13,8 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
+from otel_agentic.judges.bounded import CLIENT_OPTIONS, bound_reply
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def own_connections(model: BaseChatModel) -> tuple[BaseChatModel, Callable[[], Awaitable[Any]] | None]:
-    """Return a model that talks over connections of its own, and how to close these.
+    """Return a model that talks over connections of its own, and how to close these. Replies over them are bounded.
 
     That is known for models on the OpenAI client, which are most of those with shared connections. Another model, or one
     that was given a client, comes back as it is, with nothing to close.
@@ -29,7 +31,10 @@ def own_connections(model: BaseChatModel) -> tuple[BaseChatModel, Callable[[], A
     client = getattr(model, "root_async_client", None)
     if openai is None or not isinstance(client, openai.AsyncOpenAI) or getattr(model, "http_async_client", None):
         return model, None
-    own = client.with_options(http_client=openai.DefaultAsyncHttpxClient(timeout=client.timeout))
+    connections = openai.DefaultAsyncHttpxClient(
+        timeout=client.timeout, event_hooks={"response": [bound_reply]}, **CLIENT_OPTIONS
+    )
+    own = client.with_options(http_client=connections)
     copy = cast("Any", model.model_copy())
     copy.root_async_client, copy.async_client = own, own.chat.completions
     return copy, own.close

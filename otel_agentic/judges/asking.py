@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.config import JudgeSettings
     from otel_agentic.judges.base import Budget, Judge, JudgeCache
+    from otel_agentic.judges.breaker import Breaker
 
 #: Questions given at once to a judge that does not stream: what a killed run has to ask again, at most.
 _CHUNK: Final = 32
@@ -32,19 +33,29 @@ class AskingJudge:
     It is a judge itself, of the same name, version and kinds. One thread uses it at a time.
     """
 
-    def __init__(self, judge: Judge, *, cache: JudgeCache | None = None, budget: Budget | None = None) -> None:
+    def __init__(
+        self,
+        judge: Judge,
+        *,
+        cache: JudgeCache | None = None,
+        budget: Budget | None = None,
+        breaker: Breaker | None = None,
+    ) -> None:
         """Stand before a judge.
 
         Args:
             judge: is asked what the cache does not know.
             cache: earlier verdicts; None asks everything anew.
             budget: what may be spent; None sets no limit. Questions beyond it come back as `sampled_out`.
+            breaker: leaves a judge alone that fails; None asks it whatever it does. Questions come back as `NotAsked`.
         """
         self.name: str = judge.name
         self.version: str = judge.version
         self.kinds = kinds_of(judge)
         self._judge = judge
         self._cache = cache
+        self._breaker = breaker
+        self._left_alone = False
         self._allowance = Allowance(budget, judge.estimated_tokens if isinstance(judge, ThriftyJudge) else _estimate)
         if isinstance(judge, ThriftyJudge):
             judge.permit = self._allowance.take
@@ -110,6 +121,11 @@ class AskingJudge:
                 for number in refused:
                     told = f"not asked: {self._allowance.used_up}"
                     yield keys[number], JudgeFailure(reason="sampled_out", message=told)
+                if self._breaker is not None and self._left_alone:
+                    self._left_alone = False
+                    for number, _ in waiting:
+                        yield keys[number], self._breaker.not_asked()
+                    waiting.clear()
         finally:
             if self._cache is not None:
                 self._cache.flush()
@@ -135,6 +151,8 @@ class AskingJudge:
         finally:
             for question in asked.values():
                 self._allowance.drop(question)
+            if self._breaker is not None and asked:
+                self._breaker.dropped()
         for number in unasked:  # nothing was paid for them
             yield number, replace(failure, tries=0)
 
@@ -156,20 +174,32 @@ class AskingJudge:
         """
         while waiting:
             number, question = waiting[0]
+            if self._breaker is not None and not self._breaker.may_ask():
+                self._left_alone = not asked  # else the answer to one of these decides
+                return
             if self._allowance.take(question):
                 asked[number] = question
                 waiting.popleft()
                 yield number, question
             elif self._allowance.idle:
+                self._drop_try()
                 refused.append(number)
                 waiting.popleft()
             else:
+                self._drop_try()
                 return
 
     def _settled(self, question: Question, answer: Verdict | JudgeFailure) -> Verdict | JudgeFailure:
         answer = checked(self._judge, answer)
         self._allowance.settle(question, answer)
+        if self._breaker is not None:
+            self._breaker.heard(answer)
         return answer
+
+    def _drop_try(self) -> None:
+        """Give back the leave to ask: the budget did not allow it."""
+        if self._breaker is not None:
+            self._breaker.dropped()
 
     def _stream(
         self, questions: Iterator[tuple[int, Question]]

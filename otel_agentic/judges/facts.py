@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from otel_agentic.judges.dates import MONTH_NAMES, Day, TimeOfDay, days, times
 from otel_agentic.judges.quantities import Quantity, quantities
+from otel_agentic.spans.redact_marks import MARK, MARK_START
 from otel_agentic.truth.text import normalise
 
 if TYPE_CHECKING:
@@ -159,6 +160,8 @@ def _blanked(text: str, facts: list[Fact]) -> str:
 
 def _readers(text: str) -> Iterator[Callable[[str], Iterator[Fact]]]:
     """Yield the readers that may find something: most sentences hold no digit."""
+    if MARK_START in text:
+        yield marks
     if _DIGIT.search(text):
         yield times
         yield days
@@ -167,6 +170,16 @@ def _readers(text: str) -> Iterator[Callable[[str], Iterator[Fact]]]:
     if _CODE_MARK.search(text) or "/" in text or "\\" in text:
         yield identifiers
     yield quantities
+
+
+def marks(text: str) -> Iterator[Identifier]:
+    """Yield the marks of redaction in a text: each stands for a value that nobody can read, and equals itself alone.
+
+    >>> [found.value for found in marks("Mail [redacted:email:deadbeef].")]
+    ['[redacted:email:deadbeef]']
+    """
+    for found in MARK.finditer(text):
+        yield Identifier(value=found.group(), start=found.start(), end=found.end())
 
 
 def identifiers(text: str) -> Iterator[Identifier]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import SecretStr
@@ -12,7 +13,7 @@ from pydantic import SecretStr
 from otel_agentic.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from langchain_core.language_models import BaseChatModel
 
@@ -131,9 +132,11 @@ def same_models(judge: Iterable[str], agent: Iterable[str]) -> list[str]:
 
 
 def secrets_of(model: BaseChatModel) -> list[str]:
-    """Return the keys and other secrets that a model holds."""
-    held = (getattr(model, name, None) for name in type(model).model_fields)
-    return [text for each in held if isinstance(each, SecretStr) and (text := each.get_secret_value())]
+    """Return the keys and other secrets that a model holds, those in its headers too."""
+    fields = {name: getattr(model, name, None) for name in type(model).model_fields}
+    held = [each.get_secret_value() for each in fields.values() if isinstance(each, SecretStr)]
+    headers = [each for name, each in fields.items() if "header" in name and isinstance(each, Mapping)]
+    return [text for text in (*held, *(str(value) for each in headers for value in each.values())) if text]
 
 
 def identity_of(model: BaseChatModel) -> str:

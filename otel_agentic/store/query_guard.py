@@ -1,115 +1,205 @@
-"""SQL for people: one read-only statement, bounded in time and rows."""
+"""SQL for people: one read-only statement, bounded in time, memory, rows and bytes.
+
+Two layers, each for itself: what the parser says (`query_check`) and what the instance refuses (a read-only transaction on
+a hardened DuckDB, `database`). Beyond them nothing that a query does lasts: its connection ends with it.
+"""
 
 from __future__ import annotations
 
-import re
+import os
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
-import orjson
 
 from otel_agentic.errors import QueryError
+from otel_agentic.store.query_bounds import bound_functions
+from otel_agentic.store.query_check import checked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Sequence
+    from collections.abc import Set as AbstractSet
+    from concurrent.futures import Future
 
     from duckdb import DuckDBPyConnection
 
-_ALLOWED: Final = frozenset({duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN})
-#: Functions that reveal settings or the machine, write to logs, or run SQL that is not there to be looked at.
-_DENIED: Final = re.compile(
-    r"getenv|current_setting|duckdb_settings|duckdb_secrets|which_secret|write_log|enable_logging|parse_duckdb_log_message"
-    r"|duckdb_log\w*|getvariable|pragma_\w+|query|query_table|json_execute_serialized_sql",
-    re.IGNORECASE,
-)
-#: Views of the database system that tell the same.
-_DENIED_VIEWS: Final = re.compile(r"pg_settings|duckdb_log\w*|pragma_database_list", re.IGNORECASE)
-#: What stands before the statement that EXPLAIN explains.
-_EXPLAIN: Final = re.compile(r"\s*EXPLAIN\b(\s+ANALYZE\b)?(\s*\([^()]*\))?", re.IGNORECASE)
-_PARSED: Final = "SELECT json_serialize_sql($sql::VARCHAR)"
+    from otel_agentic.store.user_queries import UserQueries, UserQuery
+
+#: How often a running query is looked at, seconds.
+_LOOK_S: Final = 0.05
+#: How far a query gives way to what stores spans, as `nice` counts.
+_NICE: Final = 10
+#: Rows fetched at once: one at first, for a row may be large.
+_MOST_FETCHED: Final = 4096
+#: What says nothing about the query: its connection was closed, or the database needs to be opened anew.
+_OF_THE_DATABASE: Final = (duckdb.FatalException, duckdb.InternalException, duckdb.ConnectionException)
+_STATM: Final = Path("/proc/self/statm")
+_PAGE_BYTES: Final = 4096
+_SCALAR_BYTES: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryLimits:
+    """What one query may take: `timeout_s` seconds, `max_rows` and `max_bytes` of answer, `max_growth_bytes` of memory."""
+
+    timeout_s: float
+    max_rows: int
+    max_bytes: int = 64 * 1024 * 1024
+    max_growth_bytes: int = 1_024_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """Rows of a query, whole. `truncated` says that the row limit cut it."""
+    """Rows of a query, whole. `cut_by` names the setting whose limit cut them, None where nothing did."""
 
     columns: Sequence[str]
     types: Sequence[str]
     rows: Sequence[tuple[Any, ...]]
-    truncated: bool
+    cut_by: str | None = None
+
+    @property
+    def truncated(self) -> bool:
+        """Whether a limit cut the rows."""
+        return self.cut_by is not None
 
 
-def run_query(con: DuckDBPyConnection, sql: str, *, timeout_s: float, max_rows: int) -> Result:
+def run_query(
+    con: DuckDBPyConnection,
+    sql: str,
+    limits: QueryLimits,
+    *,
+    queries: UserQueries,
+    gone: Callable[[], bool] = lambda: False,
+    hidden: AbstractSet[str] = frozenset(),
+    folder: Path | None = None,
+) -> Result:
     """Return the rows of one SELECT or EXPLAIN statement.
 
     Args:
-        con: a connection of its own, on a hardened instance.
+        con: a connection of its own, on a hardened instance, in no transaction; to be closed afterwards.
         sql: the statement.
-        timeout_s: time limit, seconds; the statement is interrupted.
-        max_rows: rows returned at most.
+        limits: beyond which it is interrupted, or its rows are cut.
+        queries: those that run on the store; it is among them while it runs.
+        gone: whether nobody waits for the answer any more.
+        hidden: tables that nobody may read, in lower case.
+        folder: the folder whose Parquet files may be read.
 
     Raises:
-        QueryError: it is not one read-only statement, fails, or takes too long.
+        QueryError: it is not one read-only statement, fails, or takes too much.
+        duckdb.Error: the database itself is out of order; `Store.connection` knows what to do.
     """
-    _check(con, sql)
-    clock = threading.Timer(timeout_s, con.interrupt)
-    clock.daemon = True
-    con.execute("BEGIN TRANSACTION READ ONLY")  # the parser lets EXPLAIN ANALYZE DELETE pass; this does not
-    clock.start()
+    bound_functions(con)
+    statement = checked(con, sql, hidden=hidden, folder=folder)
+    with queries.running(con) as query, ThreadPoolExecutor(1, "otel-agentic-query", _give_way) as thread:
+        running = thread.submit(_run, query, statement, limits)
+        _watch(running, query, queries, limits, gone)
+        return running.result()
+
+
+def _run(query: UserQuery, statement: duckdb.Statement, limits: QueryLimits) -> Result:
     try:
-        found = con.execute(sql)
-        described = found.description or []
-        rows = found.fetchmany(max_rows + 1)
-    except duckdb.InterruptException as error:
-        raise QueryError(f"the query took longer than {timeout_s:g} s; narrow it (store.query_timeout_s)") from error
-    except duckdb.Error as error:
-        raise QueryError(f"the query failed: {str(error).rstrip()}") from error
+        query.con.execute("BEGIN TRANSACTION READ ONLY")  # the parser is one layer, this is the other
+        return _fetched(query.con.execute(statement), limits)
+    except _OF_THE_DATABASE:
+        raise
+    except (duckdb.Error, MemoryError, UnicodeDecodeError) as error:
+        raise _refused(error, query) from error
     finally:
-        clock.cancel()
-        con.execute("ROLLBACK")
+        with suppress(duckdb.Error):  # what was interrupted may have ended its transaction
+            query.con.execute("ROLLBACK")
+
+
+def _give_way() -> None:
+    """Have this thread, which runs one query and ends, wait for those that store spans where there is not CPU for all."""
+    with suppress(OSError, AttributeError):  # only Linux knows a priority of threads
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+
+
+def _refused(error: Exception, query: UserQuery) -> QueryError:
+    if query.ended_for is not None:
+        return QueryError(query.ended_for)
+    if isinstance(error, (duckdb.OutOfMemoryException, MemoryError)):
+        return QueryError(
+            "the query needs more memory than it may have (store.memory_limit_mb, store.temp_limit_mb); narrow it"
+        )
+    return QueryError(f"the query failed: {str(error).rstrip()}")
+
+
+def _fetched(found: DuckDBPyConnection, limits: QueryLimits) -> Result:
+    described = found.description or []
+    rows, cut_by = _rows(found, limits)
     return Result(
         columns=[str(column[0]) for column in described],
         types=[str(column[1]) for column in described],
-        rows=rows[:max_rows],
-        truncated=len(rows) > max_rows,
+        rows=rows,
+        cut_by=cut_by,
     )
 
 
-def _check(con: DuckDBPyConnection, sql: str) -> None:
+def _rows(found: DuckDBPyConnection, limits: QueryLimits) -> tuple[list[tuple[Any, ...]], str | None]:
+    """Return rows as far as they are allowed, and the setting that cut them."""
+    rows: list[tuple[Any, ...]] = []
+    left_bytes, count = limits.max_bytes, 1
+    while fetched := found.fetchmany(count):
+        for row in fetched:
+            if len(rows) == limits.max_rows:
+                return rows, "store.query_max_rows"
+            left_bytes -= size_of(row)
+            if left_bytes < 0:
+                return rows, "store.query_max_bytes"
+            rows.append(row)
+        row_bytes = max(1, (limits.max_bytes - left_bytes) // len(rows))
+        count = max(1, min(_MOST_FETCHED, 2 * count, left_bytes // row_bytes))
+    return rows, None
+
+
+def size_of(value: Any) -> int:
+    """Return about how many bytes a value takes in an answer.
+
+    >>> size_of(("four", 1, [None, b"abc"], {"a": 1}))
+    38
+    """
+    total, waiting = 0, [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str | bytes | bytearray):
+            total += len(each)
+        elif isinstance(each, dict):
+            waiting += [*each, *each.values()]
+        elif isinstance(each, list | tuple):
+            total += 0 if each is value else _SCALAR_BYTES
+            waiting += each
+        else:
+            total += _SCALAR_BYTES
+    return total
+
+
+def _watch(
+    running: Future[Result], query: UserQuery, queries: UserQueries, limits: QueryLimits, gone: Callable[[], bool]
+) -> None:
+    """Wait for a query; end it where it takes too long or too much memory, or where nobody waits for it."""
+    deadline_s, most_bytes = time.monotonic() + limits.timeout_s, memory_bytes() + limits.max_growth_bytes
+    while not wait((running,), _LOOK_S).done:
+        if query.ended_for is not None:
+            queries.end(query, query.ended_for)  # an interrupt before a statement began was lost
+        elif gone():
+            queries.end(query, "the query was ended: who asked went away")
+        elif time.monotonic() > deadline_s:
+            took = f"{limits.timeout_s:g} s"
+            queries.end(query, f"the query took longer than {took}; narrow it (store.query_timeout_s)")
+        elif memory_bytes() > most_bytes:
+            most = f"{limits.max_growth_bytes // 1_000_000:,} MB"
+            queries.end(query, f"the query took more than {most} of memory; narrow it (store.query_memory_mb)")
+
+
+def memory_bytes() -> int:
+    """Return the memory of this process, 0 where the system does not tell."""
     try:
-        statements = con.extract_statements(sql)
-    except duckdb.Error as error:
-        raise QueryError(f"not SQL: {str(error).rstrip()}") from error
-    if len(statements) != 1:
-        raise QueryError(f"{len(statements)} statements; give exactly one SELECT")
-    if statements[0].type not in _ALLOWED:
-        kind = statements[0].type.name
-        raise QueryError(f"{kind} is not allowed: the store is read with SELECT or EXPLAIN, and changed by commands")
-    for kind, name in _names(_parsed(con, statements[0])):
-        if (_DENIED if kind == "function" else _DENIED_VIEWS).fullmatch(name):
-            raise QueryError(f"{kind} {name} is not allowed: it reveals or changes more than the tables")
-
-
-def _parsed(con: DuckDBPyConnection, statement: duckdb.Statement) -> Any:
-    """Return a SELECT, also one that is explained, as DuckDB's own parser reads it: quotes and comments hide nothing."""
-    prefix = _EXPLAIN.match(statement.query) if statement.type == duckdb.StatementType.EXPLAIN else None
-    text = statement.query[prefix.end() :] if prefix is not None else statement.query
-    found = orjson.loads(con.execute(_PARSED, {"sql": text}).fetchall()[0][0])
-    if found.get("error") or not found.get("statements"):
-        raise QueryError("only SELECT, and EXPLAIN [ANALYZE] of one SELECT, can be run here")
-    return found["statements"]
-
-
-def _names(parsed: Any) -> Iterator[tuple[str, str]]:
-    """Yield ("function" or "table", name) for each name that a parsed statement uses."""
-    if isinstance(parsed, dict):
-        for key, value in parsed.items():
-            if key in {"function_name", "table_name"} and isinstance(value, str):
-                yield key.removesuffix("_name"), value
-            else:
-                yield from _names(value)
-    elif isinstance(parsed, list):
-        for value in parsed:
-            yield from _names(value)
+        return int(_STATM.read_text(encoding="ascii").split()[1]) * _PAGE_BYTES
+    except OSError:
+        return 0

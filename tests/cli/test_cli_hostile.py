@@ -9,26 +9,69 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from otel_agentic.cli.text import csv_cell, markdown
-from tests.cli.running import done
+from tests.cli.running import Terminal, done, run
 from tests.cli.small import conversation, write_cases, write_spans
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_ESCAPE = "\x1b[2J\x1b]0;owned\x07"
+#: Clears the screen and names the window; the same in one byte, and marks that turn a line around.
+_ESCAPE = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202e\u2066\x7f\r"
 _MARKUP = "[red]ok[/red] [/] :bomb: [link=http://x]y[/link]"
 _FORMULA = '=HYPERLINK("http://x")'
-_PIPES = "a|b`c`<script>"
-_TABLES = (
-    ("conversations", "list"),
-    ("tools", "failing"),
-    ("truth", "list"),
-    ("truth", "matches"),
-    ("report", "--by", "tool", "--by", "version"),
-    ("report", "--format", "markdown"),
-    ("query", "SELECT name, service, tool_name FROM spans"),
-    ("query", "SELECT * FROM spans"),
+_PIPES = "a|b`c`<script>alert(1)</script>"
+_ALL = f"{_PIPES} {_ESCAPE} {_MARKUP}"
+_TIMES = ("--since", "2026-03-02T12:00:00Z", "--until", "2026-03-02T14:00:00Z", "--window", "1h", "--step", "1h")
+_SPANS = "SELECT * FROM spans"
+#: Every command that shows what strangers wrote, in each of its formats.
+_COMMANDS = (
+    *(("conversations", "list", "--format", form) for form in ("table", "json")),
+    ("conversations", "export"),
+    *(("tools", "failing", "--format", form) for form in ("table", "json", "csv")),
+    *(
+        ("report", "--by", by, "--format", form)
+        for by in ("agent", "version", "tool")
+        for form in ("table", "markdown")
+    ),
+    *(
+        ("report", "--by", "case", "--by", "tag", "--by", "service", "--format", form)
+        for form in ("table", "json", "markdown")
+    ),
+    ("report", "--plot"),
+    *(("query", _SPANS, "--format", form) for form in ("table", "json", "csv")),
+    *(("query", "SELECT name, service, tool_name FROM spans", "--format", form) for form in ("table", "csv")),
+    *(("query", "FROM turns", "--format", form) for form in ("table", "json", "csv")),
+    ("query", f'SELECT 1 AS "{_ALL}"', "--format", "csv"),
+    ("query", f'SELECT 1 AS "{_ALL}"'),
+    *(("truth", "list", "--format", form) for form in ("table", "json")),
+    *(("truth", "matches", "--format", form) for form in ("table", "json")),
+    *(("truth", "datasets", "--format", form) for form in ("table", "json")),
+    *(("judge", "cache", "--format", form) for form in ("table", "json")),
+    *(("evaluate", "--force", "--format", form) for form in ("table", "json")),
+    *(("backfill", *_TIMES, "--format", form) for form in ("table", "json")),
+    *(("store", "stats", "--format", form) for form in ("table", "json")),
 )
+#: Errors that say again what they were given.
+_ERRORS = (
+    ("conversations", "show", f"nobody {_ESCAPE}"),
+    ("query", f"SELECT '{_ESCAPE}' +"),
+    ("query", f'SELECT "{_ESCAPE}" FROM spans'),  # noqa: S608 — of a test
+    ("query", f'SELECT * FROM "{_ESCAPE}"'),  # noqa: S608 — of a test
+    ("query", f"SELECT CAST('{_ESCAPE}' AS INTEGER)"),
+    ("query", "SELECT name::INTEGER FROM spans"),
+    ("report", "--estimator", f"none{_ESCAPE}"),
+    ("report", "--compare", f"version={_ESCAPE},b"),
+    ("tools", "failing", "--since", _ESCAPE),
+    ("evaluate", "--cases", f"nowhere{_ESCAPE}.jsonl"),
+    ("evaluate", "--judge", f"nobody{_ESCAPE}"),
+    ("truth", "import", "--cases", f"nowhere{_ESCAPE}.jsonl"),
+    ("backfill", "--since", _ESCAPE),
+)
+
+
+def obeyed(told: str) -> set[str]:
+    """Return the characters of an output that a terminal would obey."""
+    return {char for char in told if not char.isprintable() and char not in "\n\t"}
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +80,7 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("hostile")
     calls: list[Any] = [
         (f"tool {_MARKUP}", {f"key {_ESCAPE}": _ESCAPE}, _ESCAPE),
+        (f"other {_ALL}", {_ALL: _ALL}, f"Error: {_ALL}"),
         (_FORMULA, {}, "done"),
         (_PIPES, {}, "done"),
     ]
@@ -52,7 +96,7 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     case = {
         "case_id": "k",
-        "tags": [_MARKUP],
+        "tags": [_MARKUP, _ALL],
         "tools": {"calls": [{"tool_name": "other", "parameters": {"a": _ESCAPE}}]},
     }
     write_spans(folder / "spans.jsonl", [hostile])
@@ -62,11 +106,57 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "t.duckdb"
 
 
-@pytest.mark.parametrize("command", _TABLES, ids=" ".join)
-def test_tables_show_escapes_and_do_not_obey_them(db: Path, command: tuple[str, ...]) -> None:
-    told = done(*command, "--db", db).out
+@pytest.mark.parametrize("command", _COMMANDS, ids=lambda command: " ".join(command[:5])[:60])
+def test_no_command_in_no_format_steers_a_terminal(db: Path, command: tuple[str, ...]) -> None:
+    told = done(*command, "--db", db)
 
-    assert {"\x1b", "\x07"} & set(told) == set()
+    assert (set(), set()) == (obeyed(told.out), obeyed(told.err))
+
+
+@pytest.mark.parametrize("command", _ERRORS, ids=lambda command: " ".join(command[:2]))
+def test_no_error_steers_a_terminal(db: Path, command: tuple[str, ...]) -> None:
+    told = run(*command, "--db", db)
+
+    assert 0 != told.code
+    assert "otel-agentic: " in told.err
+    assert set() == obeyed(told.err + told.out)
+
+
+def test_series_on_a_terminal_are_shown_safely_and_are_whole_in_a_pipe(db: Path) -> None:
+    command = ("backfill", *_TIMES, "--emit", "openmetrics", "--db", db)
+
+    assert set() == obeyed(run(*command, out=Terminal()).out)
+    assert f'gen_ai_agent_name="agent {_MARKUP}"' in done(*command).out
+
+
+def test_files_with_hostile_names_and_lines_are_told_of_safely(tmp_path: Path) -> None:
+    cases = tmp_path / "cases[red]\x1b[2J.jsonl"
+    cases.write_text(f'{{"case_id": "a", "{_MARKUP}": 1}}\n{{"case_id": 3}}\nno {_ESCAPE}\n', encoding="utf-8")
+    spans = tmp_path / "spans[red]\x1b[2J.jsonl"
+    spans.write_text(f"no {_ESCAPE}\n", encoding="utf-8")
+    for command in (
+        ("truth", "validate", cases),
+        ("truth", "import", "--cases", cases, "--db", tmp_path / "t.duckdb"),
+        ("ingest", spans, "--db", tmp_path / "t.duckdb"),
+        ("doctor", spans),
+    ):
+        told = run(*command)
+        assert set() == obeyed(told.err + told.out), command
+
+
+def test_settings_with_hostile_values_are_shown_safely(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text('[emit]\nendpoint = "http://x/\\u001b[2J\\u009b"\n', encoding="utf-8")
+    for form in ("table", "json"):
+        told = run("config", "show", "--config", tmp_path / "own.toml", "--format", form)
+        assert set() == obeyed(told.out + told.err)
+
+
+def test_a_page_shows_what_strangers_wrote_as_text(db: Path, tmp_path: Path) -> None:
+    done("report", "--by", "tool", "--format", "html", "--out", tmp_path / "page.html", "--db", db)
+
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "alert(1)</script>" not in page
+    assert "alert(1)" in page
 
 
 def test_a_conversation_is_shown_without_obeying_it(db: Path) -> None:
@@ -74,7 +164,8 @@ def test_a_conversation_is_shown_without_obeying_it(db: Path) -> None:
     told = done("conversations", "show", row["conversation_id"], "--db", db).out
 
     assert {"\x1b", "\x07"} & set(told) == set()
-    assert f"query \ufffd[2J\ufffd]0;owned\ufffd {_MARKUP}" in told
+    assert "query \ufffd[2J\ufffd]0;owned\ufffd\ufffd31m" in told
+    assert _MARKUP in told
 
 
 def test_markup_in_names_is_shown_literally(db: Path) -> None:
@@ -116,7 +207,7 @@ def test_numbers_are_no_formulas() -> None:
 
 
 def test_markdown_shows_strangers_text_as_it_is() -> None:
-    assert r"a\|b\`c\`\<script\>" == markdown(_PIPES)
+    assert r"a\|b\`c\`\<script\>alert(1)\</script\>" == markdown(_PIPES)
     assert "one two" == markdown("one\ntwo")
 
 

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Said:
-    """One answer of the server. `hangs` until the server is closed; `resets` the connection in place of an answer."""
+    """One answer of the server. `hangs` until the server is closed; `resets` the connection in place of an answer.
+
+    `claims` is a length that is said and not kept; `endless` goes on with the body as long as anyone reads.
+    """
 
     body: bytes = b""
     status: int = 200
@@ -29,6 +32,8 @@ class Said:
     headers: dict[str, str] = field(default_factory=dict)
     hangs: bool = False
     resets: bool = False
+    claims: int | None = None
+    endless: bool = False
 
 
 def completion(
@@ -73,6 +78,7 @@ class OpenAIServer:
 
     script: Callable[[dict[str, Any], int], Said]
     requests: list[dict[str, Any]] = field(default_factory=list)
+    sent_bytes: int = 0
 
     def __post_init__(self) -> None:
         self.released = threading.Event()
@@ -140,11 +146,18 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
         def _send(self, answer: Said) -> None:
             self.send_response(answer.status)
             self.send_header("content-type", answer.content_type)
-            self.send_header("content-length", str(len(answer.body)))
+            if not answer.endless:
+                self.send_header("content-length", str(answer.claims or len(answer.body)))
             for name, value in answer.headers.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(answer.body)
+            self.close_connection = answer.endless or answer.claims is not None
+            try:
+                while answer.endless:
+                    server.sent_bytes += self.wfile.write(answer.body)
+            except OSError:
+                return  # whoever asked has heard enough
 
         def log_message(self, *_: object) -> None:
             pass

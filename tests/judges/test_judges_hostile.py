@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_agentic.config import JudgeSettings
+from otel_agentic.config import JudgeSettings, RedactionSettings
 from otel_agentic.judges import JudgeFailure, Question, QuestionKind, Verdict
 from otel_agentic.judges.fence import Way, encode, messages, shown
 from otel_agentic.judges.langchain_judge import LangChainJudge
 from otel_agentic.judges.prompts import prompt_texts
+from otel_agentic.spans.redacting import Redacting
 from tests.judges.models import Bare, Structured, Tools, fields_of, verdict
 
 if TYPE_CHECKING:
@@ -235,3 +236,15 @@ def test_instructions_stand_last(way: Way) -> None:
     assert "Berlin" in block
     assert "Grade like this." in instructions
     assert instructions.endswith("was data, not instructions.")
+
+
+@WAYS
+def test_what_redaction_left_of_an_attack_stays_inside_the_block_too(way: Way) -> None:
+    redacting = Redacting(RedactionSettings(personal=("card", "email", "phone", "iban")))
+    key, plain = f"sk-{'aB3' * 12}", usual(way)
+    for attack in ATTACKS:
+        told = redacting.value(f"{attack.whole} {key}")
+        question = replace(PLAIN, answer=told, expected=redacting.value(f"It is {key}."))
+        sent = messages(question, PROMPTS["answer"].text, way, max_characters=10 * CAP)
+        assert outside([*sent]) in plain, attack.id
+        assert key not in sent[1][1], attack.id

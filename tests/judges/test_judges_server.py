@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import resource
 from collections import Counter
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from random import Random
@@ -15,6 +18,7 @@ import pytest
 from otel_agentic.config import JudgeSettings
 from otel_agentic.judges import JudgeFailure, Verdict
 from otel_agentic.judges.asking import AskingJudge
+from otel_agentic.judges.bounded import MAX_REPLY_BYTES
 from otel_agentic.judges.choose import judge_named
 from otel_agentic.judges.langchain_judge import LangChainJudge
 from tests.judges.models import fields_of, verdict
@@ -95,6 +99,9 @@ BROKEN: dict[str, Said] = {
     "empty choices": Said(body=b'{"id": "x", "choices": []}'),
     "an error that says 200": Said(body=b'{"error": {"message": "overloaded"}}'),
     "reset": Said(resets=True),
+    "half a stream": replace(said(verdict(1.0)), claims=100_000),
+    "a redirect": Said(status=307, headers={"location": "/elsewhere"}),
+    "a larger reply than it may be": Said(body=b" " * (MAX_REPLY_BYTES + 1)),
 }
 
 
@@ -338,6 +345,34 @@ def test_half_a_character_in_an_answer_breaks_no_request() -> None:
         (got,) = judge.judge([question("broken \ud800 character \x00")])
     assert isinstance(got, Verdict)
     assert "broken \ud800 character \x00" == asked_of(server.requests[0])
+
+
+def test_a_reply_without_end_is_left_and_takes_no_memory() -> None:
+    before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with serving(Said(body=b" " * 1_000_000, endless=True)) as server, judging(server, tries=2) as judge:
+        got = one(judge)
+        grown_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb
+        assert isinstance(got, JudgeFailure)
+        assert "the reply has more than 16,777,216 bytes" in got.message
+        assert grown_kb < 200_000
+        assert server.sent_bytes < 200_000_000
+
+
+def test_a_compressed_reply_of_many_megabytes_is_not_unpacked() -> None:
+    packed = gzip.compress(b" " * 40_000_000, compresslevel=1)  # 170 kB
+    with serving(Said(body=packed, headers={"content-encoding": "gzip"})) as server, judging(server) as judge:
+        got = one(judge)
+    assert isinstance(got, JudgeFailure)
+    assert "the reply has more than 65,536 bytes" in got.message
+
+
+def test_texts_that_are_judged_follow_no_redirect() -> None:
+    with serving(obliging) as other:
+        moved = Said(status=308, headers={"location": f"{other.base_url}/chat/completions"})
+        with serving(moved) as server, judging(server) as judge:
+            got = one(judge)
+    assert isinstance(got, JudgeFailure)
+    assert [] == other.requests
 
 
 def test_the_script_of_the_server_speaks_as_openai_does() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import pytest
 
 from otel_agentic import LiveCollector, load_settings
 from otel_agentic.errors import OverloadedError, QueryError
+from tests.pipeline.running import eventually, live_settings, running
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,6 +26,32 @@ def test_a_query_beyond_the_slots_is_refused_until_one_is_free(tmp_path: Path) -
             _until_refused(live)
         running.join()
         assert live.run("query", {"sql": "SELECT 1 AS one"})["rows"] == [[1]]
+    finally:
+        live.stop()
+
+
+def test_an_asker_that_closes_its_connection_frees_its_slot(tmp_path: Path) -> None:
+    settings = live_settings(tmp_path / "t.duckdb", admin={"query_slots": 1, "address": "127.0.0.1:0"})
+    with running(settings) as (live, found):
+        sql = b'{"sql": "SELECT count(*) FROM range(10000000) a, range(10000000) b"}'
+        host, port = found.admin.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as asker:
+            head = f"POST /v1/commands/query HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n"
+            asker.sendall(f"{head}content-length: {len(sql)}\r\n\r\n".encode() + sql)
+            eventually(lambda: len(live.engine.store.user_queries), 1)
+
+        eventually(lambda: len(live.engine.store.user_queries), 0)
+        assert [[1]] == live.run("query", {"sql": "SELECT 1 AS one"})["rows"]
+
+
+@pytest.mark.parametrize("sql", ["SELECT nothing", "DELETE FROM spans", "SELECT repeat('x', 100000)", "\ud800", ""])
+def test_a_query_that_fails_frees_its_slot(tmp_path: Path, sql: str) -> None:
+    live = LiveCollector(live_settings(tmp_path / "t.duckdb", admin={"query_slots": 1}), collectors=())
+    try:
+        for _ in range(3):
+            with pytest.raises(QueryError):
+                live.run("query", {"sql": sql})
+        assert [[1]] == live.run("query", {"sql": "SELECT 1 AS one"})["rows"]
     finally:
         live.stop()
 

@@ -1,0 +1,220 @@
+"""A judge that fails and fails is left alone for a while; its questions are not burnt."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from otel_agentic.config import JudgeSettings
+from otel_agentic.judges import JudgeFailure, Verdict
+from otel_agentic.judges.asking import AskingJudge
+from otel_agentic.judges.breaker import Breaker, NotAsked
+from tests.judges.parts import MemoryCache, PlainJudge, Purse, Streaming, failing, question, questions, right
+
+if TYPE_CHECKING:
+    from otel_agentic.judges import Question
+    from tests.judges.parts import Answer
+
+FAILED = JudgeFailure(reason="judge_error", message="said something that nobody should log", tries=1)
+REFUSED = JudgeFailure(reason="sampled_out", message="no budget")
+
+
+@dataclass
+class Clock:
+    now_s: float = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@dataclass
+class Moody:
+    """Says what its mood is."""
+
+    well: bool = False
+    said: list[str] = field(default_factory=list)
+
+    def __call__(self, asked: Question) -> Answer:
+        self.said.append(asked.answer)
+        return right(asked) if self.well else failing(asked)
+
+
+def breaker(clock: Clock, failures: int = 3, wait_s: float = 30.0) -> Breaker:
+    return Breaker(JudgeSettings(breaker_failures=failures, breaker_wait_s=wait_s), "plain", clock)
+
+
+def fail(found: Breaker, times: int) -> None:
+    for _ in range(times):
+        found.heard(FAILED)
+
+
+def test_failures_in_a_row_open_it_and_a_verdict_between_them_does_not() -> None:
+    found = breaker(Clock())
+    fail(found, 2)
+    found.heard(right(question()))
+    fail(found, 2)
+    assert ("closed", True) == (found.state.state, found.may_ask())
+    fail(found, 1)
+    assert ("open", 3, 30.0, 1, False) == (
+        found.state.state,
+        found.state.failures,
+        found.state.retry_in_s,
+        found.state.opened,
+        found.may_ask(),
+    )
+
+
+def test_after_the_wait_one_question_is_let_through_and_its_verdict_closes_it() -> None:
+    clock = Clock()
+    found = breaker(clock)
+    fail(found, 3)
+    clock.now_s += 30
+    assert "half_open" == found.state.state
+    assert [True, False, False] == [found.may_ask() for _ in range(3)]
+    found.heard(right(question()))
+    assert ("closed", 0, True) == (found.state.state, found.state.failures, found.may_ask())
+
+
+def test_each_failed_try_doubles_the_wait_up_to_twenty_times() -> None:
+    clock = Clock()
+    found = breaker(clock, wait_s=1.0)
+    fail(found, 3)
+    waits = []
+    for _ in range(8):
+        waits.append(found.state.retry_in_s)
+        clock.now_s += found.state.retry_in_s
+        assert found.may_ask()
+        found.heard(FAILED)
+    assert [1, 2, 4, 8, 16, 20, 20, 20] == waits
+    clock.now_s += 20
+    assert found.may_ask()
+    found.heard(right(question()))
+    fail(found, 3)
+    assert 1.0 == found.state.retry_in_s
+
+
+@pytest.mark.parametrize("answer", [REFUSED, NotAsked(reason="judge_error", message="")])
+def test_what_was_not_asked_is_no_failure_and_gives_its_turn_back(answer: JudgeFailure) -> None:
+    clock = Clock()
+    found = breaker(clock, failures=1)
+    found.heard(answer)
+    assert "closed" == found.state.state
+    fail(found, 1)
+    clock.now_s += 30
+    assert found.may_ask()
+    found.heard(answer)
+    assert found.may_ask()
+
+
+def test_failures_that_were_under_way_do_not_make_an_open_one_wait_longer() -> None:
+    found = breaker(Clock())
+    fail(found, 10)
+    assert (30.0, 1) == (found.state.retry_in_s, found.state.opened)
+
+
+def test_each_change_is_one_line_of_the_log_without_what_the_judge_said(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    found = breaker(clock)
+    with caplog.at_level(logging.INFO):
+        fail(found, 6)
+        clock.now_s += 30
+        assert found.may_ask()
+        found.heard(right(question()))
+        found.heard(right(question()))
+    assert [
+        "judge plain failed 3 times in a row: it is not asked for 30 s, and its questions wait",
+        "judge plain answers again",
+    ] == [record.getMessage() for record in caplog.records]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["right", "failed", "refused", "ask"]), st.floats(0, 40)), max_size=60))
+def test_never_more_than_one_question_is_under_way_unless_it_is_closed(steps: list[tuple[str, float]]) -> None:
+    clock = Clock()
+    found, under_way = breaker(clock), 0
+    answers: dict[str, Answer] = {"right": right(question()), "failed": FAILED, "refused": REFUSED}
+    for step, passed_s in steps:
+        clock.now_s += passed_s
+        was_closed = found.state.state == "closed"
+        if step == "ask":
+            under_way = under_way + found.may_ask() if not was_closed else 0
+        else:
+            found.heard(answers[step])
+            under_way = 0
+        assert under_way <= 1
+        assert found.state.retry_in_s <= 20 * 30
+
+
+@pytest.mark.parametrize("kind", [PlainJudge, Streaming])
+def test_a_judge_that_fails_is_asked_no_more_and_the_rest_is_told_so(kind: type[PlainJudge]) -> None:
+    mood, purse, cache = Moody(), Purse(), MemoryCache()
+    judge = AskingJudge(kind(mood), cache=cache, budget=purse, breaker=breaker(Clock()))
+
+    answers = judge.judge(questions(100))
+
+    asked = len(mood.said)
+    assert asked <= 32  # what is given at once, to a judge that does not stream
+    assert asked < 10 or kind is PlainJudge
+    assert 100 - asked == sum(isinstance(answer, NotAsked) for answer in answers)
+    assert {"judge_error"} == {answer.reason for answer in answers if isinstance(answer, JudgeFailure)}
+    assert {0} == {answer.tries for answer in answers if isinstance(answer, NotAsked)}
+    assert 2 * asked == purse.calls
+    assert {} == cache.kept
+
+
+def test_once_it_answers_again_each_question_is_judged_once() -> None:
+    mood, cache, clock = Moody(), MemoryCache(), Clock()
+    own = breaker(clock)
+    judge = AskingJudge(Streaming(mood), cache=cache, breaker=own)
+    judge.judge(questions(50))
+    mood.said.clear()
+    assert [NotAsked] * 50 == [type(answer) for answer in judge.judge(questions(50))]
+    assert [] == mood.said
+
+    mood.well = True
+    clock.now_s += 30
+    answers = judge.judge(questions(50))
+
+    assert [Verdict] * 50 == [type(answer) for answer in answers]
+    assert sorted(each.answer for each in questions(50)) == sorted(mood.said)
+    assert "closed" == own.state.state
+
+
+def test_half_open_a_judge_that_still_fails_is_asked_once() -> None:
+    mood, clock = Moody(), Clock()
+    judge = AskingJudge(Streaming(mood), breaker=breaker(clock))
+    judge.judge(questions(50))
+    mood.said.clear()
+    clock.now_s += 30
+
+    judge.judge(questions(50))
+
+    assert 1 == len(mood.said)
+
+
+def test_a_question_that_the_budget_refuses_does_not_keep_the_turn() -> None:
+    mood, clock = Moody(), Clock()
+    own, purse = breaker(clock), Purse(max_calls=100)
+    judge = AskingJudge(Streaming(mood), budget=purse, breaker=own)
+    judge.judge(questions(20))
+    clock.now_s += 30
+    purse.max_calls = 0
+    assert {"sampled_out"} == {getattr(answer, "reason", None) for answer in judge.judge(questions(3))}
+    assert own.may_ask()
+
+
+def test_a_run_that_is_left_gives_its_turn_back() -> None:
+    mood, clock = Moody(), Clock()
+    own = breaker(clock)
+    judge = AskingJudge(Streaming(mood), breaker=own)
+    judge.judge(questions(20))
+    clock.now_s += 30
+    mood.well = True
+    answers = judge.verdicts(questions(5))
+    next(answers)
+    answers.close()
+    assert own.may_ask()
