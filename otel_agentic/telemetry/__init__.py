@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from otel_agentic.telemetry.collector import Vitals
     from otel_agentic.telemetry.event_history import EventHistory, SentEvents
     from otel_agentic.telemetry.events import EvaluationEvents, EventOptions, Trigger
     from otel_agentic.telemetry.facade import Part, Telemetry
@@ -35,6 +36,7 @@ __all__ = [
     "SentEvents",
     "Telemetry",
     "Trigger",
+    "Vitals",
     "WindowGauges",
     "WindowPoints",
     "results_of",
@@ -55,6 +57,7 @@ _HOMES = {
     "SentEvents": "event_history",
     "Telemetry": "facade",
     "Trigger": "events",
+    "Vitals": "collector",
     "WindowGauges": "gauges",
     "WindowPoints": "gauges",
     "results_of": "results",

@@ -21,6 +21,8 @@ PASS_RATE: Final = "agentic:window_conversations:pass_rate"  # noqa: S105 — no
 
 #: Coverage below which a rate says little: what could not be evaluated may be what failed.
 LOW_COVERAGE: Final = 0.8
+#: A backlog below this is what a busy minute leaves.
+_LARGE_BACKLOG: Final = 1000
 #: Objectives are about agents, and so is what alerts say: windows of one case tag tell only of hard and easy cases.
 WHOLE: Final = {names.CASE_TAG: ""}
 #: What says which agent it is, whatever its version.
@@ -125,6 +127,45 @@ def data_alerts() -> list[Rule]:
             severity="info",
             summary="{{ $value | humanize }} groups fell out of the gauges",
             description="There are more agents, versions and services than emit.max_groups; the quietest go first.",
+        ),
+    ]
+
+
+def collector_alerts() -> list[Rule]:
+    """Return the alerts about the collector itself: what keeps it from its work although it runs."""
+    backlog = selector(names.BACKLOG)
+    return [
+        alert(
+            "AgenticStoreNotWritable",
+            f"{selector(names.STORE_OPEN)} == 0",
+            severity="critical",
+            lasting="2m",
+            summary="the store cannot be written",
+            description="Spans are refused, and their senders try again for a while only. `otel-agentic doctor --live` tells why.",
+        ),
+        alert(
+            "AgenticBacklogGrowing",
+            f"{backlog} > {_LARGE_BACKLOG} and deriv({backlog}[30m]) > 0",
+            severity="warning",
+            lasting="30m",
+            summary="{{ $value | humanize }} wait at stage {{ $labels.agentic_stage }}, and it gets more",
+            description="Nothing is lost, but rates are late. More arrives than this machine rebuilds and scores beside it.",
+        ),
+        alert(
+            "AgenticJudgeLeftAlone",
+            f"{selector(names.BREAKER_OPEN)} == 1",
+            severity="warning",
+            lasting="15m",
+            summary="the judge fails, and conversations wait for it",
+            description="It is tried again by itself. `otel-agentic doctor --live` tells when.",
+        ),
+        alert(
+            "AgenticRetentionFailing",
+            f"{selector(names.RETENTION_FAILING)} == 1",
+            severity="warning",
+            lasting="1h",
+            summary="what is old is not exported or removed",
+            description="The store grows meanwhile. `otel-agentic doctor --live` tells why.",
         ),
     ]
 

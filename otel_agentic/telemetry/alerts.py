@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from otel_agentic.config import Objective
-from otel_agentic.telemetry.alert_rules import data_alerts, recorded, window_alerts
+from otel_agentic.telemetry.alert_rules import collector_alerts, data_alerts, recorded, window_alerts
 from otel_agentic.telemetry.objective_rules import objective_rules
 from otel_agentic.windows import parse_width
 
@@ -67,7 +67,11 @@ def rules_text(objectives: Sequence[Objective], widths: Sequence[str], sampled: 
     """
     windows = Windows.of(widths)
     groups = [] if windows is None else _window_groups(objectives or (DEFAULT_OBJECTIVE,), windows, sampled)
-    content = {"groups": [*groups, {"name": "agentic-data", "rules": data_alerts()}]}
+    about_us = [
+        {"name": "agentic-data", "rules": data_alerts()},
+        {"name": "agentic-collector", "rules": collector_alerts()},
+    ]
+    content = {"groups": [*groups, *about_us]}
     head = _HEAD if objectives else _HEAD + _NO_OBJECTIVE
     return head + yaml.dump(content, Dumper=_Dumper, sort_keys=False, width=1000, allow_unicode=True)
 

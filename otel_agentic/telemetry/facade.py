@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from opentelemetry.sdk.metrics import MeterProvider, TraceBasedExemplarFilter
 
 from otel_agentic.telemetry import names
+from otel_agentic.telemetry.collector import CollectorMetrics
 from otel_agentic.telemetry.events import EvaluationEvents, EventOptions
 from otel_agentic.telemetry.gauges import WindowGauges
 from otel_agentic.telemetry.identity import own_resource, own_version
@@ -17,13 +18,14 @@ from otel_agentic.telemetry.results import Evaluator
 from otel_agentic.telemetry.scrape import Scrape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from otel_agentic.config import EmitSettings
     from otel_agentic.conversations.model import Conversation
     from otel_agentic.judges.base import JudgeFailure, Verdict
     from otel_agentic.scoring.model import ConversationScore
     from otel_agentic.spans.ports import Receipt
+    from otel_agentic.telemetry.collector import Vitals
     from otel_agentic.telemetry.events import Trigger
     from otel_agentic.telemetry.gauges import WindowPoints
     from otel_agentic.telemetry.judges import Agreement
@@ -60,6 +62,8 @@ class Telemetry:
             meter, max_tool_names=emit.max_tool_names, groups_dropped=self._windows.groups_dropped
         )
         self._judges = JudgeMetrics(meter)
+        self._meter = meter
+        self._collector: CollectorMetrics | None = None
         self._events = EvaluationEvents(self._backend.logger, options) if self._backend and emit.events else None
         self._down = False
 
@@ -136,6 +140,21 @@ class Telemetry:
         """Count what a judge of some name was asked, what it cost, and what the cache saved."""
         if self._counts:
             self._judges.record(answer, evaluator)
+
+    def watch(self, vitals: Callable[[], Vitals]) -> None:
+        """Emit from now on how a collector does; `vitals` is asked whenever somebody collects, and must be quick."""
+        if self._collector is None:
+            self._collector = CollectorMetrics(self._meter, vitals)
+
+    def record_refusal(self, transport: str, status: str) -> None:
+        """Count a request that was refused as a whole, in a collector that is watched."""
+        if self._collector is not None:
+            self._collector.record_refusal(transport, status)
+
+    def record_commit(self, seconds: float) -> None:
+        """Measure how long a commit of spans took, in a collector that is watched."""
+        if self._collector is not None:
+            self._collector.record_commit(seconds)
 
     def record_receipt(self, receipt: Receipt) -> None:
         """Count the spans of one accepted request."""

@@ -33,8 +33,8 @@ class RunningMetrics:
         self._conversations = counter(meter, names.EVALUATED_CONVERSATIONS)
         self._turns = counter(meter, names.EVALUATED_TURNS)
         self._tool_calls = counter(meter, names.EVALUATED_TOOL_CALLS)
-        self._score = _histogram(meter, names.SCORE)
-        self._delay = _histogram(meter, names.DELAY)
+        self._score = histogram(meter, names.SCORE)
+        self._delay = histogram(meter, names.DELAY)
         self._spans = counter(meter, names.INGEST_SPANS)
         self._late = counter(meter, names.LATE_SPANS)
         self._tool_names = _ToolNames(max_tool_names)
@@ -146,7 +146,8 @@ def counter(meter: Meter, instrument: Instrument) -> Counter:
     return meter.create_counter(instrument.name, unit=instrument.unit, description=instrument.description)
 
 
-def _histogram(meter: Meter, instrument: Instrument) -> Histogram:
+def histogram(meter: Meter, instrument: Instrument) -> Histogram:
+    """Return the histogram of that name on a meter."""
     return meter.create_histogram(
         instrument.name,
         unit=instrument.unit,

@@ -50,12 +50,14 @@ RESULT: Final = "agentic.result"
 REVISION: Final = "agentic.revision"
 RUN_ID: Final = "agentic.run.id"
 STAGE: Final = "agentic.stage"
+STORE_PART: Final = "agentic.store.part"
 SUBJECT_SERVICE_NAME: Final = "agentic.subject.service.name"
 TIER: Final = "agentic.tier"
 TOOL_DIMENSION: Final = "agentic.tool.dimension"
 TOOL_FAULT: Final = "agentic.tool.fault"
 TOOL_PARAMETER: Final = "agentic.tool.parameter"
 TRIGGER: Final = "agentic.trigger"
+TRANSPORT: Final = "agentic.transport"
 TURN_INDEX: Final = "agentic.turn.index"
 WINDOW: Final = "agentic.window"
 
@@ -188,6 +190,63 @@ RUNNING_INSTRUMENTS: Final = (
     CONVERSATIONS_OPEN,
 )
 
+
+def _level(name: str, unit: str, description: str) -> Instrument:
+    """Return an instrument that tells how much there is of something; of several collectors they may be summed up."""
+    return Instrument(name=name, kind="observable_up_down_counter", unit=unit, description=description)
+
+
+def _total(name: str, unit: str, description: str) -> Instrument:
+    return Instrument(name=name, kind="observable_counter", unit=unit, description=description)
+
+
+COLLECTOR_READY: Final = _level("agentic.collector.ready", "1", "1 while spans are taken, else 0")
+INGEST_REFUSED: Final = _counter(
+    "agentic.ingest.refused", "{request}", "Requests refused as a whole, by transport and status"
+)
+QUEUE_REQUESTS: Final = _level("agentic.queue.requests", "{request}", "Requests that wait to be written")
+QUEUE_SPANS: Final = _level("agentic.queue.spans", "{span}", "Spans and log records that wait to be written")
+COMMIT_DURATION: Final = Instrument(
+    name="agentic.store.commit.duration",
+    kind="histogram",
+    unit="s",
+    description="Time that one durable commit of spans takes",
+    bounds=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
+)
+STORE_OPEN: Final = _level("agentic.store.open", "1", "1 while the store can be written, else 0")
+STORE_REOPENED: Final = _total("agentic.store.reopened", "{time}", "Times the store was opened again after a failure")
+STORE_SIZE: Final = _level("agentic.store.size", "By", "Size of the store's file and of its write-ahead log")
+BACKLOG: Final = _level("agentic.pipeline.backlog", "{item}", "What is due and waits, by stage")
+BACKGROUND_SHARE: Final = _gauge(
+    "agentic.background.share.ratio", "Share of the time that rebuilding and scoring may take now"
+)
+BREAKER_OPEN: Final = _level("agentic.judge.breaker.open", "1", "1 while the judge is left alone, else 0")
+BREAKER_OPENED: Final = _total(
+    "agentic.judge.breaker.opened", "{time}", "Times the judge was left alone since the start"
+)
+QUERIES_RUNNING: Final = _level("agentic.query.running", "{query}", "Queries of people that run now")
+RETENTION_FAILING: Final = _level(
+    "agentic.retention.failing", "1", "1 while exporting or removing fails, else 0; absent where neither is asked for"
+)
+
+#: How a running collector does.
+COLLECTOR_INSTRUMENTS: Final = (
+    COLLECTOR_READY,
+    INGEST_REFUSED,
+    QUEUE_REQUESTS,
+    QUEUE_SPANS,
+    COMMIT_DURATION,
+    STORE_OPEN,
+    STORE_REOPENED,
+    STORE_SIZE,
+    BACKLOG,
+    BACKGROUND_SHARE,
+    BREAKER_OPEN,
+    BREAKER_OPENED,
+    QUERIES_RUNNING,
+    RETENTION_FAILING,
+)
+
 SLO_E_VALUE: Final = _gauge("agentic.slo.e_value", "Evidence against the objective, anytime-valid", "{e_value}")
 JUDGE_COST: Final = _counter("agentic.judge.cost", "{USD}", "Money spent on judges")
 JUDGE_CACHE_REQUESTS: Final = _counter("agentic.judge.cache.requests", "{request}", "Judge cache look-ups by result")
@@ -196,4 +255,4 @@ JUDGE_AGREEMENT: Final = _gauge("agentic.judge.agreement", "Agreement of a judge
 #: What is there only with objectives, or with a judge that is asked and paid.
 OPTIONAL_INSTRUMENTS: Final = (SLO_E_VALUE, JUDGE_COST, JUDGE_CACHE_REQUESTS, JUDGE_AGREEMENT)
 
-INSTRUMENTS: Final = (*WINDOW_INSTRUMENTS, *RUNNING_INSTRUMENTS, *OPTIONAL_INSTRUMENTS)
+INSTRUMENTS: Final = (*WINDOW_INSTRUMENTS, *RUNNING_INSTRUMENTS, *OPTIONAL_INSTRUMENTS, *COLLECTOR_INSTRUMENTS)

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from otel_agentic.telemetry.names import Instrument
 
 #: What Prometheus appends to a name for its unit; units in braces are remarks, and those of ratios stand in the name.
-_UNITS: Final = {"s": "_seconds"}
+_UNITS: Final = {"s": "_seconds", "By": "_bytes"}
 _COUNTERS: Final = frozenset({"counter", "observable_counter"})
 _TYPES: Final = {"histogram": "histogram", "counter": "counter", "observable_counter": "counter"}
 _HISTOGRAM_SERIES: Final = ("_bucket", "_sum", "_count")

@@ -14,6 +14,7 @@ from otel_agentic.spans.limits import Limits
 from tests.cli.running import done, on_terminal, run
 from tests.cli.small import conversation, request, spans_of
 from tests.pipeline.running import eventually, live_settings, running
+from tests.store.test_store_reopening import fill, kill
 
 LIMITS: Final = Limits.from_settings(ReceiveSettings())
 _CALL: Final = ("look_up", {"order": "A1"}, '{"day": "Monday"}')
@@ -43,6 +44,8 @@ def test_a_running_collector_tells_what_it_receives_and_what_went_wrong(tmp_path
 
     assert told.startswith("the collector is ready, since ")
     assert "2 spans and log records stored since then, 0 duplicate, 1 rejected" in told
+    assert "\nwaiting: " in told
+    assert "\nstore " in told
     assert ["shop", "shop-tracing", "genai", "genai", "2"] == line_with(told, "shop-tracing").split()[:5]
     assert "queries: 0 of 1, answers: 0 of 1, arguments: 0 of 1, results: 0 of 1 — content capture is off: set " in told
     assert "problems seen since the start\n  1 x " in told
@@ -50,7 +53,25 @@ def test_a_running_collector_tells_what_it_receives_and_what_went_wrong(tmp_path
         state["spans"][0][name] for name in ("service", "scope", "dialect", "spans")
     )
     assert {"ready", "received", "reasons", "problems", "open_conversations"} <= set(state["collector"])
+    assert {"why_not", "backlog", "queued_spans", "store_bytes", "log_bytes", "judge", "retention_problem"} <= set(
+        state["collector"]
+    )
     assert [] == [width for width, lines in wide.items() if any(cell_len(line) > width for line in lines)]
+
+
+def test_a_collector_whose_store_is_away_says_why_and_shows_the_rest(tmp_path: Path) -> None:
+    db = tmp_path / "t.duckdb"
+    with running(live_settings(db)) as (live, found):
+        with live.engine.store.connection():  # a reader that does not let go holds up the opening
+            fill(live.engine.store)
+            kill(live.engine.store)
+            told = on_terminal(80, "doctor", "--live", "--server", found.admin)
+        eventually(lambda: live.ready, wanted=True)
+
+    assert told[0].startswith("the collector does not take spans; up since ")
+    assert "is being opened again" in " ".join(told[1:3])
+    assert any(line.startswith("waiting: ") for line in told)
+    assert [] == [line for line in told if cell_len(line) > 80]
 
 
 def line_with(told: str, word: str) -> str:

@@ -40,6 +40,7 @@ def collecting(folder: Path, **sections: Any) -> Iterator[tuple[LiveCollector, L
         windows={"widths": ["1h", "24h", "n2"], "step_s": 1, "lateness_s": 1e-3},
         stats={"k": [1, 3]},
         slo={"objectives": [{"k": 1, "target": 0.9}]},
+        retention={"export": True},
         **sections,
     )
     with running(settings, cases=[("cases.jsonl", CASE)]) as (live, found):

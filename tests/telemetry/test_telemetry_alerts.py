@@ -96,6 +96,10 @@ def test_rules_look_at_the_windows_that_are_emitted() -> None:
         "AgenticTelemetryAbsent",
         "AgenticEvaluationStalled",
         "AgenticGroupsDropped",
+        "AgenticStoreNotWritable",
+        "AgenticBacklogGrowing",
+        "AgenticJudgeLeftAlone",
+        "AgenticRetentionFailing",
     }
     assert Windows.of(["6h"]) == Windows(main="6h")
     assert Windows.of(["15m", "6h"]) == Windows(main="6h", fast=("15m", "6h"))

@@ -104,6 +104,22 @@ CASES: dict[str, list[tuple[list[dict[str, str]], dict[int, int]]]] = {
     "AgenticGroupsDropped": [
         ([series("agentic_telemetry_groups_dropped_total", "0x5 3x200")], {4: 0, 7: 1, 100: 0}),
     ],
+    "AgenticStoreNotWritable": [
+        ([series("agentic_store_open", "1x9 0x9 1x9")], {9: 0, 11: 0, 13: 1, 21: 0}),
+        ([series("agentic_store_open", "1 0 1 0 1 0 1 0 1 0")], {9: 0}),  # opened again each time
+    ],
+    "AgenticBacklogGrowing": [
+        ([series("agentic_pipeline_backlog", "0+100x90", agentic_stage="rebuild")], {39: 0, 42: 1, 80: 1}),
+        ([series("agentic_pipeline_backlog", "9000-10x90", agentic_stage="rebuild")], {80: 0}),  # it is caught up with
+        ([series("agentic_pipeline_backlog", "0+5x90", agentic_stage="score")], {80: 0}),
+    ],
+    "AgenticJudgeLeftAlone": [
+        ([series("agentic_judge_breaker_open", "0x9 1x30 0x9")], {24: 0, 26: 1, 41: 0}),
+    ],
+    "AgenticRetentionFailing": [
+        ([series("agentic_retention_failing", "0x9 1x90")], {69: 0, 71: 1}),
+        ([series("agentic_retention_failing", "0x90")], {80: 0}),
+    ],
 }
 
 

@@ -1,0 +1,55 @@
+"""How a running collector does: whether it takes spans, and what waits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from otel_agentic.telemetry import Vitals
+
+if TYPE_CHECKING:
+    from otel_agentic.pipeline.assembler import Assembler
+    from otel_agentic.pipeline.engine import Engine
+    from otel_agentic.pipeline.livescoring import LiveScoring
+    from otel_agentic.pipeline.retaining import Retaining
+    from otel_agentic.store.state import StoreState
+
+#: Where a collector stands between its start and its end.
+Phase: TypeAlias = Literal["starting", "running", "stopping"]
+
+
+def vitals_of(
+    phase: Phase, engine: Engine, *, assembler: Assembler, scoring: LiveScoring, retaining: Retaining
+) -> Vitals:
+    """Return how a collector does now. Asks the database nothing, so it answers while that cannot be used."""
+    store, breaker = engine.store.state, engine.evaluating.breaker.state
+    why_not = _why_not(phase, store)
+    return Vitals(
+        ready=why_not is None,
+        why_not=why_not,
+        queued_requests=store.queued_requests,
+        queued_spans=store.queued_spans,
+        store_open=store.trouble is None,
+        store_reopened=store.reopened,
+        store_bytes=store.data_bytes,
+        log_bytes=store.log_bytes,
+        backlog={**assembler.backlog(), "score": scoring.waiting},
+        background_share=engine.pressure.share,
+        breaker_open=breaker.state != "closed",
+        breaker_opened=breaker.opened,
+        queries=len(engine.store.user_queries),
+        retention_problem=retaining.problem,
+        retention=retaining.is_asked_for,
+    )
+
+
+def why_not_ready(phase: Phase, engine: Engine) -> str | None:
+    """Return why no spans are taken now, in words; None where they are."""
+    return _why_not(phase, engine.store.state)
+
+
+def _why_not(phase: Phase, store: StoreState) -> str | None:
+    if phase != "running":
+        return f"the collector is {phase}"
+    if store.trouble is not None:
+        return store.trouble
+    return f"{store.queued_spans} spans wait to be written: the queue is full" if store.full else None

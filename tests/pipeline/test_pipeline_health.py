@@ -1,0 +1,212 @@
+"""Whether a collector takes spans, by its own word: each way in which it does not, and the way back."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from otel_agentic.testing import batch, span, speak_genai
+from tests.pipeline.exporting import export, just_now
+from tests.pipeline.parts import CASE, ask_hotel
+from tests.pipeline.running import OPEN, eventually, live_settings, running
+from tests.pipeline.test_pipeline_live import gauge
+from tests.store.test_store_reopening import fill, full_disk, kill
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from otel_agentic.pipeline import LiveCollector
+    from otel_agentic.pipeline.serverfile import LiveServer
+
+QUIET: dict[str, Any] = {"windows": {"widths": ["1h"], "step_s": 3600}, "conversations": OPEN["conversations"]}
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    return tmp_path / "t.duckdb"
+
+
+def answers(found: LiveServer) -> tuple[int, int, Any]:
+    """Return the statuses of readiness and health, and what the first one told a stranger."""
+    ready = httpx.get(f"{found.admin}/readyz")
+    return ready.status_code, httpx.get(f"{found.admin}/healthz").status_code, ready.json()
+
+
+READY = (200, 200, {"ready": True})
+NOT_READY = (503, 200, {"ready": False})
+
+
+def state(found: LiveServer) -> dict[str, Any]:
+    told: dict[str, Any] = httpx.post(f"{found.admin}/v1/commands/live", json={}).json()["collector"]
+    return told
+
+
+@contextmanager
+def busy(live: LiveCollector) -> Iterator[None]:
+    """Keep the writer at work, so that what is sent meanwhile waits."""
+    begun, released = threading.Event(), threading.Event()
+
+    def work(_: Any) -> None:
+        begun.set()
+        released.wait(30)
+
+    thread = threading.Thread(target=live.engine.store.write, args=(work,))
+    thread.start()
+    assert begun.wait(10)
+    try:
+        yield
+    finally:
+        released.set()
+        thread.join()
+
+
+def test_a_collector_is_not_ready_while_its_store_is_opened_again(db: Path) -> None:
+    with running(live_settings(db, **QUIET, store={"reopen_s": 0.1})) as (live, found):
+        fill(live.engine.store)
+        assert (READY, [1.0]) == (answers(found), gauge(found, "agentic_store_open"))
+        with live.engine.store.connection():  # a reader that does not let go holds up the opening
+            kill(live.engine.store)
+            assert NOT_READY == answers(found)
+            told = httpx.post(f"{found.admin}/v1/commands/live", json={}).json()
+            assert "is being opened again" in told["collector"]["why_not"]
+            assert "is being opened again" in told["store_error"]
+            eventually(lambda: gauge(found, "agentic_store_open"), [0.0])
+
+        eventually(lambda: answers(found), READY)
+        eventually(lambda: gauge(found, "agentic_store_open"), [1.0])
+        assert [1.0] == gauge(found, "agentic_store_reopened_total")
+
+
+def test_a_collector_is_not_ready_while_the_disk_is_full_and_is_again_once_it_can_write(db: Path) -> None:
+    with running(live_settings(db, **QUIET)) as (live, found):
+        fill(live.engine.store)
+        with full_disk(live.engine.store.path):
+            with pytest.raises(AssertionError, match="503"):
+                export_once(found)
+            assert NOT_READY == answers(found)
+            assert "File too large" in state(found)["why_not"]
+
+        assert 1 == live.accept(batch(span("later"))).accepted
+        assert READY == answers(found)
+
+
+def export_once(found: LiveServer) -> None:
+    body = b'{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"%s","spanId":"%s","name":"%s"}]}]}]}' % (
+        b"1" * 32,
+        b"2" * 16,
+        b"x" * 200_000,
+    )
+    answer = httpx.post(f"{found.http}/v1/traces", content=body, headers={"content-type": "application/json"})
+    assert 200 == answer.status_code
+
+
+def test_a_collector_is_not_ready_while_its_file_lies_elsewhere(db: Path, tmp_path: Path) -> None:
+    with running(live_settings(db, **QUIET)) as (_, found):
+        db.rename(tmp_path / "moved.duckdb")
+        assert NOT_READY == answers(found)
+        (tmp_path / "moved.duckdb").rename(db)
+        assert READY == answers(found)
+
+
+def test_a_collector_is_not_ready_while_its_queue_is_full(db: Path) -> None:
+    settings = live_settings(db, **QUIET, store={"queue_batches": 1})
+    with running(settings) as (live, found):
+        with busy(live):
+            waiting = threading.Thread(target=live.accept, args=(batch(span("one"), span("two")),))
+            waiting.start()
+            eventually(lambda: gauge(found, "agentic_queue_spans"), [2.0])
+            assert (READY, [1.0]) == (answers(found), gauge(found, "agentic_queue_requests"))
+            with pytest.raises(AssertionError, match="503"):
+                export_once(found)
+            assert NOT_READY == answers(found)
+            assert "2 spans wait to be written: the queue is full" == state(found)["why_not"]
+            refused = {"agentic_transport": "otlp_http", "agentic_reason": "unavailable"}
+            assert [1.0] == gauge(found, "agentic_ingest_refused_total", **refused)
+            eventually(lambda: gauge(found, "agentic_collector_ready"), [0.0])
+        waiting.join()
+        eventually(lambda: answers(found), READY)
+        eventually(lambda: gauge(found, "agentic_queue_spans"), [0.0])
+
+
+def test_a_collector_is_not_ready_while_it_stops_and_says_so(db: Path) -> None:
+    settings = live_settings(db, **QUIET, retention={"export": True, "every_s": 0.05})
+    with running(settings) as (live, found):
+        stopping = threading.Thread(target=live.stop)
+        with live.engine.retaining:  # the next round of exports waits for it, and the stop for that round
+            stopping.start()
+            eventually(lambda: answers(found), NOT_READY)
+            assert "the collector is stopping" == state(found)["why_not"]
+        stopping.join()
+
+
+def test_what_waits_and_how_much_background_work_may_do_is_told(db: Path) -> None:
+    patient = {"conversations": {**OPEN["conversations"], "turn_idle_s": 2.0}}
+    with running(live_settings(db, **{**QUIET, **patient}), cases=[("cases.jsonl", CASE)]) as (live, found):
+        live.assembler.stop()
+        export(found, speak_genai(ask_hotel(), start_ns=just_now()).spans)
+        eventually(lambda: gauge(found, "agentic_pipeline_backlog", agentic_stage="read"), [1.0])
+        live.assembler.tick()  # reads the trace; its turn is over two seconds after it came
+        eventually(lambda: state(found)["backlog"], {"read": 0, "rebuild": 1, "score": 0})
+        live.assembler.tick()
+        eventually(lambda: state(found)["backlog"], {"read": 0, "rebuild": 0, "score": 0})
+
+
+def test_commits_sizes_queries_and_the_share_of_background_work_are_measured(db: Path) -> None:
+    with running(live_settings(db, **QUIET)) as (live, found):
+        assert 1 == live.accept(batch(span("one"))).accepted
+        assert gauge(found, "agentic_store_commit_duration_seconds_count") == [1.0]
+        sizes = {part: gauge(found, "agentic_store_size_bytes", agentic_store_part=part) for part in ("data", "log")}
+        assert [float(db.stat().st_size)] == sizes["data"]
+        assert [float(db.with_name("t.duckdb.wal").stat().st_size)] == sizes["log"]
+
+        with live.engine.store.connection() as con, live.engine.store.user_queries.running(con):
+            eventually(lambda: gauge(found, "agentic_query_running"), [1.0])
+        eventually(lambda: gauge(found, "agentic_query_running"), [0.0])
+
+        def pressed() -> bool:
+            live.engine.pressure.waited(1.0)  # a sender waited for a second
+            return gauge(found, "agentic_background_share_ratio")[0] < 0.5
+
+        eventually(pressed, wanted=True)
+
+
+@pytest.mark.parametrize("way", ["grpc", "http"])
+def test_refused_requests_are_counted_by_transport_and_status(db: Path, way: str) -> None:
+    with running(live_settings(db, **QUIET)) as (_, found):
+        if way == "http":
+            httpx.post(f"{found.http}/v1/traces", content=b"{", headers={"content-type": "application/json"})
+        else:
+            send_nonsense(str(found.grpc))
+        labels = {"agentic_transport": f"otlp_{way}", "agentic_reason": "invalid_argument"}
+        assert [1.0] == gauge(found, "agentic_ingest_refused_total", **labels)
+
+
+def send_nonsense(address: str) -> None:
+    import grpc  # type: ignore[import-untyped]  # noqa: PLC0415 — ships no types; for one test
+
+    with grpc.insecure_channel(address.removeprefix("http://")) as channel:
+        method = channel.unary_unary("/opentelemetry.proto.collector.trace.v1.TraceService/Export")
+        with pytest.raises(grpc.RpcError):
+            method(b"\xff", timeout=10)
+
+
+def test_an_export_that_fails_is_told_until_it_succeeds(db: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    folder.write_text("a file where a folder should be")
+    retention = {"export": True, "export_folder": folder, "every_s": 0.1}
+    with running(live_settings(db, **QUIET, retention=retention)) as (live, found):
+        assert 1 == live.accept(batch(span("one"))).accepted
+        eventually(lambda: gauge(found, "agentic_retention_failing"), [1.0])
+        assert str(folder) in state(found)["retention_problem"]
+        folder.unlink()
+        eventually(lambda: gauge(found, "agentic_retention_failing"), [0.0])
+
+
+def test_a_collector_that_keeps_all_and_exports_nothing_has_no_series_about_it(db: Path) -> None:
+    with running(live_settings(db, **QUIET)) as (_, found):
+        assert [] == gauge(found, "agentic_retention_failing")
