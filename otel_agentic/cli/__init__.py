@@ -28,6 +28,7 @@ _COMMANDS: Final = {
     "judge": "judge:judge",
     "prompts": "prompts:prompts",
     "alerts": "alerts:alerts",
+    "store": "store:store",
     "doctor": "doctor:doctor",
     "plugins": "plugins:plugins",
     "config": "config:config",

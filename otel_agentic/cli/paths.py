@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,4 +43,20 @@ def refuse_live(settings: Settings, then: str) -> None:
         raise StoreBusyError(
             f"{settings.store.db} is held by the collector with process id {live.pid}: send the spans to it "
             f"({live.http or live.grpc}){then}, or give another --db"
+        )
+
+
+def refuse_second(settings: Settings) -> None:
+    """Refuse to start a collector on a file that another one holds: sooner than DuckDB, which is not loaded yet, would.
+
+    Raises:
+        StoreBusyError: names the collector's process and address.
+    """
+    from otel_agentic.pipeline.serverfile import find_live_server  # noqa: PLC0415 — not needed for --help
+
+    live = find_live_server(settings.store.db)
+    if live is not None and live.pid != os.getpid():  # in a container the one before had the same id
+        raise StoreBusyError(
+            f"{settings.store.db} is held by process {live.pid}, a collector at {live.admin}: one file has one collector; "
+            "stop that one, or give another --db"
         )

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import logging
+import gc
 import signal
-import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from otel_agentic.cli.logs import log_to_stderr
 from otel_agentic.cli.options import cases_option, config_option, db_option, labels_option, settings_of, texts_of
 from otel_agentic.cli.own_settings import JUDGE_HELP
+from otel_agentic.cli.paths import refuse_second
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from otel_agentic.config import Settings
+
+
+#: What is open beside the connections of senders: the store, its temporary files, the admin address.
+_OPEN_FILES = 1024
 
 
 @click.command(short_help="Receive spans, rebuild and score, emit metrics.")
@@ -28,6 +33,12 @@ if TYPE_CHECKING:
 @labels_option
 @click.option("--judge", metavar="NAME", help=JUDGE_HELP)
 @click.option("--emit", metavar="URL", help="OTLP endpoint that metrics and events are sent to.")
+@click.option(
+    "--keep", metavar="AGE", help="Remove conversations and spans that are older: a time such as 12h or 30d; unset: all is kept."
+)
+@click.option(
+    "--export", metavar="FOLDER", help="Write closed hours as Parquet files into this folder, readable while this runs."
+)
 @click.option("--insecure", is_flag=True, help="Allow a public address without a token.")
 @click.option("--collector", "collectors", metavar="NAME", multiple=True, help="A way in beside OTLP, by plug-in name.")
 @config_option
@@ -40,6 +51,8 @@ def serve(
     labels: tuple[Path, ...],
     judge: str | None,
     emit: str | None,
+    keep: str | None,
+    export: str | None,
     insecure: bool,
     collectors: tuple[str, ...],
     config_file: Path | None,
@@ -56,32 +69,28 @@ def serve(
         admin=_given(address=admin),
         scoring=_given(judge=judge),
         emit=_given(endpoint=emit),
+        retention=_given(keep=keep, export=True if export else None, export_folder=export),
     )
+    refuse_second(settings)
     truth = {"cases": texts_of(cases, "cases"), "labels": texts_of(labels, "labels")}
-    _log_to_stderr()
+    log_to_stderr(settings.log)
     _run(settings, truth, collectors)
 
 
-def _log_to_stderr() -> None:
-    """Log what we say from INFO on, and what libraries say from WARNING on: uvicorn greets at INFO."""
-    logging.basicConfig(
-        level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
-    for own in ("otel_agentic", "collectors"):
-        logging.getLogger(own).setLevel(logging.INFO)
-
-
 def _run(settings: Settings, truth: dict[str, list[tuple[str, str]]], extra: tuple[str, ...]) -> None:
+    from otel_agentic.net import raise_file_limit  # noqa: PLC0415 — not needed for --help
     from otel_agentic.pipeline.live import DEFAULT_COLLECTORS, LiveCollector  # noqa: PLC0415 — not needed for --help
 
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    raise_file_limit(_OPEN_FILES + 2 * settings.receive.max_connections)
     live = LiveCollector(settings, tuple(dict.fromkeys((*DEFAULT_COLLECTORS, *extra))))
     try:
         if any(truth.values()):
             live.run("truth_import", truth)
         found = live.start()
+        gc.freeze()  # else each full collection looks through all that is loaded: a third of the time of OTLP/JSON
         click.echo(f"collecting into {settings.store.db}; Ctrl-C stops")
         click.echo(f"  OTLP/gRPC  {found.grpc}")
         click.echo(f"  OTLP/HTTP  {found.http}")
@@ -90,6 +99,7 @@ def _run(settings: Settings, truth: dict[str, list[tuple[str, str]]], extra: tup
         stop.wait()
         click.echo("stopping: writing what was accepted")
     finally:
+        gc.unfreeze()
         live.stop()
 
 

@@ -22,6 +22,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from otel_agentic.config.masking import masked
 from otel_agentic.config.sections import (
     AdminSettings,
     ConversationSettings,
@@ -45,7 +46,7 @@ CONFIG_FILE_VARIABLE: Final = "OTEL_AGENTIC_CONFIG"
 DEFAULT_CONFIG_FILE: Final = "otel-agentic.toml"
 
 #: Settings whose values are never shown, not even refused ones.
-_SECRETS: Final = frozenset({"headers", "token"})
+_SECRETS: Final = frozenset({"headers", "model_options", "query_token", "token"})
 
 
 class Settings(BaseSettings):
@@ -137,7 +138,7 @@ def described(settings: Settings, config_file: Path | None = None) -> list[Descr
             rows.append(
                 Described(
                     name=f"{section_name}.{name}",
-                    value=str(getattr(section, name)),
+                    value=str(masked(getattr(section, name)) if name == "model_options" else getattr(section, name)),
                     source=_source(section_name, name, given),
                     description=info.description or "",
                 )
@@ -167,7 +168,7 @@ def _require_toml(path: Path) -> None:
             tomllib.load(file)
     except OSError as error:
         raise ConfigError(f"settings file {path}: {error.strerror}; give an existing TOML file") from error
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also bytes that are not UTF-8, and numbers of thousands of digits
         raise ConfigError(f"settings file {path} is not TOML: {error}") from error
 
 
@@ -177,8 +178,15 @@ def _describe(error: ValidationError, path: Path | None) -> str:
     source = f" (from flags, OTEL_AGENTIC_* or {path})" if path else " (from flags or OTEL_AGENTIC_*)"
     if first["type"] == "extra_forbidden":
         return f"setting {where}: there is none of that name{source}; {_known(first['loc'][:-1])}"
-    got = "a secret" if _SECRETS & set(first["loc"]) else repr(first.get("input"))
+    got = "a secret" if _SECRETS & set(first["loc"]) else _shown(first.get("input"), str(first["loc"][-1:]))
     return f"setting {where}: {first['msg']}, got {got}{source}"
+
+
+def _shown(given: Any, name: str) -> str:
+    """Return a value that is not allowed, without secrets: of a whole table only its names."""
+    if isinstance(given, dict):
+        return f"a table of {', '.join(map(str, given)) or 'nothing'}"
+    return repr(masked(given, name))
 
 
 def _known(section: tuple[int | str, ...]) -> str:

@@ -7,9 +7,20 @@ from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 
 from otel_agentic.config.globs import may_meet
+from otel_agentic.config.masking import has_user, masked
+from otel_agentic.config.own_patterns import refusal_of
 
 Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
 Seconds = Annotated[float, Field(gt=0.0)]
@@ -33,13 +44,29 @@ class StoreSettings(_Section):
     db: Path = Field(default=Path("otel-agentic.duckdb"), description="the DuckDB file")
     queue_batches: Count = Field(default=256, description="batches waiting for the writer before senders are refused")
     queue_spans: Count = Field(default=100_000, description="spans waiting for the writer before senders are refused")
-    checkpoint_threshold_mb: Count = Field(default=256, description="write-ahead log size that forces a checkpoint, MB")
+    queue_mb: Count = Field(
+        default=128, description="requests waiting for the writer before senders are refused, MB after decompression"
+    )
+    reopen_s: Seconds = Field(
+        default=1.0,
+        description="wait before the second try to open the file again after it failed, seconds; it doubles up to 30",
+    )
+    checkpoint_threshold_mb: Count = Field(default=16, description="write-ahead log size that forces a checkpoint, MB")
     memory_limit_mb: Count = Field(
-        default=512, description="memory that DuckDB may use before it spills to disk beside the file, MB"
+        default=256, description="memory that DuckDB may use before it spills to disk beside the file, MB"
     )
     recent_ids: Count = Field(default=1_000_000, description="span ids remembered in memory to catch resent spans")
     query_timeout_s: Seconds = Field(default=30.0, description="time limit of one user query, seconds")
     query_max_rows: Count = Field(default=100_000, description="rows a user query may return")
+    query_max_bytes: Count = Field(
+        default=64 * 1024 * 1024, description="size of the values a user query may return, bytes"
+    )
+    query_memory_mb: Count = Field(
+        default=1024, description="memory the process may grow by while a user query runs before that is ended, MB"
+    )
+    temp_limit_mb: Count = Field(
+        default=4096, description="disk space that DuckDB may use beside the file for what does not fit in memory, MB"
+    )
 
 
 class ReceiveSettings(_Section):
@@ -49,10 +76,38 @@ class ReceiveSettings(_Section):
     http: str = Field(default="127.0.0.1:4318", description="OTLP/HTTP address, host:port; port 0 takes a free one")
     insecure: bool = Field(default=False, description="allow an address other than loopback without a token")
     token: SecretStr | None = Field(default=None, description="bearer token that senders must show")
+    token_file: Path | None = Field(
+        default=None, description="file of such tokens, one a line; read again when it changes"
+    )
+    tls_cert_file: Path | None = Field(
+        default=None, description="PEM file of our certificate and what it was signed by; unset: no TLS"
+    )
+    tls_key_file: Path | None = Field(default=None, description="PEM file of the certificate's private key")
+    tls_client_ca_file: Path | None = Field(
+        default=None, description="PEM file of authorities; set: senders must show a certificate that one of them signed"
+    )
     max_request_bytes: Count = Field(default=64 * 1024 * 1024, description="request size after decompression, bytes")
+    max_items: Count = Field(
+        default=2_000_000,
+        description="messages and values in one request: spans, attributes, events, elements of lists; a request of more is "
+        "refused before it takes memory, and a span counts as eight",
+    )
     max_concurrent_requests: Count = Field(default=64, description="requests handled at once")
-    header_timeout_s: Seconds = Field(default=10.0, description="time to send the request head, seconds")
+    max_connections: Count = Field(
+        default=1024,
+        description="connections open at once, on each of the two ports; on the HTTP port a new one closes the one that "
+        "has been idle or sending for longest",
+    )
+    header_timeout_s: Seconds = Field(
+        default=10.0, description="time to agree on TLS and to send the request head, seconds"
+    )
     body_timeout_s: Seconds = Field(default=30.0, description="time to send the request body, seconds")
+    min_body_rate: Count = Field(
+        default=1024, description="least pace of a body over HTTP after its first five seconds, bytes a second"
+    )
+    idle_timeout_s: Seconds = Field(
+        default=75.0, description="time that a connection may stay open between two requests, seconds"
+    )
     max_attributes: Count = Field(default=4096, description="attributes kept a span, the rest is cut and counted")
     max_value_bytes: Count = Field(default=4 * 1024 * 1024, description="text kept an attribute value, bytes of UTF-8")
     max_name_bytes: Count = Field(default=4096, description="text kept of a span's name, bytes of UTF-8")
@@ -63,7 +118,34 @@ class AdminSettings(_Section):
     """The admin address: queries, commands on the live store, health, `/metrics`."""
 
     address: str = Field(default="127.0.0.1:8321", description="admin address, host:port; port 0 takes a free one")
-    token: SecretStr | None = Field(default=None, description="bearer token that admin requests must show")
+    token: SecretStr | None = Field(default=None, description="bearer token that lets its holder do everything")
+    token_file: Path | None = Field(
+        default=None, description="file of such tokens, one a line; read again when it changes"
+    )
+    query_token: SecretStr | None = Field(
+        default=None, description="bearer token that lets its holder read: queries, reports, /metrics"
+    )
+    query_token_file: Path | None = Field(
+        default=None, description="file of such tokens, one a line; read again when it changes"
+    )
+    tls_cert_file: Path | None = Field(
+        default=None, description="PEM file of our certificate and what it was signed by; unset: no TLS"
+    )
+    tls_key_file: Path | None = Field(default=None, description="PEM file of the certificate's private key")
+    tls_client_ca_file: Path | None = Field(
+        default=None, description="PEM file of authorities; set: callers must show a certificate that one of them signed"
+    )
+    ca_file: Path | None = Field(
+        default=None,
+        description="for commands that ask a running collector: PEM file of the authorities that vouch for it; unset: "
+        "the usual ones",
+    )
+    client_cert_file: Path | None = Field(
+        default=None, description="for such commands: PEM file of our own certificate, for mutual TLS"
+    )
+    client_key_file: Path | None = Field(
+        default=None, description="for such commands: PEM file of its private key"
+    )
     query_slots: Count = Field(default=2, description="user queries running at once")
 
 
@@ -153,7 +235,9 @@ class JudgeSettings(_Section):
     """Judges that ask a model: what they may spend, how hard they try."""
 
     model_options: dict[str, Any] = Field(
-        default={}, description="given to the chat model as they are, such as base_url, temperature or api_version"
+        default={},
+        repr=False,
+        description="given to the chat model as they are, such as base_url, temperature or api_version"
     )
     prompt: Path | None = Field(default=None, description="a prompt file of your own; unset: the built-in one")
     method: Literal["auto", "structured", "tool", "text"] = Field(
@@ -170,6 +254,13 @@ class JudgeSettings(_Section):
     )
     backoff_max_s: Annotated[float, Field(ge=0)] = Field(
         default=30.0, description="longest wait between tries, seconds"
+    )
+    breaker_failures: Count = Field(
+        default=5, description="verdicts in a row that the judge failed to give, after which it is left alone for a while"
+    )
+    breaker_wait_s: Seconds = Field(
+        default=30.0,
+        description="how long it is left alone, seconds; each time that it then fails again twice as long, up to 20 times",
     )
     votes: Annotated[Literal[1, 3, 5], BeforeValidator(_digit)] = Field(
         default=1, description="verdicts asked for where the first is close to the threshold; their majority decides"
@@ -197,6 +288,10 @@ class JudgeSettings(_Section):
     output_price_usd: Annotated[float, Field(ge=0)] | None = Field(
         default=None, description="price of a million output tokens, US dollars"
     )
+
+    @field_serializer("model_options", when_used="json")
+    def _without_keys(self, options: dict[str, Any]) -> Any:
+        return masked(options)
 
     @model_validator(mode="after")
     def _cost_needs_prices(self) -> JudgeSettings:
@@ -313,9 +408,23 @@ class RedactionSettings(_Section):
     personal: tuple[Literal["card", "email", "phone", "iban"], ...] = Field(
         default=(), description="kinds of personal data to take out: card, email, phone, iban"
     )
-    custom: dict[str, str] = Field(
+    custom: dict[Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,40}$")], str] = Field(
         default={}, description="what else to take out: name = regular expression, RE2 syntax (read in linear time)"
     )
+    keep_fields: tuple[str, ...] = Field(
+        default=(),
+        description="fields, names or globs, that hold no credentials whatever they are called; keys and tokens of known "
+        "shapes are taken out of them all the same",
+    )
+
+    @model_validator(mode="after")
+    def _patterns_work(self) -> RedactionSettings:
+        for name, pattern in self.custom.items():
+            problem = refusal_of(pattern)
+            if problem is not None:
+                message = f"custom.{name}: {pattern!r} cannot be used: {problem}; RE2 syntax is as in Python, without look-around"
+                raise ValueError(message)
+        return self
 
 
 class RetentionSettings(_Section):
@@ -323,11 +432,15 @@ class RetentionSettings(_Section):
 
     keep: str | None = Field(
         default=None,
-        description="spans and conversations older than this are removed: a time such as 12h, 30d; unset: all is kept",
+        description="conversations that ended longer ago than this, and spans that are older, are removed: a time such as "
+        "12h, 30d; unset: all is kept",
     )
-    export: bool = Field(default=False, description="write closed hours as Parquet files, readable while this runs")
+    export: bool = Field(
+        default=False,
+        description="write closed hours as Parquet files, readable while this runs; nothing is removed before it was written",
+    )
     export_folder: Path | None = Field(
-        default=None, description="folder of the Parquet files; unset: the database's name with `.export`, beside it"
+        default=None, description="folder of the Parquet files, which users' SQL may read; unset: the database's name with `.export`, beside it"
     )
     every_s: Seconds = Field(default=300.0, description="time between looks at what is due, seconds")
 
@@ -361,3 +474,11 @@ class EmitSettings(_Section):
     explanations: bool = Field(default=False, description="put explanations on events: may hold conversation text")
     max_groups: Count = Field(default=100, description="groups with gauges; the rest is dropped, least recent first")
     max_tool_names: Count = Field(default=50, description="tool names on counters, the rest is `other`")
+
+    @field_validator("endpoint")
+    @classmethod
+    def _holds_no_password(cls, endpoint: str | None) -> str | None:
+        if endpoint is not None and has_user(endpoint):
+            message = "a URL without a user or password is wanted, for it is shown in logs; put credentials into emit.headers"
+            raise ValueError(message)
+        return endpoint

@@ -7,9 +7,10 @@ Everything here is a pure function of the set of spans: the order of arrival cha
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from otel_agentic.conversations.echoes import echoes_of
 from otel_agentic.conversations.model import ConversationId, LinkMethod
@@ -18,6 +19,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from otel_agentic.conversations.segments import Segment
+
+    _Family = tuple[str, str | None, str | None, str]
+    #: The end of a segment, ns, the segment and its conversation.
+    _End = tuple[int, Segment, "_Chain"]
+
+#: So many conversations that go equally well are ambiguous.
+_TIED: Final = 2
+#: Of conversations that end on the same line, as many do, only the latest are looked at: at most so many in vain.
+_MOST_PASSED_OVER: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,40 +111,53 @@ class _Chain:
 
 
 class _History:
-    """The open ends of conversations without an id, by the digest of their history so far."""
+    """The open ends of conversations without an id, by the digest of their history so far and by who may go on."""
 
     def __init__(self, idle_ns: int) -> None:
         self._idle_ns = idle_ns
-        self._ends: dict[tuple[str, str | None, str], list[tuple[Segment, _Chain]]] = defaultdict(list)
+        self._ends: dict[_Family, list[_End]] = defaultdict(list)
 
     def add(self, segment: Segment, chain: _Chain) -> None:
         for digest in segment.history_out:
-            self._ends[_family(segment, digest)].append((segment, chain))
+            for agent in {segment.agent_name, *segment.agents}:
+                insort(self._ends[_family(segment, agent, digest)], (segment.end_ns, segment, chain), key=_end_ns)
 
     def find(self, segment: Segment) -> tuple[_Chain | None, bool]:
         """Return the conversation that the segment goes on, and whether two went equally well."""
         for digest in reversed(segment.history_in):  # the longest prefix first
-            ends = self._ends.get(_family(segment, digest), [])
-            ends[:] = [
-                (end, chain)
-                for end, chain in ends  # segments come in time order: what is over now stays so
-                if segment.start_ns <= end.end_ns + self._idle_ns and chain.segments[-1] is end
-            ]
-            open_ends = [
-                (end, chain)
-                for end, chain in ends
-                if end.end_ns <= segment.start_ns and _same_agent(segment, end) and _is_shown(end, segment, digest)
-            ]
-            if not open_ends:
-                continue
-            latest = max(end.end_ns for end, _ in open_ends)
-            best = [chain for end, chain in open_ends if end.end_ns == latest]
-            return (best[0], False) if len(best) == 1 else (None, True)
+            ends = self._ends.get(_family(segment, segment.agent_name, digest))
+            best = self._latest(segment, digest, ends) if ends else []
+            if best:
+                return (best[0], False) if len(best) == 1 else (None, True)
         return None, False
 
+    def _latest(self, segment: Segment, digest: str, ends: list[_End]) -> list[_Chain]:
+        """Return the conversations that ended last before the segment began, one or two."""
+        best: list[_Chain] = []
+        earliest = segment.start_ns - self._idle_ns
+        at, passed_over = bisect_right(ends, segment.start_ns, key=_end_ns), 0
+        while at and len(best) < _TIED and passed_over < _MOST_PASSED_OVER:
+            at -= 1
+            end_ns, end, chain = ends[at]
+            if end_ns < earliest:
+                break
+            if chain.segments[-1] is not end:
+                del ends[at]  # it went on already, and stays so
+            elif _is_shown(end, segment, digest):
+                best.append(chain)
+                earliest = end_ns
+            else:
+                passed_over += 1
+        return best
 
-def _family(segment: Segment, digest: str) -> tuple[str, str | None, str]:
-    return (segment.environment, segment.service, digest)
+
+def _family(segment: Segment, agent: str | None, digest: str) -> _Family:
+    """Return the key of those whom one agent goes on with: what it said itself, or one that control was handed to."""
+    return (segment.environment, segment.service, agent, digest)
+
+
+def _end_ns(end: _End) -> int:
+    return end[0]
 
 
 def _is_shown(end: Segment, segment: Segment, digest: str) -> bool:
@@ -142,11 +165,6 @@ def _is_shown(end: Segment, segment: Segment, digest: str) -> bool:
     if end.transcript is None or segment.transcript is None or digest != end.transcript.digest:
         return True
     return segment.transcript.shows(end.transcript)
-
-
-def _same_agent(segment: Segment, end: Segment) -> bool:
-    """Return whether one agent goes on with what the other said: itself, or one that control was handed to."""
-    return segment.agent_name == end.agent_name or segment.agent_name in end.agents
 
 
 def _chain_for(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from otel_agentic.dialects.detect import UNKNOWN
 from otel_agentic.dialects.events import AgentRun, ModelCall
@@ -11,6 +12,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from otel_agentic.conversations.tree import Node
+
+#: More than one conversation.
+_SEVERAL: Final = 2
+
+#: A name longer than this many characters is shortened: it stands in every row of its conversation.
+_LONGEST: Final = 1000
+_BEGINNING: Final = 200
+
+
+def short(name: str) -> str:
+    """Return a name as the rows of a conversation hold it: a very long one is its beginning and a digest of all.
+
+    >>> short("booking"), len(short("x" * 1_000_000))
+    ('booking', 233)
+    """
+    if len(name) <= _LONGEST:
+        return name
+    import hashlib  # noqa: PLC0415 — names that long are rare
+
+    digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return f"{name[:_BEGINNING]}…{digest}"
 
 
 def agent_of(nodes: Iterable[Node]) -> str | None:
@@ -73,7 +95,8 @@ def _nearby(nodes: Sequence[Node], found: Mapping[int, str | None]) -> list[str 
         inside = below.setdefault(id(node), set())
         inside |= {own} - {None}  # type: ignore[arg-type]  # mypy does not see that None is taken out
         if node.parent is not None:
-            below.setdefault(id(node.parent), set()).update(inside)
+            # Two say as much as many: it holds more than one. All would make deep traces cost the square of their depth.
+            below.setdefault(id(node.parent), set()).update(islice(inside, _SEVERAL))
     ids: list[str | None] = []
     before = next(value for node in nodes if (value := found[id(node)]) is not None)
     for node in nodes:

@@ -14,7 +14,7 @@ from otel_agentic.conversations.history import (
     text_digest,
     transcript_of,
 )
-from otel_agentic.conversations.naming import agent_of, inherited_ids
+from otel_agentic.conversations.naming import agent_of, inherited_ids, short
 from otel_agentic.conversations.queries import last_query
 from otel_agentic.dialects.events import AgentRun, Ignored, Message, ModelCall
 
@@ -63,7 +63,7 @@ def segments_of(nodes: Sequence[Node]) -> list[Segment]:
         nodes: all nodes of the trace in depth-first order (`tree.build`).
     """
     groups: dict[str | None, list[Node]] = defaultdict(list)
-    ids = inherited_ids(nodes)
+    ids = [None if found is None else short(found) for found in inherited_ids(nodes)]
     several = len(set(ids)) > 1
     for node, conversation_id in zip(nodes, ids, strict=True):
         if conversation_id is not None or not several:
@@ -80,13 +80,13 @@ def _segment(nodes: Sequence[Node], explicit_id: str | None) -> Segment:
     lead = events[0]
     resource = lead.span.resource.attributes
     calls = sorted((node for node in events if isinstance(node.event, ModelCall)), key=lambda node: node.at)
-    environment = next((str(resource[key]) for key in _ENVIRONMENT_KEYS if resource.get(key)), "")
+    environment = short(next((str(resource[key]) for key in _ENVIRONMENT_KEYS if resource.get(key)), ""))
     service = resource.get("service.name")
     said = _said(events, calls)
     return Segment(
         trace_id=lead.span.trace_id,
         environment=environment,
-        service=str(service) if service is not None else None,
+        service=short(str(service)) if service is not None else None,
         agent_name=_agent_name(events),
         explicit_id=explicit_id,
         nodes=tuple(nodes),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.conversations.duplicates import merge_duplicates
+from otel_agentic.conversations.naming import short
 from otel_agentic.conversations.repetitions import drop_repetitions
 from otel_agentic.dialects.events import AgentRun, Ignored, ModelCall, ToolCall
 
@@ -88,8 +89,12 @@ class Node:
         """The name of the agent that this node is a run of, or is part of."""
         run = self if self.is_run else self.run
         if run is None:
-            return self.event.header.agent_name
-        return run.event.header.agent_name or _NAME_DRESS.sub("", run.span.name).strip() or None
+            return _short(self.event.header.agent_name)
+        return _short(run.event.header.agent_name or _NAME_DRESS.sub("", run.span.name).strip())
+
+
+def _short(name: str | None) -> str | None:
+    return short(name) if name else None
 
 
 def build(readings: Sequence[Reading]) -> list[Node]:

@@ -8,6 +8,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Self
 
 from otel_agentic.judges import JudgeFailure, kinds_of
+from otel_agentic.judges.breaker import NotAsked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -51,12 +52,13 @@ def score_asking(
     tally: Tally,
     stop: Callable[[], bool] = lambda: False,
     heard: Callable[[Answer], None] = lambda _: None,
+    waits: bool = False,
 ) -> Iterator[tuple[int, ConversationScore]]:
     """Yield (place, score) of each conversation as soon as the judge has said all that its score needs.
 
     All questions go to the judge together, so that it has work until the last one. Should an answer raise new questions,
     these are asked in another round. Once `stop` says so, a conversation whose questions are not all answered is not
-    yielded.
+    yielded; nor is one, if it `waits`, for which a judge that is left alone was not asked.
     """
     known = _Known(judge)
     waiting: dict[int, dict[Question, None]] = {}
@@ -77,6 +79,8 @@ def score_asking(
         for number, answer in _pumped(judge.verdicts(questions)):
             if stop() and isinstance(answer, JudgeFailure):
                 continue  # not asked, or not often enough: the next run asks
+            if waits and isinstance(answer, NotAsked):
+                continue
             tally.count(answer)
             heard(answer)
             known.answers[questions[number]] = answer

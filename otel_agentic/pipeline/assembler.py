@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from otel_agentic.conversations.model import ClosedBy
     from otel_agentic.pipeline.engine import Engine
     from otel_agentic.pipeline.rebuild import Key
+    from otel_agentic.telemetry.collector import Stage
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -98,6 +99,16 @@ class Assembler:
     def open_count(self) -> int:
         """How many conversations are open."""
         return len(self._open) + len(self._loose)
+
+    def backlog(self) -> dict[Stage, int]:
+        """Return how many arrived traces are not read yet, and how many conversations are due to be rebuilt.
+
+        Of traces at most 50,000 are counted. Who is due is seen from outside the thread that rebuilds: it may be off by a few.
+        """
+        now_ns, turn_ns = self._engine.clock(), turn_limit_ns(self._settings)
+        due = sum(state.fresh and now_ns - state.last_ns >= turn_ns for state in list(self._open.values()))
+        loose = sum(now_ns - at_ns >= turn_ns for at_ns in list(self._loose.values()))
+        return {"read": len(self._arrived), "rebuild": due + loose}
 
     def tick(self) -> Rebuilt:
         """Do what is due now; return what changed."""

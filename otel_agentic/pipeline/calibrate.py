@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -58,7 +58,8 @@ def calibrate_judge(
     """
     threshold = engine.settings.scoring.reward_threshold
     read = [parse_human_labels(file.name, file.text, reward_threshold=threshold).require() for file in files]
-    labels = [label for file in read for label in file.labels]
+    redacted = engine.store.redacting.value  # conversations may be called by what is taken out of them
+    labels = [replace(label, conversation_id=redacted(label.conversation_id)) for file in read for label in file.labels]
     with engine.store.read() as con:
         found = find(labels, places_of(con, [label.conversation_id for label in labels]))
     truth = engine.evaluating.truth()

@@ -11,12 +11,14 @@ import orjson
 
 from otel_agentic import errors
 from otel_agentic.errors import BackendError, OtelAgenticError
+from otel_agentic.net import client_context, read_tokens
 from otel_agentic.pipeline.serverfile import find_live_server
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Iterator
 
-    from otel_agentic.config import Settings
+    from otel_agentic.config import AdminSettings, Settings
 
 _CONNECT_TIMEOUT_S: Final = 5.0
 _FAILURE: Final = {"error", "message", "exit_code"}
@@ -75,12 +77,13 @@ class LocalClient:
 class RemoteClient:
     """Commands on a live collector, over its admin address."""
 
-    def __init__(self, url: str, token: str | None) -> None:
+    def __init__(self, url: str, token: str | None, tls: ssl.SSLContext | None = None) -> None:
         headers = {"authorization": f"Bearer {token}"} if token else {}
         # A command may take long; only the connection itself is bounded.
         timeout = httpx.Timeout(None, connect=_CONNECT_TIMEOUT_S)
         self._url = url
-        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout, trust_env=False)
+        verify = True if tls is None else tls
+        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout, trust_env=False, verify=verify)
 
     def call(self, name: str, **arguments: Any) -> Any:
         """Return a command's result."""
@@ -147,6 +150,8 @@ def _error_in(response: httpx.Response, url: str) -> OtelAgenticError:
         told = orjson.loads(response.read())
         if response.status_code == httpx.codes.UNAUTHORIZED:
             return errors.UsageError(f"{url}: {told['message']}; set admin.token (OTEL_AGENTIC_ADMIN__TOKEN)")
+        if response.status_code == httpx.codes.FORBIDDEN:
+            return errors.UsageError(f"{url}: {told['message']}")
         return _error_told(told, url)
     except (orjson.JSONDecodeError, KeyError, TypeError, httpx.HTTPError):
         return BackendError(f"{url} answered {response.status_code}: is that the admin address of a collector?")
@@ -170,19 +175,40 @@ def open_client(
 
     Raises:
         StoreError: the file is missing or cannot be used.
+        ConfigError: a file of tokens or certificates cannot be used.
     """
-    token = settings.admin.token.get_secret_value() if settings.admin.token else None
     if server is not None:
-        return RemoteClient(server, token)
+        return RemoteClient(server, _token(settings.admin), _tls(settings.admin))
     live = find_live_server(Path(settings.store.db))
-    if live is not None and _answers(live.admin):  # a process that died leaves its file, and its id goes to another
-        return RemoteClient(live.admin, token)
+    if live is not None:
+        tls = _tls(settings.admin)
+        if _answers(live.admin, tls):  # a process that died leaves its file, and its id goes to another
+            return RemoteClient(live.admin, _token(settings.admin), tls)
     return LocalClient(settings, progress)
 
 
-def _answers(url: str) -> bool:
+def _token(admin: AdminSettings) -> str | None:
+    """Return the strongest token that the settings hold."""
+    for name, secret, file in (
+        ("admin.token", admin.token, admin.token_file),
+        ("admin.query_token", admin.query_token, admin.query_token_file),
+    ):
+        if secret is not None:
+            return secret.get_secret_value()
+        if file is not None:
+            return read_tokens(file, f"{name}_file")[0]
+    return None
+
+
+def _tls(admin: AdminSettings) -> ssl.SSLContext | None:
+    return client_context("admin", admin.ca_file, admin.client_cert_file, admin.client_key_file)
+
+
+def _answers(url: str, tls: ssl.SSLContext | None) -> bool:
     try:
-        httpx.get(f"{url}/healthz", timeout=_CONNECT_TIMEOUT_S, trust_env=False)
-    except httpx.HTTPError:
-        return False
+        httpx.get(f"{url}/healthz", timeout=_CONNECT_TIMEOUT_S, trust_env=False, verify=True if tls is None else tls)
+    except httpx.HTTPError as error:
+        # Over TLS one that answers may still not suit us: the command is to say so, not to open the file beside it.
+        is_there = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout) or "SSL" in str(error)
+        return url.startswith("https://") and is_there
     return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from otel_agentic.store.kept import kept
 from otel_agentic.store.windows import newest_end, stored_ends
 from otel_agentic.windows import current_end
 from otel_agentic.windows.rolling import most_newest, widest_ns
@@ -24,7 +25,8 @@ class DueEnds:
 
     Ends are whole multiples of the step since the epoch. Every one that passed since a collector last looked is due, and so is
     the one that fills now; a conversation that changed touches those whose window holds it, or held it. Of conversations from
-    files only ends at which such a window is stored are due: a past that nobody watched is for `backfill`.
+    files only ends at which such a window is stored are due: a past that nobody watched is for `backfill`. Ends whose windows
+    reach back to what retention removed are not due any more: what is stored there stays as it is.
     """
 
     def __init__(self, windows: Sequence[Window], step_ns: int) -> None:
@@ -51,7 +53,9 @@ class DueEnds:
             ends |= self._grid(first_ns, last_ns)
         for first_ns, last_ns in self._touched((*changes.live_ns, *changes.other_ns), filling_ns):
             ends |= set(stored_ends(con, self._widths, first_ns, last_ns, limit=MOST_ENDS))
-        return sorted(ends)[-MOST_ENDS:]
+        results_from_ns = kept(con).results_from_ns
+        whole_from_ns = results_from_ns + self._reach_ns if results_from_ns else 0
+        return sorted(end for end in ends if end >= whole_from_ns)[-MOST_ENDS:]
 
     def computed(self, now_ns: int) -> None:
         """Note that everything due was computed and stored."""

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Self
 from otel_agentic import plugins
 from otel_agentic.dialects import Reader
 from otel_agentic.pipeline.evaluate import Evaluating
+from otel_agentic.pipeline.pressure import Pressure
 from otel_agentic.pipeline.rebuild import Rebuilder
+from otel_agentic.pipeline.uploads import Uploads
 from otel_agentic.store import Store
+from otel_agentic.store.export_layout import export_folder_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,9 +44,21 @@ class Engine:
         self.stopping = threading.Event()
         #: Held by a backfill.
         self.backfilling = threading.Lock()
+        #: How hard the ways in are pressed; background work gives way.
+        self.pressure = Pressure()
+        #: Held by what exports or removes what is old.
+        self.retaining = threading.Lock()
         self.reader = Reader.from_settings(settings.conversations, settings.dialects)
-        self.store = Store(settings.store, self.reader, create=create, clock=clock)
+        self.store = Store(
+            settings.store,
+            self.reader,
+            create=create,
+            clock=clock,
+            export_folder=export_folder_of(settings),
+            redaction=settings.redaction,
+        )
         self.rebuilder = Rebuilder(self.store, self.reader, settings.conversations)
+        self.uploads = Uploads(self)
         self.evaluating = Evaluating(self.store, settings.scoring, settings.judge, settings.sampling)
 
     def estimators(self, name: str | None = None) -> list[Estimator]:

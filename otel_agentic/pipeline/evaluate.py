@@ -10,11 +10,12 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from otel_agentic.config import SamplingSettings
+from otel_agentic.judges.breaker import Breaker
 from otel_agentic.judges.choose import judge_named
 from otel_agentic.pipeline.judging import Judging
 from otel_agentic.pipeline.sampling import left_out, ratio_of, sample_of
 from otel_agentic.pipeline.tally import Outcomes
-from otel_agentic.pipeline.truth_in_force import Truth, TruthFile, truth_made_of
+from otel_agentic.pipeline.truth_in_force import Truth, TruthFile, cases_of, labels_of, truth_made_of
 from otel_agentic.scoring import MatchedConversation
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.store.judge_budget import DuckDbBudget
@@ -30,7 +31,8 @@ from otel_agentic.store.scores import (
 )
 from otel_agentic.store.truth import load_cases, load_labels, save_cases, save_labels
 from otel_agentic.store.unsettled import news, unsettled
-from otel_agentic.truth import CaseIndex, parse_cases, parse_labels
+from otel_agentic.truth import CaseIndex
+from otel_agentic.truth.redact import redacted_case, redacted_labels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -96,8 +98,16 @@ class Evaluating:
         """What judges may spend on this store."""
         return DuckDbBudget(self._store, self._judging)
 
-    def judging(self, stop: Callable[[], bool] = lambda: False) -> Judging:
-        """Return a way to score with the judge; close it. Once `stop` says so, the judge is asked nothing new."""
+    @cached_property
+    def breaker(self) -> Breaker:
+        """What leaves the judge alone while it fails, whoever asks it."""
+        return Breaker(self._judging, self.judge.name)
+
+    def judging(self, stop: Callable[[], bool] = lambda: False, *, waits: bool = False) -> Judging:
+        """Return a way to score with the judge; close it. Once `stop` says so, the judge is asked nothing new.
+
+        With `waits`, a conversation is not scored for which a judge that is left alone was not asked.
+        """
         return Judging(
             self._store,
             self.judge,
@@ -106,6 +116,8 @@ class Evaluating:
             settings=self._judging,
             stop=stop,
             heard=self.heard,
+            breaker=self.breaker,
+            waits=waits,
         )
 
     def close(self) -> None:
@@ -122,11 +134,9 @@ class Evaluating:
         Raises:
             CaseError: a file has problems; lists them all.
         """
-        read_cases = [(file.name, parse_cases(file.name, file.text).require()) for file in cases]
-        threshold = self._settings.reward_threshold
-        read_labels = [
-            (file.name, parse_labels(file.name, file.text, reward_threshold=threshold).require()) for file in labels
-        ]
+        redacting, threshold = self._store.redacting, self._settings.reward_threshold
+        read_cases = [(file.name, cases_of(file, redacting)) for file in cases]
+        read_labels = [(file.name, labels_of(file, redacting, threshold)) for file in labels]
         CaseIndex([case for _, found in read_cases for case in found])  # two files may contradict each other
         now_ns = self._store.clock()
 
@@ -153,7 +163,9 @@ class Evaluating:
     def _read_truth(self) -> Truth:
         with self._store.read() as con:
             cases, labels = load_cases(con), load_labels(con)
-        return self.truth_of(cases, labels)
+        # Again: what was put in force under other settings must compare with what is taken out of spans now.
+        redacting = self._store.redacting
+        return self.truth_of([redacted_case(case, redacting) for case in cases], redacted_labels(labels, redacting))
 
     def truth_of(self, cases: Sequence[Case], labels: Mapping[str, Label]) -> Truth:
         """Return the ground truth that some cases and labels would be, in force or not."""
@@ -165,6 +177,8 @@ class Evaluating:
         wanted: Wanted,
         done: OnScored = lambda *_: None,
         stop: Callable[[], bool] = lambda: False,
+        *,
+        waits: bool = False,
     ) -> Evaluated:
         """Score conversations and store the scores, part by part: what is done stays done.
 
@@ -175,6 +189,7 @@ class Evaluating:
             wanted: which conversations, see `wanted`.
             done: told of each part once it is stored, and which of it had a score before.
             stop: once it says so, nothing new is begun; what the judge is asked already is waited for and kept.
+            waits: leave unscored what a judge that fails and is left alone was not asked about.
         """
         self.underway = truth
         evaluation_id = truth.evaluation.evaluation_id
@@ -185,7 +200,7 @@ class Evaluating:
         match = partial(self.match, truth)
         taken, left = sample.parted(wanted.keys)
         found = Outcomes()
-        with self.judging(stop) as judging:
+        with self.judging(stop, waits=waits) as judging:
             for scored in map(sample.marked, chain(left_out(left, match, stop), judging.scored(taken, match))):
                 with self._store.read() as con:
                     part = news(con, evaluation_id, scored, wanted.again)

@@ -15,6 +15,7 @@ from otel_agentic.conversations import assemble, link_segments, tree
 from otel_agentic.conversations.segments import segments_of
 from otel_agentic.dialects import Reader
 from otel_agentic.errors import OtelAgenticError, PluginError
+from otel_agentic.spans.redacting import Redacting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -71,7 +72,7 @@ class Check:
 
 
 def read_traces(settings: Settings, paths: Sequence[str]) -> Inspected:
-    """Return how the spans of files are read, and what they come to.
+    """Return how the spans of files would be read, and what they would come to; secrets are taken out as in a store.
 
     Raises:
         BadInputError: a path does not exist or is no file.
@@ -81,12 +82,14 @@ def read_traces(settings: Settings, paths: Sequence[str]) -> Inspected:
     spans: dict[str, list[Span]] = defaultdict(list)
     logs: dict[tuple[str, str], list[LogRecord]] = defaultdict(list)
     problems = []
+    redacting = Redacting(settings.redaction)
     for chunk in plugins.get("collectors", "files").load().from_settings(settings).read(paths):
         if chunk.problem is not None:
             problems.append(chunk.problem)
-        for span in chunk.batch.spans:
+        clean = redacting.batch(chunk.batch)
+        for span in clean.spans:
             spans[span.trace_id].append(span)
-        for log in chunk.batch.logs:
+        for log in clean.logs:
             logs[log.trace_id, log.span_id].append(log)
     traces = {trace_id: tree.build(reader.read_all(_once(found), logs)) for trace_id, found in spans.items()}
     rebuilt = tuple(_rebuilt(traces, settings, problems))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from otel_agentic.compat.scorers import Scorer
     from otel_agentic.config import JudgeSettings, ScoringSettings
     from otel_agentic.judges import Budget, Judge, JudgeFailure, Verdict
+    from otel_agentic.judges.breaker import Breaker
     from otel_agentic.pipeline.rebuild import Key
     from otel_agentic.scoring import ConversationScore
     from otel_agentic.store import Store
@@ -48,6 +49,8 @@ class Judging:
         settings: JudgeSettings,
         stop: Callable[[], bool],
         heard: Callable[[Verdict | JudgeFailure], None] = lambda _: None,
+        breaker: Breaker | None = None,
+        waits: bool = False,
     ) -> None:
         """Begin.
 
@@ -59,7 +62,10 @@ class Judging:
             settings: of judges that are asked.
             stop: once it says so, nothing new is begun.
             heard: told of each answer of a judge that is asked, also of those from the cache.
+            breaker: leaves the judge alone while it fails; None asks it whatever it does.
+            waits: whether a conversation is left unscored for which a judge left alone was not asked.
         """
+        self._waits = waits
         self._heard = heard
         self.tally = Tally()
         self._judge = judge
@@ -70,7 +76,7 @@ class Judging:
         self._asking: AskingJudge | None = None
         if not isinstance(judge, ExactJudge):
             self._cache = DuckDbJudgeCache(store, judge.name, judge.version, reads=settings.cache)
-            self._asking = AskingJudge(judge, cache=self._cache, budget=UntilStopped(budget, stop))
+            self._asking = AskingJudge(judge, cache=self._cache, budget=UntilStopped(budget, stop), breaker=breaker)
 
     def scored(
         self, keys: Sequence[Key], match: Callable[[Sequence[Key]], list[MatchedConversation]]
@@ -101,7 +107,13 @@ class Judging:
             yield from enumerate(self._score(matched, judge=self._judge))
         else:
             yield from score_asking(
-                matched, self._asking, self._given, tally=self.tally, stop=self._stop, heard=self._heard
+                matched,
+                self._asking,
+                self._given,
+                tally=self.tally,
+                stop=self._stop,
+                heard=self._heard,
+                waits=self._waits,
             )
 
     def __enter__(self) -> Self:

@@ -5,20 +5,26 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from otel_agentic import plugins
-from otel_agentic.errors import OverloadedError
+from otel_agentic.errors import OverloadedError, StoreError
+from otel_agentic.net import Credentials, ServerTls, TlsFiles, Tokens
 from otel_agentic.pipeline.assembler import Assembler
-from otel_agentic.pipeline.commands import Commands, call
+from otel_agentic.pipeline.commands import READING, Commands, call
+from otel_agentic.pipeline.drain import Drain
 from otel_agentic.pipeline.engine import Engine
+from otel_agentic.pipeline.health import Phase, vitals_of, why_not_ready
 from otel_agentic.pipeline.livescoring import LiveScoring
 from otel_agentic.pipeline.monitoring import Monitoring
+from otel_agentic.pipeline.retaining import Retaining
 from otel_agentic.pipeline.seen import Seen
-from otel_agentic.pipeline.serverfile import LiveServer, remove_server_file, write_server_file
+from otel_agentic.pipeline.serverfile import LiveServer, process_mark, remove_server_file, write_server_file
 from otel_agentic.pipeline.telling import Telling
 from otel_agentic.pipeline.windowing import Windowing
 from otel_agentic.server import AdminServer, build_app
@@ -26,17 +32,19 @@ from otel_agentic.store.conversations import ended_times
 from otel_agentic.telemetry import Telemetry
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from otel_agentic.config import Settings
     from otel_agentic.pipeline.rebuild import Key, Rebuilt
     from otel_agentic.spans import Collector, Receipt, SpanBatch
     from otel_agentic.store.scores import Scored
+    from otel_agentic.telemetry import Vitals
 
 _log = logging.getLogger(__name__)
 DEFAULT_COLLECTORS: Final = ("otlp_grpc", "otlp_http")
-_GRACE_S: Final = 5.0
+#: A stop takes ten seconds at most (`Drain`): of these so many for what works on spans, and for each thing after it.
+_WORK_S, _GRACE_S = 5.0, 2.0
 
 
 class LiveCollector:
@@ -60,16 +68,20 @@ class LiveCollector:
             self._telling = Telling(self.engine, self.telemetry)
             self.windowing = Windowing(self.engine, self.telemetry, self._telling.shown)
             self.monitoring = Monitoring(self.engine, self.telemetry)
+            self.retaining = Retaining(self.engine)
         except BaseException:
             self.engine.close()
             raise
         self.assembler = Assembler(self.engine, self._rebuilt)
         self.scoring = LiveScoring(self.engine, self._emit)
         self._seen = Seen()
+        self.telemetry.watch(self._vitals)
+        self.engine.store.time_commits(self.telemetry.record_commit)
+        self.engine.rebuilder.frozen = self._late
         self._query_slots = threading.BoundedSemaphore(settings.admin.query_slots)
         self._admin: AdminServer | None = None
         self._started: list[Collector] = []
-        self._ready = False
+        self._phase: Phase = "starting"
         self._live: LiveServer | None = None
 
     def start(self) -> LiveServer:
@@ -79,13 +91,7 @@ class LiveCollector:
             UsageError: an address is taken or not allowed; whatever listened already is stopped again.
         """
         try:
-            token = self.settings.admin.token
-            self._admin = AdminServer(
-                build_app(self, token=token, any_host=self.settings.receive.insecure),
-                self.settings.admin.address,
-                token=token,
-                insecure=self.settings.receive.insecure,
-            )
+            self._admin = self._admin_server()
             for collector in self._collectors:
                 collector.start(self)
                 self._started.append(collector)
@@ -93,43 +99,61 @@ class LiveCollector:
             self.assembler.start()
             self.windowing.start()
             self.monitoring.start()
+            self.retaining.start()
             self._admin.start()
             self._live = live = self._addresses(self._admin.url)
             write_server_file(self.settings.store.db, live)
         except BaseException:
             self.stop()
             raise
-        self._ready = True
+        self._phase = "running"
         return live
 
     def stop(self) -> None:
         """Refuse new spans, finish and write what was accepted, send the last telemetry, release everything."""
-        was_ready, self._ready = self._ready, False
+        was_ready = self._phase == "running"
+        self._phase = "stopping"  # what is under way is finished; new requests are told to come back
         self.engine.stopping.set()
-        for collector in self._started:
-            collector.stop(_GRACE_S)
+        self.engine.store.user_queries.end_all("the collector is stopping")
+        drain = Drain()
+        drain.together({"rebuilding and scoring": self._stop_working}, _WORK_S)
+        stops = {collector.name: partial(collector.stop, _GRACE_S) for collector in self._started}
+        drain.together(stops, _GRACE_S)
         self._started.clear()
-        self.assembler.stop()
-        self.scoring.stop(_GRACE_S)
-        self.windowing.stop()
-        self.monitoring.stop()
+        self.engine.store.user_queries.end_all("the collector is stopping")  # those that had just been let in
+        last: dict[str, Callable[[], object]] = {"telemetry": partial(self.telemetry.shutdown, _GRACE_S)}
         if self._admin is not None:
-            self._admin.stop()
-        self.telemetry.shutdown(_GRACE_S)
+            last["the admin address"] = self._admin.stop
+        drain.together(last, _GRACE_S)
         self.engine.close()
         if was_ready:
             remove_server_file(self.settings.store.db)
 
+    def _stop_working(self) -> None:
+        """End what works on stored spans, in the order in which one hands on to the next."""
+        self.assembler.stop()
+        self.scoring.stop(_GRACE_S)
+        self.windowing.stop()
+        self.monitoring.stop()
+        self.retaining.stop()
+
     def accept(self, batch: SpanBatch) -> Receipt:
         """Store a batch and count it; see `Sink.accept`."""
-        receipt = self.engine.store.accept(batch)
+        if self._phase == "stopping":
+            raise OverloadedError("the collector is stopping; send this again when it is up")
+        began = time.monotonic()
+        receipt = self.engine.store.accept(self.retaining.admitted(batch))
+        self.engine.pressure.waited(time.monotonic() - began)
         self._seen.received(receipt)
         self.telemetry.record_receipt(receipt)
         return receipt
 
-    def run(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Run a command on the live store; see `commands`."""
+    def run(self, name: str, arguments: Mapping[str, Any], gone: Callable[[], bool] = lambda: False) -> Any:
+        """Run a command on the live store; see `commands`. Once nobody waits for it (`gone`), a query is ended."""
+        if self._phase == "stopping":
+            raise OverloadedError("the collector is stopping; ask again when it is up")
         commands = Commands(self.engine, scored=self._emit)
+        commands.gone, commands.collecting = gone, True
         if name in {"evaluate", "judge_calibrate"}:
             with self.scoring.lock:  # one at a time: two would score the same conversation, or ask the judge twice
                 told = call(commands, name, arguments)
@@ -139,9 +163,22 @@ class LiveCollector:
             return self._backfill(arguments)
         if name == "query":
             return self._query(commands, arguments)
+        if name == "store_import_end":
+            told = call(commands, name, arguments)
+            self.assembler.arrived(self.engine.rebuilder.pending())
+            self.windowing.wake()
+            return told
         if name == "live":
-            return {**call(commands, name, arguments), "collector": self._state()}
+            return {**self._arrived(commands), "collector": self._state()}
         return call(commands, name, arguments)
+
+    def _arrived(self, commands: Commands) -> dict[str, Any]:
+        """Return what the command `live` tells of the store; nothing while that cannot be asked: the rest is told then."""
+        try:
+            found: dict[str, Any] = call(commands, "live", {})
+        except StoreError as error:
+            return {"store_error": str(error)}
+        return found
 
     def _backfill(self, arguments: Mapping[str, Any]) -> Any:
         """Run a backfill beside what is live: its scores go into windows, and into no counter."""
@@ -167,20 +204,36 @@ class LiveCollector:
         """Return `/metrics`; with exemplars where the header `accept` asks for OpenMetrics."""
         return self.telemetry.render(accept)
 
+    @property
+    def ready(self) -> bool:
+        """Whether spans are taken: not while it starts or stops, the store cannot be written, or its queue is full."""
+        return why_not_ready(self._phase, self.engine) is None
+
+    def refused(self, transport: str, status: str) -> None:
+        """Count a request that a way in refused as a whole; see `CountsRefusals`."""
+        self.telemetry.record_refusal(transport, status)
+
+    def _vitals(self) -> Vitals:
+        return vitals_of(
+            self._phase, self.engine, assembler=self.assembler, scoring=self.scoring, retaining=self.retaining
+        )
+
     def health(self) -> dict[str, Any]:
         """Return the collector's state."""
         return {
-            "ready": self._ready,
+            "ready": self.ready,
             "db": str(self.settings.store.db),
             "open_conversations": self.assembler.open_count,
             "telemetry": list(self.telemetry.enabled),
+            "judge": asdict(self.engine.evaluating.breaker.state),
         }
 
     def _state(self) -> dict[str, Any]:
         """Return what only this process knows: its health and addresses, what it saw, what went wrong."""
         addresses = asdict(self._live) if self._live is not None else {}
         problems = [*self.engine.reader.faults, *self.engine.rebuilder.left_out]
-        return {**self.health(), **addresses, **self._seen.told(), "problems": problems}
+        vitals = asdict(self._vitals())
+        return {**self.health(), **vitals, **addresses, **self._seen.told(), "problems": problems}
 
     def _rebuilt(self, rebuilt: Rebuilt) -> None:
         """Take notice of what was rebuilt, on the assembler's thread; the scores are made on another."""
@@ -189,6 +242,11 @@ class LiveCollector:
         self.scoring.wake()
         if rebuilt.vanished:
             self._restate(rebuilt.vanished)
+
+    def _late(self, spans: int) -> None:
+        """Count spans that came late for conversations which were removed since."""
+        self._seen.late(spans)
+        self.telemetry.record_late(spans)
 
     def _emit(self, scored: Sequence[Scored], restated: AbstractSet[Key]) -> None:
         self.windowing.wake()
@@ -204,6 +262,23 @@ class LiveCollector:
             ended_ns = ended_times(con, keys)
         self.monitoring.changed(ended_ns)
 
+    def _admin_server(self) -> AdminServer:
+        admin, insecure = self.settings.admin, self.settings.receive.insecure
+        credentials = Credentials(
+            {
+                "ingest": Tokens("receive.token", self.settings.receive.token, self.settings.receive.token_file),
+                "query": Tokens("admin.query_token", admin.query_token, admin.query_token_file),
+                "admin": Tokens("admin.token", admin.token, admin.token_file),
+            }
+        )
+        files = TlsFiles.of("admin", admin.tls_cert_file, admin.tls_key_file, admin.tls_client_ca_file)
+        tls = None if files is None else ServerTls(files)
+        app = build_app(
+            self, credentials=credentials, reading=READING, any_host=insecure or (tls is not None and tls.is_mutual)
+        )
+        guarded = credentials.guards("query", "admin")
+        return AdminServer(app, admin.address, guarded=guarded, insecure=insecure, tls=tls)
+
     def _addresses(self, admin: str) -> LiveServer:
         endpoints = {collector.name: collector.endpoint for collector in self._started}
         return LiveServer(
@@ -212,4 +287,5 @@ class LiveCollector:
             http=endpoints.get("otlp_http"),
             grpc=endpoints.get("otlp_grpc"),
             started_at=datetime.now(UTC).isoformat(),
+            process=process_mark(os.getpid()),
         )

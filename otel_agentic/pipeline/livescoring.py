@@ -5,13 +5,20 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.pipeline.evaluate import Wanted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from collections.abc import Set as AbstractSet
+
     from otel_agentic.pipeline.engine import Engine
     from otel_agentic.pipeline.evaluate import OnScored
+    from otel_agentic.pipeline.rebuild import Key
+    from otel_agentic.scoring import ConversationScore
+    from otel_agentic.store.scores import Scored
 
 _log = logging.getLogger(__name__)
 #: Conversations scored before it is asked again what closed: an `evaluate` command need not wait for a long backlog. Under
@@ -19,6 +26,10 @@ _log = logging.getLogger(__name__)
 _ROUND: Final = 500
 _LEAST_ROUND: Final = 25
 _RETRY_S: Final = 1.0
+#: How often it is looked what can be scored without a judge that is left alone, seconds.
+_LOOK_S: Final = 5.0
+#: Conversations remembered that a judge failed on before it was left alone; what is more waits for `evaluate`.
+_MOST_FAILED: Final = 10_000
 #: How long a closed judge is waited for; one that cannot be closed would not come back any sooner.
 _CLOSING_S: Final = 1.0
 
@@ -37,6 +48,10 @@ class LiveScoring:
         self._scored = scored
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="otel-agentic-scoring", daemon=True)
+        self._failed: set[Key] = set()
+        self._opened = 0
+        self._left = False
+        self._never = 0
         #: Held while scores are made; whoever scores otherwise takes it, too.
         self.lock = threading.Lock()
 
@@ -44,6 +59,11 @@ class LiveScoring:
         """Begin with what an earlier process left."""
         self._wake.set()
         self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """How many closed conversations wait for a score, or for a judge that is left alone, as of the last look."""
+        return self._never + len(self._failed)
 
     def wake(self) -> None:
         """Look for conversations that closed."""
@@ -62,8 +82,7 @@ class LiveScoring:
     def _run(self) -> None:
         stopping = self._engine.stopping
         while not stopping.is_set():
-            self._wake.wait()
-            self._wake.clear()
+            self._await_work()
             try:
                 while not stopping.is_set() and self._round():
                     pass
@@ -72,17 +91,66 @@ class LiveScoring:
                 stopping.wait(_RETRY_S)
                 self._wake.set()
 
+    def _await_work(self) -> None:
+        """Wait for conversations that closed, or for the time to try again a judge that is left alone."""
+        breaker = self._engine.evaluating.breaker.state
+        if breaker.state == "closed" or not self._left:
+            self._wake.wait()
+        elif breaker.state == "open":
+            self._engine.stopping.wait(min(breaker.retry_in_s, _LOOK_S))
+        else:
+            self._wake.wait(_RETRY_S)
+        self._wake.clear()
+
     def _round(self) -> bool:
-        """Score some of what closed; return whether there may be more."""
+        """Score some of what closed, and some of what the judge failed on; return whether there may be more."""
         evaluating, pressure = self._engine.evaluating, self._engine.pressure
         most = max(_LEAST_ROUND, int(_ROUND * pressure.share))
         began = time.monotonic()
         with self.lock:
             keys = evaluating.never_scored().keys
+            self._never = len(keys)
             if keys:
-                wanted = Wanted(keys=keys[:most])
-                evaluating.evaluate(evaluating.truth(), wanted, self._scored, self._engine.stopping.is_set)
-        if len(keys) <= most:
+                self._evaluate(Wanted(keys=keys[:most]))
+                if evaluating.breaker.state.state == "closed":
+                    self._never = max(0, len(keys) - most)
+            self._ask_again()
+        self._left = bool(keys or self._failed)
+        if len(keys) <= most or evaluating.breaker.state.state != "closed":
             return False
         self._engine.stopping.wait(pressure.rest_s(time.monotonic() - began))
         return True
+
+    def _ask_again(self) -> None:
+        """Score again what the judge failed on before it was left alone, once it answers again."""
+        breaker = self._engine.evaluating.breaker.state
+        if breaker.opened == self._opened:
+            if not breaker.failures:
+                self._failed.clear()  # single failures: they wait for `evaluate`
+        elif breaker.state != "open" and self._failed:
+            keys = frozenset(self._failed)
+            self._failed.clear()
+            self._evaluate(Wanted(keys=sorted(keys), again=keys))
+            if self._engine.evaluating.breaker.state.state == "closed":
+                self._opened = self._engine.evaluating.breaker.state.opened
+            else:
+                self._failed |= keys
+        elif breaker.state == "closed":
+            self._opened = breaker.opened
+
+    def _evaluate(self, wanted: Wanted) -> None:
+        evaluating = self._engine.evaluating
+        evaluating.evaluate(evaluating.truth(), wanted, self._told, self._engine.stopping.is_set, waits=True)
+
+    def _told(self, scored: Sequence[Scored], restated: AbstractSet[Key]) -> None:
+        failed = (item.conversation.key for item in scored if "judge_error" in _reasons(item.score))
+        self._failed.update(islice(failed, max(0, _MOST_FAILED - len(self._failed))))
+        self._scored(scored, restated)
+
+
+def _reasons(score: ConversationScore) -> Iterator[str | None]:
+    """Yield why parts of a conversation were not evaluated."""
+    yield from (score.reason, score.computed_reason)
+    for turn in score.turns:
+        yield from (turn.reason, turn.answer_reason)
+    yield from (tools.reason for tools in score.tools)

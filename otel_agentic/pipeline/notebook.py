@@ -23,8 +23,10 @@ from otel_agentic.pipeline.tally import Tally
 from otel_agentic.pipeline.thrift import RunBudget
 from otel_agentic.scoring import MatchedConversation, score_conversations
 from otel_agentic.scoring.outcome import BATCH
+from otel_agentic.spans.redacting import Redacting
 from otel_agentic.truth import CaseIndex
 from otel_agentic.truth.fuzzy import FuzzyRule
+from otel_agentic.truth.redact import redacted_case, redacted_labels
 
 if TYPE_CHECKING:
     import os
@@ -59,7 +61,8 @@ def evaluate(
     """Match conversations to cases, score them, and return everything that can be said of them.
 
     The numbers are those of `otel-agentic evaluate` and `report` on the same data. It works in a notebook, whose event loop
-    is running already, and writes nothing anywhere.
+    is running already, and writes nothing anywhere. What `settings.redaction` takes out of a store is taken out here, too:
+    no judge is shown a credential, and what comes back holds marks in its place, under a key of this call alone.
 
     Args:
         conversations: objects, records in the shape of a line of `conversations export`, records of Fair Forge or RAGAS,
@@ -99,13 +102,14 @@ def evaluate(
     if chosen.stats.estimator is not None:
         plugins.get("estimators", chosen.stats.estimator)  # unknown, it would be passed over without a word
     given = read_conversations(conversations, chosen)
-    known = given.cases if cases is None else read_given_cases(cases)
-    told = read_given_labels(labels, chosen.scoring)
+    redacting = Redacting(chosen.redaction)
+    known = [redacted_case(case, redacting) for case in (given.cases if cases is None else read_given_cases(cases))]
+    told = redacted_labels(read_given_labels(labels, chosen.scoring), redacting)
     if not known and not told:
         raise UsageError("nothing to hold the conversations against; give cases, or labels by conversation id")
     index = CaseIndex(known, FuzzyRule.of(chosen.scoring))
     matched = []
-    for conversation in given.conversations:
+    for conversation in map(redacting.record, given.conversations):
         label = told.get(str(conversation.conversation_id))
         match = index.match(conversation, label)
         matched.append(MatchedConversation(conversation=conversation, match=match, label=label))

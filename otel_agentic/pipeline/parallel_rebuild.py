@@ -13,7 +13,7 @@ from otel_agentic.conversations import assemble, link_segments, read_segments
 from otel_agentic.pipeline.rebuild import Rebuilder, Rebuilt, Touched, chunks, each_part
 from otel_agentic.store import links
 from otel_agentic.store.reader import load_rows
-from otel_agentic.store.spans import bucket_of
+from otel_agentic.store.span_columns import bucket_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -15,7 +15,7 @@ from otel_agentic.pipeline.judging import Judging, scorer_of
 from otel_agentic.pipeline.parallel import Tools, Workers
 from otel_agentic.pipeline.portable_scores import packed, unpacked
 from otel_agentic.store.scores import Scored
-from otel_agentic.store.spans import bucket_of
+from otel_agentic.store.span_columns import bucket_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -56,7 +56,7 @@ class PooledEvaluating(Evaluating):
         self._all = settings
         self._pool = pool
 
-    def judging(self, stop: Callable[[], bool] = lambda: False) -> Judging:
+    def judging(self, stop: Callable[[], bool] = lambda: False, *, waits: bool = False) -> Judging:  # noqa: ARG002 — this judge is no service
         """Return a way to score; close it."""
         return PooledJudging(
             self._store,

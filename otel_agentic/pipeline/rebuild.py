@@ -17,6 +17,7 @@ from otel_agentic.conversations import (
     read_segments,
 )
 from otel_agentic.errors import OtelAgenticError
+from otel_agentic.pipeline.frozen import without_frozen
 from otel_agentic.store import links
 from otel_agentic.store.conversations import (
     Built,
@@ -114,6 +115,8 @@ class Rebuilder:
         self._settings = settings
         #: The newest traces and conversations that could not be rebuilt, one sentence each.
         self.left_out: deque[str] = deque(maxlen=_MOST_LEFT_OUT)
+        #: Told how many spans came late for conversations that were removed since.
+        self.frozen: Callable[[int], None] = lambda _: None
 
     def pending(self) -> list[str]:
         """Return the traces of which something arrived since they were last read."""
@@ -151,9 +154,15 @@ class Rebuilder:
         """
         total = Rebuilt()
         left_out = list(touched.left_out)
+        done: set[str] = set()
         for loose in chunks(sorted(touched.loose_traces)):
-            for part in each_part(loose, lambda some: self._rebuild_part([], some, closed_by), "trace", left_out):
+            fresh = [trace_id for trace_id in loose if trace_id not in done]
+            near = self._near(fresh) if len(touched.loose_traces) > _CHUNK else set()
+            failed = len(left_out)
+            for part in each_part(fresh, lambda some: self._rebuild_part([], some, closed_by), "trace", left_out):
                 total += part
+            if failed == len(left_out):
+                done |= near  # all of them may be tied to each other: then each chunk would rebuild all
             progress(len(loose))
         for keys in chunks(sorted(touched.keys)):
             for part in each_part(keys, lambda some: self._rebuild_part(some, [], closed_by), "conversation", left_out):
@@ -177,7 +186,12 @@ class Rebuilder:
         received_until: Mapping[str, int],
     ) -> Touched:
         known = [trace_id for trace_id in trace_ids if trace_id in received_until]
+        with self._store.read() as con:
+            segments, frozen = without_frozen(con, known, segments)
+            late_spans = links.unread_spans(con, frozen)
         self._store.write(lambda con: links.save_segments(con, known, segments, received_until))
+        if late_spans:
+            self.frozen(late_spans)
         named = {(segment.environment, segment.explicit_id) for segment in segments if segment.explicit_id is not None}
         return Touched(
             keys=frozenset(before | named),
@@ -203,6 +217,11 @@ class Rebuilder:
         # What was one conversation may become two, so everything that they hold is looked at again.
         keys = frozenset(named) | links.conversations_of(con, near)
         return keys, near | links.traces_of(con, keys - frozenset(named))
+
+    def _near(self, loose: Sequence[str]) -> set[str]:
+        """Return the traces that are wholly rebuilt with some loose ones: their conversations are, too."""
+        with self._store.read() as con:
+            return links.neighbourhood(con, loose, idle_limit_ns(self._settings, has_id=False))
 
     def _is_whole(self, linked: Linked, keys: frozenset[Key]) -> bool:
         """Return whether all of the conversation is in view: a trace may hold parts of others that are not."""
@@ -290,6 +309,8 @@ def each_part(items: Sequence[T], work: Callable[[Sequence[T]], R], what: str, l
 
     That one is logged, told in `left_out` and passed over: an item that nobody foresaw must not hold up its neighbours.
     """
+    if not items:
+        return
     try:
         result = work(items)
     except OtelAgenticError:

@@ -14,18 +14,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveServer:
-    """Where a live collector listens: `admin` and `http` are URLs, `grpc` is host:port, None where it does not."""
+    """Where a live collector listens: `admin` and `http` are URLs, `grpc` is host:port, None where it does not.
+
+    `process` tells its process from a later one that was given the same id; empty where the system does not say.
+    """
 
     pid: int
     admin: str
     http: str | None
     grpc: str | None
     started_at: str
+    process: str = ""
 
 
 def server_file(db: Path) -> Path:
-    """Return the path of the file that names the live collector of a database."""
-    return db.with_name(db.name + ".server.json")
+    """Return the path of the file that names the live collector of a database, whatever link leads to that."""
+    found = db.resolve()
+    return found.with_name(found.name + ".server.json")
 
 
 def write_server_file(db: Path, server: LiveServer) -> None:
@@ -47,14 +52,26 @@ def find_live_server(db: Path) -> LiveServer | None:
         found = LiveServer(**orjson.loads(server_file(db).read_bytes()))
     except (OSError, orjson.JSONDecodeError, TypeError):
         return None
-    return found if _is_running(found.pid) else None
+    return found if _is_running(found) else None
 
 
-def _is_running(pid: int) -> bool:
+def process_mark(pid: int) -> str:
+    """Return what tells a process from a later one of the same id: boot and start time; empty where that is not told."""
     try:
-        os.kill(pid, 0)
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 — a path of the system's, not of files
+            # The second field is the command's name in parentheses and may hold anything; the 20th after it is the start.
+            started = file.read().rpartition(b")")[2].split()[19].decode()
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:  # noqa: PTH123 — same
+            return f"{file.read().strip()}-{started}"
+    except (OSError, IndexError):
+        return ""
+
+
+def _is_running(server: LiveServer) -> bool:
+    try:
+        os.kill(server.pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True
-    return True
+        pass  # somebody else's, but there
+    return not server.process or process_mark(server.pid) in {server.process, ""}

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 from otel_agentic.scoring import evaluator_version, truth_version
 from otel_agentic.store.calibrations import places_of
 from otel_agentic.store.scores import Evaluation
-from otel_agentic.truth import CaseIndex, parse_labels
+from otel_agentic.truth import CaseIndex, parse_cases, parse_labels
 from otel_agentic.truth.fuzzy import FuzzyRule
+from otel_agentic.truth.redact import redacted_case, redacted_labels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from otel_agentic.judges import Judge
     from otel_agentic.store import Store
     from otel_agentic.truth import Case, Label
+    from otel_agentic.truth.redact import Redacts
 
 #: Labels that lead nowhere, told one by one.
 _TOLD: Final = 5
@@ -40,6 +42,25 @@ class Truth:
     labels: Mapping[str, Label]
     judge: Judge
     evaluation: Evaluation
+
+
+def cases_of(file: TruthFile, redacts: Redacts) -> tuple[Case, ...]:
+    """Return the cases of a file, redacted.
+
+    Raises:
+        CaseError: the file has problems; lists them all.
+    """
+    return tuple(redacted_case(case, redacts) for case in parse_cases(file.name, file.text).require())
+
+
+def labels_of(file: TruthFile, redacts: Redacts, reward_threshold: float) -> Mapping[str, Label]:
+    """Return the labels of a file by conversation id, redacted.
+
+    Raises:
+        CaseError: the file has problems; lists them all.
+    """
+    found = parse_labels(file.name, file.text, reward_threshold=reward_threshold).require()
+    return redacted_labels(found, redacts)
 
 
 def truth_made_of(
@@ -70,7 +91,8 @@ def unknown_labels(store: Store, files: Sequence[TruthFile]) -> Iterator[str]:
         store: the store.
         files: labels files that can be read, as `Evaluating.remember` has made sure.
     """
-    given = [name for file in files for name in parse_labels(file.name, file.text).labels]
+    named = [name for file in files for name in parse_labels(file.name, file.text).labels]
+    given: list[str] = [store.redacting.value(name) for name in named]
     with store.read() as con:
         known = places_of(con, given)
     unknown = sorted({name for name in given if name not in known})

@@ -14,11 +14,12 @@ from otel_agentic.spans.model import (
 )
 from otel_agentic.spans.otlp_json import decode_document, decode_logs_json, decode_traces_json
 from otel_agentic.spans.otlp_proto import decode_logs, decode_message, decode_traces
-from otel_agentic.spans.ports import Collector, Receipt, Sink
+from otel_agentic.spans.ports import Collector, CountsRefusals, Receipt, Sink
 from otel_agentic.spans.tally import merge_batches
 
 __all__ = [
     "Collector",
+    "CountsRefusals",
     "Limits",
     "LogRecord",
     "Receipt",

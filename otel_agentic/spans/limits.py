@@ -13,12 +13,14 @@ if TYPE_CHECKING:
 class Limits:
     """What one request and one span may hold; beyond it the request is refused, the span is cut and counted.
 
-    `max_request_bytes` is measured after decompression. `max_value_bytes` and `max_name_bytes` are bytes of UTF-8;
+    `max_request_bytes` is measured after decompression; `max_items` bounds the messages and values of one request (see
+    `items`). `max_value_bytes` and `max_name_bytes` are bytes of UTF-8;
     `max_attributes` holds for each attribute list (span, event, link, scope, resource, log record), `max_events` for
     the events and for the links of a span.
     """
 
     max_request_bytes: int
+    max_items: int
     max_attributes: int
     max_value_bytes: int
     max_name_bytes: int
@@ -29,6 +31,7 @@ class Limits:
         """Return the limits of the `receive` section."""
         return cls(
             max_request_bytes=settings.max_request_bytes,
+            max_items=settings.max_items,
             max_attributes=settings.max_attributes,
             max_value_bytes=settings.max_value_bytes,
             max_name_bytes=settings.max_name_bytes,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from otel_agentic.errors import DecodeError
+from otel_agentic.spans.items import require_few_records
 from otel_agentic.spans.json_values import (
     enum_of,
     int_of,
@@ -41,6 +42,7 @@ from otel_agentic.spans.sanitize import (
     first_of,
     id_of_text,
 )
+from otel_agentic.spans.shared import shared
 from otel_agentic.spans.tally import Tally, merge_batches
 
 if TYPE_CHECKING:
@@ -75,11 +77,12 @@ def decode_traces_json(data: bytes, limits: Limits) -> SpanBatch:
 
     Raises:
         DecodeError: the bytes are not JSON, or not of that shape; names the field.
+        TooLargeError: they hold more than `max_items`.
     """
-    document = _document(data)
+    document = _document(data, limits)
     blocks = objects(document, *_SPAN_KEYS.blocks)
     strays = 0 if blocks else _count(document, _LOG_KEYS)
-    return SpanBatch(rejected={LOGS_ON_TRACES: strays}) if strays else _traces(blocks, limits)
+    return SpanBatch(rejected={LOGS_ON_TRACES: strays}) if strays else _traces(blocks, limits, Tally(size_bytes=len(data)))
 
 
 def decode_logs_json(data: bytes, limits: Limits) -> SpanBatch:
@@ -89,11 +92,12 @@ def decode_logs_json(data: bytes, limits: Limits) -> SpanBatch:
 
     Raises:
         DecodeError: the bytes are not JSON, or not of that shape; names the field.
+        TooLargeError: they hold more than `max_items`.
     """
-    document = _document(data)
+    document = _document(data, limits)
     blocks = objects(document, *_LOG_KEYS.blocks)
     strays = 0 if blocks else _count(document, _SPAN_KEYS)
-    return SpanBatch(rejected={SPANS_ON_LOGS: strays}) if strays else _logs(blocks, limits)
+    return SpanBatch(rejected={SPANS_ON_LOGS: strays}) if strays else _logs(blocks, limits, Tally(size_bytes=len(data)))
 
 
 def decode_document(data: bytes, limits: Limits) -> SpanBatch:
@@ -101,17 +105,18 @@ def decode_document(data: bytes, limits: Limits) -> SpanBatch:
 
     Raises:
         DecodeError: the bytes are not JSON, or not of that shape; names the field.
+        TooLargeError: they hold more than `max_items`.
     """
-    document = _document(data)
+    document = _document(data, limits)
     traces = objects(document, *_SPAN_KEYS.blocks)
     logs = objects(document, *_LOG_KEYS.blocks)
     if document and not traces and not logs and document.keys().isdisjoint(_REQUEST_FIELDS):
         return SpanBatch(ignored={NOT_OTLP: 1})
-    return merge_batches([_traces(traces, limits), _logs(logs, limits)])
+    return merge_batches([_traces(traces, limits, Tally(size_bytes=len(data))), _logs(logs, limits, Tally())])
 
 
-def _document(data: bytes) -> dict[str, Any]:
-    document = load_json(data)
+def _document(data: bytes, limits: Limits) -> dict[str, Any]:
+    document = load_json(data, limits)
     if not isinstance(document, dict):
         raise DecodeError(f"not OTLP/JSON: an object was expected, not {type(document).__name__}")
     return document
@@ -123,8 +128,7 @@ def _count(document: dict[str, Any], keys: _Keys) -> int:
     return sum(len(objects(part, *keys.records)) for part in scopes)
 
 
-def _traces(blocks: list[dict[str, Any]], limits: Limits) -> SpanBatch:
-    tally = Tally()
+def _traces(blocks: list[dict[str, Any]], limits: Limits, tally: Tally) -> SpanBatch:
     spans = [
         span
         for raw, resource, scope in _records(blocks, _SPAN_KEYS, limits, tally)
@@ -133,8 +137,7 @@ def _traces(blocks: list[dict[str, Any]], limits: Limits) -> SpanBatch:
     return tally.batch(spans=spans)
 
 
-def _logs(blocks: list[dict[str, Any]], limits: Limits) -> SpanBatch:
-    tally = Tally()
+def _logs(blocks: list[dict[str, Any]], limits: Limits, tally: Tally) -> SpanBatch:
     logs = [
         record
         for raw, resource, scope in _records(blocks, _LOG_KEYS, limits, tally)
@@ -147,12 +150,15 @@ def _records(
     blocks: list[dict[str, Any]], keys: _Keys, limits: Limits, tally: Tally
 ) -> Iterator[tuple[dict[str, Any], Resource, Scope]]:
     """Yield each span or log record that is not our own, with the resource and scope that it shares with others."""
+    seen = 0
     for block in blocks:
-        resource = _resource(block, limits, tally)
-        for part in objects(block, *keys.scopes):
-            raws = objects(part, *keys.records)
+        parts = [(part, objects(part, *keys.records)) for part in objects(block, *keys.scopes)]
+        resource = _resource(block, sum(len(raws) for _, raws in parts), limits, tally)
+        for part, raws in parts:
             if not raws:
                 continue
+            seen += len(raws)
+            require_few_records(seen, limits)
             if _is_own(part):
                 tally.ignored[OWN_TELEMETRY] += len(raws)
                 continue
@@ -165,9 +171,10 @@ def _is_own(part: dict[str, Any]) -> bool:
     return bool(message(part, "scope", "scope").get("name") == OWN_SCOPE)
 
 
-def _resource(block: dict[str, Any], limits: Limits, tally: Tally) -> Resource:
+def _resource(block: dict[str, Any], records: int, limits: Limits, tally: Tally) -> Resource:
+    attributes = read_attributes(message(block, "resource", "resource"), limits, tally.altered)
     return Resource(
-        attributes=read_attributes(message(block, "resource", "resource"), limits, tally.altered),
+        attributes=shared(attributes, records, limits, tally.altered),
         schema_url=_name(block, "schemaUrl", "schema_url", limits, tally),
     )
 

@@ -9,6 +9,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from otel_agentic.errors import DecodeError
+from otel_agentic.spans.items import require_few_items, require_few_records
 from otel_agentic.spans.model import Resource, Scope, SpanBatch, SpanEvent, SpanLink
 from otel_agentic.spans.proto_values import read_attributes, read_value
 from otel_agentic.spans.records import (
@@ -31,6 +32,7 @@ from otel_agentic.spans.sanitize import (
     first_of,
     id_of_bytes,
 )
+from otel_agentic.spans.shared import shared
 from otel_agentic.spans.tally import Tally
 
 if TYPE_CHECKING:
@@ -54,15 +56,19 @@ def decode_traces(data: bytes, limits: Limits) -> SpanBatch:
 
     Raises:
         DecodeError: the bytes are not such a message (also: text in them that is not UTF-8).
+        TooLargeError: it holds more than `max_items`.
     """
+    require_few_items(data, limits)
     request = _parse(ExportTraceServiceRequest, data)
+    if request is not None:
+        require_few_records(_spans_in(request), limits)
     if request is None or not _has_spans(request):
         misdirected = _log_count(data)
         if misdirected:
             return SpanBatch(rejected={LOGS_ON_TRACES: misdirected})
     if request is None:
         raise _undecodable("ExportTraceServiceRequest")
-    return _read_traces(request, limits)
+    return _read_traces(request, limits, Tally(size_bytes=len(data)))
 
 
 def decode_logs(data: bytes, limits: Limits) -> SpanBatch:
@@ -72,15 +78,19 @@ def decode_logs(data: bytes, limits: Limits) -> SpanBatch:
 
     Raises:
         DecodeError: the bytes are not such a message (also: text in them that is not UTF-8).
+        TooLargeError: it holds more than `max_items`.
     """
+    require_few_items(data, limits)
     request = _parse(ExportLogsServiceRequest, data)
+    if request is not None:
+        require_few_records(_logs_in(request), limits)
     if request is None or not _has_logs(request):
         misdirected = _span_count(data)
         if misdirected:
             return SpanBatch(rejected={SPANS_ON_LOGS: misdirected})
     if request is None:
         raise _undecodable("ExportLogsServiceRequest")
-    return _read_logs(request, limits)
+    return _read_logs(request, limits, Tally(size_bytes=len(data)))
 
 
 def decode_message(data: bytes, limits: Limits) -> SpanBatch:
@@ -88,7 +98,9 @@ def decode_message(data: bytes, limits: Limits) -> SpanBatch:
 
     Raises:
         DecodeError: the bytes are neither.
+        TooLargeError: they hold more than `max_items`.
     """
+    require_few_items(data, limits)
     return decode_logs(data, limits) if _log_count(data) else decode_traces(data, limits)
 
 
@@ -125,21 +137,29 @@ def _log_count(data: bytes) -> int:
     request = _parse(ExportLogsServiceRequest, data)
     if request is None or not _has_logs(request):
         return 0
-    return sum(len(part.log_records) for block in request.resource_logs for part in block.scope_logs)
+    return _logs_in(request)
 
 
 def _span_count(data: bytes) -> int:
     request = _parse(ExportTraceServiceRequest, data)
     if request is None or not _has_spans(request):
         return 0
+    return _spans_in(request)
+
+
+def _spans_in(request: ExportTraceServiceRequest) -> int:
     return sum(len(part.spans) for block in request.resource_spans for part in block.scope_spans)
 
 
-def _read_traces(request: ExportTraceServiceRequest, limits: Limits) -> SpanBatch:
-    tally = Tally()
+def _logs_in(request: ExportLogsServiceRequest) -> int:
+    return sum(len(part.log_records) for block in request.resource_logs for part in block.scope_logs)
+
+
+def _read_traces(request: ExportTraceServiceRequest, limits: Limits, tally: Tally) -> SpanBatch:
     spans: list[Span] = []
     for block in request.resource_spans:
-        resource = _resource(block.resource, block.schema_url, limits, tally)
+        records = sum(len(part.spans) for part in block.scope_spans)
+        resource = _resource(block.resource, block.schema_url, records, limits, tally)
         for part in block.scope_spans:
             if not part.spans:
                 continue
@@ -152,11 +172,11 @@ def _read_traces(request: ExportTraceServiceRequest, limits: Limits) -> SpanBatc
     return tally.batch(spans=spans)
 
 
-def _read_logs(request: ExportLogsServiceRequest, limits: Limits) -> SpanBatch:
-    tally = Tally()
+def _read_logs(request: ExportLogsServiceRequest, limits: Limits, tally: Tally) -> SpanBatch:
     logs: list[LogRecord] = []
     for block in request.resource_logs:
-        resource = _resource(block.resource, block.schema_url, limits, tally)
+        records = sum(len(part.log_records) for part in block.scope_logs)
+        resource = _resource(block.resource, block.schema_url, records, limits, tally)
         for part in block.scope_logs:
             if not part.log_records:
                 continue
@@ -169,8 +189,8 @@ def _read_logs(request: ExportLogsServiceRequest, limits: Limits) -> SpanBatch:
     return tally.batch(logs=logs)
 
 
-def _resource(raw: ResourceMessage, schema_url: str, limits: Limits, tally: Tally) -> Resource:
-    attributes = read_attributes(raw.attributes, limits, tally.altered)
+def _resource(raw: ResourceMessage, schema_url: str, records: int, limits: Limits, tally: Tally) -> Resource:
+    attributes = shared(read_attributes(raw.attributes, limits, tally.altered), records, limits, tally.altered)
     return Resource(attributes=attributes, schema_url=clean_name(schema_url, limits, tally.altered))
 
 

@@ -53,6 +53,15 @@ class Sink(Protocol):
 
 
 @runtime_checkable
+class CountsRefusals(Protocol):
+    """A sink that also counts what a way in refused without asking it, or because it refused."""
+
+    def refused(self, transport: str, status: str) -> None:
+        """Count a request: the collector's name, and the gRPC status of its answer in lower case. Quick; thread-safe."""
+        ...
+
+
+@runtime_checkable
 class Collector(Protocol):
     """A way in that listens until it is stopped. Built by `Plugin.from_settings(settings)`."""
 

@@ -10,7 +10,7 @@ import orjson
 
 from otel_agentic.conversations.model import Conversation, ConversationId, ToolCall, Turn
 from otel_agentic.store.results import drop_results
-from otel_agentic.store.spans import bucket_of
+from otel_agentic.store.span_columns import bucket_of
 from otel_agentic.store.table import Key, Table, json_text, key_columns, rows_with
 
 if TYPE_CHECKING:

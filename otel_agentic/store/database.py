@@ -18,15 +18,23 @@ if TYPE_CHECKING:
 Connection: TypeAlias = duckdb.DuckDBPyConnection
 
 #: The oldest file format that has everything we use, so that other DuckDB versions open the file too.
-_FILE_FORMAT: Final = "v1.4.0"
+FILE_FORMAT: Final = "v1.4.0"
 _HOLDER: Final = re.compile(r"PID (\d+)")
+#: How operating systems say that nothing more can be written: by the disk, by a quota, by a limit of the process.
+_FULL: Final = re.compile(r"no space left|disk quota exceeded|file too large", re.IGNORECASE)
 #: What DuckDB says when another process has the file, and when this very process has it open already.
 _HELD: Final = re.compile(r"could not set lock|conflicting lock", re.IGNORECASE)
+#: Errors about values, which DuckDB shows in them.
+_QUOTING: Final = (duckdb.DataError, duckdb.IntegrityError, duckdb.InvalidInputException)
 _OPEN_HERE: Final = re.compile(r"configuration has been locked|different configuration than existing connections")
 
 
-def open_database(path: Path, settings: StoreSettings, *, create: bool) -> duckdb.DuckDBPyConnection:
+def open_database(
+    path: Path, settings: StoreSettings, *, create: bool, export_folder: Path | None = None
+) -> duckdb.DuckDBPyConnection:
     """Return a connection to the file, hardened: no file system, no configuration changes, no extensions from outside.
+
+    Of the file system only `export_folder` is left, where one is given.
 
     Raises:
         StoreBusyError: another process holds the file; names it.
@@ -36,26 +44,50 @@ def open_database(path: Path, settings: StoreSettings, *, create: bool) -> duckd
         raise StoreUnusableError(f"{path}: no such DuckDB file; `otel-agentic ingest --db {path} …` makes one")
     if not path.absolute().parent.is_dir():
         raise StoreUnusableError(f"{path}: folder {path.absolute().parent} does not exist")
+    con = None
     try:
         con = duckdb.connect(
             str(path),
             config={
-                "storage_compatibility_version": _FILE_FORMAT,
-                "enable_external_access": "false",
+                "storage_compatibility_version": FILE_FORMAT,
                 "autoinstall_known_extensions": "false",
                 "autoload_known_extensions": "false",
             },
         )
-        con.execute(f"SET checkpoint_threshold = '{settings.checkpoint_threshold_mb}MB'")
+        con.execute("SET checkpoint_threshold = '1TB'")  # the writer makes checkpoints, and can undo them
+        con.execute("PRAGMA disable_checkpoint_on_shutdown")  # as above
+        con.execute("SET max_vacuum_tasks = 0")  # a checkpoint writes what is new: it merges nothing while senders wait
         con.execute(f"SET memory_limit = '{settings.memory_limit_mb}MB'")
+        con.execute(f"SET max_temp_directory_size = '{settings.temp_limit_mb}MB'")
+        con.execute("SET pandas_analyze_sample = 0")  # arrays of objects that we lend are text; to look costs time
+        con.execute("SET python_enable_replacements = false")  # a name in SQL is no variable of ours
         con.execute("SET GLOBAL TimeZone = 'UTC'")  # each reader has a connection of its own
+        if export_folder is not None:
+            # Resolved: DuckDB refuses what a symbolic link inside the folder leads to.
+            con.execute("SET allowed_directories = $folders", {"folders": [str(export_folder.resolve())]})
+        con.execute("SET enable_external_access = false")  # what is allowed can only be said before this
         con.execute("SET lock_configuration = true")
     except duckdb.Error as error:
+        if con is not None:
+            con.close()
         raise describe(error, path) from error
     return con
 
 
-def describe(error: duckdb.Error, path: Path) -> StoreBusyError | StoreUnusableError:
+def told(error: BaseException) -> str:
+    """Return an error's first line for logs; where DuckDB may quote what it was given to store, only its class.
+
+    >>> told(duckdb.ConversionException("Conversion Error: Could not convert string 'private' to INT32"))
+    'ConversionException'
+    >>> told(duckdb.IOException("IO Error: No space left on device"))
+    'IO Error: No space left on device'
+    """
+    if isinstance(error, _QUOTING):
+        return type(error).__name__
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def describe(error: Exception, path: Path) -> StoreBusyError | StoreUnusableError:
     """Return the error that tells a person what is wrong with the file."""
     text = str(error)
     if _OPEN_HERE.search(text):
@@ -70,4 +102,6 @@ def describe(error: duckdb.Error, path: Path) -> StoreBusyError | StoreUnusableE
     first_line = text.splitlines()[0]
     if "not a valid DuckDB database" in text:
         return StoreUnusableError(f"{path} is not a DuckDB file; give another --db")
-    return StoreUnusableError(f"{path} cannot be used: {first_line}")
+    if _FULL.search(text):
+        return StoreUnusableError(f"{path}: {first_line}. Nothing of it was stored; free some space")
+    return StoreUnusableError(f"{path} cannot be used: {told(error)}")

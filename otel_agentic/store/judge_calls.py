@@ -21,11 +21,15 @@ if TYPE_CHECKING:
     from otel_agentic.store.store import Store
     from otel_agentic.store.table import Key
 
+#: That a verdict was taken from the cache is written down when it was not for so long, ns.
+_USED_NS: Final = 24 * 3600 * 1_000_000_000
 #: How long verdicts gather before they are written together, seconds. What a process that dies had not written is asked
 #: again, so this is short; a commit takes a few milliseconds.
 _GATHERING_S: Final = 0.02
 _KNOWN: Final = """
-SELECT content_hash, score, reasoning, model, tries, latency_s, input_tokens, output_tokens, cost_usd
+SELECT
+    content_hash, score, reasoning, model, tries, latency_s, input_tokens, output_tokens, cost_usd,
+    epoch_ns(coalesce(used_at, judged_at))
 FROM judge_calls
 SEMI JOIN wanted USING (content_hash)
 WHERE score IS NOT NULL AND cleared IS NOT TRUE
@@ -51,6 +55,11 @@ _CHOSEN: Final = "($judge IS NULL OR judge = $judge) AND ($before IS NULL OR jud
 _COUNT: Final = f"SELECT count(*) FROM judge_calls WHERE cleared IS NOT TRUE AND {_CHOSEN}"  # noqa: S608 — a constant of our own
 _FORGET: Final = f"UPDATE judge_calls SET cleared = true, reasoning = NULL WHERE {_CHOSEN}"  # noqa: S608 — same
 _DROP: Final = "DELETE FROM judge_calls WHERE cleared AND judged_at < make_timestamp_ns($counted_from)"
+#: Verdicts that were taken are as young as that: retention goes by it.
+_USED: Final = """
+UPDATE judge_calls SET used_at = make_timestamp_ns($now)
+WHERE content_hash IN (SELECT content_hash FROM wanted) AND score IS NOT NULL
+"""
 #: Models that the spans of some conversations name.
 _MODELS: Final = """
 SELECT DISTINCT model FROM spans
@@ -86,7 +95,12 @@ class DuckDbJudgeCache:
         if not self._reads:
             return {}
         with self._store.read() as con:
-            return known_verdicts(con, keys)
+            found = _known(con, keys)
+        now_ns = self._store.clock()
+        stale = [key for key, (_, used_ns) in found.items() if now_ns - used_ns > _USED_NS]
+        if stale:
+            self._store.write(lambda con: note_used(con, stale, now_ns))
+        return {key: verdict for key, (verdict, _) in found.items()}
 
     def put(self, key: str, verdict: Verdict | JudgeFailure) -> None:
         """Record a verdict, or a failure that was paid for; returns at once, see `flush`."""
@@ -127,20 +141,33 @@ class DuckDbJudgeCache:
 
 def known_verdicts(con: DuckDBPyConnection, keys: Sequence[str]) -> dict[str, Verdict]:
     """Return the newest verdict of each key that has one, marked as cached."""
+    return {key: verdict for key, (verdict, _) in _known(con, keys).items()}
+
+
+def _known(con: DuckDBPyConnection, keys: Sequence[str]) -> dict[str, tuple[Verdict, int]]:
+    """Return the same with when each was last taken, or given, ns."""
     return {
-        row[0]: Verdict(
-            score=row[1],
-            reasoning=row[2] or "",
-            model=row[3],
-            tries=row[4],
-            latency_s=row[5] or 0.0,
-            input_tokens=row[6] or 0,
-            output_tokens=row[7] or 0,
-            cost_usd=row[8],
-            cached=True,
+        row[0]: (
+            Verdict(
+                score=row[1],
+                reasoning=row[2] or "",
+                model=row[3],
+                tries=row[4],
+                latency_s=row[5] or 0.0,
+                input_tokens=row[6] or 0,
+                output_tokens=row[7] or 0,
+                cost_usd=row[8],
+                cached=True,
+            ),
+            row[9],
         )
         for row in rows_with(con, {"content_hash": sorted(set(keys))}, _KNOWN)
     }
+
+
+def note_used(con: DuckDBPyConnection, keys: Sequence[str], now_ns: int) -> None:
+    """Write down that verdicts were taken from the cache: retention removes those that were not for long."""
+    rows_with(con, {"content_hash": sorted(set(keys))}, _USED, {"now": now_ns}, fetch=False)
 
 
 def judge_summary(con: DuckDBPyConnection) -> list[Row]:

@@ -65,7 +65,8 @@ WHERE NOT c.superseded
 """
 #: The neighbourhood of traces: those whose messages they may go on, those that may go on theirs (so that rivals for one
 #: beginning come, too), those that span links tie to them, and those that may tell of the same turn as another instrumentation. Asked again until
-#: nothing new comes. Own traces are put together first: many begin alike, and pairs of them all would be too many.
+#: nothing new comes; what was one conversation comes as a whole, or a long chain of links would be walked trace by trace.
+#: Own traces are put together first: many begin alike, and pairs of them all would be too many.
 _NEIGHBOURS: Final = """
 WITH own AS (
     SELECT * FROM trace_links SEMI JOIN wanted USING (trace_id)
@@ -101,6 +102,11 @@ WHERE a.started_at >= b.first AND a.started_at <= b.last + to_microseconds($idle
 UNION SELECT before FROM tied SEMI JOIN own ON own.trace_id = after
 UNION SELECT after FROM tied SEMI JOIN own ON own.trace_id = before
 UNION
+SELECT o.trace_id
+FROM trace_links o
+JOIN own ON own.environment = o.environment AND own.conversation_id = o.conversation_id
+WHERE own.explicit_id IS NULL AND o.explicit_id IS NULL
+UNION
 SELECT n.trace_id
 FROM near n
 JOIN own_queries o
@@ -122,6 +128,14 @@ SELECT count(*) FROM spans s JOIN wanted w ON w.trace_id = s.trace_id WHERE s.re
 """
 
 
+_UNREAD: Final = """
+SELECT count(*) FROM spans s
+JOIN wanted w USING (trace_id)
+LEFT JOIN (SELECT trace_id, max(received_until) AS until FROM trace_links GROUP BY trace_id) l USING (trace_id)
+WHERE l.until IS NULL OR s.received_at > l.until
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenConversation:
     """A conversation to look at again: when something of it last arrived (ns), and whether its spans name it."""
@@ -136,6 +150,12 @@ def spans_since(con: DuckDBPyConnection, since_ns: Mapping[str, int]) -> int:
     rows = rows_with(
         con, {"trace_id": sorted(since_ns), "since": [since_ns[name] for name in sorted(since_ns)]}, _SINCE
     )
+    return int(rows[0][0]) if rows else 0
+
+
+def unread_spans(con: DuckDBPyConnection, trace_ids: Iterable[str]) -> int:
+    """Return how many spans of some traces were committed after the traces were last read."""
+    rows = rows_with(con, _traces(trace_ids), _UNREAD)
     return int(rows[0][0]) if rows else 0
 
 

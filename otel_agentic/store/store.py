@@ -5,13 +5,22 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 import duckdb
 
+from otel_agentic.spans.redact_marks import MARK_START
+from otel_agentic.spans.redacting import Redacting
+from otel_agentic.store.checkpoints import Checkpoints, sync_folder
 from otel_agentic.store.database import describe, open_database
+from otel_agentic.store.living import LivingDatabase
 from otel_agentic.store.migrations import migrate
+from otel_agentic.store.queue import QueueLimits
+from otel_agentic.store.redaction_key import StoreKey
 from otel_agentic.store.spans import SpanTables
+from otel_agentic.store.state import StoreState, file_bytes
+from otel_agentic.store.undo import UndoFile, restore
+from otel_agentic.store.user_queries import UserQueries
 from otel_agentic.store.writer import Writer
 
 if TYPE_CHECKING:
@@ -19,19 +28,31 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from otel_agentic.config import StoreSettings
+    from otel_agentic.config import RedactionSettings, StoreSettings
     from otel_agentic.dialects.detect import Reader
     from otel_agentic.spans.model import SpanBatch
     from otel_agentic.spans.ports import Receipt
 
 T = TypeVar("T")
+#: Whether one of the newest spans, or a case, has a mark of redaction.
+_MARKED: Final = """
+SELECT EXISTS (FROM (SELECT attributes FROM spans ORDER BY received_at DESC LIMIT 10000) WHERE attributes LIKE ?)
+    OR EXISTS (FROM cases WHERE definition LIKE ?)
+"""
 
 
 class Store:
     """One open DuckDB file. A `Sink`; thread-safe; a context manager that closes it."""
 
     def __init__(
-        self, settings: StoreSettings, reader: Reader, *, create: bool = True, clock: Callable[[], int] = time.time_ns
+        self,
+        settings: StoreSettings,
+        reader: Reader,
+        *,
+        create: bool = True,
+        clock: Callable[[], int] = time.time_ns,
+        export_folder: Path | None = None,
+        redaction: RedactionSettings | None = None,
     ) -> None:
         """Open the file and bring its schema up to date.
 
@@ -40,36 +61,55 @@ class Store:
             reader: tells the dialect of each span.
             create: make the file when it is missing.
             clock: the time of commits, ns since the epoch.
+            export_folder: the one directory that SQL may read and write Parquet files in; None: there is none.
+            redaction: what is taken out of everything before it is written; None takes the defaults.
 
         Raises:
             StoreBusyError: another process holds the file.
             StoreUnusableError: the file is missing, damaged, or of a newer release.
         """
-        self.path: Path = settings.db
+        self.path: Path = settings.db.resolve()  # the log of a file lies beside its own name, not beside a link to it
         self.clock = clock
-        self._con = open_database(settings.db, settings, create=create)
+        #: The queries of people that run now.
+        self.user_queries = UserQueries()
+        #: Takes secrets out of all that comes in.
+        self.redacting = Redacting(redaction, StoreKey(self.path, self._holds_marks))
+        self._undo = UndoFile(self.path)
+        may_create = iter((create,))  # a file that vanishes later is not made anew: what it held would be forgotten
+
+        def connect() -> duckdb.DuckDBPyConnection:
+            self._undo.close()
+            con = _opened(self.path, settings, create=next(may_create, False), export_folder=export_folder)
+            self._undo.open()
+            return con
+
+        self._database = LivingDatabase(self.path, connect)
         try:
-            migrate(self._con, str(settings.db))
-            tables = SpanTables(self._con, reader, settings.recent_ids)
-        except duckdb.Error as error:
-            self._con.close()
-            raise describe(error, settings.db) from error
-        except BaseException:
-            self._con.close()
+            self._writer = Writer(
+                self._database,
+                lambda con: SpanTables(con, reader, settings.recent_ids),
+                limits=_limits(settings),
+                checkpoints=Checkpoints(self.path, settings.checkpoint_threshold_mb),
+                undo=self._undo,
+                queries=self.user_queries,
+                reopen_s=settings.reopen_s,
+                clock=clock,
+            )
+        except BaseException as error:
+            self._database.close()
+            self._undo.close()
+            if isinstance(error, duckdb.Error):
+                raise describe(error, self.path) from error
             raise
-        self._writer = Writer(
-            self._con.cursor(),
-            settings.db,
-            tables,
-            queue_batches=settings.queue_batches,
-            queue_spans=settings.queue_spans,
-            clock=clock,
-        )
         self._closed = threading.Event()
 
     def accept(self, batch: SpanBatch) -> Receipt:
         """Store a batch; see `Sink.accept`."""
-        return self._writer.accept(batch)
+        return self._writer.accept(self.redacting.batch(batch))
+
+    def _holds_marks(self) -> bool:
+        with self.read() as con:
+            return bool(con.execute(_MARKED, [f"%{MARK_START}%"] * 2).fetchall()[0][0])
 
     def write(self, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
         """Run `work` in a transaction on the writer thread and return its result once that is durable.
@@ -84,7 +124,7 @@ class Store:
         """Lend a connection for reading. All its queries see the same moment: everything committed before, nothing after.
 
         Raises:
-            StoreUnusableError: the store is closed.
+            StoreUnusableError: the store is closed, or is being opened again after a failure.
         """
         with self.connection() as con:
             con.execute("BEGIN TRANSACTION READ ONLY")  # it ends when the connection closes
@@ -95,16 +135,37 @@ class Store:
         """Lend a connection of its own, outside any transaction.
 
         Raises:
-            StoreUnusableError: the store is closed.
+            StoreUnusableError: the store is closed, or is being opened again after a failure.
         """
-        try:
-            cursor = self._con.cursor()
-        except duckdb.Error as error:
-            raise describe(error, self.path) from error
-        try:
-            yield cursor
-        finally:
-            cursor.close()
+        with self._database.connection() as con:
+            yield con
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the file cannot be used now, None while it can: it is opened again in the background."""
+        return self._database.trouble
+
+    @property
+    def state(self) -> StoreState:
+        """How the store does now. Asks DuckDB nothing, so it is answered while the file cannot be used."""
+        writer = self._writer
+        return StoreState(
+            trouble=self._database.trouble or self._database.displaced or writer.failing,
+            reopened=writer.reopened,
+            full=writer.is_full,
+            queued_requests=writer.queued_batches,
+            queued_spans=writer.queued_spans,
+            data_bytes=file_bytes(self.path),
+            log_bytes=file_bytes(self.path.with_name(f"{self.path.name}.wal")) or 0,
+        )
+
+    def time_commits(self, listener: Callable[[float], None]) -> None:
+        """Call `listener` with how long each commit of spans took, s; it must be quick."""
+        self._writer.committed = listener
+
+    def forget_ids(self) -> None:
+        """Call this before `write` adds spans: from then on the file is asked whether a span that arrives is stored."""
+        self._writer.forget_ids()
 
     def listen(self, listener: Callable[[frozenset[str]], None]) -> None:
         """Call `listener` with the trace ids that each commit of spans touched; it must be quick."""
@@ -116,7 +177,8 @@ class Store:
             return
         self._closed.set()
         self._writer.close()
-        self._con.close()
+        self._database.close()
+        self._undo.close()
 
     def __enter__(self) -> Self:
         return self
@@ -125,3 +187,29 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _opened(
+    path: Path, settings: StoreSettings, *, create: bool, export_folder: Path | None
+) -> duckdb.DuckDBPyConnection:
+    """Return a connection to the file, its schema brought up to date."""
+    is_new = not path.exists()
+    restore(path)
+    con = open_database(path, settings, create=create, export_folder=export_folder)
+    try:
+        migrate(con, str(path))
+        if is_new:
+            sync_folder(path.parent)
+    except duckdb.Error as error:
+        con.close()
+        raise describe(error, path) from error
+    except BaseException:
+        con.close()
+        raise
+    return con
+
+
+def _limits(settings: StoreSettings) -> QueueLimits:
+    return QueueLimits(
+        batches=settings.queue_batches, spans=settings.queue_spans, size_bytes=settings.queue_mb * 1024 * 1024
+    )

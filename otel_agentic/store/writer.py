@@ -5,74 +5,108 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
-from concurrent.futures import Future
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import duckdb
 
-from otel_agentic.errors import OtelAgenticError, OverloadedError, StoreUnusableError
-from otel_agentic.store.database import describe
+from otel_agentic.errors import StoreUnusableError
+from otel_agentic.store.database import describe, told
+from otel_agentic.store.queue import WriteQueue
 from otel_agentic.store.spans import receipt_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from otel_agentic.spans.model import SpanBatch
     from otel_agentic.spans.ports import Receipt
+    from otel_agentic.store.checkpoints import Checkpoints
+    from otel_agentic.store.living import LivingDatabase
+    from otel_agentic.store.queue import BatchJob, QueueLimits, WorkJob
     from otel_agentic.store.spans import SpanTables
+    from otel_agentic.store.undo import UndoFile
+    from otel_agentic.store.user_queries import UserQueries
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-#: Spans in one transaction: enough to make the commit cheap, few enough to keep the acknowledgement quick.
-_GROUP_SPANS: Final = 20_000
 #: A quiet moment this long is used for a checkpoint.
 _IDLE_CHECKPOINT_S: Final = 5.0
-
-
-@dataclass(slots=True, kw_only=True)
-class _Job:
-    """A batch to store, or any other work in a transaction of its own."""
-
-    batch: SpanBatch | None = None
-    work: Callable[[duckdb.DuckDBPyConnection], Any] | None = None
-    done: Future[Any] = field(default_factory=Future)
-
-    @property
-    def weight(self) -> int:
-        return len(self.batch.spans) + len(self.batch.logs) if self.batch is not None else 0
+#: Waits between tries of a transaction for which there was no memory, and how long an ended query may take to end.
+_MEMORY_WAITS_S: Final = (0.05, 0.2, 0.5)
+_ENDING_S: Final = 2.0
+_POLL_S: Final = 0.01
+_LONGEST_REOPEN_WAIT_S: Final = 30.0
+#: After a write failed the file counts as one that cannot be written for so long: then a sender may try it again.
+_FAILING_S: Final = 10.0
 
 
 class Writer:
-    """The only thread that writes to the file."""
+    """The only thread that writes to the file, and the one that has it opened again."""
 
     def __init__(
         self,
-        con: duckdb.DuckDBPyConnection,
-        path: Path,
-        tables: SpanTables,
+        database: LivingDatabase,
+        tables: Callable[[duckdb.DuckDBPyConnection], SpanTables],
         *,
-        queue_batches: int,
-        queue_spans: int,
+        limits: QueueLimits,
+        checkpoints: Checkpoints,
+        undo: UndoFile,
+        queries: UserQueries,
+        reopen_s: float,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        self._con = con
-        self._path = path
-        self._tables = tables
-        self._queue_batches = queue_batches
-        self._queue_spans = queue_spans
+        """Begin to write.
+
+        Args:
+            database: the open file.
+            tables: makes the span tables of a connection; called anew whenever the file was opened again.
+            limits: what may wait.
+            checkpoints: decides when the log is taken into the file.
+            undo: keeps what a checkpoint overwrites.
+            queries: what people ask; ended where a write needs their memory.
+            reopen_s: wait before the second try to open the file again, seconds; it doubles.
+            clock: the time of commits, ns since the epoch.
+        """
+        self._database = database
+        self._make_tables = tables
+        self._con = database.lend()
+        self._tables = tables(self._con)
+        self._queue = WriteQueue(database.path, limits)
+        self._checkpoints = checkpoints
+        self._undo = undo
+        self._queries = queries
+        self._reopen_s = reopen_s
         self._clock = clock
-        self._jobs: deque[_Job] = deque()
-        self._queued_spans = 0
-        self._queued_batches = 0
-        self._wake = threading.Condition()
-        self._closing = False
         self._dirty = False
         self._listeners: list[Callable[[frozenset[str]], None]] = []
+        self._failed: tuple[float, str] | None = None
+        #: How often the file was opened again.
+        self.reopened = 0
+        #: Called with how long each commit of spans took, s.
+        self.committed: Callable[[float], None] = lambda _seconds: None
+        database.on_death = self._queue.nudge
         self._thread = threading.Thread(target=self._run, name="otel-agentic-writer", daemon=True)
         self._thread.start()
+
+    @property
+    def queued_batches(self) -> int:
+        """How many batches wait."""
+        return len(self._queue)
+
+    @property
+    def queued_spans(self) -> int:
+        """How many spans and log records wait."""
+        return self._queue.spans
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a batch that came now would be refused, as the last one was."""
+        return self._queue.is_full
+
+    @property
+    def failing(self) -> str | None:
+        """Why spans could not be written a moment ago; None where they could, or where that is a while ago."""
+        failed = self._failed
+        return failed[1] if failed is not None and time.monotonic() - failed[0] < _FAILING_S else None
 
     def listen(self, listener: Callable[[frozenset[str]], None]) -> None:
         """Call `listener` with the trace ids that each commit touched, on the writer thread."""
@@ -87,95 +121,88 @@ class Writer:
         """
         if not batch.spans and not batch.logs:
             return receipt_of(batch, accepted=0)
-        receipt: Receipt = self._submit(_Job(batch=batch)).result()
+        receipt: Receipt = self._queue.put_batch(batch).result()
         return receipt
 
     def write(self, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
         """Run `work` in a transaction on the writer thread and return its result once that is durable."""
-        result: T = self._submit(_Job(work=work)).result()
+        result: T = self._queue.put_work(work).result()
         return result
+
+    def forget_ids(self) -> None:
+        """Ask the file about each span from now on; durable work may have added some that nobody remembers."""
+        self.write(lambda _con: self._tables.forget_ids())
 
     def close(self) -> None:
         """Write what is queued, then stop. Later work is refused."""
-        with self._wake:
-            self._closing = True
-            self._wake.notify_all()
+        self._queue.close()
         self._thread.join()
-        self._con.close()  # the file is another process's to open once its last connection is closed
-
-    def _submit(self, job: _Job) -> Future[Any]:
-        with self._wake:
-            if self._closing:
-                raise StoreUnusableError(f"{self._path} is closing; try again when the collector is up")
-            over = self._queued_batches >= self._queue_batches or self._queued_spans + job.weight > self._queue_spans
-            if job.batch is not None and over and self._queued_batches:
-                raise OverloadedError(
-                    f"{self._queued_spans} spans wait to be written to {self._path}; send this batch again later"
-                )
-            self._jobs.append(job)
-            self._queued_spans += job.weight
-            self._queued_batches += job.batch is not None
-            self._wake.notify_all()
-        return job.done
+        self._database.take_back(self._con)
 
     def _run(self) -> None:
         while True:
-            group = self._next_group()
-            if group is None:
+            if self._database.trouble is not None and not self._reopen():
                 return
-            if not group:
+            jobs = self._queue.next(_IDLE_CHECKPOINT_S if self._dirty else None)
+            if jobs is None:
+                if self._checkpoints.has_log:
+                    self._checkpoint()
+                return
+            if not isinstance(jobs, list):
+                self._work(jobs)
+            elif jobs:
+                self._store(jobs)
+            if self._database.trouble is None and (jobs == [] or self._checkpoints.is_due()):
                 self._checkpoint()
-            elif group[0].batch is not None:
-                self._store(group)
-            else:
-                self._work(group[0])
 
-    def _next_group(self) -> list[_Job] | None:
-        """Return the next jobs for one transaction, `[]` after a quiet moment, None when all is done."""
-        with self._wake:
-            while not self._jobs:
-                if self._closing:
-                    return None
-                if not self._wake.wait(_IDLE_CHECKPOINT_S if self._dirty else None) and not self._jobs:
-                    return []
-            group = [self._jobs.popleft()]
-            weight = group[0].weight
-            while (
-                group[0].batch is not None and self._jobs and self._jobs[0].batch is not None and weight < _GROUP_SPANS
-            ):
-                group.append(self._jobs.popleft())
-                weight += group[-1].weight
-            self._queued_spans -= weight
-            self._queued_batches -= len(group) if group[0].batch is not None else 0
-            return group
-
-    def _store(self, group: list[_Job]) -> None:
-        batches = [job.batch for job in group if job.batch is not None]
+    def _store(self, group: list[BatchJob]) -> None:
+        batches, began = [job.batch for job in group], time.monotonic()
         try:
-            receipts, inserted = self._in_transaction(lambda con: self._tables.insert(con, batches, self._clock()))
+            receipts, inserted = self._durably(lambda con: self._tables.insert(con, batches, self._clock()))
         except Exception as error:  # noqa: BLE001 — whatever it was, each sender must be answered
-            if len(group) == 1:
-                self._fail(group[0], error)
+            if len(group) == 1 or isinstance(error, StoreUnusableError) or self._database.found_dead(error):
+                for job in group:
+                    self._fail(job, error)
                 return
             for job in group:  # one bad batch must not refuse its neighbours
                 self._store([job])
             return
         self._tables.committed(inserted)
+        self.committed(time.monotonic() - began)
         for job, receipt in zip(group, receipts, strict=True):
             job.done.set_result(receipt)
         if inserted.traces:
             self._tell(inserted.traces)
 
-    def _work(self, job: _Job) -> None:
-        assert job.work is not None  # noqa: S101 — a job has a batch or work
+    def _work(self, job: WorkJob) -> None:
         try:
-            result = self._in_transaction(job.work)
+            result = self._durably(job.work)
         except BaseException as error:  # noqa: BLE001 — handed to the waiting caller
             self._fail(job, error)
         else:
             job.done.set_result(result)
 
+    def _durably(self, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
+        """Return the result of a committed transaction; where memory is short, people's queries have to give way."""
+        for wait_s in _MEMORY_WAITS_S:
+            try:
+                return self._in_transaction(work)
+            except (duckdb.Error, MemoryError) as error:
+                if not _is_out_of_memory(error):
+                    raise
+                _log.warning("no memory for a write (%s); ending user queries and trying again", told(error))
+                self._end_queries()
+                time.sleep(wait_s)
+        return self._in_transaction(work)
+
+    def _end_queries(self) -> None:
+        self._queries.end_all("the collector needed its memory to store spans")
+        deadline = time.monotonic() + _ENDING_S
+        while len(self._queries) and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+
     def _in_transaction(self, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
+        self._database.check_in_place()
         self._con.execute("BEGIN TRANSACTION")
         try:
             result = work(self._con)
@@ -184,6 +211,10 @@ class Writer:
             self._rollback()
             raise
         self._dirty = True
+        self._failed = None
+        self._database.check_in_place()  # acknowledged is only what a restart finds
+        if not self._checkpoints.anchor():
+            self._take_in_log()  # somebody removed it: all that it held goes into the file now
         return result
 
     def _rollback(self) -> None:
@@ -193,9 +224,15 @@ class Writer:
             # A failed COMMIT has rolled back already; anything worse shows at the next BEGIN.
             _log.debug("rollback: %s", error)
 
-    def _fail(self, job: _Job, error: BaseException) -> None:
-        foreign = isinstance(error, duckdb.Error) and not isinstance(error, OtelAgenticError)
-        job.done.set_exception(describe(error, self._path) if foreign else error)  # type: ignore[arg-type]
+    def _fail(self, job: BatchJob | WorkJob, error: BaseException) -> None:
+        if isinstance(error, (duckdb.OperationalError, OSError, MemoryError)):
+            self._failed = time.monotonic(), told(error)
+        if self._database.found_dead(error):
+            job.done.set_exception(StoreUnusableError(str(self._database.trouble)))
+        elif isinstance(error, (duckdb.Error, OSError)):
+            job.done.set_exception(describe(error, self._database.path))
+        else:
+            job.done.set_exception(error)
 
     def _tell(self, traces: frozenset[str]) -> None:
         for listener in self._listeners:
@@ -205,8 +242,55 @@ class Writer:
                 _log.exception("a listener of the store failed")
 
     def _checkpoint(self) -> None:
+        if not self._checkpoints.is_wise():
+            return
         try:
-            self._con.execute("CHECKPOINT")
-            self._dirty = False
-        except duckdb.Error as error:
-            _log.debug("idle checkpoint put off: %s", error)  # a reader is at work; the next quiet moment will do
+            self._take_in_log()
+        except (duckdb.Error, OSError) as error:
+            # A reader may be at work: then the next quiet moment will do. Or the disk is full: then the file is dead.
+            self._checkpoints.failed()
+            dead = self._database.found_dead(error)
+            _log.log(logging.WARNING if dead else logging.DEBUG, "checkpoint put off: %s", told(error))
+
+    def _take_in_log(self) -> None:
+        self._undo.save(self._con)
+        self._con.execute("CHECKPOINT")  # where it fails the undo file stays, for the next opening
+        self._undo.discard()
+        self._checkpoints.succeeded()
+        self._dirty = False
+
+    def _reopen(self) -> bool:
+        """Open the file again, however often it takes; return False when the store closes meanwhile."""
+        trouble = str(self._database.trouble)
+        _log.error("%s; senders are asked to try again", trouble)
+        self._refuse(trouble)
+        wait_s = 0.0
+        while not self._queue.wait_closing(wait_s):
+            try:
+                self._revive()
+            except Exception as error:  # noqa: BLE001 — logged, and tried again: the file may be usable later
+                wait_s = min(max(2 * wait_s, self._reopen_s), _LONGEST_REOPEN_WAIT_S)
+                _log.error("%s; the next try is in %g s", told(error), wait_s)
+            else:
+                _log.warning("%s is open again", self._database.path)
+                return True
+        return False
+
+    def _revive(self) -> None:
+        self._database.take_back(self._con)
+        self._database.reopen()
+        self._con = self._database.lend(to_owner=True)
+        self._tables = self._make_tables(self._con)
+        self._database.recovered()
+        self._failed = None
+        self.reopened += 1
+        self._queue.admit()
+
+    def _refuse(self, why: str) -> None:
+        for job in self._queue.refuse(why):
+            job.done.set_exception(StoreUnusableError(why))
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """Return whether DuckDB, or Python, had no memory; a COMMIT says it in words only."""
+    return isinstance(error, (duckdb.OutOfMemoryException, MemoryError)) or "Out of Memory" in str(error)

@@ -33,12 +33,12 @@ def export(live: LiveServer, spans: Iterable[Span], way: str = "http") -> None:
         GrpcExporter(endpoint=live.grpc, insecure=True) if way == "grpc" else HttpExporter(f"{live.http}/v1/traces")
     )
     try:
-        assert SpanExportResult.SUCCESS == exporter.export([_readable(item) for item in spans])
+        assert SpanExportResult.SUCCESS == exporter.export([readable(item) for item in spans])
     finally:
         exporter.shutdown()
 
 
-def _readable(span: Span) -> ReadableSpan:
+def readable(span: Span) -> ReadableSpan:
     return ReadableSpan(
         name=span.name,
         context=_context(span.trace_id, span.span_id),

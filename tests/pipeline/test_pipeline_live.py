@@ -272,9 +272,9 @@ def test_health_tells_what_is_going_on(db: Path) -> None:
     with running(live_settings(db, **OPEN)) as (_, found):
         export(found, speak_genai(ask_hotel(), start_ns=just_now()).spans)
 
-        eventually(lambda: httpx.get(f"{found.admin}/healthz").json()["open_conversations"], 1)
+        eventually(lambda: ask(live_settings(db), "live")["collector"]["open_conversations"], 1)
         ready = httpx.get(f"{found.admin}/readyz")
-        assert (200, True, str(db)) == (ready.status_code, ready.json()["ready"], ready.json()["db"])
+        assert (200, {"ready": True}) == (ready.status_code, ready.json())
 
 
 def test_two_collectors_on_one_file_are_one_too_many(settings: Settings) -> None:

@@ -54,7 +54,7 @@ def senders() -> Iterator[ThreadPoolExecutor]:
 
 def wait_for_queue(store: Store, batches: int) -> None:
     deadline = time.monotonic() + 10
-    while store._writer._queued_batches < batches:
+    while store._writer.queued_batches < batches:
         assert time.monotonic() < deadline
         time.sleep(0.002)
 

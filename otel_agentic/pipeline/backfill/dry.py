@@ -11,9 +11,10 @@ from otel_agentic.pipeline.backfill.questions import judge_estimate
 from otel_agentic.pipeline.backfill.scoring import selection_of, wanted_of
 from otel_agentic.pipeline.estimators import stored_estimator_names
 from otel_agentic.pipeline.sampling import sample_of
+from otel_agentic.pipeline.truth_in_force import cases_of, labels_of
 from otel_agentic.store.backfills import conversation_range, ended_by_group
+from otel_agentic.store.kept import kept
 from otel_agentic.store.truth import load_cases, load_labels, save_cases, save_labels
-from otel_agentic.truth import parse_cases, parse_labels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -65,10 +66,10 @@ def estimated(engine: Engine, asked: Asked, *, truth: Truth, live: bool, progres
         UsageError: the range holds no window end, or too many.
     """
     with engine.store.read() as con:
-        held = conversation_range(con)
+        held, removed_until_ns = conversation_range(con), kept(con).results_from_ns
     if held is None:
         return None
-    plan = plan_of(asked, held, engine.clock())
+    plan = plan_of(asked, held, engine.clock(), removed_until_ns)
     chosen = selection_of(plan)
     with engine.store.read() as con:
         group, ended_ns = ended_by_group(con, chosen.since_ns, plan.last_ns + 1)
@@ -115,11 +116,9 @@ def truth_with(engine: Engine, cases: Sequence[TruthFile], labels: Sequence[Trut
     """
     if not cases and not labels:
         return engine.evaluating.truth()
-    read_cases = [(file.name, parse_cases(file.name, file.text).require()) for file in cases]
-    threshold = engine.settings.scoring.reward_threshold
-    read_labels = [
-        (file.name, parse_labels(file.name, file.text, reward_threshold=threshold).require()) for file in labels
-    ]
+    redacting, threshold = engine.store.redacting, engine.settings.scoring.reward_threshold
+    read_cases = [(file.name, cases_of(file, redacting)) for file in cases]
+    read_labels = [(file.name, labels_of(file, redacting, threshold)) for file in labels]
 
     def write(con: Connection) -> None:
         for name, given in read_labels:

@@ -104,7 +104,7 @@ class Plan:
         return parse_windows(self.asked.windows)
 
 
-def plan_of(asked: Asked, held: tuple[int, int], now_ns: int) -> Plan:
+def plan_of(asked: Asked, held: tuple[int, int], now_ns: int, removed_until_ns: int = 0) -> Plan:
     """Return the plan of a backfill.
 
     With `since`, ends are counted from it; without, they are whole multiples of the step since the epoch, and the first
@@ -115,18 +115,32 @@ def plan_of(asked: Asked, held: tuple[int, int], now_ns: int) -> Plan:
         asked: checked.
         held: when the first and the last conversation ended, ns.
         now_ns: the present; ends are not asked for beyond it.
+        removed_until_ns: results before this were removed; without `since`, the first end is late enough that no window
+            reaches back to it. 0: nothing was removed.
 
     Raises:
-        UsageError: there are too many ends, or the range holds none; says what to do.
+        UsageError: there are too many ends, or the range holds none, or its first windows reach back to what was removed;
+            says what to do.
     """
     notes: list[str] = []
+    whole_ns = removed_until_ns + widest_ns(parse_windows(asked.windows)) if removed_until_ns else 0
+    if asked.since_ns is not None and asked.since_ns < whole_ns:
+        raise UsageError(
+            f"--since {moment(asked.since_ns)}: what ended before {moment(removed_until_ns)} was removed (retention), and "
+            f"windows of {', '.join(asked.windows)} that end before {moment(whole_ns)} would lack it; give a later --since, "
+            "or narrower windows. What is stored there stays"
+        )
     if asked.since_ns is not None and asked.since_ns > now_ns:
         raise UsageError(f"--since {moment(asked.since_ns)} has not come yet: give a time in the past")
     until_ns = asked.until_ns
     if until_ns is not None and until_ns > now_ns:
         notes.append(f"--until {moment(until_ns)} has not come yet: the last window ends at or before now")
         until_ns = now_ns
-    first_ns = held[0] if asked.since_ns is None else asked.since_ns
+    first_ns = max(held[0], whole_ns) if asked.since_ns is None else asked.since_ns
+    if asked.since_ns is None and whole_ns > held[0]:
+        notes.append(
+            f"what ended before {moment(removed_until_ns)} was removed: the first window ends at {moment(whole_ns)} or later"
+        )
     # A span of a clock that is ahead is in no window yet, as in a collector.
     last_ns = max(min(held[1], now_ns), first_ns)
     ends = window_ends(first_ns, last_ns, asked.step_ns, origin_ns=asked.since_ns or 0)

@@ -15,6 +15,7 @@ from otel_agentic.pipeline.commands.backfill import BackfillCommands
 from otel_agentic.pipeline.commands.conversations import ConversationCommands
 from otel_agentic.pipeline.commands.evaluation import EvaluationCommands
 from otel_agentic.pipeline.commands.judges import JudgeCommands
+from otel_agentic.pipeline.commands.keeping import KeepingCommands
 from otel_agentic.pipeline.commands.matches import MatchCommands
 from otel_agentic.pipeline.commands.pictures import PictureCommands
 from otel_agentic.pipeline.commands.store import StoreCommands
@@ -22,7 +23,7 @@ from otel_agentic.pipeline.commands.tools import ToolCommands
 from otel_agentic.pipeline.commands.truth import TruthCommands
 from otel_agentic.pipeline.wire import plain
 
-__all__ = ["NAMES", "Commands", "call", "plain"]
+__all__ = ["NAMES", "READING", "Commands", "call", "plain"]
 
 
 class Commands(
@@ -34,6 +35,7 @@ class Commands(
     ConversationCommands,
     TruthCommands,
     MatchCommands,
+    KeepingCommands,
     StoreCommands,
 ):
     """The commands on one engine. Each public method is one command of the wire."""
@@ -61,8 +63,38 @@ NAMES: Final[Mapping[str, bool]] = {
     "truth_clusters": False,
     "truth_promote": False,
     "store_summary": False,
+    "store_stats": False,
+    "store_vacuum": False,
+    "store_export": True,
+    "store_import_begin": False,
+    "store_import_piece": False,
+    "store_import_table": False,
+    "store_import_end": False,
     "live": False,
 }
+
+
+#: Those that only read. A token of the role query may call them, and no other.
+READING: Final = frozenset(
+    {
+        "report",
+        "report_pictures",
+        "judge_cache",
+        "tools_failing",
+        "query",
+        "conversations_list",
+        "conversations_show",
+        "conversations_export",
+        "truth_list",
+        "truth_datasets",
+        "truth_export",
+        "truth_matches",
+        "truth_clusters",
+        "store_summary",
+        "store_stats",
+        "live",
+    }
+)
 
 
 def call(commands: Commands, name: str, arguments: Mapping[str, Any]) -> Any:

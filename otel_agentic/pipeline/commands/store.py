@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from otel_agentic.dialects.frameworks import framework_of
 from otel_agentic.pipeline.commands.base import EngineCommands, Json
 from otel_agentic.pipeline.coverage import by_framework, of_view
 from otel_agentic.pipeline.wire import plain
 from otel_agentic.store import browse
-from otel_agentic.store.query_guard import run_query
+from otel_agentic.store.export_layout import export_folder_of
+from otel_agentic.store.query_guard import QueryLimits, run_query
+
+_MB: Final = 1_000_000
 
 
 class StoreCommands(EngineCommands):
@@ -15,14 +20,22 @@ class StoreCommands(EngineCommands):
 
     def query(self, *, sql: str) -> dict[str, Json]:
         """Return the rows of one read-only SQL statement."""
-        limits = self._engine.settings.store
-        with self._engine.store.connection() as con:
-            found = run_query(con, sql, timeout_s=limits.query_timeout_s, max_rows=limits.query_max_rows)
+        settings, store = self._engine.settings.store, self._engine.store
+        limits = QueryLimits(
+            timeout_s=settings.query_timeout_s,
+            max_rows=settings.query_max_rows,
+            max_bytes=settings.query_max_bytes,
+            max_growth_bytes=settings.query_memory_mb * _MB,
+        )
+        folder = export_folder_of(self._engine.settings).resolve()
+        with store.connection() as con:
+            found = run_query(con, sql, limits, queries=store.user_queries, gone=self.gone, folder=folder)
         return {
             "columns": list(found.columns),
             "types": list(found.types),
             "rows": plain([list(row) for row in found.rows]),
             "truncated": found.truncated,
+            "cut_by": found.cut_by,
         }
 
     def store_summary(self) -> dict[str, Json]:

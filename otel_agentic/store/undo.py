@@ -1,0 +1,158 @@
+"""The undo file: what a checkpoint overwrites in place, kept until it is done.
+
+DuckDB writes a checkpoint into blocks that nothing refers to, syncs them, and then one header that refers to them. Its
+metadata blocks (256 KB) are the exception: free parts of one are filled by writing the whole block anew, where it is. A kill
+or a power loss in the middle of such a write leaves a block that is neither the old nor the new one, and a file that cannot
+be opened. So these blocks, and the headers, are copied first. If the headers are still the same when the file is opened
+next, the checkpoint was not finished: the blocks are put back, and the log, which is removed last, is replayed as ever.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from otel_agentic.store.checkpoints import sync_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from duckdb import DuckDBPyConnection
+
+_log = logging.getLogger(__name__)
+#: The start of a DuckDB file: one page that says what it is, then two headers, of which each checkpoint writes one.
+_HEADERS_BYTES: Final = 3 * 4096
+_MAGIC: Final = b"otel-agentic undo 1\n"
+_DIGEST_BYTES: Final = 32
+_PIECE: Final = struct.Struct("<QQ")
+_METADATA: Final = "SELECT block_id FROM pragma_metadata_info() ORDER BY block_id"
+_BLOCK_BYTES: Final = "SELECT block_size FROM pragma_database_size() WHERE database_name = current_database()"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Piece:
+    """Some bytes of the file, and where they stand."""
+
+    offset: int
+    content: bytes
+
+
+class UndoFile:
+    """The undo file of one database; it holds that open for reading as long as DuckDB does."""
+
+    def __init__(self, db: Path) -> None:
+        self._db = db
+        self._path = undo_path(db)
+        self._handle: int | None = None
+
+    def open(self) -> None:
+        """Begin to read the database, once DuckDB has opened it."""
+        self._handle = os.open(self._db, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+
+    def close(self) -> None:
+        """Let go of the database, once DuckDB has: to close any handle of a file gives up this process's lock on it."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    def save(self, con: DuckDBPyConnection) -> None:
+        """Keep what the next checkpoint of the connection's database may overwrite.
+
+        Raises:
+            OSError: there is no room, or the disk fails; no checkpoint may be made then.
+        """
+        ((block_bytes,),) = con.execute(_BLOCK_BYTES).fetchall()
+        blocks = [int(block) for (block,) in con.execute(_METADATA).fetchall()]
+        places = [(0, _HEADERS_BYTES), *((_HEADERS_BYTES + block * block_bytes, block_bytes) for block in blocks)]
+        content = _encoded([_Piece(offset=offset, content=self._read(offset, size)) for offset, size in places])
+        draft = self._path.with_name(f"{self._path.name}.draft")
+        with draft.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self._path)
+        sync_folder(self._path.parent)
+
+    def discard(self) -> None:
+        """Forget it: the checkpoint is done, or was not begun."""
+        self._path.unlink(missing_ok=True)
+
+    def _read(self, offset: int, size: int) -> bytes:
+        assert self._handle is not None  # noqa: S101 — opened with the database
+        parts: list[bytes] = []
+        while size and (part := os.pread(self._handle, size, offset)):
+            parts.append(part)
+            offset, size = offset + len(part), size - len(part)
+        return b"".join(parts)  # shorter where a block is new and was never written
+
+
+def undo_path(db: Path) -> Path:
+    """Return the path of a database's undo file."""
+    return db.with_name(f"{db.name}.undo")
+
+
+def restore(db: Path) -> bool:
+    """Take back a checkpoint that was not finished; return whether there was one. This process may not have it open.
+
+    A file that another process holds is left alone: it may be at that very checkpoint.
+
+    Raises:
+        OSError: the disk fails.
+    """
+    path = undo_path(db)
+    if not (path.exists() and db.exists()):
+        return False
+    with db.open("r+b") as file:
+        if not _locked(file.fileno()):
+            return False
+        pieces = _decoded(path.read_bytes())
+        unfinished = bool(pieces) and file.read(_HEADERS_BYTES) == pieces[0].content
+        if unfinished:
+            for piece in pieces:
+                file.seek(piece.offset)
+                file.write(piece.content)
+            file.flush()
+            os.fsync(file.fileno())
+            _log.warning("%s: a checkpoint was interrupted; it was taken back, and nothing is lost", db)
+        path.unlink()
+    return unfinished
+
+
+def _locked(handle: int) -> bool:
+    """Lock a file as DuckDB does, until it is closed; return whether that could be done."""
+    try:
+        import fcntl  # noqa: PLC0415 — not on every system; where it is not, an open file cannot be opened again
+    except ImportError:
+        return True
+    try:
+        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _encoded(pieces: list[_Piece]) -> bytes:
+    body = _MAGIC + b"".join(_PIECE.pack(piece.offset, len(piece.content)) + piece.content for piece in pieces)
+    return body + hashlib.blake2b(body, digest_size=_DIGEST_BYTES).digest()
+
+
+def _decoded(data: bytes) -> list[_Piece]:
+    """Return the pieces; `[]` for a file that is not whole: its checkpoint was not begun."""
+    body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
+    if not body.startswith(_MAGIC) or hashlib.blake2b(body, digest_size=_DIGEST_BYTES).digest() != digest:
+        return []
+    return list(_pieces(body))
+
+
+def _pieces(body: bytes) -> Iterator[_Piece]:
+    place = len(_MAGIC)
+    while place < len(body):
+        offset, size = _PIECE.unpack_from(body, place)
+        place += _PIECE.size
+        yield _Piece(offset=offset, content=body[place : place + size])
+        place += size

@@ -1,0 +1,58 @@
+"""What a store holds at the end, and what it should hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from otel_agentic.pipeline import Commands, Engine
+from otel_agentic.pipeline.ingest import rebuild_pending
+from tests.pipeline.conftest import settings_for
+from tests.pipeline.parts import CASE, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from otel_agentic.spans.model import SpanBatch
+
+STORED_ONCE = """
+SELECT trace_id FROM spans GROUP BY trace_id HAVING count(*) = 4 AND count(DISTINCT span_id) = 4
+"""
+
+
+def lost_or_doubled(db: Path, sent: Iterable[str]) -> list[str]:
+    """Return the traces that were acknowledged and are not stored whole and once, and those stored in any other way."""
+    with Engine(settings_for(db)) as engine:
+        whole = {trace_id for (trace_id,) in rows(engine, STORED_ONCE)}
+        odd = {trace_id for (trace_id,) in rows(engine, "SELECT DISTINCT trace_id FROM spans")} - whole
+    return sorted((set(sent) - whole) | odd)
+
+
+def conversations_of(db: Path) -> list[dict[str, Any]]:
+    """Return all conversations as the command line exports them, without what tells how they came about."""
+    with Engine(settings_for(db)) as engine:
+        found = list(Commands(engine).conversations_export())
+    kept = [{name: value for name, value in one.items() if name not in {"revision", "closed_by"}} for one in found]
+    return sorted(kept, key=lambda one: str(one["conversation_id"]))
+
+
+def finish(db: Path) -> None:
+    """Rebuild and score what a killed collector left."""
+    with Engine(settings_for(db)) as engine:
+        rebuild_pending(engine, lambda *_: None)
+        _score(engine)
+
+
+def never_killed(db: Path, batches: Iterable[SpanBatch]) -> None:
+    """Make the store of a collector that was never killed and got the same spans."""
+    with Engine(settings_for(db), create=True) as engine:
+        for batch in batches:
+            engine.store.accept(batch)
+        rebuild_pending(engine, lambda *_: None)
+        _score(engine)
+
+
+def _score(engine: Engine) -> None:
+    commands = Commands(engine)
+    commands.truth_import(cases=[("cases.jsonl", CASE)], labels=[])
+    commands.evaluate()

@@ -1,0 +1,133 @@
+"""A full disk: spans are refused at once, reads go on, and when there is room again all goes on by itself."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+import time
+from typing import TYPE_CHECKING, Protocol
+
+import httpx
+import pytest
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+
+from tests.crash.outcome import lost_or_doubled
+from tests.crash.sending import acknowledged, conversation, sending
+from tests.pipeline.exporting import readable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.crash.conftest import MakeServer
+    from tests.crash.serving import Server
+
+DISK_MB = 24
+#: A refusal comes within a second; this fails a deadlock also where nine tests share two processors.
+PATIENCE_S = 10.0
+
+
+class Disk(Protocol):
+    """A disk that can be full."""
+
+    folder: Path
+
+    def fill(self, server: Server) -> None: ...
+    def free(self, server: Server) -> None: ...
+
+
+class SmallDisk:
+    """A file system in memory, filled up by a file that grows."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._ballast = folder / "ballast"
+
+    def fill(self, server: Server) -> None:  # noqa: ARG002 — the other disk needs it
+        with self._ballast.open("ab") as file:
+            os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(self.folder).free - 8192)
+
+    def free(self, server: Server) -> None:  # noqa: ARG002 — same
+        self._ballast.unlink()
+
+
+class Limited:
+    """A limit on the size of the collector's files, set from outside: for those who may mount nothing."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def fill(self, server: Server) -> None:
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (8192, resource.RLIM_INFINITY))
+
+    def free(self, server: Server) -> None:
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    """A disk that can be full: a real one, or for those who may mount none, a limit on the collector's files."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "tmpfs", str(folder)]
+    if shutil.which("mount") is None or subprocess.run(mount, check=False, capture_output=True).returncode:
+        yield Limited(folder)
+        return
+    yield SmallDisk(folder)
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_is_refused_at_once_and_recovered_from_without_help(disk: Disk, make_server: MakeServer) -> None:
+    server = make_server(db=disk.folder / "t.duckdb", STORE__CHECKPOINT_THRESHOLD_MB=1, STORE__REOPEN_S=0.2)
+    server.start()
+    with sending(f"http://{server.http}", server.grpc) as senders:
+        time.sleep(1.0)
+        disk.fill(server)
+        answers = [post(server, number) for number in range(12)]
+        stored_then = eventually_asked(server)
+        disk.free(server)
+        before = [sender.acknowledged for sender in senders]
+        deadline = time.monotonic() + 60
+        while any(sender.acknowledged == was for sender, was in zip(senders, before, strict=True)):
+            assert time.monotonic() < deadline, server.log
+            time.sleep(0.02)
+    server.kill()
+
+    refused = {(status, retry is not None) for status, retry, _ in answers if status != httpx.codes.OK}
+    assert {(503, True)} == refused
+    assert PATIENCE_S > max(took_s for *_, took_s in answers)
+    assert stored_then
+    assert [] == lost_or_doubled(server.db, acknowledged(senders))
+
+
+def post(server: Server, number: int) -> tuple[int, str | None, float]:
+    """Send a large request; return its status, when to try again, and how long the answer took, s."""
+    spans = [readable(span) for part in range(50) for span in conversation(900 + number, part).spans]
+    began = time.monotonic()
+    answer = httpx.post(
+        f"http://{server.http}/v1/traces",
+        content=encode_spans(spans).SerializeToString(),
+        headers={"content-type": "application/x-protobuf"},
+        timeout=60,
+        trust_env=False,
+    )
+    return answer.status_code, answer.headers.get("retry-after"), time.monotonic() - began
+
+
+def eventually_asked(server: Server) -> int:
+    """Return how many spans are stored, as soon as the collector answers that."""
+    deadline = time.monotonic() + 60
+    while True:
+        answer = httpx.post(
+            f"http://{server.admin}/v1/commands/query",
+            json={"sql": "SELECT count(*) FROM spans"},
+            timeout=60,
+            trust_env=False,
+        )
+        if answer.status_code == httpx.codes.OK:
+            return int(answer.json()["rows"][0][0])
+        assert httpx.codes.SERVICE_UNAVAILABLE == answer.status_code, answer.text
+        assert time.monotonic() < deadline, server.log
+        time.sleep(0.05)

@@ -1,0 +1,167 @@
+"""SIGTERM: what was acknowledged is there, new requests are told to come back, and nothing that hangs holds it up."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+import time
+from collections import Counter
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+
+from otel_agentic.testing import NOON_NS, SECOND_NS
+from tests.crash.outcome import lost_or_doubled
+from tests.crash.sending import acknowledged, conversation, sending
+from tests.pipeline.exporting import readable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.crash.conftest import MakeServer
+    from tests.crash.serving import Server
+
+#: A query of hours.
+LONG = "SELECT count(*) FROM range(100000000000) numbers(i) WHERE md5(i::VARCHAR) = 'x'"
+#: Windows of a year, one a minute.
+BACKFILL = {
+    "since_ns": NOON_NS,
+    "until_ns": NOON_NS + 365 * 86_400 * SECOND_NS,
+    "windows": ["1h"],
+    "step_ns": 60 * SECOND_NS,
+}
+#: A stop takes ten seconds at most. Twice that fails a deadlock also where nine tests share two processors.
+STOP_S, PATIENCE_S = 10.0, 40.0
+
+
+@pytest.fixture
+def black_hole() -> Iterator[str]:
+    """A telemetry backend that takes connections and never says a word."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+
+        def take() -> None:
+            while True:
+                try:
+                    stack.enter_context(listener.accept()[0])
+                except OSError:
+                    return
+
+        threading.Thread(target=take, daemon=True).start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+class Poster(threading.Thread):
+    """Sends one request after the other, each on a connection of its own, and counts how it was answered."""
+
+    def __init__(self, server: Server, first: int) -> None:
+        super().__init__(daemon=True)
+        self._url = f"http://{server.http}/v1/traces"
+        self._first = first
+        self.ending = threading.Event()
+        self.answers: Counter[str] = Counter()
+
+    def run(self) -> None:
+        number = 0
+        while not self.ending.is_set():
+            number += 1
+            body = encode_spans(
+                [readable(span) for span in conversation(self._first, number).spans]
+            ).SerializeToString()
+            self.answers[self._answer(body)] += 1
+
+    def _answer(self, body: bytes) -> str:
+        headers = {"content-type": "application/x-protobuf", "connection": "close"}
+        try:
+            found = httpx.post(self._url, content=body, headers=headers, timeout=30, trust_env=False)
+        except httpx.ConnectError:
+            self.ending.wait(0.02)
+            return "not there"
+        except httpx.HTTPError as error:
+            return type(error).__name__
+        return f"{found.status_code}, try again" if "retry-after" in found.headers else str(found.status_code)
+
+
+def stop(server: Server, signals: int = 1) -> float:
+    """Tell a collector to end; return how long it took, s."""
+    began = time.monotonic()
+    for _ in range(signals):
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(0.1)
+    server.process.send_signal(signal.SIGINT if signals > 1 else 0)
+    assert 0 == server.process.wait(PATIENCE_S), server.log
+    return time.monotonic() - began
+
+
+def test_sigterm_under_load_loses_nothing_and_answers_no_request_with_an_error_that_drops_it(
+    make_server: MakeServer,
+) -> None:
+    server = make_server()
+    server.start()
+    posters = [Poster(server, 100 + number) for number in range(3)]
+    with sending(f"http://{server.http}", server.grpc) as senders:
+        for poster in posters:
+            poster.start()
+        time.sleep(1.0)
+        stop(server, signals=3)
+        for poster in posters:
+            poster.ending.set()
+            poster.join(60)
+    answers = sum((poster.answers for poster in posters), Counter[str]())
+
+    assert [] == lost_or_doubled(server.db, acknowledged(senders))
+    assert all(sender.acknowledged for sender in senders)
+    assert answers["200"]
+    # A connection that the system took just before the listener closed is reset, unread: that is retried as well.
+    assert {"200", "503, try again", "not there", "ReadError", "RemoteProtocolError", "WriteError"} >= set(answers), (
+        answers
+    )
+    assert "Traceback" not in server.log
+
+
+def test_nothing_that_hangs_holds_up_a_stop(make_server: MakeServer, black_hole: str) -> None:
+    assert PATIENCE_S > hung_stop(make_server, black_hole)
+
+
+@pytest.mark.slow
+def test_a_stop_takes_ten_seconds_at_most_whatever_hangs(make_server: MakeServer, black_hole: str) -> None:
+    assert STOP_S > hung_stop(make_server, black_hole)
+
+
+def hung_stop(make_server: MakeServer, black_hole: str) -> float:
+    """Return how long a collector takes to stop, s, with a hanging backend, a query of hours, and a running backfill."""
+    server = make_server("--emit", black_hole)
+    server.start()
+    with sending(f"http://{server.http}", server.grpc) as senders:
+        time.sleep(0.5)
+    told: list[int] = []
+    asking = [
+        threading.Thread(target=lambda name=name, given=given: told.append(_ask(server, name, given)), daemon=True)
+        for name, given in (
+            ("query", {"sql": LONG}),
+            ("backfill", BACKFILL),
+        )
+    ]
+    for thread in asking:
+        thread.start()
+    time.sleep(0.5)
+    took_s = stop(server)
+    for thread in asking:
+        thread.join(PATIENCE_S)
+
+    assert [] == lost_or_doubled(server.db, acknowledged(senders))
+    return took_s
+
+
+def _ask(server: Server, name: str, given: dict[str, object]) -> int:
+    try:
+        return httpx.post(
+            f"http://{server.admin}/v1/commands/{name}", json=given, timeout=PATIENCE_S, trust_env=False
+        ).status_code
+    except httpx.HTTPError:
+        return 0

@@ -1,0 +1,40 @@
+"""A store under steady traffic that keeps so many hours: its file levels off."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from otel_agentic.pipeline.retaining import Retaining
+from tests.pipeline.hours import fill_hour
+from tests.pipeline.keeping import Clock, keeping
+from tests.pipeline.parts import rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEEP_HOURS = 4
+
+
+@pytest.mark.slow
+def test_the_file_of_a_store_that_keeps_some_hours_does_not_grow_on(tmp_path: Path) -> None:
+    clock, sizes = Clock(), []
+    with keeping(
+        tmp_path / "t.duckdb",
+        clock,
+        retention={"keep": f"{KEEP_HOURS}h", "export": True},
+        store={"checkpoint_threshold_mb": 4},
+    ) as engine:
+        retaining = Retaining(engine)
+        for hour in range(24):
+            fill_hour(engine, hour, conversations=400, spans=25)
+            clock.at(hour + 1)
+            retaining.round()
+            sizes.append(engine.store.path.stat().st_size)
+            kept = rows(engine, "SELECT count(*) FROM spans")[0][0]
+            assert kept <= (KEEP_HOURS + 1) * 10_000
+        exported = rows(engine, "SELECT sum(row_count) FROM exports WHERE table_name = 'spans'")[0][0]
+
+    assert 230_000 <= exported
+    assert max(sizes[12:]) <= 1.25 * max(sizes[6:12]), sizes

@@ -1,0 +1,60 @@
+"""A query that takes all the memory is ended; the spans that arrive meanwhile are stored."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from otel_agentic.testing import batch, span
+from tests.store.asking import value
+
+if TYPE_CHECKING:
+    import pytest
+
+    from otel_agentic.spans.model import SpanBatch
+    from tests.store.conftest import OpenStore
+
+#: A list of a hundred million texts: it is not put on the disk, so it grows until memory is at its limit.
+GREEDY = "SELECT length(list(md5(i::VARCHAR))::VARCHAR) FROM range(100000000) numbers(i)"
+
+
+def test_a_write_that_finds_no_memory_ends_the_queries_of_people_and_is_made_again(
+    open_store: OpenStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = open_store(memory_limit_mb=100, temp_limit_mb=1)
+    told: list[str] = []
+    done = threading.Event()
+
+    def ask() -> None:
+        while not done.is_set():
+            try:
+                with store.connection() as con, store.user_queries.running(con):
+                    con.execute(GREEDY).fetchall()
+            except duckdb.Error as error:
+                told.append(type(error).__name__)
+
+    asking = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in asking:
+        thread.start()
+    deadline = time.monotonic() + 20
+    stored = 0
+    try:
+        while "no memory for a write" not in caplog.text and time.monotonic() < deadline:
+            stored += store.accept(large(stored)).accepted  # raises where it is refused
+    finally:
+        done.set()
+        store.user_queries.end_all("the test is over")
+        for thread in asking:
+            thread.join()
+
+    assert stored == value(store, "SELECT count(*) FROM spans")
+    assert {"InterruptException", "OutOfMemoryException"} >= set(told)
+
+
+def large(number: int) -> SpanBatch:
+    """Return fifty spans of 40 KB."""
+    return batch(*(span(f"{number}-{part}", attributes={"x": os.urandom(20_000).hex()}) for part in range(50)))
