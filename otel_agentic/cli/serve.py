@@ -34,7 +34,9 @@ _OPEN_FILES = 1024
 @click.option("--judge", metavar="NAME", help=JUDGE_HELP)
 @click.option("--emit", metavar="URL", help="OTLP endpoint that metrics and events are sent to.")
 @click.option(
-    "--keep", metavar="AGE", help="Remove conversations and spans that are older: a time such as 12h or 30d; unset: all is kept."
+    "--keep",
+    metavar="AGE",
+    help="Remove conversations and spans that are older: a time such as 12h or 30d; unset: all is kept.",
 )
 @click.option(
     "--export", metavar="FOLDER", help="Write closed hours as Parquet files into this folder, readable while this runs."

@@ -84,7 +84,8 @@ class ReceiveSettings(_Section):
     )
     tls_key_file: Path | None = Field(default=None, description="PEM file of the certificate's private key")
     tls_client_ca_file: Path | None = Field(
-        default=None, description="PEM file of authorities; set: senders must show a certificate that one of them signed"
+        default=None,
+        description="PEM file of authorities; set: senders must show a certificate that one of them signed",
     )
     max_request_bytes: Count = Field(default=64 * 1024 * 1024, description="request size after decompression, bytes")
     max_items: Count = Field(
@@ -133,7 +134,8 @@ class AdminSettings(_Section):
     )
     tls_key_file: Path | None = Field(default=None, description="PEM file of the certificate's private key")
     tls_client_ca_file: Path | None = Field(
-        default=None, description="PEM file of authorities; set: callers must show a certificate that one of them signed"
+        default=None,
+        description="PEM file of authorities; set: callers must show a certificate that one of them signed",
     )
     ca_file: Path | None = Field(
         default=None,
@@ -143,9 +145,7 @@ class AdminSettings(_Section):
     client_cert_file: Path | None = Field(
         default=None, description="for such commands: PEM file of our own certificate, for mutual TLS"
     )
-    client_key_file: Path | None = Field(
-        default=None, description="for such commands: PEM file of its private key"
-    )
+    client_key_file: Path | None = Field(default=None, description="for such commands: PEM file of its private key")
     query_slots: Count = Field(default=2, description="user queries running at once")
 
 
@@ -237,7 +237,7 @@ class JudgeSettings(_Section):
     model_options: dict[str, Any] = Field(
         default={},
         repr=False,
-        description="given to the chat model as they are, such as base_url, temperature or api_version"
+        description="given to the chat model as they are, such as base_url, temperature or api_version",
     )
     prompt: Path | None = Field(default=None, description="a prompt file of your own; unset: the built-in one")
     method: Literal["auto", "structured", "tool", "text"] = Field(
@@ -256,7 +256,8 @@ class JudgeSettings(_Section):
         default=30.0, description="longest wait between tries, seconds"
     )
     breaker_failures: Count = Field(
-        default=5, description="verdicts in a row that the judge failed to give, after which it is left alone for a while"
+        default=5,
+        description="verdicts in a row that the judge failed to give, after which it is left alone for a while",
     )
     breaker_wait_s: Seconds = Field(
         default=30.0,
@@ -440,7 +441,8 @@ class RetentionSettings(_Section):
         description="write closed hours as Parquet files, readable while this runs; nothing is removed before it was written",
     )
     export_folder: Path | None = Field(
-        default=None, description="folder of the Parquet files, which users' SQL may read; unset: the database's name with `.export`, beside it"
+        default=None,
+        description="folder of the Parquet files, which users' SQL may read; unset: the database's name with `.export`, beside it",
     )
     every_s: Seconds = Field(default=300.0, description="time between looks at what is due, seconds")
 
@@ -479,6 +481,8 @@ class EmitSettings(_Section):
     @classmethod
     def _holds_no_password(cls, endpoint: str | None) -> str | None:
         if endpoint is not None and has_user(endpoint):
-            message = "a URL without a user or password is wanted, for it is shown in logs; put credentials into emit.headers"
+            message = (
+                "a URL without a user or password is wanted, for it is shown in logs; put credentials into emit.headers"
+            )
             raise ValueError(message)
         return endpoint

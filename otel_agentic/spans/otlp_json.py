@@ -82,7 +82,9 @@ def decode_traces_json(data: bytes, limits: Limits) -> SpanBatch:
     document = _document(data, limits)
     blocks = objects(document, *_SPAN_KEYS.blocks)
     strays = 0 if blocks else _count(document, _LOG_KEYS)
-    return SpanBatch(rejected={LOGS_ON_TRACES: strays}) if strays else _traces(blocks, limits, Tally(size_bytes=len(data)))
+    return (
+        SpanBatch(rejected={LOGS_ON_TRACES: strays}) if strays else _traces(blocks, limits, Tally(size_bytes=len(data)))
+    )
 
 
 def decode_logs_json(data: bytes, limits: Limits) -> SpanBatch:

@@ -40,7 +40,7 @@ class RecentIds:
             wanted = _packed(ids)
             for generation in generations:
                 places = np.minimum(np.searchsorted(generation, wanted), len(generation) - 1)
-                found.update(ids[place] for place in np.flatnonzero(generation[places] == wanted))
+                found.update(ids[place] for place in np.flatnonzero(generation[places] == wanted).tolist())
         return found
 
     def add(self, ids: Collection[str], latest_ns: int) -> None:

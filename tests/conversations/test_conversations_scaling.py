@@ -1,0 +1,88 @@
+"""What many have in common costs no more than its sum: histories, last lines, ids; and names that are far too long."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from otel_agentic.conversations.history import Transcript
+from otel_agentic.conversations.link import link
+from otel_agentic.conversations.naming import short
+from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, made, span, speak_genai
+from tests.conversations.rebuilding import conversation_of, linked, segments
+
+MANY = 20_000
+IDLE_NS = 300 * SECOND_NS
+(PLAIN,) = segments(speak_genai(AgentRunScript().ask("Hello?").says("Hello.")))
+LOOSE = replace(PLAIN, explicit_id=None, query_digest=None, transcript=None, agents=frozenset())
+
+
+def alike(count: int, *, agents: int = 1) -> list[str]:
+    """Return how conversations were linked: so many of two turns each, all of which begin alike at different moments."""
+    found = []
+    for at in range(count):
+        start_ns = NOON_NS + at * 1000
+        named = replace(LOOSE, agent_name=f"agent {at % agents}", start_ns=start_ns, end_ns=start_ns + 10)
+        later_ns = start_ns + SECOND_NS
+        found.append(replace(named, trace_id=f"first {at}", history_in=(), history_out=("same",)))
+        second = replace(named, trace_id=f"then {at}", start_ns=later_ns, end_ns=later_ns + 10)
+        found.append(replace(second, history_in=("same",), history_out=()))
+    return [conversation.method for conversation in link(found, idle_ns=IDLE_NS)]
+
+
+def test_many_conversations_that_begin_alike_are_linked_in_time_that_grows_with_them() -> None:
+    began = time.process_time()
+    assert ["history"] * (MANY // 2) == alike(MANY // 2)
+    assert ["history"] * (MANY // 2) == alike(MANY // 2, agents=100)
+    assert time.process_time() - began < 20
+
+
+def test_many_conversations_that_end_on_the_same_line_are_linked_in_time_that_grows_with_them() -> None:
+    said, heard = Transcript(digest="line", answer=(frozenset({"line"}),)), Transcript(digest="other")
+    found = []
+    for at in range(MANY // 4):
+        start_ns = NOON_NS + at * 1000
+        first = replace(LOOSE, trace_id=f"first {at}", start_ns=start_ns, end_ns=start_ns + 10)
+        found.append(replace(first, history_in=(), history_out=("line",), transcript=said))
+        found.append(
+            replace(first, trace_id=f"then {at}", start_ns=start_ns + SECOND_NS, end_ns=start_ns + 2 * SECOND_NS)
+        )
+        found[-1] = replace(found[-1], history_in=("line",), history_out=(), transcript=heard)
+    began = time.process_time()
+    assert ["trace"] * (MANY // 2) == [each.method for each in link(found, idle_ns=IDLE_NS)]
+    assert time.process_time() - began < 20
+
+
+@pytest.mark.slow
+def test_a_deep_trace_of_many_conversations_is_told_apart_in_time_that_grows_with_it() -> None:
+    chain = [span("step", trace="deep", span_id="0")]
+    leaves = []
+    for at in range(1, MANY):
+        chain.append(span("step", parent=chain[-1], span_id=str(at), start_ns=NOON_NS + at))
+        told = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "a", "gen_ai.conversation.id": f"c{at}"}
+        leaves.append(span("invoke_agent a", parent=chain[-1], start_ns=NOON_NS + at, attributes=told))
+    began = time.process_time()
+    assert MANY - 1 == len(linked(*chain, *leaves))
+    assert time.process_time() - began < 60
+
+
+def test_a_very_long_name_is_its_beginning_and_a_digest_of_all() -> None:
+    one, other = "n" * 1001, "n" * 1002
+    assert "n" * 1000 == short("n" * 1000)
+    assert (233, 233) == (len(short(one)), len(short(other)))
+    assert short(one) != short(other)
+    assert short(one) == short(one)
+
+
+def test_names_that_every_row_of_a_conversation_repeats_are_short() -> None:
+    long = "x" * 100_000
+    script = AgentRunScript(agent_name=long, conversation_id=long).ask("Hello?").calls(made("look")).says("Hello.")
+    spoken = speak_genai(script)
+    resource = replace(spoken.spans[0].resource, attributes={"service.name": long, "deployment.environment.name": long})
+    conversation = conversation_of(*(replace(each, resource=resource) for each in spoken.spans))
+    assert {short(long)} == {
+        conversation.agent_name, str(conversation.conversation_id), conversation.environment, conversation.service,
+        *(call.agent_name for turn in conversation.turns for call in turn.calls),
+    }  # fmt: skip
