@@ -156,7 +156,7 @@ class WriteQueue:
                 return self._work.popleft()
             self._works_turn = True
             if self._sharers >= _SIBLINGS:
-                self._wake.wait_for(lambda: self._spans >= _FEW_SPANS or self._closing or not self._batches, _JOIN_S)
+                self._wake.wait_for(self._has_enough, _JOIN_S)
             group = self._group() if self._batches else []
             self._sharers = len(group)
             return group
@@ -193,6 +193,11 @@ class WriteQueue:
         """Return whether it is closing, at once or within a time."""
         with self._wake:
             return self._wake.wait_for(lambda: self._closing, timeout_s)
+
+    def _has_enough(self) -> bool:
+        """Return whether a commit need not wait: all who shared the last one are back, or there is plenty."""
+        waiting = len(self._batches)
+        return waiting >= self._sharers or not waiting or self._spans >= _FEW_SPANS or self._closing
 
     def _require_open(self) -> None:
         if self._closing:

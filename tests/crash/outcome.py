@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from otel_agentic.pipeline import Commands, Engine
 from otel_agentic.pipeline.ingest import rebuild_pending
+from otel_agentic.pipeline.rebuild import Touched
+from otel_agentic.store.links import open_conversations
 from tests.pipeline.conftest import settings_for
 from tests.pipeline.parts import CASE, rows
 
@@ -40,6 +42,9 @@ def finish(db: Path) -> None:
     """Rebuild and score what a killed collector left."""
     with Engine(settings_for(db)) as engine:
         rebuild_pending(engine, lambda *_: None)
+        with engine.store.read() as con:  # those that had been read, and waited to be closed
+            waiting = frozenset(found.key for found in open_conversations(con, engine.clock()))
+        engine.rebuilder.rebuild(Touched(keys=waiting, loose_traces=frozenset()), lambda _: "end_of_input")
         _score(engine)
 
 
