@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from copy import deepcopy
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -37,7 +38,7 @@ _HEX: Final = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
 class Load:
     """What to send: spans a second for some seconds, in requests of so many spans over so many connections.
 
-    `ahead_s` says how late a request may be before the schedule is given up for it; `stream` tells senders apart.
+    A refused request is sent again where `retry` says so; `stream` tells senders apart.
     """
 
     host: str
@@ -251,12 +252,12 @@ class _Connection:
 class _Stream(threading.Thread):
     """Sends every n-th request of the schedule over one connection."""
 
-    def __init__(self, load: Load, place: int, begins: float) -> None:
+    def __init__(self, load: Load, place: int, begins: float, templates: list[Template]) -> None:
         super().__init__(daemon=True)
         self._load = load
         self._place = place
         self._begins = begins
-        self._templates = [Template(load.batch, load.span_bytes, seed) for seed in range(_TEMPLATES)]
+        self._templates = templates
         self._connection = _Connection(load)
         self.sent = Sent()
 
@@ -303,8 +304,9 @@ class _Stream(threading.Thread):
 
 def send(load: Load) -> Sent:
     """Send the load; return what became of it."""
+    templates = [Template(load.batch, load.span_bytes, seed) for seed in range(_TEMPLATES)]
     begins = time.monotonic() + 0.5
-    streams = [_Stream(load, place, begins) for place in range(load.connections)]
+    streams = [_Stream(load, place, begins, deepcopy(templates)) for place in range(load.connections)]
     for stream in streams:
         stream.start()
     total = Sent()

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 #: Traces read, and conversations rebuilt, in one tick at most: after each the scores are told, and a stop is obeyed. Under
 #: pressure a tick does less, since what receives spans competes with it.
 _PORTION: Final = 1000
-_LEAST_PORTION: Final = 50
+_LEAST_PORTION: Final = 200
 #: Traces that arrived are remembered up to this number; of more the store itself is asked.
 _MOST_REMEMBERED: Final = 50_000
 _LONGEST_TICK_S: Final = 1.0
@@ -209,7 +209,7 @@ class Assembler:
             except Exception:  # noqa: BLE001 — logged, and taken up again at the next tick: the spans are safe in the store
                 self._behind = False  # what fails again must not fail in a tight loop
                 _log.exception("rebuilding conversations failed")
-            self._stop.wait(self._engine.pressure.rest_s(time.monotonic() - began))
+            self._engine.pressure.rest(time.monotonic() - began, self._stop)
 
 
 def _idle(key: Key, closing: set[Key]) -> ClosedBy | None:

@@ -118,7 +118,7 @@ class LiveScoring:
         self._left = bool(keys or self._failed)
         if len(keys) <= most or evaluating.breaker.state.state != "closed":
             return False
-        self._engine.stopping.wait(pressure.rest_s(time.monotonic() - began))
+        pressure.rest(time.monotonic() - began, self._engine.stopping)
         return True
 
     def _ask_again(self) -> None:

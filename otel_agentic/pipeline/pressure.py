@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,16 @@ _LOOK_S: Final = 0.25
 #: Background work always goes on, if slowly: what waits for it must not wait for ever.
 _LEAST_SHARE: Final = 0.02
 _STEP: Final = 0.05
-_LONGEST_REST_S: Final = 1.0
+#: Resting, it looks so often whether the pressure is gone.
+_RESTING_LOOK_S: Final = 0.25
+
+
+class Stopping(Protocol):
+    """What a `threading.Event` offers to who waits."""
+
+    def wait(self, timeout: float) -> bool:
+        """Return True at once when it is set, else False after the time."""
+        ...
 
 
 class Pressure:
@@ -50,14 +59,12 @@ class Pressure:
             self._look()
             return self._share
 
-    def rest_s(self, worked_s: float) -> float:
-        """Return how long to rest after so much work, seconds, to keep to the share.
-
-        >>> Pressure().rest_s(0.5)
-        0.0
-        """
-        share = self.share
-        return min(worked_s / share - worked_s, _LONGEST_REST_S)
+    def rest(self, worked_s: float, stopping: Stopping) -> None:
+        """Wait after so much work, seconds, to keep to the share; shorter where the pressure goes, or at a stop."""
+        began = self._clock()
+        while (left_s := worked_s / self.share - worked_s - (self._clock() - began)) > 0:
+            if stopping.wait(min(left_s, _RESTING_LOOK_S)):
+                return
 
     def _look(self) -> None:
         now = self._clock()

@@ -29,6 +29,18 @@ _QUOTING: Final = (duckdb.DataError, duckdb.IntegrityError, duckdb.InvalidInputE
 _OPEN_HERE: Final = re.compile(r"configuration has been locked|different configuration than existing connections")
 
 
+def require_file(path: Path, *, create: bool) -> None:
+    """Return nothing where a file is there, or may be made.
+
+    Raises:
+        StoreUnusableError: it is missing, or its folder is.
+    """
+    if not create and not path.is_file():
+        raise StoreUnusableError(f"{path}: no such DuckDB file; `otel-agentic ingest --db {path} …` makes one")
+    if not path.absolute().parent.is_dir():
+        raise StoreUnusableError(f"{path}: folder {path.absolute().parent} does not exist")
+
+
 def open_database(
     path: Path, settings: StoreSettings, *, create: bool, export_folder: Path | None = None
 ) -> duckdb.DuckDBPyConnection:
@@ -40,10 +52,7 @@ def open_database(
         StoreBusyError: another process holds the file; names it.
         StoreUnusableError: the file is missing (and not to be created), is not a DuckDB file, or cannot be written.
     """
-    if not create and not path.is_file():
-        raise StoreUnusableError(f"{path}: no such DuckDB file; `otel-agentic ingest --db {path} …` makes one")
-    if not path.absolute().parent.is_dir():
-        raise StoreUnusableError(f"{path}: folder {path.absolute().parent} does not exist")
+    require_file(path, create=create)
     con = None
     try:
         con = duckdb.connect(

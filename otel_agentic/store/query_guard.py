@@ -162,7 +162,7 @@ def size_of(value: Any) -> int:
     """Return about how many bytes a value takes in an answer.
 
     >>> size_of(("four", 1, [None, b"abc"], {"a": 1}))
-    38
+    40
     """
     total, waiting = 0, [value]
     while waiting:

@@ -12,7 +12,7 @@ import duckdb
 from otel_agentic.spans.redact_marks import MARK_START
 from otel_agentic.spans.redacting import Redacting
 from otel_agentic.store.checkpoints import Checkpoints, sync_folder
-from otel_agentic.store.database import describe, open_database
+from otel_agentic.store.database import describe, open_database, require_file
 from otel_agentic.store.living import LivingDatabase
 from otel_agentic.store.migrations import migrate
 from otel_agentic.store.queue import QueueLimits
@@ -68,6 +68,7 @@ class Store:
             StoreBusyError: another process holds the file.
             StoreUnusableError: the file is missing, damaged, or of a newer release.
         """
+        require_file(settings.db, create=create)  # by the name that was given: people know it again
         self.path: Path = settings.db.resolve()  # the log of a file lies beside its own name, not beside a link to it
         self.clock = clock
         #: The queries of people that run now.

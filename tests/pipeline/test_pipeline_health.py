@@ -140,7 +140,7 @@ def test_a_collector_is_not_ready_while_it_stops_and_says_so(db: Path) -> None:
         with live.engine.retaining:  # the next round of exports waits for it, and the stop for that round
             stopping.start()
             eventually(lambda: answers(found), NOT_READY)
-            assert "the collector is stopping" == state(found)["why_not"]
+            assert "the collector is stopping" == live._state()["why_not"]
         stopping.join()
 
 

@@ -27,6 +27,28 @@ class Clock:
         return self.now_s
 
 
+class Waiting:
+    """Time that passes while senders go on to wait so long each (0: nobody sends), and a stop after some waits."""
+
+    def __init__(self, clock: Clock, pressure: Pressure, senders_wait_s: float, stop_after: int = 10_000) -> None:
+        self._clock, self._pressure = clock, pressure
+        self._senders_wait_s, self._left = senders_wait_s, stop_after
+
+    def wait(self, timeout: float) -> bool:
+        self._clock.now_s += timeout
+        if self._senders_wait_s:
+            self._pressure.waited(self._senders_wait_s)
+        self._left -= 1
+        return self._left <= 0
+
+
+def rested_s(pressure: Pressure, clock: Clock, worked_s: float, senders_wait_s: float = 0.0) -> float:
+    """Return how long a rest after so much work takes."""
+    began_s = clock.now_s
+    pressure.rest(worked_s, Waiting(clock, pressure, senders_wait_s))
+    return clock.now_s - began_s
+
+
 def told(pressure: Pressure, clock: Clock, delay_s: float, looks: int) -> float:
     """Return the share after senders waited so long, each time the share was looked at."""
     for _ in range(looks):
@@ -37,7 +59,9 @@ def told(pressure: Pressure, clock: Clock, delay_s: float, looks: int) -> float:
 
 
 def test_background_work_has_all_the_time_while_nobody_sends() -> None:
-    assert (1.0, 0.0) == (Pressure(Clock()).share, Pressure(Clock()).rest_s(3.0))
+    clock = Clock()
+    pressure = Pressure(clock)
+    assert (1.0, 0.0) == (pressure.share, rested_s(pressure, clock, 3.0))
 
 
 def test_late_acknowledgements_cut_the_share_in_half_each_time_they_are_looked_at() -> None:
@@ -68,12 +92,27 @@ def test_a_share_that_was_cut_is_whole_again_when_senders_fall_silent() -> None:
     assert 1.0 == pressure.share
 
 
-def test_rest_keeps_work_to_its_share_and_is_bounded() -> None:
+def test_rest_keeps_work_to_the_least_share_while_senders_wait_for_long() -> None:
     clock = Clock()
     pressure = Pressure(clock)
     told(pressure, clock, 0.2, 2)
-    assert pytest.approx(0.3) == pressure.rest_s(0.1)
-    assert 1.0 == pressure.rest_s(60.0)
+    assert pytest.approx(9.8) == rested_s(pressure, clock, 0.2, senders_wait_s=0.2)
+
+
+def test_rest_ends_when_senders_fall_silent() -> None:
+    clock = Clock()
+    pressure = Pressure(clock)
+    told(pressure, clock, 5.0, 9)
+    assert rested_s(pressure, clock, 1.0) <= 1.0
+
+
+def test_rest_ends_at_a_stop() -> None:
+    clock = Clock()
+    pressure = Pressure(clock)
+    told(pressure, clock, 5.0, 9)
+    began_s = clock.now_s
+    pressure.rest(60.0, Waiting(clock, pressure, 5.0, stop_after=2))
+    assert clock.now_s - began_s <= 0.5
 
 
 def test_traces_too_many_to_remember_are_found_in_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
