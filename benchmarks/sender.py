@@ -38,7 +38,8 @@ _HEX: Final = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
 class Load:
     """What to send: spans a second for some seconds, in requests of so many spans over so many connections.
 
-    A refused request is sent again where `retry` says so; `stream` tells senders apart.
+    A refused request is sent again where `retry` says so; without it, what is due after the time is over is left. `stream`
+    tells senders apart.
     """
 
     host: str
@@ -263,6 +264,8 @@ class _Stream(threading.Thread):
 
     def run(self) -> None:
         for number, due in self._schedule():
+            if not self._load.retry and time.monotonic() > self._begins + self._load.seconds:
+                break  # more was due than the receiver took: what is left is the surplus
             body = self._body(number)
             time.sleep(max(0.0, due - time.monotonic()))
             self.sent.spans_sent += self._load.batch

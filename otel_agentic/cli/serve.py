@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import signal
-import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
