@@ -43,7 +43,8 @@ def test_a_request_for_every_span_at_two_thousand_a_second_is_held(tmp_path: Pat
 def test_three_times_too_much_for_a_minute_is_refused_properly_and_what_is_accepted_is_stored(tmp_path: Path) -> None:
     held = hold(tmp_path, load(rate=30_000, seconds=60, batch=512, connections=96, retry=False))
     sent = held.sent
-    assert {"200"} < sent.statuses.keys() | {"503"} <= {"200", "429", "503"}
+    assert "200" in sent.statuses
+    assert set() == sent.statuses.keys() - {"200", "429", "503"}
     assert 0 == sent.refusals_without_hint
     assert (sent.spans_acknowledged, 0) == (held.stored, held.twice)
     assert held.largest_rss_bytes <= _MOST_RSS_BYTES
