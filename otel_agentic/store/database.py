@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import duckdb
@@ -10,8 +11,6 @@ import duckdb
 from otel_agentic.errors import StoreBusyError, StoreUnusableError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from otel_agentic.config import StoreSettings
 
 #: What `Store.write` and `Store.read` lend, for rooms above that may not name DuckDB themselves.
@@ -33,12 +32,18 @@ def require_file(path: Path, *, create: bool) -> None:
     """Return nothing where a file is there, or may be made.
 
     Raises:
-        StoreUnusableError: it is missing, or its folder is.
+        StoreUnusableError: it is missing, or its folder is; or it is missing and its log is there: DuckDB would remove that
+            to make the file, and with it what was acknowledged.
     """
     if not create and not path.is_file():
         raise StoreUnusableError(f"{path}: no such DuckDB file; `otel-agentic ingest --db {path} …` makes one")
     if not path.absolute().parent.is_dir():
         raise StoreUnusableError(f"{path}: folder {path.absolute().parent} does not exist")
+    log = Path(f"{path.resolve()}.wal")
+    if not path.exists() and log.is_file() and log.stat().st_size:
+        raise StoreUnusableError(
+            f"{path} is not there, and {log} holds what was last stored in it: put the file back beside its log, or remove the log"
+        )
 
 
 def open_database(
@@ -96,6 +101,11 @@ def told(error: BaseException) -> str:
     return next(iter(str(error).splitlines()), type(error).__name__)
 
 
+def says_full(error: Exception) -> bool:
+    """Return whether an error says that nothing more can be written: by the disk, a quota or a limit of the process."""
+    return _FULL.search(str(error)) is not None
+
+
 def describe(error: Exception, path: Path) -> StoreBusyError | StoreUnusableError:
     """Return the error that tells a person what is wrong with the file."""
     text = str(error)
@@ -111,6 +121,6 @@ def describe(error: Exception, path: Path) -> StoreBusyError | StoreUnusableErro
     first_line = text.splitlines()[0]
     if "not a valid DuckDB database" in text:
         return StoreUnusableError(f"{path} is not a DuckDB file; give another --db")
-    if _FULL.search(text):
+    if says_full(error):
         return StoreUnusableError(f"{path}: {first_line}. Nothing of it was stored; free some space")
     return StoreUnusableError(f"{path} cannot be used: {told(error)}")

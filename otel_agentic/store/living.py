@@ -103,8 +103,13 @@ class LivingDatabase:
     def found_dead(self, error: BaseException) -> bool:
         """Return whether an error says that DuckDB gave up on the file; if so, nothing is lent any more."""
         if self._trouble is None and (_is_deadly(error) and not self._answers()):
-            self._give_up(f"{self.path} failed and is being opened again: {told(error)}")
+            self.give_up(error)
         return self._trouble is not None and _is_deadly(error)
+
+    def give_up(self, error: BaseException) -> str:
+        """Lend nothing any more until the file is opened again; return why."""
+        self._give_up(f"{self.path} failed and is being opened again: {told(error)}")
+        return str(self._trouble)
 
     @property
     def displaced(self) -> str | None:

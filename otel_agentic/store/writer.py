@@ -13,6 +13,7 @@ from otel_agentic.errors import StoreUnusableError
 from otel_agentic.store.database import describe, told
 from otel_agentic.store.queue import WriteQueue
 from otel_agentic.store.spans import receipt_of
+from otel_agentic.store.transaction import Transactions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,10 +31,6 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 #: A quiet moment this long is used for a checkpoint.
 _IDLE_CHECKPOINT_S: Final = 5.0
-#: Waits between tries of a transaction for which there was no memory, and how long an ended query may take to end.
-_MEMORY_WAITS_S: Final = (0.05, 0.2, 0.5)
-_ENDING_S: Final = 2.0
-_POLL_S: Final = 0.01
 _LONGEST_REOPEN_WAIT_S: Final = 30.0
 #: After a write failed the file counts as one that cannot be written for so long: then a sender may try it again.
 _FAILING_S: Final = 10.0
@@ -73,7 +70,7 @@ class Writer:
         self._queue = WriteQueue(database.path, limits)
         self._checkpoints = checkpoints
         self._undo = undo
-        self._queries = queries
+        self._transactions = Transactions(database, queries)
         self._reopen_s = reopen_s
         self._clock = clock
         self._dirty = False
@@ -160,7 +157,7 @@ class Writer:
         try:
             receipts, inserted = self._durably(lambda con: self._tables.insert(con, batches, self._clock()))
         except Exception as error:  # noqa: BLE001 — whatever it was, each sender must be answered
-            if len(group) == 1 or isinstance(error, StoreUnusableError) or self._database.found_dead(error):
+            if len(group) == 1 or isinstance(error, StoreUnusableError) or self._is_dead(error):
                 for job in group:
                     self._fail(job, error)
                 return
@@ -183,33 +180,8 @@ class Writer:
             job.done.set_result(result)
 
     def _durably(self, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
-        """Return the result of a committed transaction; where memory is short, people's queries have to give way."""
-        for wait_s in _MEMORY_WAITS_S:
-            try:
-                return self._in_transaction(work)
-            except (duckdb.Error, MemoryError) as error:
-                if not _is_out_of_memory(error):
-                    raise
-                _log.warning("no memory for a write (%s); ending user queries and trying again", told(error))
-                self._end_queries()
-                time.sleep(wait_s)
-        return self._in_transaction(work)
-
-    def _end_queries(self) -> None:
-        self._queries.end_all("the collector needed its memory to store spans")
-        deadline = time.monotonic() + _ENDING_S
-        while len(self._queries) and time.monotonic() < deadline:
-            time.sleep(_POLL_S)
-
-    def _in_transaction(self, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
-        self._database.check_in_place()
-        self._con.execute("BEGIN TRANSACTION")
-        try:
-            result = work(self._con)
-            self._con.execute("COMMIT")
-        except BaseException:
-            self._rollback()
-            raise
+        """Return the result of some work that a restart would find."""
+        result = self._transactions.durably(self._con, work)
         self._dirty = True
         self._failed = None
         self._database.check_in_place()  # acknowledged is only what a restart finds
@@ -217,22 +189,22 @@ class Writer:
             self._take_in_log()  # somebody removed it: all that it held goes into the file now
         return result
 
-    def _rollback(self) -> None:
-        try:
-            self._con.execute("ROLLBACK")
-        except duckdb.Error as error:
-            # A failed COMMIT has rolled back already; anything worse shows at the next BEGIN.
-            _log.debug("rollback: %s", error)
-
     def _fail(self, job: BatchJob | WorkJob, error: BaseException) -> None:
-        if isinstance(error, (duckdb.OperationalError, OSError, MemoryError)):
-            self._failed = time.monotonic(), told(error)
-        if self._database.found_dead(error):
+        reason = (isinstance(error, StoreUnusableError) and error.__cause__) or error
+        if isinstance(reason, (duckdb.OperationalError, OSError, MemoryError)):
+            self._failed = time.monotonic(), told(reason)
+        if self._is_dead(error):
             job.done.set_exception(StoreUnusableError(str(self._database.trouble)))
         elif isinstance(error, (duckdb.Error, OSError)):
             job.done.set_exception(describe(error, self._database.path))
         else:
             job.done.set_exception(error)
+
+    def _is_dead(self, error: BaseException) -> bool:
+        """Return whether the work failed with the file rather than by itself."""
+        if self._database.trouble is not None:
+            return isinstance(error, (duckdb.Error, OSError, MemoryError))
+        return self._database.found_dead(error)
 
     def _tell(self, traces: frozenset[str]) -> None:
         for listener in self._listeners:
@@ -282,15 +254,9 @@ class Writer:
         self._con = self._database.lend(to_owner=True)
         self._tables = self._make_tables(self._con)
         self._database.recovered()
-        self._failed = None
         self.reopened += 1
         self._queue.admit()
 
     def _refuse(self, why: str) -> None:
         for job in self._queue.refuse(why):
             job.done.set_exception(StoreUnusableError(why))
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    """Return whether DuckDB, or Python, had no memory; a COMMIT says it in words only."""
-    return isinstance(error, (duckdb.OutOfMemoryException, MemoryError)) or "Out of Memory" in str(error)

@@ -8,7 +8,7 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from otel_agentic.store import Store
     from tests.store.conftest import OpenStore
 
+T = TypeVar("T")
 COUNT = "SELECT count(*) FROM spans"
 
 
@@ -67,7 +68,7 @@ def read_until_told(store: Store) -> None:
             time.sleep(0.01)
 
 
-def eventually(work: Callable[[], Any]) -> Any:
+def eventually(work: Callable[[], T]) -> T:
     """Return what some work returns once the store can be used again."""
     deadline = time.monotonic() + 30
     while True:
