@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import random
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Final
 
 from google.rpc import code_pb2, error_details_pb2, status_pb2  # type: ignore[import-untyped]  # ships no py.typed
 
 from otel_agentic.errors import UNFORESEEN, OtelAgenticError, StoreError, codes_of
-from otel_agentic.spans import CountsRefusals, Receipt
+from otel_agentic.spans import CountsRefusals, Receipt, Submits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,9 +53,13 @@ def unauthorized(*, known: bool) -> RefusedError:
     )
 
 
-def deliver(sink: Sink, batch: SpanBatch) -> Receipt:
-    """Return the sink's receipt; an empty request succeeds without asking it."""
-    return Receipt() if batch.is_empty else sink.accept(batch)
+def deliver(sink: Sink, batch: SpanBatch) -> Future[Receipt]:
+    """Leave a batch in the sink; return its receipt to come. An empty request succeeds without asking it."""
+    if isinstance(sink, Submits) and not batch.is_empty:
+        return sink.submit(batch)
+    receipt: Future[Receipt] = Future()
+    receipt.set_result(Receipt() if batch.is_empty else sink.accept(batch))
+    return receipt
 
 
 def refusals_of(sink: Sink, transport: str) -> Callable[[Exception], None]:

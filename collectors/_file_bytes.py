@@ -28,6 +28,7 @@ class InflatedFile(io.RawIOBase):
         self._raw = raw
         self._pieces = self._inflate()
         self._ahead = b""
+        self._at = 0  # what stands before it in `_ahead` was handed out: cutting that off would copy the rest each time
         self.bytes_read = 0  # of the file itself, for progress
 
     def readable(self) -> bool:
@@ -40,12 +41,12 @@ class InflatedFile(io.RawIOBase):
         Raises:
             DecodeError: the compressed bytes are damaged or truncated.
         """
-        if not self._ahead:
-            self._ahead = next(self._pieces, b"")
+        if self._at == len(self._ahead):
+            self._ahead, self._at = next(self._pieces, b""), 0
         view = memoryview(buffer).cast("B")
-        count = min(len(view), len(self._ahead))
-        view[:count] = self._ahead[:count]
-        self._ahead = self._ahead[count:]
+        count = min(len(view), len(self._ahead) - self._at)
+        view[:count] = memoryview(self._ahead)[self._at : self._at + count]
+        self._at += count
         return count
 
     def sample(self, count: int) -> bytes:
@@ -54,11 +55,12 @@ class InflatedFile(io.RawIOBase):
         Raises:
             DecodeError: the compressed bytes are damaged or truncated.
         """
-        pieces, size = [self._ahead], len(self._ahead)
+        ahead = self._ahead[self._at :]
+        pieces, size = [ahead], len(ahead)
         while size < count and (piece := next(self._pieces, b"")):
             pieces.append(piece)
             size += len(piece)
-        self._ahead = b"".join(pieces)
+        self._ahead, self._at = b"".join(pieces), 0
         return self._ahead[:count]
 
     def _inflate(self) -> Iterator[bytes]:

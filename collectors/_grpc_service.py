@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc  # type: ignore[import-untyped]  # grpcio ships no types
 
-from collectors._admission import DECODING, Admission
+from collectors._admission import SMALL_BYTES, Admission, decoding
 from collectors._answers import RefusedError, deliver, refusals_of, rejection_message, status_of, unauthorized
 from collectors._http_wire import success_message
 from collectors._inflate import encoding_of, inflate
 from collectors._receptions import Receptions
-from otel_agentic.spans import Limits, decode_logs, decode_traces
+from otel_agentic.spans import Limits, Submits, decode_logs, decode_traces
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from concurrent.futures import Executor
+    from concurrent.futures import Executor, Future
 
     from collectors._http_wire import Signal
     from collectors._memory import Holding
     from otel_agentic.config import ReceiveSettings
     from otel_agentic.net import Credentials
-    from otel_agentic.spans import Sink
+    from otel_agentic.spans import Receipt, Sink, SpanBatch
 
 _COLLECTOR: Final = "/opentelemetry.proto.collector"
 _METHODS: Final[dict[str, Signal]] = {
@@ -67,6 +66,7 @@ class _Exporter:
 
     def __init__(self, sink: Sink, settings: ReceiveSettings, executor: Executor, credentials: Credentials) -> None:
         self._sink = sink
+        self._at_once = isinstance(sink, Submits)  # any other may keep the event loop waiting
         self._limits = Limits.from_settings(settings)
         self._executor = executor
         self._credentials = credentials
@@ -89,9 +89,10 @@ class _Exporter:
         data = await self._receive(context)
         with self._admission.holding() as holding:
             holding.add(len(data))
-            with self._admission.work():
-                work = partial(self._handle, signal, data, holding)
-                return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+            begin = partial(self._begin, signal, data, holding)
+            at_once = self._at_once and len(data) <= SMALL_BYTES and encoding_of(data) == "identity"
+            batch, receipt = await self._admission.run(None if at_once else self._executor, begin, holding)
+        return success_message(signal, receipt.rejected, rejection_message(receipt, batch))
 
     def _require_sender(self, context: Any) -> None:
         if not self._credentials.guards("ingest"):
@@ -112,14 +113,13 @@ class _Exporter:
         found: bytes = data
         return found
 
-    def _handle(self, signal: Signal, data: bytes, holding: Holding) -> bytes:
+    def _begin(self, signal: Signal, data: bytes, holding: Holding) -> tuple[SpanBatch, Future[Receipt]]:
         # gRPC hands on what was sent, still compressed: there is one place that opens it, and it counts memory.
         raw = inflate(data, encoding_of(data), self._limits.max_request_bytes, holding.add)
         decode = decode_traces if signal == "traces" else decode_logs
-        with DECODING:
+        with decoding(len(raw)):
             batch = decode(raw, self._limits)
-        receipt = deliver(self._sink, batch)
-        return success_message(signal, receipt.rejected, rejection_message(receipt, batch))
+        return batch, deliver(self._sink, batch)
 
 
 async def _unimplemented(method: str, context: Any) -> bytes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from collectors._admission import DECODING, Admission
+from collectors._admission import SMALL_BYTES, Admission, decoding
 from collectors._answers import (
     RefusedError,
     deliver,
@@ -24,18 +24,18 @@ from collectors._http_request import Head
 from collectors._http_wire import FALLBACK_WIRE, WIRES
 from collectors._inflate import inflate, too_large
 from otel_agentic.errors import OverloadedError, codes_of
-from otel_agentic.spans import Limits
+from otel_agentic.spans import Limits, Submits
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, MutableMapping
-    from concurrent.futures import Executor
+    from concurrent.futures import Executor, Future
 
     from collectors._http_wire import Signal, Wire
     from collectors._inflate import Encoding
     from collectors._memory import Holding
     from otel_agentic.config import ReceiveSettings
     from otel_agentic.net import Credentials
-    from otel_agentic.spans import Sink
+    from otel_agentic.spans import Receipt, Sink, SpanBatch
 
     Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
     Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -73,6 +73,7 @@ class ExportApp:
             credentials: and who may send them.
         """
         self._sink = sink
+        self._at_once = isinstance(sink, Submits)  # any other may keep the event loop waiting
         self._limits = Limits.from_settings(settings)
         self._executor = executor
         self._credentials = credentials
@@ -109,9 +110,10 @@ class ExportApp:
         self._admission.check(head.length or 0)
         with self._admission.holding() as holding:
             raw = await body.read(self._limits.max_request_bytes, holding)
-            with self._admission.work():
-                work = partial(self._handle, raw, encoding, wire, signal, holding)
-                answer = await asyncio.get_running_loop().run_in_executor(self._executor, work)
+            begin = partial(self._begin, raw, encoding, wire, signal, holding)
+            at_once = self._at_once and encoding == "identity" and len(raw) <= SMALL_BYTES
+            batch, receipt = await self._admission.run(None if at_once else self._executor, begin, holding)
+        answer = wire.success(signal, receipt.rejected, rejection_message(receipt, batch))
         return _Answer(status=200, body=answer, content_type=wire.content_type)
 
     def _require_sender(self, head: Head) -> None:
@@ -122,12 +124,13 @@ class ExportApp:
         if role not in {"ingest", "admin"}:
             raise unauthorized(known=role is not None)
 
-    def _handle(self, raw: bytes, encoding: Encoding, wire: Wire, signal: Signal, holding: Holding) -> bytes:
+    def _begin(
+        self, raw: bytes, encoding: Encoding, wire: Wire, signal: Signal, holding: Holding
+    ) -> tuple[SpanBatch, Future[Receipt]]:
         data = inflate(raw, encoding, self._limits.max_request_bytes, holding.add)
-        with DECODING:
+        with decoding(len(data)):
             batch = wire.decode(signal, data, self._limits)
-        receipt = deliver(self._sink, batch)
-        return wire.success(signal, receipt.rejected, rejection_message(receipt, batch))
+        return batch, deliver(self._sink, batch)
 
 
 class _Body:
@@ -190,8 +193,8 @@ async def _send(answer: _Answer, head: Head, body: _Body, send: Send, linger_byt
             async with asyncio.timeout(_LINGER_S):
                 if not head.awaits_go_ahead:
                     await body.throw_away(linger_bytes)
-        except (TimeoutError, _SenderGoneError):
-            pass
+        except (TimeoutError, _SenderGoneError, asyncio.CancelledError):
+            pass  # enough; nobody is there; we are stopping: the answer is out in any case
         await send({"type": "http.response.body", "body": b""})
 
 

@@ -108,6 +108,11 @@ class Head:
                 "the head gives a length and says chunked: send one of them",
                 connection="close",
             )
+        if self.version == "1.0" and b"content-length" not in self.headers:
+            # A body that ends with the connection would be taken for none, and acknowledged.
+            raise RefusedError(
+                411, "INVALID_ARGUMENT", "a request of HTTP/1.0 needs a Content-Length", connection="close"
+            )
         return signal
 
     def wire(self) -> Wire:

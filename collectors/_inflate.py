@@ -6,6 +6,7 @@ decides when it is too much; several members (gzip) or frames (zstd) after each 
 
 from __future__ import annotations
 
+import io
 import zlib
 from typing import TYPE_CHECKING, Final, Literal, Protocol, get_args
 
@@ -201,17 +202,15 @@ def inflate(data: bytes, encoding: Encoding, max_bytes: int, hold: Callable[[int
     """
     if encoding == "identity":
         return data
-    opened = inflater(encoding)
-    pieces: list[bytes] = []
-    size = 0
+    # Not a list of pieces: of members of two bytes each these would take twenty times what they hold.
+    opened, kept = inflater(encoding), io.BytesIO()
     for piece in opened.feed(data):
-        size += len(piece)
-        if size > max_bytes:
+        if kept.tell() + len(piece) > max_bytes:
             raise too_large(max_bytes)
         hold(len(piece))
-        pieces.append(piece)
+        kept.write(piece)
     opened.finish()
-    return b"".join(pieces)
+    return kept.getvalue()
 
 
 def too_large(max_bytes: int) -> TooLargeError:

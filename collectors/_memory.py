@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING, Final, Self
 from otel_agentic.errors import OverloadedError
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
     from types import TracebackType
+    from typing import Any
 
 #: Requests of the largest allowed size that fit in memory at once.
 LARGEST_AT_ONCE: Final = 4
+
+
+class HeldTooMuchError(OverloadedError):
+    """All requests under way hold too much; the store may have room."""
 
 
 class MemoryBudget:
@@ -31,7 +37,7 @@ class MemoryBudget:
         """Hold `count` bytes more.
 
         Raises:
-            OverloadedError: the bound is reached; nothing more is held.
+            HeldTooMuchError: the bound is reached; nothing more is held.
         """
         with self._lock:
             self.require(count)
@@ -41,10 +47,10 @@ class MemoryBudget:
         """Return nothing where `count` bytes more could be held now.
 
         Raises:
-            OverloadedError: they could not.
+            HeldTooMuchError: they could not.
         """
         if self._held + count > self._max_bytes:
-            raise OverloadedError(f"requests under way already hold {self._held} bytes: try again")
+            raise HeldTooMuchError(f"requests under way already hold {self._held} bytes: try again")
 
     def give(self, count: int) -> None:
         """Let go of `count` bytes."""
@@ -53,20 +59,25 @@ class MemoryBudget:
 
 
 class Holding:
-    """What one request holds of the budget; the `with` block's end lets go of all."""
+    """What one request holds of the budget; the `with` block's end lets go of all, or that of work which outlasts it."""
 
     def __init__(self, budget: MemoryBudget) -> None:
         self._budget = budget
         self._count = 0
+        self._job: Future[Any] | None = None
 
     def add(self, count: int) -> None:
         """Hold `count` bytes more.
 
         Raises:
-            OverloadedError: the bound over all requests is reached.
+            HeldTooMuchError: the bound over all requests is reached.
         """
         self._budget.take(count)
         self._count += count
+
+    def hold_until(self, job: Future[Any]) -> None:
+        """Let go when the job is done, not before: a sender who goes away ends the block, and not the thread."""
+        self._job = job
 
     def __enter__(self) -> Self:
         return self
@@ -74,4 +85,10 @@ class Holding:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._job is None:
+            self._let_go()
+        else:
+            self._job.add_done_callback(lambda _: self._let_go())
+
+    def _let_go(self) -> None:
         self._budget.give(self._count)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from otel_agentic.spans import Sink
 
 _MS: Final = 1000
+_MOST: Final = 2**31 - 2  # gRPC takes numbers of 32 bits, and ends the process at the largest
 _START_TIMEOUT_S: Final = 10.0
 _STOP_MARGIN_S: Final = 5.0
 _MOST_METADATA_BYTES: Final = 16 * 1024
@@ -121,10 +122,10 @@ class OtlpGrpcCollector:
 
 def _options(settings: ReceiveSettings) -> list[tuple[str, int]]:
     return [
-        ("grpc.max_receive_message_length", min(settings.max_request_bytes, 2**31 - 1)),  # as sent, still compressed
+        ("grpc.max_receive_message_length", min(settings.max_request_bytes, _MOST)),  # as sent, still compressed
         ("grpc.per_message_decompression", 0),  # ours is bounded, and counted
-        ("grpc.max_concurrent_streams", settings.max_concurrent_requests),  # of one connection
-        ("grpc.max_allowed_incoming_connections", settings.max_connections),
+        ("grpc.max_concurrent_streams", min(settings.max_concurrent_requests, _MOST)),  # of one connection
+        ("grpc.max_allowed_incoming_connections", min(settings.max_connections, _MOST)),
         ("grpc.max_connection_idle_ms", int(settings.idle_timeout_s * _MS)),
         ("grpc.server_handshake_timeout_ms", int(settings.header_timeout_s * _MS)),
         ("grpc.http2.settings_timeout", int(settings.header_timeout_s * _MS)),

@@ -24,6 +24,8 @@ from otel_agentic.config.own_patterns import refusal_of
 
 Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
 Seconds = Annotated[float, Field(gt=0.0)]
+#: What a connection may take: more than a day, or no end at all, is no bound.
+Deadline = Annotated[float, Field(gt=0.0, le=86_400.0)]
 Count = Annotated[int, Field(ge=1)]
 #: One conversation then stands for 1 / share of them: squares of that are summed, so there is a least share.
 SampledShare = Annotated[float, Field(ge=1e-6, le=1.0)]
@@ -68,6 +70,13 @@ class StoreSettings(_Section):
         default=4096, description="disk space that DuckDB may use beside the file for what does not fit in memory, MB"
     )
 
+    @field_validator("db")
+    @classmethod
+    def _names_a_file(cls, db: Path) -> Path:
+        if not db.name:
+            raise ValueError("names no file; give the path of a DuckDB file")
+        return db
+
 
 class ReceiveSettings(_Section):
     """The ways in, their addresses and limits."""
@@ -99,14 +108,14 @@ class ReceiveSettings(_Section):
         description="connections open at once, on each of the two ports; on the HTTP port a new one closes the one that "
         "has been idle or sending for longest",
     )
-    header_timeout_s: Seconds = Field(
+    header_timeout_s: Deadline = Field(
         default=10.0, description="time to agree on TLS and to send the request head, seconds"
     )
-    body_timeout_s: Seconds = Field(default=30.0, description="time to send the request body, seconds")
+    body_timeout_s: Deadline = Field(default=30.0, description="time to send the request body, seconds")
     min_body_rate: Count = Field(
         default=1024, description="least pace of a body over HTTP after its first five seconds, bytes a second"
     )
-    idle_timeout_s: Seconds = Field(
+    idle_timeout_s: Deadline = Field(
         default=75.0, description="time that a connection may stay open between two requests, seconds"
     )
     max_attributes: Count = Field(default=4096, description="attributes kept a span, the rest is cut and counted")

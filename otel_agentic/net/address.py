@@ -45,7 +45,7 @@ def parse_address(text: str) -> Address:
     host, colon, port = text.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
     well_formed = bool(colon and host) and (bracketed or ":" not in host)
-    if not (well_formed and port.isascii() and port.isdigit() and int(port) <= _HIGHEST_PORT):
+    if not (well_formed and _is_port(port)):
         raise UsageError(
             f"address {text!r}: expected host:port, such as 127.0.0.1:4318 or [::1]:4318, with a port of 0 to 65535"
         )
@@ -112,6 +112,11 @@ def listen(address: Address, backlog: int = 1024) -> socket.socket:
         listener.close()
         raise _cannot_listen(address, error) from error
     return listener
+
+
+def _is_port(text: str) -> bool:
+    # Its length first: a stranger's header may hold more digits than Python makes a number of.
+    return len(text) <= len(str(_HIGHEST_PORT)) and text.isascii() and text.isdigit() and int(text) <= _HIGHEST_PORT
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,4 +1,4 @@
-"""One connection of an HTTP port that keeps to the bounds, with TLS or without.
+"""One connection of an HTTP port that keeps to the bounds.
 
 Made of a protocol class of uvicorn, which knows neither deadlines nor a cap that slow callers cannot fill.
 """
@@ -9,18 +9,25 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+import h11
 
+from otel_agentic.net.gate import LEAVE_S, TlsGate
+
+if TYPE_CHECKING:
     from otel_agentic.net.connections import Connections, Stage
     from otel_agentic.net.tls import ServerTls
 
 #: A body has this long before its pace counts.
 _PACE_AFTER_S: Final = 5.0
 _MOST_HEAD_BYTES: Final = 64 * 1024
+#: What comes is read in pieces: a bound that one of them breaks stops the next, and the loop is not held up by all.
+_PIECE_BYTES: Final = 32 * 1024
+#: What the sizes of chunks may take: a body of small ones costs a hundred times what it would cost in one piece.
+_FREE_FRAMING_BYTES: Final = 64 * 1024
+_LEAST_PAYLOAD_RATIO: Final = 16
+#: The rest of a body that was answered before its end is thrown away for so long.
+_REST_S: Final = 5.0
 _LONG_HEAD: Final = f"the head of the request is larger than {_MOST_HEAD_BYTES} bytes"
-#: A refused caller gets this long to take its answer.
-_LEAVE_S: Final = 1.0
 #: uvicorn warns of every malformed request, which would let strangers fill a log.
 _QUIET: Final = logging.getLogger("uvicorn.error.strangers")
 _QUIET.setLevel(logging.ERROR)
@@ -33,6 +40,7 @@ class Guarded:
     # What uvicorn's classes have:
     loop: asyncio.AbstractEventLoop
     transport: Any
+    conn: h11.Connection
     cycle: Any
     headers: Any
 
@@ -42,6 +50,11 @@ class Guarded:
         self._early: list[bytes] = []
         self._received = 0
         self._begun = False
+        #: Of the body that comes now: what it takes in all, and what its bytes are.
+        self._framing = 0
+        self._payload = 0
+        #: Since when the caller has taken nothing of more answers than are kept for it; None if that is not so.
+        self._stuck_since_s: float | None = None
         #: What the last look saw: the request, its stage, since when, and the bytes received until then.
         self._seen: tuple[Any, Stage] = (None, "head")
         self._since_s = 0.0
@@ -50,7 +63,7 @@ class Guarded:
     @property
     def stage(self) -> Stage:
         """What the connection is at: the head of a request (or none yet), its body, or the answer."""
-        cycle = getattr(self, "cycle", None)
+        cycle = self.cycle
         if cycle is None or cycle.response_complete:
             return "head"
         return "body" if cycle.more_body else "answer"
@@ -71,14 +84,48 @@ class Guarded:
         if self.transport is None:  # TLS hands out bytes before it says that it is there
             self._early.append(data)
             return
-        if self.transport.is_closing():
+        for start in range(0, len(data), _PIECE_BYTES):
+            if self.transport.is_closing():
+                return
+            self._read(data[start : start + _PIECE_BYTES])
+
+    def _read(self, data: bytes) -> None:
+        if self._is_rest:
+            super().data_received(data)  # type: ignore[misc]  # uvicorn's, which throws it away
             return
+        cycle = self.cycle
+        known = 0 if cycle is None else len(cycle.body)
         self._received += len(data)
         super().data_received(data)  # type: ignore[misc]  # uvicorn's
-        if self.stage != "head":
-            self._begun = True
-        elif not self._begun and self._received > _MOST_HEAD_BYTES:
-            self._refuse(431, _LONG_HEAD)
+        if self.stage == "head":
+            if not self._begun and self._received > _MOST_HEAD_BYTES:
+                self._refuse(431, _LONG_HEAD)
+            return
+        self._begun = True
+        if self.stage == "body" and self.cycle is cycle:
+            self._weigh(len(data), len(cycle.body) - known)
+
+    def _weigh(self, received: int, payload: int) -> None:
+        """Refuse a body whose chunks are mostly their own sizes."""
+        self._framing += received - payload
+        self._payload += payload
+        if self._framing > _FREE_FRAMING_BYTES + self._payload // _LEAST_PAYLOAD_RATIO:
+            self._refuse(400, "the body comes in chunks of a few bytes each: send larger ones, or a length")
+
+    @property
+    def _is_rest(self) -> bool:
+        """Whether what comes belongs to a request that was answered before its end."""
+        return self.cycle is not None and self.cycle.response_complete and self.conn.their_state is h11.SEND_BODY
+
+    def pause_writing(self) -> None:
+        """Note that the caller leaves its answers lying."""
+        self._stuck_since_s = self.loop.time()
+        super().pause_writing()  # type: ignore[misc]  # uvicorn's
+
+    def resume_writing(self) -> None:
+        """Note that it took them."""
+        self._stuck_since_s = None
+        super().resume_writing()  # type: ignore[misc]  # uvicorn's
 
     def connection_lost(self, error: Exception | None) -> None:
         """Give the place back."""
@@ -90,6 +137,7 @@ class Guarded:
         """Note that a request was answered."""
         self.guard.answered(self)
         self._received, self._begun = 0, False
+        self._framing = self._payload = 0
         super().on_response_complete()  # type: ignore[misc]  # uvicorn's
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 — uvicorn's signature; its words say less
@@ -105,12 +153,15 @@ class Guarded:
 
     def look(self, now_s: float) -> None:
         """Close if it has taken too long."""
+        bounds = self.guard.bounds
+        if self._stuck_since_s is not None and now_s - self._stuck_since_s > bounds.body_timeout_s:
+            self.drop()
+            return
         seen = (self.cycle, self.stage)
         if seen != self._seen:
             self._seen, self._since_s, self._received_before = seen, now_s, self._received
             return
         age_s, received = now_s - self._since_s, self._received - self._received_before
-        bounds = self.guard.bounds
         if seen[1] == "body":
             if age_s > bounds.body_timeout_s:
                 self._refuse(408, f"the body did not arrive within {bounds.body_timeout_s:g} s")
@@ -122,8 +173,10 @@ class Guarded:
     def _look_at_head(self, age_s: float, now_s: float) -> None:
         """Close a head that does not end. Between two requests uvicorn's own timer counts, until a byte comes."""
         bounds = self.guard.bounds
-        waits = self.cycle is not None and not self._received
-        if waits:
+        if self._is_rest:
+            if age_s > _REST_S:
+                self.drop()
+        elif self.cycle is not None and not self._received:
             self._since_s = now_s
         elif age_s > bounds.head_timeout_s:
             self._refuse(408, f"the head of a request did not arrive within {bounds.head_timeout_s:g} s")
@@ -131,77 +184,20 @@ class Guarded:
     def _refuse(self, status: int, told: str) -> None:
         if self.transport.is_closing():
             return
-        cycle = getattr(self, "cycle", None)
-        if cycle is not None and not cycle.response_complete and cycle.response_started:
-            self.drop()  # half an answer is out already
+        cycle = self.cycle
+        if cycle is not None and cycle.response_started and (cycle.more_body or not cycle.response_complete):
+            self.drop()  # half an answer is out already, or one to a request that had not ended
             return
         self.transport.write(self.guard.refusal(status, told, self._content_type() if self.stage == "body" else ""))
         self.transport.close()
         # Else one who does not read, or does not end TLS, would keep the connection.
-        self.loop.call_later(_LEAVE_S, self.transport.abort)
+        self.loop.call_later(LEAVE_S, self.transport.abort)
 
     def _content_type(self) -> str:
         for name, value in self.headers or ():
             if name.lower() == b"content-type":
                 return str(value, "latin-1")
         return ""
-
-
-class TlsGate(asyncio.Protocol):
-    """A connection until TLS is agreed on: it has a place and a deadline from its first moment on."""
-
-    stage: Stage = "head"
-
-    def __init__(
-        self, guard: Connections, tls: ServerTls, inner: Callable[[], Any], loop: asyncio.AbstractEventLoop
-    ) -> None:
-        self.loop = loop
-        self._guard = guard
-        self._tls = tls
-        self._inner = inner
-        self._transport: Any = None
-        self._task: asyncio.Task[None] | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin with TLS."""
-        self._transport = transport
-        if not self._guard.enter(self):
-            self.drop()
-            return
-        self._transport.pause_reading()  # until TLS reads
-        self._task = self.loop.create_task(self._agree())
-
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 — asyncio's signature
-        """Give the place back."""
-        self._guard.leave(self)
-
-    def drop(self) -> None:
-        """Close at once."""
-        self._transport.abort()
-
-    def look(self, now_s: float) -> None:
-        """Do nothing: the handshake has a deadline of its own."""
-
-    async def _agree(self) -> None:
-        inner = self._inner()
-        try:
-            secured = await self.loop.start_tls(
-                self._transport,
-                inner,
-                self._tls.context,
-                server_side=True,
-                ssl_handshake_timeout=self._guard.bounds.head_timeout_s,
-                ssl_shutdown_timeout=_LEAVE_S,
-            )
-        except Exception:  # noqa: BLE001 — a stranger's failure to speak TLS, in one of its many ways
-            self.drop()
-            return
-        finally:
-            self._guard.leave(self)
-        if secured is None or secured.is_closing():
-            self.drop()
-            return
-        inner.connection_made(secured)
 
 
 def guarded_protocol(base: type, guard: Connections, tls: ServerTls | None) -> Any:

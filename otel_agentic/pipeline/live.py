@@ -34,6 +34,7 @@ from otel_agentic.telemetry import Telemetry
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
+    from concurrent.futures import Future
 
     from otel_agentic.config import Settings
     from otel_agentic.pipeline.rebuild import Key, Rebuilt
@@ -139,14 +140,24 @@ class LiveCollector:
 
     def accept(self, batch: SpanBatch) -> Receipt:
         """Store a batch and count it; see `Sink.accept`."""
+        return self.submit(batch).result()
+
+    def submit(self, batch: SpanBatch) -> Future[Receipt]:
+        """Begin to store a batch, and count it once it is stored; see `Submits.submit`."""
         if self._phase == "stopping":
             raise OverloadedError("the collector is stopping; send this again when it is up")
         began = time.monotonic()
-        receipt = self.engine.store.accept(self.retaining.admitted(batch))
-        self.engine.pressure.waited(time.monotonic() - began)
-        self._seen.received(receipt)
-        self.telemetry.record_receipt(receipt)
+        receipt = self.engine.store.submit(self.retaining.admitted(batch))
+        self.engine.pressure.arrived()
+        receipt.add_done_callback(partial(self._stored, began))
         return receipt
+
+    def _stored(self, began: float, stored: Future[Receipt]) -> None:
+        """Take notice of a batch that was stored, or was not, on the thread that did it."""
+        self.engine.pressure.answered(time.monotonic() - began)
+        if stored.exception() is None:
+            self._seen.received(stored.result())
+            self.telemetry.record_receipt(stored.result())
 
     def run(self, name: str, arguments: Mapping[str, Any], gone: Callable[[], bool] = lambda: False) -> Any:
         """Run a command on the live store; see `commands`. Once nobody waits for it (`gone`), a query is ended."""

@@ -43,12 +43,21 @@ class Pressure:
         self._share = 1.0
         self._looked_at = clock()
         self._longest_s = 0.0
-        self._count = 0
+        self._waiting = 0
+        self._progress_at = clock()
 
-    def waited(self, delay_s: float) -> None:
-        """Note how long a sender waited for its acknowledgement, seconds."""
+    def arrived(self) -> None:
+        """Note that a sender begins to wait for its acknowledgement."""
         with self._lock:
-            self._count += 1
+            if not self._waiting:
+                self._progress_at = self._clock()
+            self._waiting += 1
+
+    def answered(self, delay_s: float) -> None:
+        """Note how long a sender waited that had arrived, seconds."""
+        with self._lock:
+            self._waiting -= 1
+            self._progress_at = self._clock()
             self._longest_s = max(self._longest_s, delay_s)
             self._look()
 
@@ -70,10 +79,12 @@ class Pressure:
         now = self._clock()
         if now - self._looked_at < _LOOK_S:
             return
-        if not self._count:
-            self._share = 1.0
-        elif self._longest_s > _LATE_S:
+        # Where all senders wait nobody is answered, and that is no silence.
+        longest_s = max(self._longest_s, now - self._progress_at if self._waiting else 0.0)
+        if longest_s > _LATE_S:
             self._share = max(_LEAST_SHARE, self._share / 2)
-        else:
+        elif longest_s:
             self._share = min(1.0, self._share + _STEP)
-        self._looked_at, self._longest_s, self._count = now, 0.0, 0
+        else:
+            self._share = 1.0
+        self._looked_at, self._longest_s = now, 0.0

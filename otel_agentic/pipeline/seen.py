@@ -27,7 +27,7 @@ class Seen:
             self._late_spans += spans
 
     def told(self) -> dict[str, Any]:
-        """Return the counts as JSON can say them; `reasons` explains the rejected and ignored ones."""
+        """Return the counts as JSON can say them: `reasons` of the rejected and ignored, `altered` inside what is kept."""
         with self._lock:
             receipt, late = self._receipt, self._late_spans
         counts = {
@@ -37,4 +37,4 @@ class Seen:
             "ignored": receipt.ignored,
             "late": late,
         }
-        return {"received": counts, "reasons": dict(receipt.reasons)}
+        return {"received": counts, "reasons": dict(receipt.reasons), "altered": dict(receipt.altered)}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import orjson
 from starlette.applications import Starlette
 from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
@@ -97,11 +98,8 @@ def build_app(
         ready = await _is_ready(backend)
         return _json({"ready": ready}, status=200 if ready else 503)
 
-    async def unforeseen(_: Request, error: Exception) -> Response:
-        return _failure(error)
-
     return Starlette(
-        exception_handlers={Exception: unforeseen},
+        exception_handlers={Exception: _unforeseen, HTTPException: _unserved},
         routes=[
             Route("/v1/commands/{name}", command, methods=["POST"]),
             Route("/metrics", metrics, methods=["GET"]),
@@ -109,6 +107,19 @@ def build_app(
             Route("/readyz", readyz, methods=["GET"]),
         ],
     )
+
+
+async def _unforeseen(_: Request, error: Exception) -> Response:
+    return _failure(error)
+
+
+async def _unserved(request: Request, error: Exception) -> Response:
+    """Answer a path or method that is none of ours in the shape of every failure."""
+    assert isinstance(error, HTTPException)  # noqa: S101 — it is registered for these alone
+    told = f"{request.method} {request.url.path}: {error.detail}; commands are sent by POST to /v1/commands/NAME"
+    answer = _refused(error.status_code, "NotServed", told)
+    answer.headers.update(error.headers or {})
+    return answer
 
 
 async def _is_ready(backend: Backend) -> bool:

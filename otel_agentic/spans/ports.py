@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from concurrent.futures import Future
 
     from otel_agentic.spans.model import SpanBatch
 
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 class Receipt:
     """What became of a batch: `accepted + duplicate + rejected + ignored` is all that it held.
 
-    `reasons` explains the rejected and ignored items: reason -> count.
+    `reasons` explains the rejected and ignored items: reason -> count. `altered` counts what was mended, cut or redacted
+    inside those that are kept, by reason.
     """
 
     accepted: int = 0
@@ -23,19 +25,22 @@ class Receipt:
     rejected: int = 0
     ignored: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
+    altered: Mapping[str, int] = field(default_factory=dict)
 
     def __add__(self, other: Receipt) -> Receipt:
         """Return the receipt of both batches together."""
-        reasons = dict(self.reasons)
-        for reason, count in other.reasons.items():
-            reasons[reason] = reasons.get(reason, 0) + count
         return Receipt(
             accepted=self.accepted + other.accepted,
             duplicate=self.duplicate + other.duplicate,
             rejected=self.rejected + other.rejected,
             ignored=self.ignored + other.ignored,
-            reasons=reasons,
+            reasons=_sums(self.reasons, other.reasons),
+            altered=_sums(self.altered, other.altered),
         )
+
+
+def _sums(some: Mapping[str, int], others: Mapping[str, int]) -> dict[str, int]:
+    return {reason: some.get(reason, 0) + others.get(reason, 0) for reason in (*some, *others)}
 
 
 @runtime_checkable
@@ -44,6 +49,22 @@ class Sink(Protocol):
 
     def accept(self, batch: SpanBatch) -> Receipt:
         """Store a batch and return its receipt only when it is durable. Thread-safe; blocks.
+
+        Raises:
+            OverloadedError: the queue is full, nothing of the batch was taken.
+            StoreError: the store cannot be written, nothing of the batch was taken.
+        """
+        ...
+
+
+@runtime_checkable
+class Submits(Protocol):
+    """A sink in which a batch can be left: nobody, and no thread, has to wait beside it."""
+
+    def submit(self, batch: SpanBatch) -> Future[Receipt]:
+        """Begin to store a batch; return the receipt that it has once it is durable. Thread-safe; quick.
+
+        The future fails with a `StoreError` as `Sink.accept` does.
 
         Raises:
             OverloadedError: the queue is full, nothing of the batch was taken.

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.spans.model import SpanBatch
+    from otel_agentic.spans.ports import Receipt
 
 #: What one transaction takes of what waits: enough to make the commit cheap, little enough to acknowledge quickly.
 GROUP_SPANS: Final = 8_000
@@ -31,12 +32,19 @@ _JOIN_S: Final = 0.01
 _ITEM_BYTES: Final = 2 * 1024
 
 
+def _begun() -> Future[Any]:
+    """Return a future that nobody can cancel: what was queued is written, whoever went away meanwhile."""
+    begun: Future[Any] = Future()
+    begun.set_running_or_notify_cancel()
+    return begun
+
+
 @dataclass(slots=True, kw_only=True)
 class BatchJob:
     """A batch to store."""
 
     batch: SpanBatch
-    done: Future[Any] = field(default_factory=Future)
+    done: Future[Receipt] = field(default_factory=_begun)
 
     @property
     def spans(self) -> int:
@@ -54,7 +62,7 @@ class WorkJob:
     """Any other work in a transaction of its own."""
 
     work: Callable[[DuckDBPyConnection], Any]
-    done: Future[Any] = field(default_factory=Future)
+    done: Future[Any] = field(default_factory=_begun)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +111,7 @@ class WriteQueue:
         """Whether `close` was called."""
         return self._closing
 
-    def put_batch(self, batch: SpanBatch) -> Future[Any]:
+    def put_batch(self, batch: SpanBatch) -> Future[Receipt]:
         """Return the future receipt of a batch.
 
         Raises:

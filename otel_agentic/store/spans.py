@@ -57,7 +57,7 @@ class SpanTables:
         self._logs = Table(con, "log_records")
         self._reader = reader
         self._recent = _newest_ids(con, recent_limit)
-        self._last_ns = int(con.execute(_LAST_COMMIT).fetchall()[0][0])
+        self._last_ns = last_commit_ns(con)
 
     def insert(
         self, con: DuckDBPyConnection, batches: Sequence[SpanBatch], now_ns: int
@@ -182,6 +182,11 @@ class _Resources:
         return found
 
 
+def last_commit_ns(con: DuckDBPyConnection) -> int:
+    """Return when something was last received, ns; 0 when nothing was. What is added has to be received later."""
+    return int(con.execute(_LAST_COMMIT).fetchall()[0][0])
+
+
 def log_hash(log: LogRecord) -> int:
     """Return a 64-bit hash of everything that a log record says."""
     text = json_text([log.trace_id, log.span_id, log.time_ns, log.event_name, log.body, log.attributes])
@@ -196,6 +201,7 @@ def receipt_of(batch: SpanBatch, *, accepted: int) -> Receipt:
         rejected=sum(batch.rejected.values()),
         ignored=sum(batch.ignored.values()),
         reasons=dict(Counter(batch.rejected) + Counter(batch.ignored)),
+        altered=dict(batch.altered),
     )
 
 

@@ -25,6 +25,7 @@ from otel_agentic.store.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
     from pathlib import Path
     from types import TracebackType
 
@@ -106,7 +107,11 @@ class Store:
 
     def accept(self, batch: SpanBatch) -> Receipt:
         """Store a batch; see `Sink.accept`."""
-        return self._writer.accept(self.redacting.batch(batch))
+        return self.submit(batch).result()
+
+    def submit(self, batch: SpanBatch) -> Future[Receipt]:
+        """Begin to store a batch; see `Submits.submit`."""
+        return self._writer.submit(self.redacting.batch(batch))
 
     def _holds_marks(self) -> bool:
         with self.read() as con:
@@ -195,7 +200,10 @@ def _opened(
 ) -> duckdb.DuckDBPyConnection:
     """Return a connection to the file, its schema brought up to date."""
     is_new = not path.exists()
-    restore(path)
+    try:
+        restore(path)
+    except OSError as error:
+        raise describe(error, path) from error
     con = open_database(path, settings, create=create, export_folder=export_folder)
     try:
         migrate(con, str(path))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import duckdb
@@ -109,17 +110,20 @@ class Writer:
         """Call `listener` with the trace ids that each commit touched, on the writer thread."""
         self._listeners.append(listener)
 
-    def accept(self, batch: SpanBatch) -> Receipt:
-        """Return the receipt of a batch once it is durable.
+    def submit(self, batch: SpanBatch) -> Future[Receipt]:
+        """Return the receipt that a batch has once it is durable.
+
+        The future fails with a `StoreError` where the file cannot be written; nothing was taken then.
 
         Raises:
             OverloadedError: too much is waiting; nothing was taken.
-            StoreError: the file cannot be written; nothing was taken.
+            StoreUnusableError: nothing can be written now.
         """
         if not batch.spans and not batch.logs:
-            return receipt_of(batch, accepted=0)
-        receipt: Receipt = self._queue.put_batch(batch).result()
-        return receipt
+            known: Future[Receipt] = Future()
+            known.set_result(receipt_of(batch, accepted=0))
+            return known
+        return self._queue.put_batch(batch)
 
     def write(self, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
         """Run `work` in a transaction on the writer thread and return its result once that is durable."""
@@ -220,8 +224,9 @@ class Writer:
             self._take_in_log()
         except (duckdb.Error, OSError) as error:
             # A reader may be at work: then the next quiet moment will do. Or the disk is full: then the file is dead.
-            self._checkpoints.failed()
             dead = self._database.found_dead(error)
+            if dead or isinstance(error, OSError):
+                self._checkpoints.failed()
             _log.log(logging.WARNING if dead else logging.DEBUG, "checkpoint put off: %s", told(error))
 
     def _take_in_log(self) -> None:

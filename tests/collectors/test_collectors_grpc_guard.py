@@ -14,7 +14,9 @@ import pytest
 import zstandard
 from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untyped]  # ships no py.typed
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # ships no py.typed
+from pydantic import ValidationError
 
+from otel_agentic.config import ReceiveSettings
 from otel_agentic.errors import OverloadedError
 from tests.collectors.raw import (
     EXPORT,
@@ -133,6 +135,19 @@ def test_pings_without_end_close_the_connection(serve_grpc: Serve) -> None:
         except OSError:
             return
         assert b"too_many_pings" in until_closed(connection)
+
+
+def test_numbers_larger_than_those_of_grpc_are_its_largest(serve_grpc: Serve, sink: RecordingSink) -> None:
+    largest = {"max_connections": 2**40, "max_concurrent_requests": 2**40, "max_request_bytes": 2**40}
+    assert "OK" == call(serve_grpc(**largest, idle_timeout_s=86_400), spans("chat"))[0]
+    assert ["chat"] == sink.names
+
+
+@pytest.mark.parametrize("name", ["header_timeout_s", "body_timeout_s", "idle_timeout_s"])
+@pytest.mark.parametrize("value", [0, 1e6, float("inf"), float("nan")])
+def test_a_deadline_has_an_end(name: str, value: float) -> None:
+    with pytest.raises(ValidationError, match=name):
+        ReceiveSettings.model_validate({name: value})
 
 
 # Refused before the message is received

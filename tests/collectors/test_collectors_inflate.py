@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -70,6 +71,18 @@ def test_the_limit_is_exact_and_a_bomb_stops_at_it(encoding: Encoding) -> None:
     with pytest.raises(TooLargeError):
         inflate(COMPRESS[encoding](bytes(100_000_000)), encoding, 1_000_000, held.append)
     assert sum(held) <= 1_000_000
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+def test_members_of_two_bytes_each_take_no_more_memory_than_they_hold(encoding: Encoding) -> None:
+    packed = COMPRESS[encoding](b"ab") * 100_000
+    tracemalloc.start()
+    try:
+        assert 200_000 == len(inflate(packed, encoding, 1_000_000, keep))
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 1_000_000
 
 
 @pytest.mark.parametrize(("opened", "encoding", "bound"), [(Gunzip(), "gzip", 2**18), (Unzstd(), "zstd", 2**23)])

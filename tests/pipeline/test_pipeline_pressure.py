@@ -37,9 +37,15 @@ class Waiting:
     def wait(self, timeout: float) -> bool:
         self._clock.now_s += timeout
         if self._senders_wait_s:
-            self._pressure.waited(self._senders_wait_s)
+            wait(self._pressure, self._senders_wait_s)
         self._left -= 1
         return self._left <= 0
+
+
+def wait(pressure: Pressure, delay_s: float) -> None:
+    """Tell of a sender that waited so long."""
+    pressure.arrived()
+    pressure.answered(delay_s)
 
 
 def rested_s(pressure: Pressure, clock: Clock, worked_s: float, senders_wait_s: float = 0.0) -> float:
@@ -52,9 +58,9 @@ def rested_s(pressure: Pressure, clock: Clock, worked_s: float, senders_wait_s: 
 def told(pressure: Pressure, clock: Clock, delay_s: float, looks: int) -> float:
     """Return the share after senders waited so long, each time the share was looked at."""
     for _ in range(looks):
-        pressure.waited(delay_s)
+        wait(pressure, delay_s)
         clock.now_s += 0.3
-        pressure.waited(delay_s)
+        wait(pressure, delay_s)
     return pressure.share
 
 
@@ -89,6 +95,25 @@ def test_a_share_that_was_cut_is_whole_again_when_senders_fall_silent() -> None:
     clock.now_s += 0.3  # the last wait is looked at
     _ = pressure.share
     clock.now_s += 0.3
+    assert 1.0 == pressure.share
+
+
+def test_senders_who_all_wait_and_are_not_answered_are_not_taken_for_silence() -> None:
+    clock = Clock()
+    pressure = Pressure(clock)
+    pressure.arrived()
+    shares = []
+    for _ in range(3):
+        clock.now_s += 0.3
+        shares.append(pressure.share)
+    assert [0.5, 0.25, 0.125] == shares
+
+
+def test_a_sender_who_has_only_just_come_is_not_late() -> None:
+    clock = Clock()
+    pressure = Pressure(clock)
+    clock.now_s += 0.3
+    pressure.arrived()
     assert 1.0 == pressure.share
 
 

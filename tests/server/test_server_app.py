@@ -14,6 +14,7 @@ from otel_agentic.errors import QueryError, StoreBusyError, TooLargeError, Usage
 from otel_agentic.net import Credentials, Tokens
 from otel_agentic.pipeline import RemoteClient
 from otel_agentic.server import AdminServer, build_app
+from tests.collectors.raw import answers, connect, until, until_closed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -187,7 +188,11 @@ def test_metrics_come_as_they_are(http: httpx.Client) -> None:
 
 @pytest.mark.parametrize(("path", "status"), [("/", 404), ("/v1/commands/a/b", 404), ("/v1/commands/report", 405)])
 def test_other_paths_and_methods_are_not_served(http: httpx.Client, path: str, status: int) -> None:
-    assert status == http.get(path).status_code
+    answer = http.get(path)
+
+    assert (status, 2) == (answer.status_code, answer.json()["exit_code"])
+    assert f"GET {path}: " in answer.json()["message"]
+    assert ("POST" if status == 405 else None) == answer.headers.get("allow")
 
 
 @pytest.mark.parametrize("header", [None, "Bearer wrong", "Basic open-sesame", "open-sesame"])
@@ -239,3 +244,21 @@ def test_a_web_page_cannot_reach_the_commands_by_a_name_of_its_own_for_this_mach
         answer = httpx.post(f"{server.url}/v1/commands/report", content=b"{}", headers=headers)
     assert 403 == answer.status_code
     assert "loopback" in answer.json()["message"]
+
+
+def test_a_host_with_a_port_of_five_thousand_digits_is_refused_and_fills_no_log(
+    backend: Backend, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving(backend) as server, caplog.at_level(logging.WARNING):
+        answer = httpx.get(f"{server.url}/metrics", headers={"host": "localhost:" + "9" * 5000})
+    assert (403, "") == (answer.status_code, caplog.text)
+
+
+def test_a_large_body_refused_at_its_head_gets_one_answer_and_the_next_request_its_own(backend: Backend) -> None:
+    with serving(backend, "open-sesame") as server, connect(server.url) as connection:
+        length = 3 * len(MEGABYTE)
+        connection.sendall(f"POST /v1/commands/report HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n".encode())
+        first = until(connection, b"exit_code")
+        connection.sendall(3 * MEGABYTE + b"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        second = until_closed(connection)
+    assert ([401], [200]) == (answers(first), answers(second))

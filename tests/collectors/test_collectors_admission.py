@@ -1,0 +1,170 @@
+"""What one way in has under way is counted for as long as it is, whoever waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from collectors._admission import Admission
+from collectors._memory import HeldTooMuchError
+from otel_agentic.config import ReceiveSettings
+from otel_agentic.errors import OverloadedError, StoreUnusableError
+from otel_agentic.spans import Receipt, SpanBatch
+
+if TYPE_CHECKING:
+    from collectors._memory import Holding
+
+Begun = tuple[SpanBatch, Future[Receipt]]
+SETTINGS = ReceiveSettings(max_request_bytes=100, max_concurrent_requests=1)  # 400 bytes, two requests
+
+
+def stored() -> Begun:
+    """Return what a sink that stores at once makes of an empty batch."""
+    receipt: Future[Receipt] = Future()
+    receipt.set_result(Receipt())
+    return SpanBatch(), receipt
+
+
+async def _abandoned(admission: Admission, executor: ThreadPoolExecutor, go: threading.Event) -> None:
+    """Begin work that waits for `go` and then holds 300 bytes, and be cancelled while it does."""
+    begun = threading.Event()
+
+    def begin(holding: Holding) -> Begun:
+        begun.set()
+        go.wait(5)
+        holding.add(300)
+        return stored()
+
+    async def request() -> None:
+        with admission.holding() as holding:
+            holding.add(100)
+            await admission.run(executor, lambda: begin(holding), holding)
+
+    task = asyncio.create_task(request())
+    await asyncio.to_thread(begun.wait, 5)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_a_request_whose_sender_went_away_lets_go_of_all_that_it_held() -> None:
+    admission, go = Admission(SETTINGS), threading.Event()
+    with ThreadPoolExecutor(1) as executor:
+        asyncio.run(_abandoned(admission, executor, go))
+        go.set()
+    admission.check(400)
+
+
+def test_it_counts_until_its_work_is_done() -> None:
+    admission, go = Admission(SETTINGS), threading.Event()
+    with ThreadPoolExecutor(2) as executor:
+        for _ in range(2):
+            asyncio.run(_abandoned(admission, executor, go))
+        with pytest.raises(OverloadedError, match="2 requests are under way"):
+            admission.check()
+        go.set()
+    admission.check()
+
+
+@pytest.mark.parametrize(("held", "told"), [(400, "a moment ago"), (401, None)], ids=["the store", "memory"])
+def test_only_a_full_store_has_others_refused_for_a_moment(held: int, told: str | None) -> None:
+    admission = Admission(SETTINGS, clock=lambda: 1.0)
+
+    async def request() -> None:
+        def begin() -> Begun:
+            holding.add(held)
+            raise OverloadedError("the queue is full")
+
+        with admission.holding() as holding:
+            await admission.run(executor, begin, holding)
+
+    with ThreadPoolExecutor(1) as executor, pytest.raises(OverloadedError):
+        asyncio.run(request())
+    if told is None:
+        admission.check()
+    else:
+        with pytest.raises(OverloadedError, match=told):
+            admission.check()
+
+
+def test_work_that_never_began_lets_go_too() -> None:
+    admission, go = Admission(SETTINGS), threading.Event()
+
+    async def request() -> None:
+        with admission.holding() as holding:
+            holding.add(300)
+            await admission.run(executor, stored, holding)
+
+    async def queued() -> None:
+        task = asyncio.create_task(request())
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+
+    with ThreadPoolExecutor(1) as executor:
+        executor.submit(go.wait, 5)
+        asyncio.run(queued())
+        admission.check(400)
+        go.set()
+
+
+@pytest.mark.parametrize("where", ["here", "on a thread"])
+def test_a_request_counts_until_the_sink_has_stored_it_and_fails_as_that_does(where: str) -> None:
+    admission, receipt = Admission(SETTINGS), Future[Receipt]()
+
+    async def request() -> None:
+        with admission.holding() as holding:
+            holding.add(300)
+            await admission.run(executor if where == "on a thread" else None, lambda: (SpanBatch(), receipt), holding)
+
+    async def waiting() -> None:
+        task = asyncio.create_task(request())
+        await asyncio.sleep(0.05)
+        with pytest.raises(HeldTooMuchError):
+            admission.check(200)
+        receipt.set_exception(StoreUnusableError("the disk is full"))
+        with pytest.raises(StoreUnusableError, match="the disk is full"):
+            await task
+
+    with ThreadPoolExecutor(1) as executor:
+        asyncio.run(waiting())
+    with pytest.raises(OverloadedError, match="a moment ago"):
+        admission.check(200)
+
+
+def test_who_comes_when_the_threads_are_gone_is_told_to_come_back() -> None:
+    admission, executor = Admission(SETTINGS), ThreadPoolExecutor(1)
+    executor.shutdown()
+
+    async def request() -> None:
+        with admission.holding() as holding:
+            await admission.run(executor, stored, holding)
+
+    with pytest.raises(OverloadedError, match="is stopping"):
+        asyncio.run(request())
+
+
+def test_work_that_waits_for_a_thread_when_these_end_is_told_to_come_back() -> None:
+    admission, executor, go = Admission(SETTINGS), ThreadPoolExecutor(1), threading.Event()
+    executor.submit(go.wait, 5)
+
+    async def request() -> None:
+        with admission.holding() as holding:
+            await admission.run(executor, stored, holding)
+
+    async def stopped() -> None:
+        task = asyncio.create_task(request())
+        await asyncio.sleep(0.05)
+        executor.shutdown(wait=False, cancel_futures=True)
+        with pytest.raises(OverloadedError, match="is stopping"):
+            await task
+
+    try:
+        asyncio.run(stopped())
+    finally:
+        go.set()
+        executor.shutdown()

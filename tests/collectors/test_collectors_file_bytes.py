@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import io
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors._file_bytes import InflatedFile
+
+
+@given(st.binary(max_size=200), st.lists(st.tuples(st.booleans(), st.integers(1, 60)), max_size=12))
+def test_looking_ahead_takes_nothing_away(data: bytes, steps: list[tuple[bool, int]]) -> None:
+    opened, read = InflatedFile(io.BytesIO(b"{" + data)), b""
+    for looks, count in steps:
+        if looks:
+            assert (b"{" + data)[len(read) : len(read) + count] == opened.sample(count)
+        else:
+            read += opened.read(count)
+    assert b"{" + data == read + opened.readall()
+
+
+def test_what_was_looked_at_as_a_whole_is_read_in_time_that_grows_with_it() -> None:
+    opened = InflatedFile(io.BytesIO(bytes(range(1, 256)) * 100_000))
+    opened.sample(64 * 1024 * 1024)
+    began_s = time.thread_time()
+    while opened.read(4096):
+        pass
+    assert time.thread_time() - began_s < 0.5
