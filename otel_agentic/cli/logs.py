@@ -6,8 +6,10 @@ is not ours only its class and where it was raised are written, unless debugging
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
+import threading
 import traceback
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 _OWN: Final = ("otel_agentic", "collectors")
 #: uvicorn, gRPC and HTTP clients greet and trace at INFO and below.
 _FOREIGN_LEVEL: Final = logging.WARNING
+#: It shows below its message the task that failed, and so the text of the exception.
+_SHOWS_ERRORS: Final = "asyncio"
 
 
 def log_to(stream: TextIO, settings: LogSettings) -> None:
@@ -42,8 +46,15 @@ def log_to(stream: TextIO, settings: LogSettings) -> None:
 
 
 def log_to_stderr(settings: LogSettings) -> None:
-    """Write logs to standard error; see `log_to`."""
+    """Write logs to standard error, see `log_to`; an exception that ends a thread is one of them."""
     log_to(sys.stderr, settings)
+    threading.excepthook = _thread_ended
+
+
+def _thread_ended(ended: threading.ExceptHookArgs) -> None:
+    if ended.exc_value is not None and not isinstance(ended.exc_value, SystemExit):
+        error = (ended.exc_type, ended.exc_value, ended.exc_traceback)
+        logging.getLogger("otel_agentic").error("an exception ended a thread", exc_info=error)
 
 
 class Lines(logging.Formatter):
@@ -61,6 +72,11 @@ class Lines(logging.Formatter):
             return super().format(record)
         finally:
             record.exc_text = cached
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 — as below
+        """Return the line itself."""
+        record.message = _message(record, debugging=self._debugging)
+        return super().formatMessage(record)
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 — the name that logging gives it
         """Return class and places of an exception; its text only where it is ours, or debugging is asked for."""
@@ -82,13 +98,21 @@ class JsonLines(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": _message(record, debugging=self._debugging),
         }
         error = record.exc_info[1] if record.exc_info else None
         if error is not None:
             told["error"] = str(error) if self._debugging else _said(error)
             told["places"] = [place.strip() for each in _chain(error) for place in _places(each)]
-        return orjson.dumps(told, default=str).decode()
+        try:
+            return orjson.dumps(told, default=str).decode()
+        except TypeError:  # half a character, as in the name of a file that is not UTF-8
+            return json.dumps(told, default=str)
+
+
+def _message(record: logging.LogRecord, *, debugging: bool) -> str:
+    text = record.getMessage()
+    return text.partition("\n")[0] if record.name == _SHOWS_ERRORS and not debugging else text
 
 
 def _said(error: BaseException) -> str:

@@ -79,16 +79,21 @@ def pick(holder: Mapping[str, Any], camel: str, snake: str) -> Any:
 
 
 def objects(holder: Mapping[str, Any], camel: str, snake: str) -> list[dict[str, Any]]:
-    """Return a repeated field of messages, empty if unset.
+    """Return a repeated field of messages, empty if unset; where both spellings have items, those of both.
 
     Raises:
         DecodeError: the field is something else; names it.
     """
-    items = pick(holder, camel, snake)
+    items = _listed(holder.get(camel), camel)
+    more = _listed(holder.get(snake), camel) if snake != camel else None
+    return [*items, *more] if more else items
+
+
+def _listed(items: Any, name: str) -> list[dict[str, Any]]:
     if items is None:
         return []
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise DecodeError(f"not OTLP/JSON: {camel} is not a list of objects")
+        raise DecodeError(f"not OTLP/JSON: {name} is not a list of objects")
     return items
 
 

@@ -16,14 +16,14 @@ from otel_agentic.spans.redact_json import Bare, Pairs
 from otel_agentic.spans.redact_marks import MARK, MARK_START, is_empty, mark_of
 from otel_agentic.spans.redact_names import Strength, is_directory, is_schema, looks_secret, strength_of
 from otel_agentic.spans.redact_re2 import Glance, Patterns
-from otel_agentic.spans.redact_rules import CREDENTIAL, CUSTOM
+from otel_agentic.spans.redact_rule import CREDENTIAL, CUSTOM
 from otel_agentic.spans.redact_search import Search, readable
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable, Iterable, Iterator
 
-    from otel_agentic.spans.redact_rules import Rule
+    from otel_agentic.spans.redact_rule import Rule
 
 #: JSON text inside JSON text is read this many times; what is nested deeper is searched as it stands.
 _TEXT_DEPTH: Final = 8
@@ -36,8 +36,9 @@ _ESCAPED: Final = r"\\u00(?:2[dDeEfF]|3[0-9aA]|[4-6][0-9a-fA-F]|7[0-9aA])"
 #: A number of fewer digits under a credential's name is a count.
 _SECRET_DIGITS: Final = 4
 _SCHEME: Final = re.compile(r"(?:bearer|basic|token|negotiate|digest|apikey)\s+(?=\S+$)", re.IGNORECASE)
-#: Where a list of settings or headers says what its `value` is.
-_NAMING: Final = ("name", "key", "field", "header")
+#: Where a list of settings or headers says what its `value` is; services of AWS write both with a capital.
+_NAMING: Final = ("name", "key", "field", "header", "Name", "Key")
+_VALUES: Final = frozenset({"value", "Value"})
 
 
 class Redactor:
@@ -135,7 +136,7 @@ class Redactor:
         for key, value in pairs:
             strength = inherited
             if self._names:
-                strength = strength_of(str(key), self._kept) or (told if key == "value" else None) or inherited
+                strength = strength_of(str(key), self._kept) or (told if key in _VALUES else None) or inherited
                 strength = None if strength and is_directory(str(key), value) else strength
             changed.append((self.value(key, taken, depth), self.value(value, taken, depth, strength)))
         same = all(new[0] is old[0] and new[1] is old[1] for new, old in zip(changed, pairs, strict=True))
@@ -146,10 +147,8 @@ class Redactor:
     ) -> tuple[Strength | None, Strength | None]:
         """Return what the values of a map are by the name of the map, and what `value` is by a name beside it."""
         keys = dict(pairs)
-        if outer is not None and is_schema(list(keys), keys.get("type")):
-            outer = None
-        if "value" not in keys:
-            return outer, None
+        if keys.keys().isdisjoint(_VALUES):  # a schema has none
+            return (None if outer is not None and is_schema(list(keys), keys.get("type")) else outer), None
         names = (keys[key] for key in _NAMING if isinstance(keys.get(key), str))
         return outer, next((found for name in names if (found := strength_of(name, self._kept))), None)
 

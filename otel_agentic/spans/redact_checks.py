@@ -28,9 +28,10 @@ def whole(value: str) -> str:
 
 
 def generated(value: str) -> str:
-    """Return a key; "" for a chain of words such as `sk-learn-for-complete-beginners`."""
-    body = value.split("-", 1)[-1]
-    return value if any(map(str.isdigit, body)) or len(re.split(r"[-_]", body)[-1]) >= _PLAIN_LETTERS else ""
+    """Return a key; "" for a chain of words and numbers such as `sk-learn-for-complete-beginners-2024`."""
+    parts = re.split(r"[-_.]", value)
+    mixed = any(len(part) >= _SHORT_SECRET and looks_secret(part, _SHORT_SECRET) for part in parts)
+    return value if mixed or len(parts[-1]) >= _PLAIN_LETTERS else ""
 
 
 def has_digit(value: str) -> str:

@@ -22,11 +22,14 @@ _TOKENS: Final = (
 )
 _KEYS: Final = (
     "api|app|application|access|secret|private|signing|encryption|master|account|ssh|auth|deploy|service|webhook"
+    "|subscription|functions|openai|anthropic|mistral|gemini|groq"
 )
 #: Regular expressions that RE2 and Python read alike.
 STRONG: Final = (
-    rf"(?:pass[-_. ]?word|passwd|pass[-_. ]?phrase|pass[-_. ]?code|pwd|secret|credential|cookie"
+    rf"(?:(?:pass[-_. ]?word|passwort|passwd|pass[-_. ]?phrase|pass[-_. ]?code|pwd|secret|credential|cookie"
     rf"|connection[-_. ]?string|(?:{_KEYS})[-_. ]?key|(?:{_TOKENS})[-_. ]?token)s?"
+    # a second one, one of many, or what it consists of: password_2, password_confirmation, API_KEY_PROD, SecretString
+    r"(?:[-_]?(?:[0-9]{1,2}|confirm(?:ation)?|prod|dev|staging|live|string|value|hash))?|(?:request\.header\.|proxy[-_])authorization)"
 )
 WEAK: Final = r"(?:token|auth|authorization|pass|jwt|bearer)"
 
@@ -44,6 +47,7 @@ _READ: Final = 80
 _SCHEMA_KEYS: Final = ("$ref", "anyOf", "oneOf", "allOf", "properties", "enum")
 _SCHEMA_TYPES: Final = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
 _LONG: Final = 16
+_DIRECTORY: Final = re.compile(r"[/~\\]|[A-Za-z]:[\\/]")
 
 
 @lru_cache(maxsize=8192)
@@ -89,4 +93,4 @@ def is_schema(keys: Sequence[str], kind: object) -> bool:
 
 def is_directory(name: str, value: object) -> bool:
     """Return whether a field called `pwd` names the working directory, as shells do, and not a password."""
-    return name[-3:].lower() == "pwd" and isinstance(value, str) and value.startswith(("/", "~", "\\"))
+    return name[-3:].lower() == "pwd" and isinstance(value, str) and _DIRECTORY.match(value) is not None

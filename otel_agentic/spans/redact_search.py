@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from otel_agentic.spans.redact_re2 import Hit
-    from otel_agentic.spans.redact_rules import Rule
+    from otel_agentic.spans.redact_rule import Rule
 
 _NAME_END: Final = re.compile(r"[A-Za-z0-9_.-]*$")
 #: A field's name is read back so far, in characters.

@@ -5,9 +5,9 @@
 | NaN, Infinity | the text `NaN`, `Infinity`, `-Infinity` (one NaN would poison every average over a column) |
 | an integer beyond 64 bits | its digits as text |
 | NUL, a lone surrogate | U+FFFD |
-| text beyond a limit | its beginning, cut between characters |
+| text beyond a limit | its beginning, cut between characters; of a long one, before the word that the limit would split |
 | a value nested deeper than 48 levels | None |
-| a time of 0, or of 2^63 ns and more | unset: a span's other time, an event's span start; 0 where nothing is left |
+| a time of 0, or of the year 2200 and later | unset: a span's other time, an event's span start; 0 where nothing is left |
 | an end before the start | the start |
 | an enumeration value that OTLP does not know | 0, the unset one |
 """
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item")
 
-#: The first nanosecond that a signed 64-bit time cannot hold.
 #: The first integer beyond 64 bits with a sign.
 _INT64_END: Final = 2**63
-#: The first time that is none: DuckDB keeps the last nanosecond of its range for infinity.
-TIME_END_NS: Final = 2**63 - 1
+#: The first time that is none, 1 January 2200: DuckDB's range ends in 2262, and there must be room for what is added to a
+#: time, as how long a conversation may be idle.
+TIME_END_NS: Final = 7_258_118_400 * 10**9
 #: As deep as protobuf itself reads nested AnyValues, so that OTLP/JSON and OTLP/protobuf agree.
 MAX_DEPTH: Final = 48
 
@@ -47,10 +47,15 @@ MENDED_TEXT: Final = "NUL or lone surrogate replaced"
 MENDED_NUMBER: Final = "number that is NaN, infinite or beyond 64 bits kept as text"
 MENDED_BYTES: Final = "bytesValue that is not base64 kept as text"
 MENDED_TYPE: Final = "value of a type that OTLP does not know"
-MENDED_TIME: Final = "time of 0 or beyond 2^63 ns taken as unset"
+MENDED_TIME: Final = "time of 0, or of the year 2200 and later, taken as unset"
 MENDED_ORDER: Final = "end before start set to the start"
 MENDED_PARENT: Final = "parent_span_id that is not 8 bytes taken as none"
 DROPPED_LINK: Final = "link whose trace or span id is not 16/8 bytes or is all zero dropped"
+
+#: Half a key or password has lost what tells it from other words: a word of up to so many characters is not split.
+_WORD: Final = 256
+#: Texts up to so many bytes are names or remarks, of which every character counts.
+_SHORT_BYTES: Final = 4096
 
 _HEX: Final = "0123456789abcdefABCDEF"
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
@@ -69,9 +74,10 @@ def clean_text(text: str, max_bytes: int, altered: Counter[str], cut_reason: str
     if mended != text:
         altered[MENDED_TEXT] += 1
     cut = cut_text(mended, max_bytes)
-    if len(cut) < len(mended):
-        altered[cut_reason] += 1
-    return cut
+    if len(cut) == len(mended):
+        return cut
+    altered[cut_reason] += 1
+    return _without_half_a_word(cut) if max_bytes > _SHORT_BYTES and not mended[len(cut)].isspace() else cut
 
 
 def clean_float(value: float, altered: Counter[str]) -> float | str:
@@ -199,6 +205,13 @@ def id_of_text(text: object, hex_length: int) -> str:
     if not isinstance(text, str) or len(text) != hex_length or text.strip(_HEX) or not text.strip("0"):
         return ""
     return text.lower()
+
+
+def _without_half_a_word(cut: str) -> str:
+    """Return a text up to its last blank or quote, where that is near."""
+    end = cut[-_WORD:]
+    edge = next((place for place in range(len(end), 0, -1) if end[place - 1].isspace() or end[place - 1] in "\"'"), 0)
+    return cut[: len(cut) - len(end) + edge] if edge else cut
 
 
 def _mend_text(text: str) -> str:

@@ -36,7 +36,7 @@ _VALUES: Final = """
     isfinite isinf isnan isodow isoyear jaccard jaro_similarity jaro_winkler_similarity json json_array
     json_array_length json_contains json_deep_merge json_exists json_extract json_extract_path
     json_extract_path_text json_extract_string json_group_array json_group_object json_group_structure json_insert
-    json_keys json_merge_patch json_merge_patch_diff json_normalize json_object json_pretty json_quote json_remove
+    json_keys json_merge_patch json_merge_patch_diff json_normalize json_object json_quote json_remove
     json_replace json_set json_strip_nulls json_structure json_transform json_transform_strict json_type json_valid
     json_value julian kahan_sum kurtosis kurtosis_pop lag last last_day last_value lcase lcm lead least
     least_common_multiple left left_grapheme len length length_grapheme levenshtein lgamma like_escape list
@@ -69,10 +69,8 @@ _VALUES: Final = """
     to_hex to_hours to_json to_microseconds to_millennia to_milliseconds to_minutes to_months to_quarters to_seconds
     to_timestamp to_weeks to_years today transaction_timestamp translate trim trunc try_strptime typeof ucase unbin
     unhex unicode union_extract union_tag union_value unpivot_list upper url_decode url_encode uuid
-    uuid_extract_timestamp uuid_extract_version uuidv4 uuidv7 var_pop var_samp variance variant_array_length
-    variant_contains variant_exists variant_extract variant_extract_string variant_group_array variant_group_object
-    variant_keys variant_normalize variant_type variant_typeof version vertex_extract wavg week weekday weekofyear
-    weighted_avg xor year yearweek
+    uuid_extract_timestamp uuid_extract_version uuidv4 uuidv7 var_pop var_samp variance version vertex_extract wavg week
+    weekday weekofyear weighted_avg xor year yearweek
 """
 #: Rows from their arguments, or from the catalog of the store.
 _TABLES: Final = """

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
 import logging
+import threading
 from io import StringIO
 from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from otel_agentic.cli.logs import log_to
+from otel_agentic.cli.logs import log_to, log_to_stderr
 from otel_agentic.config import LogSettings
 from otel_agentic.errors import StoreUnusableError
 
@@ -24,7 +27,9 @@ def loggers() -> Iterator[None]:
     """Leave the loggers of the process as they were."""
     known = {name: logging.getLogger(name).level for name in (None, "otel_agentic", "collectors")}
     handlers = logging.root.handlers[:]
+    hook = threading.excepthook
     yield
+    threading.excepthook = hook
     logging.root.handlers[:] = handlers
     for name, level in known.items():
         logging.getLogger(name).setLevel(level)
@@ -101,3 +106,31 @@ def test_libraries_are_heard_from_warning_on_only() -> None:
     logging.getLogger("uvicorn").info("unheard")
     logging.getLogger("uvicorn").warning("heard")
     assert ["heard"] == [line.rsplit(": ", 1)[1] for line in stream.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_the_text_of_an_exception_that_ends_a_task_is_left_out(form: Literal["text", "json"]) -> None:
+    async def run() -> None:
+        task = asyncio.create_task(asyncio.to_thread(int, _CONTENT))
+        await asyncio.wait([task])
+
+    stream = written(form)
+    asyncio.run(run())
+    gc.collect()  # asyncio tells of it when nobody can ask for it any more
+    said = stream.getvalue()
+    assert (False, True, True) == ("own words" in said, "never retrieved" in said, "ValueError" in said)
+
+
+def test_the_text_of_an_exception_that_ends_a_thread_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    log_to_stderr(LogSettings())
+    thread = threading.Thread(target=int, args=(_CONTENT,))
+    thread.start()
+    thread.join()
+    said = capsys.readouterr().err
+    assert (False, True, True) == ("own words" in said, "ended a thread" in said, "ValueError" in said)
+
+
+def test_half_a_character_is_still_a_json_line() -> None:
+    stream = written("json")
+    logging.getLogger("otel_agentic").warning("%s cannot be read", "a\udcff")
+    assert "a\udcff cannot be read" == json.loads(stream.getvalue())["message"]

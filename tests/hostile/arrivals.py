@@ -421,9 +421,9 @@ ARRIVALS: Final = (
         counted={sanitize.MENDED_TIME: 1},
     ),
     Arrival(
-        arrives="an end of 2^63-1",
-        becomes="the start: DuckDB takes that time for infinity",
-        request=both(_tool(end_time_unix_nano=2**63 - 1)),
+        arrives="an end in the year 2200",
+        becomes="the start: nothing true is so late, and times are added to",
+        request=both(_tool(end_time_unix_nano=sanitize.TIME_END_NS)),
         check=times_are(NOON_NS + SECOND_NS // 1000, NOON_NS + SECOND_NS // 1000),
         counted={sanitize.MENDED_TIME: 1},
     ),
@@ -482,7 +482,7 @@ ARRIVALS: Final = (
     ),
     Arrival(
         arrives="values of more than 4 MiB",
-        becomes="the first 4 MiB of each (`receive.max_value_bytes`); a row is as large as its request at most",
+        becomes="the first 4 MiB of each (`receive.max_value_bytes`), cut before the word that the limit would split; a row is as large as its request at most",
         request=both(_large_values),
         check=_kept_values,
         counted={sanitize.CUT_VALUE: 3},

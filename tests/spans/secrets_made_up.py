@@ -69,6 +69,15 @@ FIELDS: Final[dict[str, str]] = {
     "https://x.org/?a=1&token=abcdefgh12345678&b=2": "abcdefgh12345678",
     "<password>geheim</password>": "geheim",
     "passphrase => 'opensesame'": "opensesame",
+    "next=%2Fa%3Fapi_key%3Dhunter22%26b%3D1": "hunter22",
+    "state=%257B%2522password%2522%253A%2522hunter22%2522%257D": "hunter22%2522%257D",
+    "deploy --db-password hunter22 --force": "hunter22",
+    "deploy --token 'abcdefgh12345678'": "abcdefgh12345678",
+    "curl -u bob:hunter22 https://x.org": "hunter22",
+    '<add key="DbPassword" value="hunter 22"/>': "hunter 22",
+    "db:\n  password:\n    hunter22\n": "hunter22",
+    "password=$hunter22": "$hunter22",
+    "OPENAI_API_KEY_2=abcdef": "abcdef",
 }
 PERSONAL: Final[dict[str, str]] = {
     "card": "4111 1111 1111 1111",

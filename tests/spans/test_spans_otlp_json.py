@@ -106,6 +106,14 @@ def test_snake_case_names_and_unknown_fields_are_tolerated(limits: Limits) -> No
     assert (span.trace_id, span.start_ns, span.end_ns) == (TRACE, 5, 9)
 
 
+def test_spans_under_both_spellings_of_a_field_are_all_read(limits: Limits) -> None:
+    blocks = [{"scopeSpans": [{"spans": [{"traceId": TRACE, "spanId": SPAN}]}]}]
+    for camel, snake in (([], blocks), (blocks, blocks)):
+        document = {"resourceSpans": camel, "resource_spans": snake}
+        found = decode_traces_json(json.dumps(document).encode(), limits)
+        assert len(camel) + len(snake) == len(found.spans)
+
+
 @pytest.mark.parametrize(
     "data",
     [

@@ -75,6 +75,19 @@ def test_names_count_beside_their_values() -> None:
     } == json.loads(told(text)[0])
 
 
+def test_names_count_as_services_of_aws_write_them() -> None:
+    mark = mark_of("credential", "abc", KEY)
+    assert [{"Name": "DB_PASSWORD", "Value": mark}] == clean([{"Name": "DB_PASSWORD", "Value": "abc"}])
+    assert {"SecretString": mark} == clean({"SecretString": "abc"})
+
+
+def test_a_value_with_a_type_is_no_schema() -> None:
+    mark = mark_of("credential", "a b", KEY)
+    schema = {"password": {"type": "string", "description": "at least 8 characters"}}
+    assert {"password": {"type": "string", "value": mark}} == clean({"password": {"type": "string", "value": "a b"}})
+    assert schema == clean(schema)
+
+
 @pytest.mark.parametrize("blank", ["", " ", "\t", "\n", "\r\n  "])
 def test_blanks_around_a_name_hide_nothing(blank: str) -> None:
     text = f'{{"password"{blank}:{blank}"hunter22"{blank}}}'

@@ -39,6 +39,18 @@ ATOMS = [
         "x-api-key: ",
         "a=b;",
     ),
+    *(
+        "--password ",
+        "--a-",
+        "-u a:b",
+        "-u ",
+        "password%3D",
+        "password%253Aa%25",
+        "%3A%2F%2Fa%3A",
+        "password value=",
+        "\x1b[0m",
+    ),
+    *("%3Dsk-a1", "_", "\\n", "password:\n a1"),
     *("[redacted:", "[redacted:jwt:00000000]", "\\u0073", "A", "a", "_", " ", "\n", "é", "\ud800", "aaaa bbbb-"),
 ]
 OWN = redactor(**ALL, custom={"nested": "(a+)+b", "wide": "(.*a){8}x", "ends": "x*y*z*$w"})

@@ -41,6 +41,43 @@ def test_a_secret_in_its_place_is_taken_and_the_place_stays(kind: str, text: str
     assert text.replace(secret, mark_of(kind, secret, KEY)) == told(text)[0]
 
 
+@pytest.mark.parametrize(
+    ("kind", "text", "secret"),
+    [
+        ("bearer", "h=Authorization%3A%20Bearer%20abcdefgh12345678&x", "abcdefgh12345678"),
+        ("bearer", "h=a+Bearer+abcdefgh12345678&x", "abcdefgh12345678"),
+        ("url_password", "next=redis%3A%2F%2F%3Ahunter%2122%40db.local&b=2", "hunter%2122"),
+    ],
+)
+def test_a_secret_in_its_place_is_taken_from_what_is_encoded_for_a_url(kind: str, text: str, secret: str) -> None:
+    assert text.replace(secret, mark_of(kind, secret, KEY)) == told(text)[0]
+
+
+@pytest.mark.parametrize(("kind", "secret"), SHAPED.items())
+@pytest.mark.parametrize(
+    "before", ["%3D", "?next=%2Fa%2f", "old_", "\x1b[1;31m", '{"cut": "line\\n', '["a\\u001b[0m\\t']
+)
+def test_letters_and_digits_that_are_no_part_of_a_word_hide_no_secret(kind: str, secret: str, before: str) -> None:
+    assert f"{before}{mark_of(kind, secret, KEY)}" == told(before + secret)[0]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("password_2", "password_confirmation", "newPasswordConfirm", "SecretString", "API_KEY_PROD", "secret_hash"),
+        *("openai_key", "Ocp-Apim-Subscription-Key", "http.request.header.authorization", "Proxy-Authorization"),
+    ],
+)
+def test_names_of_credentials_are_known_by_more_than_their_last_word(name: str) -> None:
+    assert {name: mark_of("credential", "a b", KEY)} == clean({name: "a b"})
+
+
+@pytest.mark.parametrize("header", ['Digest username="bob", response="00c0ffee"', "Signature a=1, b=2", "opensesame"])
+def test_the_header_of_an_authorization_is_taken_whole(header: str) -> None:
+    mark = mark_of("credential", header, KEY)
+    assert {"http.request.header.authorization": [mark]} == clean({"http.request.header.authorization": [header]})
+
+
 @pytest.mark.parametrize(("text", "secret"), FIELDS.items())
 def test_the_value_of_a_credentials_field_is_taken_in_any_writing(text: str, secret: str) -> None:
     assert text.replace(secret, mark_of("credential", secret, KEY)) == told(text)[0]
@@ -61,6 +98,14 @@ def test_personal_data_is_taken_only_where_the_settings_say_so(kind: str, text: 
         "task-force-on-something-long-enough-for-a-key 12",
         "disk-0123456789012345678901234567890",
         "sk-learn-for-complete-beginners-in-python",
+        "sk-learn-for-complete-beginners-2024",
+        "key-performance-indicators-2024-quarter-3",
+        "lin_api_documentation_of_endpoints_2024",
+        "docker run -u 1000:1000 --user node:nodejs me",
+        "cp --password-file x; use --password to set it; --token-count 1234567890123456",
+        "password=$password, secret=%s, api_key={api_key}, passwd=$DB_PASS_2",
+        "rsync -u host:backup2024/dir",
+        '{"pwd": "C:\\\\Users\\\\bob"}',
         '{"usage": {"input_tokens": 512, "max_tokens": 4096, "total_tokens": 9}}',
         '{"token": "Hello", "logprob": -0.1}',
         '{"next_page_token": "CAUQAAabcdef1234567", "pageToken": "EAAaBlBUOkNBVQ123456"}',

@@ -58,6 +58,22 @@ def test_a_text_that_is_mended_and_cut_is_counted_under_both_reasons() -> None:
     assert altered == {MENDED_TEXT: 1, CUT_VALUE: 1}
 
 
+@pytest.mark.parametrize(
+    "secret", ["postgres://bob:" + "hunter22@db", "token=abcdefgh" + "12345678zz", "sk-" + "a1" * 16]
+)
+def test_a_limit_that_falls_into_a_secret_leaves_no_half_of_it(secret: str) -> None:
+    for kept in range(1, len(secret)):
+        text = "word " * 2000 + secret + " and more" * 9
+        cut = clean_text(text, 10_000 + kept, Counter())
+        assert "word " * 2000 == cut
+
+
+def test_a_long_word_is_cut_and_so_is_a_text_that_ends_with_its_word() -> None:
+    assert "a" * 5000 == clean_text("a" * 6000, 5000, Counter())
+    assert "b " + "a" * 4998 == clean_text("b " + "a" * 6000, 5000, Counter())
+    assert "one two" * 700 == clean_text("one two" * 700 + " three", 4900, Counter())
+
+
 def test_an_integer_of_ten_thousand_digits_becomes_text() -> None:
     assert str(clean_int(2**63, Counter())) == "9223372036854775808"
     assert str(clean_int(10**10_000, Counter())).startswith("0x")
