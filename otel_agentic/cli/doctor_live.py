@@ -63,6 +63,9 @@ def _print_health(out: Console, state: dict[str, Any]) -> None:
         f"{counts['rejected']:,} rejected, {counts['ignored']:,} ignored, {counts['late']:,} after their conversation closed",
         indent="",
     )
+    if state["altered"]:
+        altered = ", ".join(f"{count:,} x {reason}" for reason, count in sorted(state["altered"].items()))
+        hang(out, f"in what was received, mended, cut or redacted: {altered}", indent="")
 
 
 def _print_waiting(out: Console, state: dict[str, Any]) -> None:

@@ -66,6 +66,7 @@ def summary_json(done: Ingested) -> dict[str, Any]:
             "ignored": receipt.ignored,
         },
         "reasons": dict(receipt.reasons),
+        "altered": dict(receipt.altered),
         "conversations": len(saved),
         "revised": sum(item.revision > 1 for item in saved),
         "turns": sum(item.turn_count for item in saved),
@@ -85,6 +86,10 @@ def _print(summary: dict[str, Any]) -> None:
         style="bold",
     )
     for reason, count in sorted(summary["reasons"].items()):
+        say(out, f"  {count:,} x {reason}")
+    if summary["altered"]:
+        say(out, "mended, cut or redacted in what was read:")
+    for reason, count in sorted(summary["altered"].items()):
         say(out, f"  {count:,} x {reason}")
     if summary["conversations"]:
         revised = f" ({plural(summary['revised'], 'new revision')})" if summary["revised"] else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import signal
 import threading
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from otel_agentic.config import Settings
+    from otel_agentic.pipeline.serverfile import LiveServer
 
-
+_log = logging.getLogger(__name__)
 #: What is open beside the connections of senders: the store, its temporary files, the admin address.
 _OPEN_FILES = 1024
 
@@ -76,6 +78,7 @@ def serve(
     refuse_second(settings)
     truth = {"cases": texts_of(cases, "cases"), "labels": texts_of(labels, "labels")}
     log_to_stderr(settings.log)
+    warn_of_export(settings)
     _run(settings, truth, collectors)
 
 
@@ -93,16 +96,47 @@ def _run(settings: Settings, truth: dict[str, list[tuple[str, str]]], extra: tup
             live.run("truth_import", truth)
         found = live.start()
         gc.freeze()  # else each full collection looks through all that is loaded: a third of the time of OTLP/JSON
-        click.echo(f"collecting into {settings.store.db}; Ctrl-C stops")
-        click.echo(f"  OTLP/gRPC  {found.grpc}")
-        click.echo(f"  OTLP/HTTP  {found.http}")
-        click.echo(f"  admin      {found.admin}  (queries, /metrics, /healthz)")
-        click.echo(f"  telemetry  {settings.emit.endpoint or 'not sent (--emit URL); /metrics is there'}")
+        say(settings, *addresses(settings, found))
         stop.wait()
-        click.echo("stopping: writing what was accepted")
+        say(settings, "stopping: writing what was accepted")
     finally:
         gc.unfreeze()
         live.stop()
+
+
+def addresses(settings: Settings, found: LiveServer) -> tuple[str, ...]:
+    """Return the lines that tell where a collector listens, and where it writes."""
+    return (
+        f"collecting into {settings.store.db}; Ctrl-C stops",
+        f"  OTLP/gRPC  {found.grpc}",
+        f"  OTLP/HTTP  {found.http}",
+        f"  admin      {found.admin}  (queries, /metrics, /healthz)",
+        f"  telemetry  {settings.emit.endpoint or 'not sent (--emit URL); /metrics is there'}",
+    )
+
+
+def say(settings: Settings, *lines: str) -> None:
+    """Tell whoever started the collector; as entries of the log where that is read by a machine."""
+    for line in lines:
+        if settings.log.format == "json":
+            _log.info("%s", " ".join(line.split()))
+        else:
+            click.echo(line)
+
+
+def warn_of_export(settings: Settings) -> None:
+    """Say at once where nothing can be exported: until the first hour is closed nobody else would notice."""
+    from otel_agentic.store.export_layout import export_folder_of  # noqa: PLC0415 — not needed for --help
+
+    if not settings.retention.export:
+        return
+    folder = export_folder_of(settings)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        _log.warning(
+            "%s: %s: nothing can be exported there (--export, retention.export_folder)", folder, error.strerror
+        )
 
 
 def _given(**values: Any) -> dict[str, Any]:

@@ -101,6 +101,9 @@ def print_vacuum(told: Mapping[str, Any], *, local: bool) -> None:
 def print_moved(told: Mapping[str, Any], verb: str) -> None:
     """Print what was exported or imported."""
     out = console()
+    if verb == "wrote" and not told["files"]:
+        say(out, "nothing to write: the store holds nothing of that time")
+        return
     if verb == "wrote":
         say(out, f"wrote {plural(told['files'], 'file')}, {size_text(told['bytes'])}, into {told['folder']}")
         print_table(

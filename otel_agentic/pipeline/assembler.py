@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from otel_agentic.conversations import idle_limit_ns, turn_limit_ns
 from otel_agentic.pipeline.rebuild import Rebuilt, Touched
+from otel_agentic.pipeline.rounds import Rounds
 from otel_agentic.store import links
 
 if TYPE_CHECKING:
@@ -24,10 +25,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-#: Traces read, and conversations rebuilt, in one tick at most: after each the scores are told, and a stop is obeyed. Under
-#: pressure a tick does less, since what receives spans competes with it.
+#: Traces read, and conversations rebuilt, in one tick at most: after each the scores are told, and a stop is obeyed.
 _PORTION: Final = 1000
-_LEAST_PORTION: Final = 200
+#: Fewer are not worth what a tick costs whatever it does.
+_LEAST_PORTION: Final = 50
+#: So long a tick should take where no sender waits, seconds. Under pressure it takes its share of that: while it works, it
+#: competes with what receives.
+_TICK_S: Final = 1.0
 #: Traces that arrived are remembered up to this number; of more the store itself is asked.
 _MOST_REMEMBERED: Final = 50_000
 _LONGEST_TICK_S: Final = 1.0
@@ -62,9 +66,11 @@ class Assembler:
         self._behind = False
         self._overflowed = False
         self._portion = _PORTION
+        self._item_s = 0.0
         self._stop = threading.Event()
         self._news = threading.Event()
         self._at_once = min(self._settings.turn_idle_s, self._settings.idle_s) < _SHORT_S
+        self._rounds = Rounds(_log, "rebuilding conversations")
         self._thread = threading.Thread(target=self._run, name="otel-agentic-assembler", daemon=True)
 
     def start(self) -> None:
@@ -112,7 +118,8 @@ class Assembler:
 
     def tick(self) -> Rebuilt:
         """Do what is due now; return what changed."""
-        self._portion = max(_LEAST_PORTION, int(_PORTION * self._engine.pressure.share))
+        self._portion = self._next_portion()
+        began = time.monotonic()
         self._catch_up()
         with self._lock:
             arrived = dict(islice(self._arrived.items(), self._portion))
@@ -125,7 +132,16 @@ class Assembler:
                 with self._lock:
                     self._arrived = arrived | self._arrived
                 raise
-        return self._rebuild_due(self._engine.clock())
+        rebuilt = self._rebuild_due(self._engine.clock())
+        if self._behind:  # else it says little of what an item costs
+            self._item_s = (time.monotonic() - began) / self._portion
+        return rebuilt
+
+    def _next_portion(self) -> int:
+        """Return how many traces to read, and conversations to rebuild, by what they cost last time."""
+        wanted = self._engine.pressure.share * _TICK_S
+        fitting = int(wanted / self._item_s) if self._item_s else int(_PORTION * self._engine.pressure.share)
+        return min(_PORTION, max(_LEAST_PORTION, fitting))
 
     def _catch_up(self) -> None:
         """Ask the store for arrived traces that were too many to remember."""
@@ -206,9 +222,11 @@ class Assembler:
                 if behind:
                     self._on_rebuilt(rebuilt)
                     behind = False
-            except Exception:  # noqa: BLE001 — logged, and taken up again at the next tick: the spans are safe in the store
+            except Exception as error:  # noqa: BLE001 — logged, and taken up again at the next tick: the spans are safe
                 self._behind = False  # what fails again must not fail in a tight loop
-                _log.exception("rebuilding conversations failed")
+                self._rounds.failed(error)
+            else:
+                self._rounds.ended()
             self._engine.pressure.rest(time.monotonic() - began, self._stop)
 
 

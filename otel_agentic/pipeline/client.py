@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import urlsplit
 
 import httpx
 import orjson
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from otel_agentic.config import AdminSettings, Settings
 
+#: The addresses that mean all of a machine's, and how this one reaches itself by them.
+_LOOPBACK: Final = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 — compared with, not listened on
 _CONNECT_TIMEOUT_S: Final = 5.0
 _FAILURE: Final = {"error", "message", "exit_code"}
 
@@ -182,9 +185,16 @@ def open_client(
     live = find_live_server(Path(settings.store.db))
     if live is not None:
         tls = _tls(settings.admin)
-        if _answers(live.admin, tls):  # a process that died leaves its file, and its id goes to another
-            return RemoteClient(live.admin, _token(settings.admin), tls)
+        if _answers(_near(live.admin), tls):  # a process that died leaves its file, and its id goes to another
+            return RemoteClient(_near(live.admin), _token(settings.admin), tls)
     return LocalClient(settings, progress)
+
+
+def _near(url: str) -> str:
+    """Return the loopback address for one that means all of this machine's: no certificate bears the name 0.0.0.0."""
+    parts = urlsplit(url)
+    near = _LOOPBACK.get(parts.hostname or "")
+    return url if near is None else f"{parts.scheme}://{near}:{parts.port}"
 
 
 def _token(admin: AdminSettings) -> str | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from otel_agentic.errors import OtelAgenticError
 from otel_agentic.store import exports
@@ -22,12 +22,16 @@ if TYPE_CHECKING:
     from otel_agentic.pipeline.engine import Engine
     from otel_agentic.store.database import Connection
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _NS_PER_S: Final = 1_000_000_000
 #: Hours, or days, of a unit that are asked for at once.
 _PORTION: Final = 50
 #: After an hour was written, so much of the time that it took is left to others.
 _SHARE: Final = 0.5
+#: What cannot be written is passed over, so that one damaged file holds up nothing else; after so many of them a round ends,
+#: for then it is the disk.
+_MOST_FAILED: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,33 +52,27 @@ class Exporting:
         self._engine = engine
         self._store = engine.store
         self.folder: Path = export_folder_of(engine.settings).resolve()
-        self._at = ""
+        self._failed: dict[str, str] = {}
         self._fresh = True
         self._merges = True
 
     def run(self, stop: Callable[[], bool] = lambda: False) -> Exported:
         """Write what is due; return what. Hold the engine's lock `retaining`.
 
-        What cannot be written is told, and left for the next time; nothing that was there before is harmed.
+        What cannot be written is passed over and left for the next time; the first of it is told. Nothing that was there
+        before is harmed.
         """
         if self._fresh:
             clear_work(self.folder)
             self._fresh = False
         self.look()
+        self._failed = {}
         done = Exported()
         for unit in UNITS:
-            try:
-                hours, rows = self._hours(unit, stop)
-                days = self._days(unit, stop)
-            except OtelAgenticError:
-                raise  # the store's trouble, not the folder's
-            except Exception as error:  # noqa: BLE001 — a full disk, a folder that may not be written, a file that somebody damaged
-                # Without the name of a work file, which is another one at each try: a problem that lasts is logged once.
-                why = error.strerror if isinstance(error, OSError) and error.strerror else told(error)
-                problem = f"{self.folder / self._at}: could not be exported: {why}"
-                return Exported(hours=done.hours, rows=done.rows, days=done.days, problem=problem)
+            hours, rows = self._hours(unit, stop)
+            days = self._days(unit, stop)
             done = Exported(hours=done.hours + hours, rows=done.rows + rows, days=done.days + days)
-        return done
+        return replace(done, problem=next(iter(self._failed.values()), None))
 
     def look(self) -> None:
         """Write down which hours are to be written: something arrived in them, changed, or their file is gone."""
@@ -99,20 +97,37 @@ class Exporting:
         hours = rows = 0
         while not stop():
             with self._store.read() as con:
-                due = exports.due_hours(con, unit, self._final_ns(), _PORTION)
+                found = exports.due_hours(con, unit, self._final_ns(), _PORTION + len(self._failed))
+            due = [hour_ns for hour_ns in found if hour_file(unit, hour_ns) not in self._failed]
             if not due:
                 break
             for hour_ns in due:
-                if stop():
-                    break
-                rows += self._hour(unit, hour_ns)
-                hours += 1
+                if stop() or self._gives_up:
+                    return hours, rows
+                wrote = self._tried(hour_file(unit, hour_ns), partial(self._hour, unit, hour_ns))
+                if wrote is not None:
+                    hours, rows = hours + 1, rows + wrote
         return hours, rows
+
+    @property
+    def _gives_up(self) -> bool:
+        return len(self._failed) >= _MOST_FAILED
+
+    def _tried(self, at: str, work: Callable[[], T]) -> T | None:
+        """Return what some work comes to; None where it failed, which is noted."""
+        try:
+            return work()
+        except OtelAgenticError:
+            raise  # the store's trouble, not the folder's
+        except Exception as error:  # noqa: BLE001 — a full disk, a folder that may not be written, a file that somebody damaged
+            # Without the name of a work file, which is another one at each try: a problem that lasts is logged once.
+            why = error.strerror if isinstance(error, OSError) and error.strerror else told(error)
+            self._failed[at] = f"{self.folder / at}: could not be exported: {why}"
+            return None
 
     def _hour(self, unit: str, hour_ns: int) -> int:
         """Write an hour of a unit; return how many rows of its first table it holds."""
         began = time.monotonic()
-        self._at = hour_file(unit, hour_ns)
         with self._store.read() as con:
             found, digest = write_hour(con, self.folder, unit, hour_ns)
         now_ns = self._engine.clock()
@@ -128,14 +143,18 @@ class Exporting:
             days = exports.due_days(con, unit, self._final_ns() - HOUR_NS, _PORTION)
         done = 0
         for day_ns in days:
-            if stop():
+            if stop() or self._gives_up:
                 break
-            self._at = day_folder(unit, day_ns)
-            with self._store.connection() as con:
-                tables = merge_day(con, self.folder, unit, day_ns)
+            tables = self._tried(day_folder(unit, day_ns), partial(self._merge, unit, day_ns))
+            if tables is None:
+                continue
             if not tables:
                 self._merges = False  # this file system cannot: hours stay files of their own
                 break
             self._store.write(partial(exports.moved, unit=unit, day_ns=day_ns, tables=tables))
             done += 1
         return done
+
+    def _merge(self, unit: str, day_ns: int) -> list[str]:
+        with self._store.connection() as con:
+            return merge_day(con, self.folder, unit, day_ns)

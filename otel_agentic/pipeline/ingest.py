@@ -60,10 +60,11 @@ def ingest_files(engine: Engine, paths: Sequence[str], progress: Progress) -> In
 
 
 def rebuild_pending(engine: Engine, progress: Progress) -> Rebuilt:
-    """Rebuild everything that arrived and was not read yet, and close it."""
+    """Rebuild everything that arrived and was not read yet, or was read and not built by a process that was killed; close it."""
+    unbuilt = engine.rebuilder.unbuilt()
     pending = engine.rebuilder.pending()
     step = _counter(progress, "linking", len(pending))
-    touched = engine.rebuilder.read(pending, step)
+    touched = unbuilt | engine.rebuilder.read(pending, step)
     step = _counter(progress, "rebuilding", len(touched.keys) + len(touched.loose_traces))
     return engine.rebuilder.rebuild(touched, lambda _: "end_of_input", step)
 

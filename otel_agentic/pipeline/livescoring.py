@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.pipeline.evaluate import Wanted
+from otel_agentic.pipeline.rounds import Rounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,6 +48,7 @@ class LiveScoring:
         self._engine = engine
         self._scored = scored
         self._wake = threading.Event()
+        self._rounds = Rounds(_log, "scoring closed conversations")
         self._thread = threading.Thread(target=self._run, name="otel-agentic-scoring", daemon=True)
         self._failed: set[Key] = set()
         self._opened = 0
@@ -86,8 +88,9 @@ class LiveScoring:
             try:
                 while not stopping.is_set() and self._round():
                     pass
-            except Exception:  # noqa: BLE001 — logged, and tried again: the conversations wait in the store
-                _log.exception("scoring closed conversations failed")
+                self._rounds.ended()
+            except Exception as error:  # noqa: BLE001 — logged, and tried again: the conversations wait in the store
+                self._rounds.failed(error)
                 stopping.wait(_RETRY_S)
                 self._wake.set()
 

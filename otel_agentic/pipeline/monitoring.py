@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from otel_agentic.pipeline.objectives import NS_PER_S, Monitors, alarm_text, change_text
+from otel_agentic.pipeline.rounds import Rounds
 from otel_agentic.store.monitors import monitor_key, save_monitors, stored_alarms
 from otel_agentic.store.results import watermark
 
@@ -40,6 +41,7 @@ class Monitoring:
         self._changed_ns: int | None = None
         self._wake = threading.Event()
         self._stopping = False
+        self._rounds = Rounds(_log, "holding agents against their objectives")
         self._thread = threading.Thread(target=self._run, name="otel-agentic-monitors", daemon=True)
 
     def start(self) -> None:
@@ -122,6 +124,8 @@ class Monitoring:
     def _try_refresh(self) -> None:
         try:
             self.refresh()
-        except Exception:  # noqa: BLE001 — logged, and tried again
+        except Exception as error:  # noqa: BLE001 — logged, and tried again
             # Gauges keep their last values; the next round starts where this one did.
-            _log.exception("holding agents against their objectives failed")
+            self._rounds.failed(error)
+        else:
+            self._rounds.ended()

@@ -13,7 +13,6 @@ from otel_agentic.conversations import assemble, link_segments, read_segments
 from otel_agentic.pipeline.rebuild import Rebuilder, Rebuilt, Touched, chunks, each_part
 from otel_agentic.store import links
 from otel_agentic.store.reader import load_rows
-from otel_agentic.store.span_columns import bucket_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -67,7 +66,7 @@ class PooledRebuilder(Rebuilder):
         """Read traces over workers; see `Rebuilder.read`."""
         touched, left_out = Touched(keys=frozenset(), loose_traces=frozenset()), list[str]()
         under_way: deque[_Given] = deque()
-        for ids in chunks(sorted(set(trace_ids), key=lambda trace_id: (bucket_of(trace_id), trace_id)), _PART):
+        for ids in chunks(list(dict.fromkeys(trace_ids)), _PART):
             under_way.append(self._reading(ids))
             if len(under_way) > self._pool.ahead:
                 touched |= self._noted(under_way.popleft(), left_out, progress)
@@ -102,9 +101,8 @@ class PooledRebuilder(Rebuilder):
     ) -> Rebuilt:
         """Rebuild what is touched over workers; see `Rebuilder.rebuild`. Everything closes: nothing more will come."""
         left_out = list(touched.left_out)
-        by_bucket = sorted(touched.keys, key=lambda key: (bucket_of("\0".join(key)), key))
         total = self._stage("trace", sorted(touched.loose_traces), closed_by, left_out, progress)
-        total += self._stage("conversation", by_bucket, closed_by, left_out, progress)
+        total += self._stage("conversation", self._by_arrival(touched.keys), closed_by, left_out, progress)
         self.left_out.extend(left_out[len(touched.left_out) :])
         return replace(total, left_out=tuple(left_out))
 

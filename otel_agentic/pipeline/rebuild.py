@@ -119,20 +119,25 @@ class Rebuilder:
         self.frozen: Callable[[int], None] = lambda _: None
 
     def pending(self) -> list[str]:
-        """Return the traces of which something arrived since they were last read."""
+        """Return the traces of which something arrived since they were last read, in the order in which they came."""
         with self._store.read() as con:
             return links.pending_traces(con)
+
+    def unbuilt(self) -> Touched:
+        """Return what an earlier process had read, and was killed before it rebuilt that."""
+        with self._store.read() as con:
+            return Touched(keys=frozenset(links.unbuilt_conversations(con)), loose_traces=frozenset())
 
     def read(self, trace_ids: Iterable[str], progress: Callable[[int], None] = lambda _: None) -> Touched:
         """Read traces, write down which conversations their spans name, and return what they concern.
 
         Args:
-            trace_ids: traces to read.
+            trace_ids: traces to read, best in the order in which they came: the file then is read once.
             progress: called with the number of traces read after each chunk.
         """
         touched = Touched(keys=frozenset(), loose_traces=frozenset())
         left_out: list[str] = []
-        for chunk in chunks(sorted(set(trace_ids))):
+        for chunk in chunks(list(dict.fromkeys(trace_ids))):
             for part in each_part(chunk, self._read_chunk, "trace", left_out):
                 touched |= part
             progress(len(chunk))
@@ -164,12 +169,19 @@ class Rebuilder:
             if failed == len(left_out):
                 done |= near  # all of them may be tied to each other: then each chunk would rebuild all
             progress(len(loose))
-        for keys in chunks(sorted(touched.keys)):
+        for keys in chunks(self._by_arrival(touched.keys)):
             for part in each_part(keys, lambda some: self._rebuild_part(some, [], closed_by), "conversation", left_out):
                 total += part
             progress(len(keys))
         self.left_out.extend(left_out[len(touched.left_out) :])
         return replace(total, left_out=tuple(left_out))
+
+    def _by_arrival(self, keys: AbstractSet[Key]) -> list[Key]:
+        """Return conversations in an order in which their spans lie together; of few it does not matter."""
+        if len(keys) <= _CHUNK:
+            return sorted(keys)
+        with self._store.read() as con:
+            return links.by_arrival(con, keys)
 
     def _read_chunk(self, trace_ids: Sequence[str]) -> Touched:
         with self._store.read() as con:
@@ -201,13 +213,14 @@ class Rebuilder:
     def _rebuild_part(
         self, named: Sequence[Key], loose: Sequence[str], closed_by: Callable[[Key], ClosedBy | None]
     ) -> Rebuilt:
+        now_ns = self._store.clock()  # before: what arrives from now on is not in view
         with self._store.read() as con:
             keys, traces = self._in_view(con, named, loose)
             stored = load_traces(con, traces)
         segments = read_segments(stored.spans, stored.logs, self._reader)
         linked = [found for found in link_segments(segments, self._settings) if self._is_whole(found, keys)]
         found_keys = {_key(conversation) for conversation in linked}
-        return self._save(linked, keys - found_keys, closed_by)
+        return self._save(linked, keys - found_keys, closed_by, now_ns)
 
     def _in_view(self, con: Connection, named: Sequence[Key], loose: Sequence[str]) -> tuple[frozenset[Key], set[str]]:
         """Return the conversations, and the traces, that some named conversations and loose traces may concern."""
@@ -228,8 +241,14 @@ class Rebuilder:
         return linked.method != "explicit" or _key(linked) in keys
 
     def _save(
-        self, linked: Sequence[Linked], gone: frozenset[Key], closed_by: Callable[[Key], ClosedBy | None]
+        self,
+        linked: Sequence[Linked],
+        gone: frozenset[Key],
+        closed_by: Callable[[Key], ClosedBy | None],
+        now_ns: int | None = None,
     ) -> Rebuilt:
+        """Save what changed; `now_ns` is when the spans were asked for, where others may have come since."""
+        now_ns = self._store.clock() if now_ns is None else now_ns
         with self._store.read() as con:
             before = current_revisions(con, {_key(conversation) for conversation in linked} | gone)
         built = []
@@ -249,7 +268,6 @@ class Rebuilder:
             if current is not None and current.closed:
                 late |= {segment.trace_id: current.built_ns for segment in conversation.segments}
         vanished = frozenset(key for key in gone & before.keys() if not before[key].dissolved)
-        now_ns = self._store.clock()
 
         def write(con: Connection) -> None:
             links.assign(con, linked)

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from otel_agentic.errors import ConfigError
+from otel_agentic.pipeline.exports import Exporting
 from otel_agentic.store import aging
 from otel_agentic.store.kept import kept
 from otel_agentic.store.monitors import result_groups
@@ -51,7 +53,13 @@ def keep_ns_of(settings: Settings) -> int | None:
     Raises:
         ConfigError: `retention.keep` is no time such as 30d.
     """
-    return None if settings.retention.keep is None else parse_width(settings.retention.keep)
+    keep = settings.retention.keep
+    try:
+        return None if keep is None else parse_width(keep)
+    except ConfigError as error:
+        raise ConfigError(
+            f"retention.keep (--keep) {keep!r}: give a whole number above 0 and s, m, h or d, e.g. 12h or 30d"
+        ) from error
 
 
 class Removing:
@@ -89,6 +97,8 @@ class Removing:
         """Remove; return what."""
         if self._cut_ns <= 0:
             return self._done
+        if self._exported and not self._dry_run:
+            Exporting(self._engine).look()  # what arrived, or changed, since the last round is not written yet
         self._announce()
         self._conversations()
         for unit in ("spans", "log_records"):

@@ -50,9 +50,10 @@ def find_live_server(db: Path) -> LiveServer | None:
     """Return the collector that holds the database; None when there is none, or it died without saying so."""
     try:
         found = LiveServer(**orjson.loads(server_file(db).read_bytes()))
+        names_one = found.pid > 0  # of 0 and below the system would answer for whole groups; of text, this raises
     except (OSError, orjson.JSONDecodeError, TypeError):
         return None
-    return found if _is_running(found) else None
+    return found if names_one and _is_running(found) else None
 
 
 def process_mark(pid: int) -> str:

@@ -6,16 +6,20 @@ import re
 import time
 from base64 import b64decode
 from binascii import Error as NotBase64
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from otel_agentic.errors import OverloadedError, UsageError
+from otel_agentic.errors import BadInputError, OverloadedError, UsageError
 from otel_agentic.store import importing
 from otel_agentic.store.export_files import remove_work
 from otel_agentic.store.export_layout import WORK, export_folder_of
+from otel_agentic.store.import_check import rows_in
+from otel_agentic.store.spans import last_commit_ns
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from otel_agentic.pipeline.engine import Engine
@@ -37,13 +41,18 @@ class Uploads:
         self._files: dict[str, list[Path]] = {}
         self._rows: dict[str, int] = {}
 
+    @property
+    def under_way(self) -> bool:
+        """Whether an upload was begun, and is not over."""
+        return self._id is not None and time.monotonic() - self._touched < _STALE_S
+
     def begin(self) -> str:
         """Return the id of a new upload.
 
         Raises:
             OverloadedError: another one is under way.
         """
-        if self._id is not None and time.monotonic() - self._touched < _STALE_S:
+        if self.under_way:
             raise OverloadedError("another import is under way; try again when it is done")
         self._forget()
         self._id, self._files, self._rows = uuid4().hex, {}, {}
@@ -59,7 +68,7 @@ class Uploads:
 
         Raises:
             UsageError: there is no such upload or table, or the data is not base64.
-            BadInputError: it is no Parquet file of that table.
+            BadInputError: it is no Parquet file of that table; the upload is over.
         """
         self._check(upload)
         if table not in importing.ORDER:
@@ -74,8 +83,12 @@ class Uploads:
             whole.write(content)
         if not last:
             return {"rows": 0, "new": 0}
+        with self._ending_where_bad():
+            return self._taken(table, draft, files)
+
+    def _taken(self, table: str, draft: Path, files: list[Path]) -> dict[str, Any]:
         with self._engine.store.read() as con:
-            rows = importing.rows_in(con, table, draft)
+            rows = rows_in(con, table, draft)
         self._rows[table] = self._rows.get(table, 0) + rows
         if table not in {"spans", "log_records"}:
             files.append(draft)
@@ -84,21 +97,30 @@ class Uploads:
         draft.unlink()
         return {"rows": rows, "new": new}
 
+    @contextmanager
+    def _ending_where_bad(self) -> Iterator[None]:
+        """Forget the upload where what came cannot be stored: who sent it has to begin anew, and may at once."""
+        try:
+            yield
+        except BadInputError:
+            self._forget()
+            raise
+
     def table(self, upload: str, table: str) -> dict[str, Any]:
         """Store the rows of all files of a table; return how many rows there were, and how many were new.
 
         Raises:
             UsageError: there is no such upload.
-            BadInputError: a row cannot be stored.
+            BadInputError: a row cannot be stored; the upload is over.
         """
         self._check(upload)
         files = self._files.pop(table, [])
         if not files:
             return {"rows": 0, "new": 0}
-        began_ns, now_ns = self._began_ns, self._engine.clock()
-        new = self._engine.store.write(
-            lambda con: importing.import_files(con, table, files, began_ns=began_ns, now_ns=now_ns)
-        )
+        with self._ending_where_bad():
+            new = self._engine.store.write(
+                partial(_table, table=table, files=files, began_ns=self._began_ns, clock=self._engine.clock)
+            )
         for file in files:
             file.unlink()
         return {"rows": self._rows.get(table, 0), "new": new}
@@ -131,11 +153,18 @@ class Uploads:
         new = 0
         for stretch in importing.stretches(rows):
             new += self._engine.store.write(
-                partial(_stretch, table=table, draft=draft, stretch=stretch, now_ns=self._engine.clock())
+                partial(_stretch, table=table, draft=draft, stretch=stretch, clock=self._engine.clock)
             )
             self._touched = time.monotonic()
         return new
 
 
-def _stretch(con: Connection, *, table: str, draft: Path, stretch: tuple[int, int], now_ns: int) -> int:
+def _stretch(con: Connection, *, table: str, draft: Path, stretch: tuple[int, int], clock: Callable[[], int]) -> int:
+    # Later than whatever was committed meanwhile: who looks for what arrived since he last looked has to find these rows.
+    now_ns = max(clock(), last_commit_ns(con) + 1)
     return importing.import_stretch(con, table, draft, stretch, now_ns)
+
+
+def _table(con: Connection, *, table: str, files: Sequence[Path], began_ns: int, clock: Callable[[], int]) -> int:
+    now_ns = max(clock(), last_commit_ns(con))  # no earlier than the rows that came with it
+    return importing.import_files(con, table, files, began_ns=began_ns, now_ns=now_ns)

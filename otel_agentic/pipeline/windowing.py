@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from otel_agentic.errors import ConfigError
 from otel_agentic.pipeline.due import DueEnds
 from otel_agentic.pipeline.estimators import stored_estimators
+from otel_agentic.pipeline.rounds import Rounds
 from otel_agentic.store.results import results_for
 from otel_agentic.store.tick import tick
 from otel_agentic.store.window_changes import forget_changes, read_changes
@@ -65,6 +66,7 @@ class Windowing:
         self._due = DueEnds(self._windows, int(settings.step_s * _NS_PER_S))
         self._wake = threading.Event()
         self._stopping = threading.Event()
+        self._showing, self._storing = Rounds(_log, "computing gauges"), Rounds(_log, "computing windows")
         self._thread = threading.Thread(target=self._run, name="otel-agentic-windows", daemon=True)
         #: Held from reading results to storing their windows; whoever stores windows otherwise takes it, too.
         self.lock = threading.Lock()
@@ -142,18 +144,20 @@ class Windowing:
             behind |= self._wake.wait(wait_s)
             self._wake.clear()
             began = time.monotonic()
-            _try(self.show)
+            _try(self.show, self._showing)
             self._stopping.wait(_SHARE * (time.monotonic() - began))
             if began - stored_at >= _ROWS_S:
-                _try(self.store)
+                _try(self.store, self._storing)
                 stored_at, behind = time.monotonic(), False
             wait_s = _ROWS_S if behind else _REFRESH_S
-        _try(self.store)  # what changed while the last round was under way
+        _try(self.store, self._storing)  # what changed while the last round was under way
 
 
-def _try(work: Callable[[], object]) -> None:
+def _try(work: Callable[[], object], rounds: Rounds) -> None:
     try:
         work()
-    except Exception:  # noqa: BLE001 — logged, and tried again
+    except Exception as error:  # noqa: BLE001 — logged, and tried again
         # Gauges keep their last values; the next round starts from the store again.
-        _log.exception("computing windows failed")
+        rounds.failed(error)
+    else:
+        rounds.ended()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from otel_agentic.store.exports import hour_sql
+from otel_agentic.store.exports import LOOKED_UNTIL, hour_sql
 from otel_agentic.store.kept import TRACE_ID
 from otel_agentic.store.table import lent, rows_with
 
@@ -39,9 +39,11 @@ _OLD: Final = {
     ),
     "log_records": ('"time" < make_timestamp_ns($cut)', "received_at < make_timestamp_ns($cut)"),
 }
-_CLEAN_HOUR: Final = """
-    AND (NOT $exported OR {hour} IN (SELECT hour FROM exports WHERE NOT dirty AND table_name = '{unit}'))
-"""
+_CLEAN_HOUR: Final = f"""
+    AND (NOT $exported OR (
+        {{hour}} IN (SELECT hour FROM exports WHERE NOT dirty AND table_name = '{{unit}}') AND received_at <= {LOOKED_UNTIL}
+    ))
+"""  # noqa: S608 — names of our own schema
 _LOOSE: Final = {
     unit: f"""
 SELECT rowid, trace_id FROM {unit}

@@ -22,7 +22,8 @@ class Checkpoints:
         self._folder = path.parent
         self._wal = path.with_name(path.name + ".wal")
         self._threshold_bytes = threshold_mb * _MB
-        self._wal_inode = 0
+        #: Of the log that this process writes, or replayed; 0 while there is none.
+        self._wal_inode = self._inode()
         self._failed_s: float | None = None
         self._free_at_failure = 0
 
@@ -32,10 +33,14 @@ class Checkpoints:
         return wal_bytes > 0 and (wal_bytes >= self._threshold_bytes or 2 * wal_bytes > self._free_bytes())
 
     def is_wise(self) -> bool:
-        """Return whether a checkpoint can succeed, as far as one can tell: it needs room for what it writes.
+        """Return whether a checkpoint can succeed and harms nobody, as far as one can tell: it needs room for what it writes.
 
-        One that fails for want of room has DuckDB give up on the whole file, which then is opened again.
+        One that fails for want of room has DuckDB give up on the whole file, which then is opened again. And it removes the
+        log by name: where the file was moved away and another collector has begun a new one in its place, that is the
+        other's, with all that the other acknowledged.
         """
+        if self._inode() not in {0, self._wal_inode}:
+            return False
         free_bytes = self._free_bytes()
         if free_bytes < self._wal_bytes():
             return False
@@ -52,7 +57,7 @@ class Checkpoints:
     def succeeded(self) -> None:
         """Note that a checkpoint was made."""
         self._failed_s = None
-        self._wal_inode = 0
+        self._wal_inode = self._inode()
 
     def failed(self) -> None:
         """Note that a checkpoint failed."""
@@ -76,6 +81,12 @@ class Checkpoints:
             sync_folder(self._folder)
             self._wal_inode = inode
         return True
+
+    def _inode(self) -> int:
+        try:
+            return os.stat(self._wal).st_ino  # noqa: PTH116 — as above
+        except OSError:
+            return 0
 
     def _wal_bytes(self) -> int:
         try:

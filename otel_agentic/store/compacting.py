@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import duckdb
@@ -13,6 +15,7 @@ from otel_agentic.store.export_files import sync
 from otel_agentic.store.undo import undo_path
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 #: Beside the file until it is whole; one of a process that died is overwritten.
@@ -23,13 +26,15 @@ _NEW: Final = f"ATTACH $path AS fresh (STORAGE_VERSION '{FILE_FORMAT}')"
 def compact(path: Path) -> tuple[int, int]:
     """Write a DuckDB file anew, compactly, and put it in the place of the old one; return its size before and after, bytes.
 
-    Killed at any moment it leaves the old file or the new one, whole. No other process can open the file meanwhile.
+    Killed at any moment it leaves the old file or the new one, whole. No other process can open the file meanwhile. Who may
+    read it stays as it was.
 
     Raises:
         StoreBusyError: another process holds the file; names it.
         StoreUnusableError: the disk has no room for a second file, the file cannot be read, or what was last written is in
             its log only.
     """
+    path = path.resolve()  # a link stays one; the log lies beside the file's own name
     # Both are gone once a store was closed well; to put an undo file back is for whoever holds the file.
     if path.with_name(path.name + ".wal").exists() or undo_path(path).exists():
         raise StoreUnusableError(
@@ -54,16 +59,35 @@ def compact(path: Path) -> tuple[int, int]:
 
 
 def _rewrite(path: Path, draft: Path) -> None:
-    with duckdb.connect(":memory:") as con:
+    with _private(), duckdb.connect(":memory:") as con:
         # Open for writing, so that nobody else has the file until the new one is in its place.
         con.execute("ATTACH $path AS old", {"path": str(path)})
         con.execute(_NEW, {"path": str(draft)})
         con.execute("COPY FROM DATABASE old TO fresh")
         con.execute("CHECKPOINT fresh")
         con.execute("DETACH fresh")
+        _give_same_access(path, draft)
         sync(draft)
         draft.replace(path)
         sync(path.absolute().parent)
+
+
+@contextmanager
+def _private() -> Iterator[None]:
+    """Have new files readable by their owner alone: nobody reads half a store that was closed to him."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def _give_same_access(old: Path, new: Path) -> None:
+    found = old.stat()
+    if hasattr(os, "chown"):
+        with suppress(PermissionError):  # only root gives files away
+            os.chown(new, found.st_uid, found.st_gid)
+    shutil.copymode(old, new)
 
 
 def _remove(draft: Path) -> None:

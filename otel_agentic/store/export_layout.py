@@ -57,22 +57,22 @@ WHOLES: Final = (
 )
 
 _KEY: Final = "environment, conversation_id"
-#: The rows of a time `[$first, $last)`, by the end of the conversation revision that they belong to.
+#: The rows of a time, `$first` and `$last` included, by the end of the conversation revision that they belong to.
 _REVISION_ROWS: Final = f"""
 SELECT t.* FROM "{{table}}" t
 JOIN conversations c USING ({_KEY}, revision)
-WHERE c.ended_at >= make_timestamp_ns($first) AND c.ended_at < make_timestamp_ns($last)
+WHERE c.ended_at >= make_timestamp_ns($first) AND c.ended_at <= make_timestamp_ns($last)
 """  # noqa: S608 — names of our own schema
 _LINK_ROWS: Final = f"""
 SELECT t.* FROM trace_links t
 SEMI JOIN (
     SELECT {_KEY} FROM conversations
     GROUP BY {_KEY}
-    HAVING max(ended_at) >= make_timestamp_ns($first) AND max(ended_at) < make_timestamp_ns($last)
+    HAVING max(ended_at) >= make_timestamp_ns($first) AND max(ended_at) <= make_timestamp_ns($last)
 ) USING ({_KEY})
 """  # noqa: S608 — the same
 _TIMED_ROWS: Final = """
-SELECT * FROM "{table}" WHERE "{time}" >= make_timestamp_ns($first) AND "{time}" < make_timestamp_ns($last)
+SELECT * FROM "{table}" WHERE "{time}" >= make_timestamp_ns($first) AND "{time}" <= make_timestamp_ns($last)
 """
 
 

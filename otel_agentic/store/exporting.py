@@ -17,6 +17,7 @@ from otel_agentic.store.export_layout import (
     hour_file,
 )
 from otel_agentic.store.exports import Written, digest_of
+from otel_agentic.store.table import LAST_NS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +74,7 @@ def _replace(
     """Write the rows of a time, so many in the store, in the place of a file; return whether there were any."""
     target = folder / file
     sql = table.rows
-    bound: dict[str, Any] = {"first": time_ns[0], "last": time_ns[1]}
+    bound: dict[str, Any] = _bound(*time_ns)
     if target.is_file():
         gone = f"SELECT * FROM {_READ} ANTI JOIN {table.held} h USING ({table.identity})"  # noqa: S608 — names of our own schema
         sql, bound = f"{sql} UNION ALL BY NAME {gone}", {**bound, "old": [str(target)]}
@@ -97,8 +98,12 @@ def _copy(con: DuckDBPyConnection, sql: str, bound: dict[str, Any], draft: Path,
 
 
 def _count(con: DuckDBPyConnection, table: Exported, first_ns: int, last_ns: int) -> int:
-    bound = {"first": first_ns, "last": last_ns}
-    return int(con.execute(f"SELECT count(*) FROM ({table.rows})", bound).fetchall()[0][0])  # noqa: S608 — our own fragment
+    return int(con.execute(f"SELECT count(*) FROM ({table.rows})", _bound(first_ns, last_ns)).fetchall()[0][0])  # noqa: S608 — our own fragment
+
+
+def _bound(first_ns: int, until_ns: int) -> dict[str, Any]:
+    """Return a time `[first, until)` as rows are asked for it; the last day of DuckDB's range ends with the range."""
+    return {"first": first_ns, "last": min(until_ns - 1, LAST_NS)}
 
 
 def merge_day(con: DuckDBPyConnection, folder: Path, unit: str, day_ns: int) -> list[str]:
@@ -144,8 +149,8 @@ def write_whole(con: DuckDBPyConnection, folder: Path, table: str) -> tuple[Path
 def write_day(con: DuckDBPyConnection, folder: Path, table: str, day_ns: int) -> tuple[Path, int]:
     """Write a day of a table into a file of a folder; return the file, and how many rows it has: without any it is not there."""
     found, draft = EXPORTED[table], folder / f"{table}-{day_ns}.parquet"
-    bound = {"first": day_ns, "last": day_ns + DAY_NS}
     about = _count(con, found, day_ns, day_ns + DAY_NS)
+    bound = _bound(day_ns, day_ns + DAY_NS)
     return draft, _copy(con, found.rows, bound, draft, order=found.order, about=about) if about else 0
 
 

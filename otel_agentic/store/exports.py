@@ -20,11 +20,15 @@ def hour_sql(time: str) -> str:
     return f"make_timestamp_ns(epoch_ns({time}) // {HOUR_NS} * {HOUR_NS})"
 
 
+#: Of spans or log records: what was committed later was not looked at, and its hour may count as written.
+LOOKED_UNTIL: Final = """(
+    SELECT coalesce(max(looked_until), make_timestamp_ns(0)) FROM export_looks WHERE table_name = '{unit}'
+)"""
 _ARRIVED: Final = {
     unit: f"""
 SELECT epoch_ns({hour_sql(time)}), epoch_ns(max(received_at))
 FROM {unit}
-WHERE received_at > (SELECT coalesce(max(looked_until), make_timestamp_ns(0)) FROM export_looks WHERE table_name = '{unit}')
+WHERE received_at > {LOOKED_UNTIL.format(unit=unit)}
 GROUP BY ALL
 """  # noqa: S608 — names of our own schema
     for unit, time in (("spans", "start_time"), ("log_records", '"time"'))

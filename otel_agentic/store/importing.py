@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Rows of spans, or log records, taken in one transaction.
 PORTION: Final = 20_000
+#: Errors that are the store's own trouble; any other is what is wrong with the file.
+_OF_THE_STORE: Final = (duckdb.OperationalError, duckdb.InternalError, duckdb.FatalException)
 #: What tells a row of these tables from others.
 _IDENTITY: Final = {
     "cases": ("dataset", "case_id", "version"),
@@ -80,6 +82,12 @@ _OF_NEW: Final = f"""
 INSERT INTO {{table}} BY NAME
 SELECT * FROM {_FILES} ANTI JOIN conversations USING (environment, conversation_id)
 """  # noqa: S608 — the same
+#: Built now: who looks for conversations of which something was read since they were built has nothing to do here.
+_CONVERSATIONS: Final = f"""
+INSERT INTO conversations BY NAME
+SELECT * REPLACE (make_timestamp_ns($now) AS built_at)
+FROM {_FILES} ANTI JOIN conversations USING (environment, conversation_id)
+"""  # noqa: S608 — the same
 _SUBJECTS: Final = f"""
 INSERT INTO subjects
 SELECT (SELECT coalesce(max(subject), 0) FROM subjects) + row_number() OVER (), n.*
@@ -137,42 +145,6 @@ _ORPHANS: Final = tuple(
 )
 
 
-#: The store keeps ids as numbers in memory.
-_WRONG_IDS: Final = f"""
-SELECT concat(trace_id, ' ', span_id) FROM {_FILES}
-WHERE NOT coalesce(regexp_full_match(trace_id, '[0-9a-f]{{32}}') AND regexp_full_match(span_id, '[0-9a-f]{{16}}'), false)
-LIMIT 1
-"""  # noqa: S608 — the same
-_WITH_IDS: Final = frozenset({"spans", "log_records"})
-
-
-def rows_in(con: DuckDBPyConnection, table: str, file: Path) -> int:
-    """Return how many rows a Parquet file of a table has.
-
-    Raises:
-        BadInputError: it is no Parquet file, or not of this table; says what is wrong with it.
-    """
-    given = {"files": [str(file)]}
-    try:
-        ((count,),) = con.execute(f"SELECT count(*) FROM {_FILES}", given).fetchall()  # noqa: S608 — our own fragment
-        described = con.execute(f"SELECT * FROM {_FILES} LIMIT 0", given).description or []  # noqa: S608 — the same
-        known = con.execute(f'SELECT * FROM "{table}" LIMIT 0').description or []  # noqa: S608 — a name of our own schema
-    except duckdb.Error as error:
-        raise BadInputError(f"{table}: not readable as Parquet: {str(error).splitlines()[0]}") from error
-    columns = {str(column[0]) for column in known}
-    foreign = sorted({str(column[0]) for column in described} - columns)
-    if foreign:
-        raise BadInputError(
-            f"{table}: the file has columns that this table has not ({', '.join(foreign[:5])}): it is of a newer release, or "
-            "no export of otel-agentic"
-        )
-    if table in _WITH_IDS and (wrong := con.execute(_WRONG_IDS, given).fetchall()):
-        raise BadInputError(
-            f"{table}: {wrong[0][0]!r} are no ids of a trace and a span: 32 and 16 hexadecimal digits in lower case"
-        )
-    return int(count)
-
-
 def stretches(rows: int) -> Iterator[tuple[int, int]]:
     """Yield the row numbers, from and to, that are taken in one transaction each."""
     for first in range(0, rows, PORTION):
@@ -209,6 +181,8 @@ def import_files(con: DuckDBPyConnection, table: str, files: Sequence[Path], *, 
         for sql in (_SUBJECTS, _CASES, _CHANGES):
             _added(con, table, sql, bound)
         return _added(con, table, _RESULTS, bound)
+    if table == "conversations":
+        return _added(con, table, _CONVERSATIONS, {**bound, "now": now_ns})
     if table in FAMILY:
         return _added(con, table, _OF_NEW.format(table=table), bound)
     if table == "retention":
@@ -222,12 +196,9 @@ def import_files(con: DuckDBPyConnection, table: str, files: Sequence[Path], *, 
 def _added(con: DuckDBPyConnection, table: str, sql: str, bound: dict[str, Any]) -> int:
     try:
         return int(con.execute(sql, bound).fetchall()[0][0])
-    except (
-        duckdb.ConversionException,
-        duckdb.ConstraintException,
-        duckdb.BinderException,
-        duckdb.InvalidInputException,
-    ) as error:
+    except _OF_THE_STORE:
+        raise
+    except duckdb.Error as error:
         raise BadInputError(f"{table}: a row cannot be stored: {str(error).splitlines()[0]}") from error
 
 

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from otel_agentic.conversations.link import Linked
     from otel_agentic.conversations.segments import Segment
 
-#: Traces of which something was committed after they were last read, or that were read and not linked yet.
+#: Traces of which something was committed after they were last read, or that were read and not linked yet. In the order
+#: in which they came: who works them off in portions then reads each part of the file once.
 _PENDING: Final = """
 WITH arrived AS (
-    SELECT trace_id, max(received_at) AS received_at
+    SELECT trace_id, max(received_at) AS received_at, min(received_at) AS first_at
     FROM (
         SELECT trace_id, received_at FROM spans WHERE dialect <> 'none'
         UNION ALL
@@ -31,12 +32,23 @@ WITH arrived AS (
     SELECT trace_id, max(received_until) AS received_until FROM trace_links GROUP BY trace_id
 )
 SELECT trace_id
-FROM arrived
-LEFT JOIN read USING (trace_id)
-WHERE received_until IS NULL OR received_at > received_until
-UNION
-SELECT trace_id FROM trace_links WHERE conversation_id IS NULL AND events > 0
-ORDER BY trace_id
+FROM (
+    SELECT trace_id, first_at
+    FROM arrived
+    LEFT JOIN read USING (trace_id)
+    WHERE received_until IS NULL OR received_at > received_until
+    UNION ALL
+    SELECT trace_id, received_until FROM trace_links WHERE conversation_id IS NULL AND events > 0
+)
+GROUP BY trace_id
+ORDER BY min(first_at), trace_id
+"""
+_BY_ARRIVAL: Final = """
+SELECT environment, conversation_id
+FROM trace_links
+SEMI JOIN wanted USING (environment, conversation_id)
+GROUP BY environment, conversation_id
+ORDER BY min(received_until), environment, conversation_id
 """
 _OF_TRACES: Final = """
 SELECT DISTINCT environment, conversation_id
@@ -49,19 +61,29 @@ SELECT DISTINCT l.trace_id
 FROM trace_links l
 SEMI JOIN wanted USING (environment, conversation_id)
 """
-#: Conversations that are open or not built yet; and those that no trace belongs to any more, as if touched just now.
+#: Conversations that are open or not built yet, or of which something was read after they were built (a process that was
+#: killed in between leaves them so, also closed ones); and those that no trace belongs to any more, as if touched just now.
 _LAST_ARRIVALS: Final = """
 SELECT l.environment, l.conversation_id, epoch_ns(max(l.received_until)), bool_or(l.explicit_id IS NOT NULL)
 FROM trace_links l
 LEFT JOIN conversations c
     ON c.environment = l.environment AND c.conversation_id = l.conversation_id AND NOT c.superseded
-WHERE l.conversation_id IS NOT NULL AND c.closed_by IS NULL
+WHERE l.conversation_id IS NOT NULL AND (c.closed_by IS NULL OR l.received_until > c.built_at)
 GROUP BY l.environment, l.conversation_id
 UNION ALL
 SELECT c.environment, c.conversation_id, $now, c.link_method = 'explicit'
 FROM conversations c
 ANTI JOIN trace_links l USING (environment, conversation_id)
 WHERE NOT c.superseded
+"""
+#: Of these, what nobody waits for to go on: what a process that was killed had read, and had not built.
+_UNBUILT: Final = """
+SELECT DISTINCT l.environment, l.conversation_id
+FROM trace_links l
+LEFT JOIN conversations c
+    ON c.environment = l.environment AND c.conversation_id = l.conversation_id AND NOT c.superseded
+WHERE l.conversation_id IS NOT NULL
+    AND (c.conversation_id IS NULL OR (c.closed_by IS NOT NULL AND l.received_until > c.built_at))
 """
 #: The neighbourhood of traces: those whose messages they may go on, those that may go on theirs (so that rivals for one
 #: beginning come, too), those that span links tie to them, and those that may tell of the same turn as another instrumentation. Asked again until
@@ -160,7 +182,7 @@ def unread_spans(con: DuckDBPyConnection, trace_ids: Iterable[str]) -> int:
 
 
 def pending_traces(con: DuckDBPyConnection) -> list[str]:
-    """Return the traces that wait to be read or linked, sorted."""
+    """Return the traces that wait to be read or linked, in the order in which they arrived."""
     return [trace_id for (trace_id,) in con.execute(_PENDING).fetchall()]
 
 
@@ -222,12 +244,24 @@ def traces_of(con: DuckDBPyConnection, keys: Iterable[Key]) -> set[str]:
     return {trace_id for (trace_id,) in rows_with(con, key_columns(keys), _OF_CONVERSATIONS)}
 
 
+def by_arrival(con: DuckDBPyConnection, keys: Iterable[Key]) -> list[Key]:
+    """Return conversations in the order in which their traces arrived, those that no trace belongs to last."""
+    wanted = set(keys)
+    found = [(environment, name) for environment, name in rows_with(con, key_columns(wanted), _BY_ARRIVAL)]
+    return found + sorted(wanted.difference(found))
+
+
 def open_conversations(con: DuckDBPyConnection, now_ns: int) -> list[OpenConversation]:
     """Return the conversations that are not closed, or whose traces all went elsewhere."""
     return [
         OpenConversation(key=(environment, name), last_ns=min(last_ns, now_ns), has_id=has_id)
         for environment, name, last_ns, has_id in con.execute(_LAST_ARRIVALS, {"now": now_ns}).fetchall()
     ]
+
+
+def unbuilt_conversations(con: DuckDBPyConnection) -> set[Key]:
+    """Return the conversations whose traces were read and which were not built since; open ones that were built are none."""
+    return {(environment, name) for environment, name in con.execute(_UNBUILT).fetchall()}
 
 
 def neighbourhood(con: DuckDBPyConnection, trace_ids: Iterable[str], idle_ns: int) -> set[str]:

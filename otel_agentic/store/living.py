@@ -74,6 +74,10 @@ class LivingDatabase:
                 raise StoreUnusableError(
                     f"{self.path} is being opened again after a failure; ask again in a moment"
                 ) from error
+            if self._trouble is not None and isinstance(error, duckdb.InterruptException):
+                raise StoreUnusableError(
+                    self._trouble
+                ) from error  # by us, to open the file again: it says nothing of the query
             raise
         finally:
             self.take_back(con)

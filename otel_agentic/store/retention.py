@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from otel_agentic.store.export_layout import FAMILY, HOUR_NS
-from otel_agentic.store.exports import MARKS, hour_sql
+from otel_agentic.store.exports import LOOKED_UNTIL, MARKS, hour_sql
 from otel_agentic.store.kept import CONVERSATION_ID, TRACE_ID
-from otel_agentic.store.table import key_columns, lent, rows_with
+from otel_agentic.store.table import LAST_NS, key_columns, lent, rows_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -51,7 +51,7 @@ GROUP BY trace_id
 """
 _PLACES: Final = {
     unit: f"""
-SELECT rowid, trace_id, {time_hour} NOT IN ({_CLEAN.format(unit=unit)})
+SELECT rowid, trace_id, {time_hour} NOT IN ({_CLEAN.format(unit=unit)}) OR received_at > {LOOKED_UNTIL.format(unit=unit)}
 FROM {unit}
 WHERE {time} >= make_timestamp_ns($first) AND {time} <= make_timestamp_ns($last)
     AND trace_id IN (SELECT trace_id FROM wanted)
@@ -159,7 +159,7 @@ def _unit_places(
         return []
     bound = {
         "first": max(0, min(first for first, _ in timed) - _AROUND_NS),
-        "last": max(last for _, last in timed) + _AROUND_NS,
+        "last": min(max(last for _, last in timed) + _AROUND_NS, LAST_NS),
     }
     wanted = {"trace_id": sorted(trace_id for trace_id, _, _ in traces)}
     return [(row[0], row[1], row[2]) for row in rows_with(con, wanted, _PLACES[unit], bound)]

@@ -71,7 +71,8 @@ class UndoFile:
         places = [(0, _HEADERS_BYTES), *((_HEADERS_BYTES + block * block_bytes, block_bytes) for block in blocks)]
         content = _encoded([_Piece(offset=offset, content=self._read(offset, size)) for offset, size in places])
         draft = self._path.with_name(f"{self._path.name}.draft")
-        with draft.open("wb") as file:
+        draft.unlink(missing_ok=True)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:  # it holds content
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

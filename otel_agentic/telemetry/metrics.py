@@ -65,6 +65,7 @@ class RunningMetrics:
         """Count the spans of one accepted request."""
         self._spans.add(receipt.accepted, {names.RESULT: "accepted"})
         self._spans.add(receipt.duplicate, {names.RESULT: "duplicate"})
+        self._spans.add(receipt.ignored, {names.RESULT: "ignored"})
         for reason, count in _rejected(receipt).items():
             attributes = {names.RESULT: "rejected", **({names.REASON: label(reason)} if reason else {})}
             self._spans.add(count, attributes)
@@ -85,6 +86,7 @@ class RunningMetrics:
         """Let series exist before their first event: a rate needs the zero to see the first increase."""
         self._spans.add(0, {names.RESULT: "accepted"})
         self._spans.add(0, {names.RESULT: "duplicate"})
+        self._spans.add(0, {names.RESULT: "ignored"})
         self._late.add(0)
 
     def _record_turns(self, conversation: Conversation, score: ConversationScore, group: Mapping[str, str]) -> None:

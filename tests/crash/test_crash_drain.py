@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import threading
 import time
 from collections import Counter
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
+from otel_agentic.pipeline import LiveCollector
 from otel_agentic.testing import NOON_NS, SECOND_NS
 from tests.crash.outcome import lost_or_doubled
 from tests.crash.sending import acknowledged, conversation, sending
+from tests.judges.openai_server import OpenAIServer, Said, obliging
 from tests.pipeline.exporting import readable
+from tests.pipeline.parts import rows
+from tests.pipeline.running import eventually, running
+from tests.pipeline.test_pipeline_live_breaker import CASES, CLOSED, SCORED, settings_of, tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.crash.conftest import MakeServer
     from tests.crash.serving import Server
@@ -54,6 +61,24 @@ def black_hole() -> Iterator[str]:
         threading.Thread(target=take, daemon=True).start()
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         listener.shutdown(socket.SHUT_RDWR)
+
+
+class HangingJudge(OpenAIServer):
+    """A model's server that takes questions and never says a word, until it is well."""
+
+    def __init__(self) -> None:
+        self.asked, self.well = threading.Event(), threading.Event()
+        super().__init__(self._say)
+
+    def _say(self, request: dict[str, Any], _: int) -> Said:
+        self.asked.set()
+        return obliging(request) if self.well.is_set() else Said(hangs=True)
+
+
+@pytest.fixture
+def hanging_judge() -> Iterator[HangingJudge]:
+    with HangingJudge() as server:
+        yield server
 
 
 class Poster(threading.Thread):
@@ -124,18 +149,45 @@ def test_sigterm_under_load_loses_nothing_and_answers_no_request_with_an_error_t
     assert "Traceback" not in server.log
 
 
-def test_nothing_that_hangs_holds_up_a_stop(make_server: MakeServer, black_hole: str) -> None:
-    assert PATIENCE_S > hung_stop(make_server, black_hole)
+def test_a_hanging_judge_holds_up_no_stop_and_what_it_was_asked_is_judged_once_at_the_next_start(
+    tmp_path: Path, hanging_judge: HangingJudge
+) -> None:
+    settings = settings_of(tmp_path / "t.duckdb", hanging_judge, timeout_s=60)
+    live = LiveCollector(settings)
+    live.run("truth_import", {"cases": CASES})
+    tell(live.start(), range(3))
+    eventually(lambda: rows(live.engine, CLOSED), [(3,)])
+    assert hanging_judge.asked.wait(10)
+    began = time.monotonic()
+    live.stop()
+    assert STOP_S > time.monotonic() - began
+
+    hanging_judge.well.set()
+    hanging_judge.requests.clear()
+    with running(settings) as (again, _):
+        eventually(lambda: rows(again.engine, SCORED), [("pass", 3)])
+    assert 3 == len(hanging_judge.requests)
+
+
+def test_nothing_that_hangs_holds_up_a_stop(
+    make_server: MakeServer, black_hole: str, hanging_judge: HangingJudge, cases: Path
+) -> None:
+    assert PATIENCE_S > hung_stop(make_server, black_hole, hanging_judge, cases)
 
 
 @pytest.mark.slow
-def test_a_stop_takes_ten_seconds_at_most_whatever_hangs(make_server: MakeServer, black_hole: str) -> None:
-    assert STOP_S > hung_stop(make_server, black_hole)
+def test_a_stop_takes_ten_seconds_at_most_whatever_hangs(
+    make_server: MakeServer, black_hole: str, hanging_judge: HangingJudge, cases: Path
+) -> None:
+    assert STOP_S > hung_stop(make_server, black_hole, hanging_judge, cases)
 
 
-def hung_stop(make_server: MakeServer, black_hole: str) -> float:
-    """Return how long a collector takes to stop, s, with a hanging backend, a query of hours, and a running backfill."""
-    server = make_server("--emit", black_hole)
+def hung_stop(make_server: MakeServer, black_hole: str, judge: HangingJudge, cases: Path) -> float:
+    """Return how long a collector takes to stop, s, with a hanging backend and judge, a query of hours, and a backfill."""
+    server = make_server(
+        *("--emit", black_hole, "--judge", "langchain:openai:small", "--cases", str(cases)),
+        JUDGE__MODEL_OPTIONS=json.dumps({"base_url": judge.base_url, "api_key": "none"}),
+    )
     server.start()
     with sending(f"http://{server.http}", server.grpc) as senders:
         time.sleep(0.5)
@@ -150,6 +202,7 @@ def hung_stop(make_server: MakeServer, black_hole: str) -> float:
     for thread in asking:
         thread.start()
     time.sleep(0.5)
+    assert judge.asked.wait(20)
     took_s = stop(server)
     for thread in asking:
         thread.join(PATIENCE_S)

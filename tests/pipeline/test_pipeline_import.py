@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 LABELS: Final = "conversation_id,verdict\nc-1,pass\n"
 #: When something was written, and numbers that a store gives.
-OWN: Final = {"received_at", "received_until", "subject", "case_no", "serial", "applied_at"}
+OWN: Final = {"received_at", "received_until", "built_at", "subject", "case_no", "serial", "applied_at"}
 
 
 class Local:

@@ -107,3 +107,12 @@ def test_of_two_collectors_that_start_at_once_one_runs_and_the_other_names_it(db
         for process in started:
             with process:
                 process.kill()
+
+
+@pytest.mark.parametrize("pid", ["0", "-1", '"1"', "null"])
+def test_a_file_without_the_id_of_a_process_names_no_collector(db: Path, pid: str) -> None:
+    server_file(db).write_text(
+        f'{{"pid": {pid}, "admin": "http://127.0.0.1:9", "http": null, "grpc": null, "started_at": ""}}'
+    )
+
+    assert find_live_server(db) is None

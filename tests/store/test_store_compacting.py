@@ -25,7 +25,7 @@ FILL: Final = "INSERT INTO judge_calls SELECT md5(range::VARCHAR), 'j', NULL, 1,
 
 def filled(open_store: OpenStore) -> None:
     """Leave a file of which most is free."""
-    with open_store() as store:
+    with open_store(checkpoint_threshold_mb=1000) as store:  # the writer makes none of its own beside the one below
         store.accept(batch(span("kept")))
         store.write(lambda con: con.execute(FILL))
         with store.connection() as con:
@@ -60,6 +60,20 @@ def test_it_is_smaller_and_holds_the_same(open_store: OpenStore, db: Path) -> No
     assert new == db.stat().st_size
     assert before == held(open_store())
     assert [db] == [path for path in db.parent.iterdir() if not path.name.endswith(".wal")]
+
+
+def test_a_link_stays_a_link_and_who_may_read_the_file_stays_as_it_was(open_store: OpenStore, db: Path) -> None:
+    filled(open_store)
+    db.chmod(0o640)
+    link = db.with_name("link.duckdb")
+    link.symlink_to(db)
+
+    old, new = compact(link)
+
+    assert new < old / 2
+    assert link.is_symlink()
+    assert new == db.stat().st_size
+    assert 0o640 == db.stat().st_mode & 0o777
 
 
 def test_a_file_whose_log_is_not_written_into_it_is_left_alone(open_store: OpenStore, db: Path) -> None:

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from otel_agentic.errors import StoreUnusableError
-from otel_agentic.store import store as store_module
+from otel_agentic.store.database import open_database
 from otel_agentic.testing import batch, span
 from tests.store.asking import value
 from tests.store.test_store_reopening import eventually
@@ -50,9 +50,9 @@ class Failing:
 def faults(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """The faults of all connections that stores open from now on: a statement -> `before` or `after` it is carried out."""
     planted: dict[str, str] = {}
-    opened = store_module.open_database
     monkeypatch.setattr(
-        store_module, "open_database", lambda *given, **named: Failing(opened(*given, **named), planted)
+        "otel_agentic.store.store.open_database",
+        lambda *given, **named: Failing(open_database(*given, **named), planted),
     )
     return planted
 

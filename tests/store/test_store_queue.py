@@ -111,8 +111,22 @@ def test_a_checkpoint_is_due_once_the_log_is_long(tmp_path: Path) -> None:
     disk.write_log(999_999)
     assert not checkpoints.is_due()
     disk.write_log(1_000_000)
+    assert checkpoints.anchor()
     assert checkpoints.is_due()
     assert checkpoints.is_wise()
+
+
+def test_a_log_that_is_not_the_own_one_is_left_alone(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    checkpoints = disk.checkpoints(1)
+    disk.write_log(10)
+    assert checkpoints.anchor()
+    assert checkpoints.is_wise()
+
+    (tmp_path / "t.duckdb.wal").rename(tmp_path / "moved.wal")
+    assert checkpoints.is_wise()
+    disk.write_log(1_000_000)
+    assert not checkpoints.is_wise()
 
 
 def test_after_a_checkpoint_failed_none_is_tried_for_a_while(tmp_path: Path) -> None:

@@ -166,6 +166,7 @@ def test_received_spans_are_counted_by_result_and_reason(telemetry: Telemetry, r
     assert telemetry.force_flush(5.0)
     assert receiver.received.values("agentic.ingest.spans", "agentic.result", "agentic.reason") == {
         ("accepted", None): 6,
+        ("ignored", None): 4,
         ("duplicate", None): 2,
         ("rejected", "bad_id"): 2,
         ("rejected", "empty_name"): 1,

@@ -58,7 +58,7 @@ class KeepingCommands(EngineCommands):
         age = keep or engine.settings.retention.keep
         told: dict[str, Json] = {"keep": age, "dry_run": dry_run, "removed": None}
         with engine.retaining:
-            if not dry_run:
+            if not dry_run and not engine.uploads.under_way:  # what an import brings hangs on no conversation at first
                 engine.store.write(drop_orphans)
             if age is not None:
                 removing = Removing(
