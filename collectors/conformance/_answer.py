@@ -33,13 +33,17 @@ class Success:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """An HTTP answer to what `sent` describes; `status` is 0 and `error` says why where there was none."""
+    """An HTTP answer to what `sent` describes; `status` is 0 and `error` says why where there was none.
+
+    `unanswered`: nothing came until the time was over.
+    """
 
     sent: str
     status: int = 0
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     error: str = ""
+    unanswered: bool = False
     informed: tuple[int, ...] = ()
 
     @property

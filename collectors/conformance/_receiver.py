@@ -12,6 +12,7 @@ import httpx
 
 from collectors.conformance import _requests
 from collectors.conformance._answer import JSON, PROTOBUF, Answer, Call
+from collectors.conformance._clients import Clients, body_of
 from collectors.conformance._wire import Wire
 from otel_agentic.errors import BackendError, UsageError
 
@@ -41,24 +42,18 @@ class Receiver:
     def __init__(self, target: Target) -> None:
         self.target = target
         self._tls = target.tls()
-        self._client = httpx.Client(
-            verify=self._tls or False,  # False only for plain HTTP, where reading the usual authorities costs 50 ms
-            timeout=target.timeout_s,
-            # A connection for each request: what one check did to its connection is no other's concern.
-            limits=httpx.Limits(max_connections=PARALLEL, max_keepalive_connections=0),
-            trust_env=False,  # the checks that write bytes themselves know no proxies either
-        )
-        self._client.headers.clear()
+        self._clients = Clients(self._tls, target.timeout_s)
         self._lock = threading.Lock()
         self._read: dict[tuple[str, Signal], bool] = {}
         self._channel: Any = None
 
     def require(self) -> None:
-        """Return nothing where somebody listens.
+        """Return nothing where somebody listens, and says anything at all.
 
         Raises:
-            BackendError: nobody does; names the address.
+            BackendError: nobody does; names the address. Each check would wait for an answer in vain, an hour in all.
         """
+        limit = f"within {self.target.timeout_s:g} s (--timeout)"
         if self.target.url is not None:
             try:
                 self.wire().close()
@@ -66,6 +61,9 @@ class Receiver:
                 raise BackendError(
                     f"nothing answers at {self.target.url}: {error}; is the receiver running?"
                 ) from error
+            plain = _plain(PROTOBUF, "traces")
+            if self.post(plain, sent="one span", patient=False).unanswered:
+                raise BackendError(f"{self.target.url} takes connections, and answered one span with nothing {limit}")
         if self.target.grpc is not None:
             try:
                 grpc.channel_ready_future(self.channel).result(timeout=min(self.target.timeout_s, 10.0))
@@ -73,6 +71,8 @@ class Receiver:
                 raise BackendError(
                     f"no gRPC server answers at {self.target.grpc}: is it running, and does it speak TLS or not, as you said?"
                 ) from error
+            if self.call(_plain(PROTOBUF, "traces"), sent="one span").code == "DEADLINE_EXCEEDED":
+                raise BackendError(f"{self.target.grpc} speaks gRPC, and answered one span with nothing {limit}")
 
     def reads(self, kind: str, signal: Signal) -> bool:
         """Return whether the receiver takes a content type for a signal at all; asked once."""
@@ -110,12 +110,15 @@ class Receiver:
         url = f"{(self.target.url or '').rstrip('/')}{path}"
         try:
             given = [(key.encode(), value.encode("latin-1")) for key, value in headers.items()]
-            answer = self._client.request(method, url, content=content, headers=given)
+            with self._clients.get().stream(method, url, content=content, headers=given) as answer:
+                body = body_of(answer, time.monotonic() + self.target.timeout_s)
         except httpx.TimeoutException:
-            return Answer(sent=sent, error=f"no answer within {self.target.timeout_s:g} s")
+            return Answer(sent=sent, error=f"no answer within {self.target.timeout_s:g} s", unanswered=True)
         except httpx.HTTPError as error:
             return Answer(sent=sent, error=f"no answer: {type(error).__name__} {error}".rstrip())
-        return Answer(sent=sent, status=answer.status_code, headers=answer.headers, body=answer.content)
+        if body is None:
+            return Answer(sent=sent, error="an answer that does not end")
+        return Answer(sent=sent, status=answer.status_code, headers=answer.headers, body=body)
 
     def headers(self, kind: str | None = PROTOBUF, encoding: str | None = None) -> dict[str, str]:
         """Return the usual headers of a request, keys in lower case."""
@@ -211,7 +214,7 @@ class Receiver:
 
     def close(self) -> None:
         """End all connections."""
-        self._client.close()
+        self._clients.close()
         if self._channel is not None:
             self._channel.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
@@ -14,7 +15,7 @@ from click.testing import CliRunner, Result
 from collectors.conformance import CHECKS, select
 from collectors.conformance._command import command
 from otel_agentic.errors import UsageError
-from tests.collectors.conformance.canned import answering, http
+from tests.collectors.conformance.canned import answering, answering_grpc, http
 from tests.collectors.conformance.conftest import TOKEN
 
 if TYPE_CHECKING:
@@ -113,6 +114,23 @@ def test_what_cannot_be_checked_is_one_line_with_the_right_exit_code(
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_who_takes_connections_and_says_nothing_is_told_of_at_once() -> None:
+    never = threading.Event()
+    with answering(lambda _head: b"") as url:
+        over_http = run(url, "--timeout", "0.3")
+    with answering_grpc(lambda _data, _context: bytes(never.wait(3))) as address:
+        over_grpc = run("--grpc", address, "--timeout", "0.3")
+        never.set()
+
+    told = "answered one span with nothing within 0.3 s (--timeout)\n"
+    assert (5, "", f"Error: {url} takes connections, and {told}") == (
+        over_http.exit_code,
+        over_http.stdout,
+        over_http.stderr,
+    )
+    assert (5, f"Error: {address} speaks gRPC, and {told}") == (over_grpc.exit_code, over_grpc.stderr)
+
+
 def test_a_token_is_never_shown(target: Target) -> None:
     for form in ("table", "json", "junit"):
         done = run(str(target.url), "--token", f"{TOKEN}-wrong", "--only", "http.protobuf.*", "--format", form)
@@ -138,7 +156,7 @@ def test_headers_are_sent_with_each_request() -> None:
             "http.chunked.accepted",
         )
     requests = [head for head in heads if head.startswith(b"post ")]  # the others are ends of chunked bodies
-    assert len(requests) == 2
+    assert len(requests) == 3  # the first looks whether anybody answers
     for head in requests:
         assert head.startswith(b"post /base/v1/traces http/1.1\r\n")
         assert b"\r\nx-tenant: a=b" in head

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import grpc  # type: ignore[import-untyped]  # grpcio ships no types
@@ -10,6 +12,7 @@ from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untype
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # ships no py.typed
 
 from collectors.conformance import CHECKS, Fault, Outcome, Receiver, Target, run, select
+from collectors.conformance._clients import Clients
 from tests.collectors.conformance.canned import answering, answering_grpc, http
 
 if TYPE_CHECKING:
@@ -80,6 +83,24 @@ def test_a_receiver_that_never_answers_is_told_of_as_such() -> None:
     assert results(found, "fail") == set(found)
     assert "no answer within 0.5 s" in found["http.protobuf.accepted"].reason
     assert "still waiting after 0.5 s" in found["http.slow.head"].reason
+
+
+def test_an_answer_that_does_not_end_is_told_of_as_such() -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 100000000\r\n\r\n"
+    with answering(lambda _head: head + b"x" * 2_000_000) as url:
+        found = outcomes("http.protobuf.accepted", url=url)
+    assert "got an answer that does not end" in found["http.protobuf.accepted"].reason
+
+
+def test_threads_share_no_client_that_may_close_the_connection_of_another() -> None:
+    clients = Clients(None, 1.0)
+    with ThreadPoolExecutor(2) as pool:
+        together = threading.Barrier(2)
+        pairs = [pool.submit(lambda: (together.wait(5), clients.get(), clients.get())[1:]) for _ in range(2)]
+        found = [pair.result() for pair in pairs]
+    clients.close()
+    assert all(first is second for first, second in found)
+    assert found[0][0] is not found[1][0]
 
 
 def test_a_receiver_that_does_not_speak_http_is_told_of_as_such() -> None:

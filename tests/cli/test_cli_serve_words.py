@@ -1,0 +1,78 @@
+"""What `otel-agentic serve` says to whoever starts it: lines for people, entries of the log for machines, and what is amiss."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+
+from otel_agentic.cli.logs import log_to
+from otel_agentic.cli.serve import addresses, say, warn_of_export
+from otel_agentic.cli.store_show import print_moved
+from otel_agentic.config import Settings
+from otel_agentic.pipeline.serverfile import LiveServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HERE = LiveServer(
+    pid=1, admin="http://127.0.0.1:8321", http="http://127.0.0.1:4318", grpc="http://127.0.0.1:4317", started_at=""
+)
+
+
+@pytest.fixture
+def machine() -> Iterator[tuple[Settings, io.StringIO]]:
+    """Settings of a log that a machine reads, and that log."""
+    settings, written, before = Settings.model_validate({"log": {"format": "json"}}), io.StringIO(), logging.root.level
+    handlers = [*logging.root.handlers]
+    log_to(written, settings.log)
+    yield settings, written
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(before)
+    for own in ("otel_agentic", "collectors"):
+        logging.getLogger(own).setLevel(logging.NOTSET)
+
+
+def test_people_read_lines_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    settings = Settings()
+    say(settings, *addresses(settings, HERE))
+    told = capsys.readouterr().out.splitlines()
+    assert "collecting into otel-agentic.duckdb; Ctrl-C stops" == told[0]
+    assert "  OTLP/HTTP  http://127.0.0.1:4318" == told[2]
+
+
+def test_where_the_log_is_json_everything_is(
+    machine: tuple[Settings, io.StringIO], capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings, written = machine
+    say(settings, *addresses(settings, HERE))
+    entries = [json.loads(line) for line in written.getvalue().splitlines()]
+    assert "" == capsys.readouterr().out
+    assert ("info", "OTLP/HTTP http://127.0.0.1:4318") == (entries[2]["level"], entries[2]["message"])
+
+
+@pytest.mark.parametrize("export", [True, False])
+def test_a_folder_that_nothing_can_be_exported_to_is_told_at_the_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, *, export: bool
+) -> None:
+    folder = tmp_path / "a file"
+    folder.touch()
+    warn_of_export(Settings.model_validate({"retention": {"export": export, "export_folder": folder}}))
+    assert [f"{folder}: File exists: nothing can be exported there (--export, retention.export_folder)"] * export == [
+        record.getMessage() for record in caplog.records
+    ]
+
+
+def test_a_folder_that_is_not_there_is_made(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = tmp_path / "a" / "b"
+    warn_of_export(Settings.model_validate({"retention": {"export": True, "export_folder": folder}}))
+    assert ([], True) == (caplog.records, folder.is_dir())
+
+
+def test_an_export_of_nothing_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    print_moved({"files": 0, "bytes": 0, "folder": "out", "tables": {}}, "wrote")
+    assert "nothing to write: the store holds nothing of that time\n" == capsys.readouterr().out
