@@ -1,16 +1,23 @@
-"""What every test may use: the folder of shared data, and how hypothesis searches."""
+"""What every test may use: the folder of shared data, new stores at once, and how hypothesis searches."""
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from otel_agentic.store import store
+from otel_agentic.store.database import open_database
 from tests.shared import SHARED, why_absent
+from tests.template import copying
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 # No deadlines and no complaint about slow data: a loaded machine of two cores is not a finding.
@@ -18,6 +25,11 @@ settings.register_profile("house", deadline=None, suppress_health_check=[HealthC
 # CI repeats itself: the same examples in each run, so a red run is the change's doing.
 settings.register_profile("ci", settings.get_profile("house"), derandomize=True, database=None)
 settings.load_profile("ci" if os.environ.get("CI") else "house")
+# Where nothing compiled is kept, each process that a test starts compiles all that it imports: half a second and more.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+# Until all tests are collected: hardly anything that is made for them goes away again.
+gc.disable()
 
 
 @pytest.fixture(scope="session")
@@ -27,6 +39,28 @@ def shared_dir() -> Path:
     if reason:
         pytest.skip(reason)
     return SHARED
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _new_stores_are_copies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let new stores of this process be copies of one. Processes that tests start run the migrations, as people's do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "open_database", copying(tmp_path_factory.mktemp("template")))
+        yield
+
+
+@pytest.fixture
+def migrated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the migrations run in each new store of a test."""
+    monkeypatch.setattr(store, "open_database", open_database)
+
+
+def pytest_collection_finish() -> None:
+    """Search for garbage less often, and not among the tests: a search takes half a second where ten thousand are in it."""
+    gc.freeze()
+    atexit.register(gc.unfreeze)  # modules that count their objects at the end complain of those that are left
+    gc.set_threshold(5000, 10, 50)
+    gc.enable()
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

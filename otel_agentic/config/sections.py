@@ -53,7 +53,7 @@ class StoreSettings(_Section):
         default=1.0,
         description="wait before the second try to open the file again after it failed, seconds; it doubles up to 30",
     )
-    checkpoint_threshold_mb: Count = Field(default=6, description="write-ahead log size that forces a checkpoint, MB")
+    checkpoint_threshold_mb: Count = Field(default=8, description="write-ahead log size that forces a checkpoint, MB")
     memory_limit_mb: Count = Field(
         default=256, description="memory that DuckDB may use before it spills to disk beside the file, MB"
     )

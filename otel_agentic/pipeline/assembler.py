@@ -31,10 +31,10 @@ _PORTION: Final = 1000
 _LEAST_PORTION: Final = 50
 #: So long a tick should take where no sender waits, seconds. Under pressure it takes its share of that: while it works, it
 #: competes with what receives.
-_TICK_S: Final = 1.0
+_TICK_S: Final = 0.5
 #: Traces that arrived are remembered up to this number; of more the store itself is asked.
 _MOST_REMEMBERED: Final = 50_000
-_LONGEST_TICK_S: Final = 1.0
+_LONGEST_TICK_S: Final = 0.5
 #: Timers shorter than this are off: what arrives is looked at as soon as it is stored.
 _SHORT_S: Final = 0.02
 _NS_PER_S: Final = 1_000_000_000
@@ -139,9 +139,9 @@ class Assembler:
 
     def _next_portion(self) -> int:
         """Return how many traces to read, and conversations to rebuild, by what they cost last time."""
-        wanted = self._engine.pressure.share * _TICK_S
-        fitting = int(wanted / self._item_s) if self._item_s else int(_PORTION * self._engine.pressure.share)
-        return min(_PORTION, max(_LEAST_PORTION, fitting))
+        if not self._item_s:
+            return _LEAST_PORTION  # it is not known yet
+        return min(_PORTION, max(_LEAST_PORTION, int(self._engine.pressure.share * _TICK_S / self._item_s)))
 
     def _catch_up(self) -> None:
         """Ask the store for arrived traces that were too many to remember."""

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 #: The start of a DuckDB file: one page that says what it is, then two headers, of which each checkpoint writes one.
 _HEADERS_BYTES: Final = 3 * 4096
-_MAGIC: Final = b"otel-agentic undo 1\n"
-_DIGEST_BYTES: Final = 32
+_MAGIC: Final = b"otel-agentic undo 2\n"
+_DIGEST_BYTES: Final = 32  # SHA-256: processors have instructions for it, and senders wait meanwhile
 _PIECE: Final = struct.Struct("<QQ")
 _METADATA: Final = "SELECT block_id FROM pragma_metadata_info() ORDER BY block_id"
 _BLOCK_BYTES: Final = "SELECT block_size FROM pragma_database_size() WHERE database_name = current_database()"
@@ -139,13 +139,13 @@ def _locked(handle: int) -> bool:
 
 def _encoded(pieces: list[_Piece]) -> bytes:
     body = _MAGIC + b"".join(_PIECE.pack(piece.offset, len(piece.content)) + piece.content for piece in pieces)
-    return body + hashlib.blake2b(body, digest_size=_DIGEST_BYTES).digest()
+    return body + hashlib.sha256(body).digest()
 
 
 def _decoded(data: bytes) -> list[_Piece]:
     """Return the pieces; `[]` for a file that is not whole: its checkpoint was not begun."""
     body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
-    if not body.startswith(_MAGIC) or hashlib.blake2b(body, digest_size=_DIGEST_BYTES).digest() != digest:
+    if not body.startswith(_MAGIC) or hashlib.sha256(body).digest() != digest:
         return []
     return list(_pieces(body))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.running import done
+from tests.cli.running import Ran, done, run
 from tests.cli.small import conversation, write_cases, write_spans
 
 if TYPE_CHECKING:
@@ -31,6 +31,22 @@ class Shop:
     db: Path
     spans: Path
     cases: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flights:
+    """tau-airline as files, and in a store, not evaluated."""
+
+    data: Path
+    db: Path
+    ingested: Ran
+
+
+@pytest.fixture(scope="session")
+def flights(shared_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Flights:
+    """Return a store that tests copy and do not change."""
+    data, db = shared_dir / "data" / "tau-airline", tmp_path_factory.mktemp("flights") / "t.duckdb"
+    return Flights(data=data, db=db, ingested=run("ingest", "--db", db, data / "spans.jsonl.gz"))
 
 
 @pytest.fixture(scope="session")

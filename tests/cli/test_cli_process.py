@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.running import COMMAND, environment, plain_lines, run_process, wait_until
+from tests.cli.running import COMMAND, done, environment, plain_lines, run, run_process, wait_until
 from tests.cli.small import conversation, write_spans
+from tests.timing import quickest_s
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Shop
@@ -49,11 +50,14 @@ def test_help_loads_nothing_heavy(arguments: tuple[str, ...]) -> None:
 
 
 def test_help_takes_less_than_half_a_second_of_processor() -> None:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert 0 == run_process("--help").code
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    def processor_s() -> float:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
 
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.5
+    def asked_for_help() -> None:
+        assert 0 == run_process("--help").code
+
+    assert quickest_s(asked_for_help, bound_s=0.5, clock=processor_s) < 0.5
 
 
 def test_help_fits_eighty_columns_and_cuts_no_sentence() -> None:
@@ -125,19 +129,15 @@ def _holds(pid: int, path: Path) -> bool:
 
 def test_a_database_that_a_foreign_process_holds_is_busy_and_its_pid_is_named(tmp_path: Path) -> None:
     spans = write_spans(tmp_path / "spans.jsonl", [conversation("c1")])
-    assert 0 == run_process("ingest", spans, "--db", "t.duckdb").code
+    done("ingest", spans, "--db", "t.duckdb")
     hold = "import duckdb, sys; con = duckdb.connect('t.duckdb'); print('held', flush=True); sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path
     ) as holder:
         assert holder.stdout is not None
         assert b"held\n" == holder.stdout.readline()
-        for command in (
-            ("report",),
-            ("ingest", str(spans)),
-            ("serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"),
-        ):
-            ran = run_process(*command, "--db", "t.duckdb")
+        serve = run_process("serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--db", "t.duckdb")
+        for ran in (run("report", "--db", "t.duckdb"), run("ingest", spans, "--db", "t.duckdb"), serve):
             assert (4, 1) == (ran.code, len(ran.lines))
             assert f"t.duckdb is held by process {holder.pid}" in ran.err
         holder.terminate()

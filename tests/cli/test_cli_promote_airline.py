@@ -15,6 +15,8 @@ from tests.cli.small import write_cases
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.cli.conftest import Flights
+
 _KEPT = ["case_id", "dataset", "reviewed", "notes", "promoted_from", "tags", "agent", "turns"]
 
 
@@ -34,14 +36,13 @@ class Promoting:
 
 
 @pytest.fixture(scope="module")
-def airline(shared_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Promoting:
-    data, folder = shared_dir / "data" / "tau-airline", tmp_path_factory.mktemp("promoting")
-    fresh, scored, cases = (folder / name for name in ("fresh.duckdb", "scored.duckdb", "drafts.jsonl"))
-    done("ingest", data / "spans.jsonl.gz", "--db", fresh)
-    shutil.copy(fresh, scored)
-    done("evaluate", "--db", scored, "--cases", data / "cases.jsonl")
+def airline(flights: Flights, tmp_path_factory: pytest.TempPathFactory) -> Promoting:
+    folder = tmp_path_factory.mktemp("promoting")
+    scored, cases = folder / "scored.duckdb", folder / "drafts.jsonl"
+    shutil.copy(flights.db, scored)
+    done("evaluate", "--db", scored, "--cases", flights.data / "cases.jsonl")
     promoted = done("truth", "promote", "--failing", "--db", scored, "--output", cases)
-    return Promoting(fresh=fresh, scored=scored, cases=cases, promoted=promoted)
+    return Promoting(fresh=flights.db, scored=scored, cases=cases, promoted=promoted)
 
 
 def asked(db: Path | str, sql: str) -> list[dict[str, Any]]:

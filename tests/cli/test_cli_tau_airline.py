@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.cli.running import Ran, done, run_process
+from tests.cli.running import Ran, done, run, run_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.cli.conftest import Flights
 
 _REPORT = ("report", "-k", "1,2,3,4", "--estimator", "per_case", "--format", "json")
 _GROUP_KEYS = [
@@ -43,16 +46,32 @@ class Airline:
 
 
 @pytest.fixture(scope="module")
-def airline(shared_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Airline:
-    data, folder = shared_dir / "data" / "tau-airline", tmp_path_factory.mktemp("airline")
-    truth = ("--cases", data / "cases.jsonl", "--labels", data / "labels.csv")
+def airline(flights: Flights, tmp_path_factory: pytest.TempPathFactory) -> Airline:
+    db = tmp_path_factory.mktemp("airline") / "t.duckdb"
+    shutil.copy(flights.db, db)
     return Airline(
-        data=data,
-        db=folder / "t.duckdb",
-        ingested=run_process("ingest", "--db", "t.duckdb", data / "spans.jsonl.gz", cwd=folder),
-        evaluated=run_process("evaluate", "--db", "t.duckdb", *truth, cwd=folder),
-        reported=run_process(*_REPORT, "--db", "t.duckdb", cwd=folder),
+        data=flights.data,
+        db=db,
+        ingested=flights.ingested,
+        evaluated=run("evaluate", "--db", db, *_truth(flights.data)),
+        reported=run(*_REPORT, "--db", db),
     )
+
+
+@pytest.mark.slow
+def test_typed_into_a_shell_the_three_commands_say_the_same(airline: Airline, tmp_path: Path) -> None:
+    told = [
+        run_process("ingest", "--db", "t.duckdb", airline.data / "spans.jsonl.gz", cwd=tmp_path),
+        run_process("evaluate", "--db", "t.duckdb", *_truth(airline.data), cwd=tmp_path),
+        run_process(*_REPORT, "--db", "t.duckdb", cwd=tmp_path),
+    ]
+
+    assert [(0, ""), (0, ""), (0, "")] == [(ran.code, ran.err) for ran in told]
+    assert airline.reported.json == told[2].json
+
+
+def _truth(data: Path) -> tuple[str | Path, ...]:
+    return ("--cases", data / "cases.jsonl", "--labels", data / "labels.csv")
 
 
 def exported(airline: Airline) -> list[dict[str, Any]]:

@@ -6,12 +6,12 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otel_agentic.spans.model import StatusCode
 from tests.conversations.rebuilding import asks, assistant, chat, conversations, linked, run, told, user
-from tests.conversations.test_conversations_store import Kept, said
+from tests.conversations.test_conversations_store import Kept, in_one_folder, said
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -129,12 +129,26 @@ def test_the_order_of_arrival_links_nothing_else(name: str, random: Random) -> N
 
 
 @given(names=st.lists(st.sampled_from(sorted(ALL)), min_size=2, max_size=3, unique=True), random=st.randoms())
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(in_one_folder, max_examples=3)
 def test_trace_by_trace_through_the_store_the_same_conversations_are_found(
     tmp_path: Path, names: list[str], random: Random
 ) -> None:
+    check_trace_by_trace(tmp_path, names, random)
+
+
+@pytest.mark.slow
+@given(names=st.lists(st.sampled_from(sorted(ALL)), min_size=2, max_size=3, unique=True), random=st.randoms())
+@settings(in_one_folder, max_examples=40)
+def test_trace_by_trace_the_conversations_of_many_mixtures_are_found(
+    tmp_path: Path, names: list[str], random: Random
+) -> None:
+    check_trace_by_trace(tmp_path, names, random)
+
+
+def check_trace_by_trace(folder: Path, names: list[str], random: Random) -> None:
+    """Check that the store holds what is found at once, in whatever order the traces arrive."""
     spans = list({item.span_id: item for name in names for item in ALL[name][0]}.values())
-    kept = Kept(tmp_path)
+    kept = Kept(folder)
     try:
         for item in random.sample(spans, k=len(spans)):
             kept.accept(item)

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otel_agentic.spans.model import StatusCode
@@ -23,7 +23,7 @@ from tests.conversations.rebuilding import (
     tool,
     user,
 )
-from tests.conversations.test_conversations_store import Kept, said
+from tests.conversations.test_conversations_store import Kept, in_one_folder, said
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -176,10 +176,22 @@ def test_the_order_of_arrival_resumes_nothing_else(name: str, random: Random) ->
 
 
 @given(name=st.sampled_from(sorted(ALL)), random=st.randoms(use_true_random=False))
-@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(in_one_folder, max_examples=4)
 def test_span_by_span_through_the_store_the_same_turns_are_found(tmp_path: Path, name: str, random: Random) -> None:
-    spans, _ = ALL[name]
-    kept = Kept(tmp_path)
+    check_span_by_span(tmp_path, ALL[name][0], random)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(ALL))
+@given(random=st.randoms(use_true_random=False))
+@settings(in_one_folder, max_examples=4)
+def test_span_by_span_the_turns_of_each_kind_are_found(tmp_path: Path, name: str, random: Random) -> None:
+    check_span_by_span(tmp_path, ALL[name][0], random)
+
+
+def check_span_by_span(folder: Path, spans: list[Span], random: Random) -> None:
+    """Check that the store holds what is found at once, however its spans arrive, some of them twice."""
+    kept = Kept(folder)
     try:
         for item in random.sample([*spans, *spans[::2]], k=len(spans) + len(spans[::2])):
             kept.accept(item)

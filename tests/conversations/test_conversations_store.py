@@ -92,16 +92,32 @@ def bare_clients() -> list[Span]:
     ]
 
 
-@given(
-    first=scripts(),
-    second=scripts(conversation_id=None),
-    style=st.sampled_from(("text", "logs", "per_message")),
-    random=st.randoms(use_true_random=False),
-)
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+#: One temporary folder serves all examples of a test: each makes a file of its own.
+in_one_folder: Final = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+styles: Final = st.sampled_from(("text", "logs", "per_message"))
+randoms: Final = st.randoms(use_true_random=False)
+short: Final = scripts(max_turns=2)
+
+
+@given(first=short, second=scripts(max_turns=2, conversation_id=None), style=styles, random=randoms)
+@settings(in_one_folder, max_examples=4)
 def test_shuffled_duplicated_and_rebatched_spans_give_the_same_conversations(
     tmp_path: Path, first: AgentRunScript, second: AgentRunScript, style: str, random: Random
 ) -> None:
+    check_arrival(tmp_path, first, second, style, random)
+
+
+@pytest.mark.slow
+@given(first=scripts(), second=scripts(conversation_id=None), style=styles, random=randoms)
+@settings(in_one_folder, max_examples=40)
+def test_long_ones_shuffled_duplicated_and_rebatched_give_the_same_conversations(
+    tmp_path: Path, first: AgentRunScript, second: AgentRunScript, style: str, random: Random
+) -> None:
+    check_arrival(tmp_path, first, second, style, random)
+
+
+def check_arrival(folder: Path, first: AgentRunScript, second: AgentRunScript, style: str, random: Random) -> None:
+    """Check that two conversations, and what bare clients say, are found whatever way their spans arrive."""
     spoken = batch(
         speak_genai(first, style),  # type: ignore[arg-type]  # sampled_from knows no Literal
         speak_openinference(second, start_ns=at(3600)),
@@ -113,7 +129,7 @@ def test_shuffled_duplicated_and_rebatched_spans_give_the_same_conversations(
     items += random.sample(spoken.spans, k=len(spoken.spans) // 3)
     random.shuffle(items)
 
-    kept = Kept(tmp_path)
+    kept = Kept(folder)
     try:
         while items:
             size = random.randint(1, max(len(items) // 2, 1))

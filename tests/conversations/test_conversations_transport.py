@@ -40,12 +40,19 @@ if TYPE_CHECKING:
 
     Item = Span | LogRecord
     Portions = list[list[Item]]
+    Way = Callable[[SpanBatch, Path], SpanBatch]
+    Arrival = Callable[[list[Item], Random], Portions]
 
 EVERYONE: Final = {**SPEAKERS, **NAMELESS, **WORDLESS}
 LIMITS: Final = Limits.from_settings(ReceiveSettings())
 _FILES: Final = count()
 #: One temporary folder serves all examples of a test: each makes a file of its own.
-few: Final = settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+in_one_folder: Final = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+few: Final = settings(in_one_folder, max_examples=3)
+many: Final = settings(in_one_folder, max_examples=20)
+runs: Final = scripts(min_turns=1, max_turns=3)
+speakers: Final = st.sampled_from(sorted(EVERYONE))
+randoms: Final = st.randoms(use_true_random=False)
 
 
 def by_protobuf(spoken: SpanBatch, folder: Path) -> SpanBatch:
@@ -71,12 +78,26 @@ def items_of(spoken: SpanBatch) -> list[Item]:
     return [*spoken.spans, *spoken.logs]
 
 
-@pytest.mark.parametrize("way", [by_protobuf, by_json, by_file])
-@given(script=scripts(min_turns=1, max_turns=3))
+each_way: Final = pytest.mark.parametrize("way", [by_protobuf, by_json, by_file])
+
+
+@each_way
+@given(script=runs)
 @few
-def test_the_transport_changes_nothing(
-    way: Callable[[SpanBatch, Path], SpanBatch], tmp_path: Path, script: AgentRunScript
-) -> None:
+def test_the_transport_changes_nothing(way: Way, tmp_path: Path, script: AgentRunScript) -> None:
+    check_transport(way, tmp_path, script)
+
+
+@pytest.mark.slow
+@each_way
+@given(script=runs)
+@many
+def test_the_transport_of_many_runs_changes_nothing(way: Way, tmp_path: Path, script: AgentRunScript) -> None:
+    check_transport(way, tmp_path, script)
+
+
+def check_transport(way: Way, tmp_path: Path, script: AgentRunScript) -> None:
+    """Check that everyone's spans tell the same when they have travelled."""
     for name, speak in EVERYONE.items():
         spoken = speak(script)
 
@@ -107,20 +128,30 @@ def late(items: list[Item], random: Random) -> Portions:
     return [items[:cut], items[cut:]]
 
 
-@pytest.mark.parametrize("arrival", [one_by_one, doubled, children_first, late])
-@given(
-    script=scripts(min_turns=1, max_turns=3),
-    speaker=st.sampled_from(sorted(EVERYONE)),
-    random=st.randoms(use_true_random=False),
-)
+each_arrival: Final = pytest.mark.parametrize("arrival", [one_by_one, doubled, children_first, late])
+
+
+@each_arrival
+@given(script=runs, speaker=speakers, random=randoms)
 @few
 def test_the_arrival_changes_nothing(
-    arrival: Callable[[list[Item], Random], Portions],
-    tmp_path: Path,
-    script: AgentRunScript,
-    speaker: str,
-    random: Random,
+    arrival: Arrival, tmp_path: Path, script: AgentRunScript, speaker: str, random: Random
 ) -> None:
+    check_arrival(arrival, tmp_path, script, speaker, random)
+
+
+@pytest.mark.slow
+@each_arrival
+@given(script=runs, speaker=speakers, random=randoms)
+@many
+def test_the_arrival_of_many_runs_changes_nothing(
+    arrival: Arrival, tmp_path: Path, script: AgentRunScript, speaker: str, random: Random
+) -> None:
+    check_arrival(arrival, tmp_path, script, speaker, random)
+
+
+def check_arrival(arrival: Arrival, tmp_path: Path, script: AgentRunScript, speaker: str, random: Random) -> None:
+    """Check that the store holds what is told at once, however its spans arrive."""
     spoken = EVERYONE[speaker](script)
     file = {"store": {"db": tmp_path / f"{next(_FILES)}.duckdb"}}
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.pipeline import Commands, Engine
 from otel_agentic.pipeline.ingest import rebuild_pending
 from otel_agentic.pipeline.rebuild import Touched
+from otel_agentic.spans import merge_batches
 from otel_agentic.store.links import open_conversations
 from tests.pipeline.conftest import settings_for
 from tests.pipeline.parts import CASE, rows
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
     from otel_agentic.spans.model import SpanBatch
 
+#: How many requests are stored at once where none is to be killed: each commit waits for the disk.
+_AT_ONCE: Final = 200
 STORED_ONCE = """
 SELECT trace_id FROM spans GROUP BY trace_id HAVING count(*) = 4 AND count(DISTINCT span_id) = 4
 """
@@ -51,8 +55,9 @@ def finish(db: Path) -> None:
 def never_killed(db: Path, batches: Iterable[SpanBatch]) -> None:
     """Make the store of a collector that was never killed and got the same spans."""
     with Engine(settings_for(db), create=True) as engine:
-        for batch in batches:
-            engine.store.accept(batch)
+        left = iter(batches)
+        while portion := list(islice(left, _AT_ONCE)):
+            engine.store.accept(merge_batches(portion))
         rebuild_pending(engine, lambda *_: None)
         _score(engine)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import time
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_agentic.dialects.literals import read_repr
+from tests.timing import quickest_s
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 VALUES = st.recursive(
@@ -54,7 +54,7 @@ def test_anything_else_is_no_container(text: object) -> None:
     "text", ["[" * 200_000, "{'a': '" + "\\'" * 100_000, "[<" + "'a'" * 60_000, "[" + " " * 200_000 + "x"]
 )
 def test_hostile_text_costs_little(text: str) -> None:
-    start = time.perf_counter()
+    found = []
 
-    assert read_repr(text) is None
-    assert time.perf_counter() - start < 2
+    assert quickest_s(lambda: found.append(read_repr(text)), bound_s=2) < 2
+    assert {None} == set(found)

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +9,7 @@ from otel_agentic.config import JudgeSettings
 from otel_agentic.judges import ExactJudge, Judge, Question, Verdict
 from otel_agentic.judges.exact import compare
 from otel_agentic.plugins import get
+from tests.timing import quickest_s
 
 THRESHOLD = 0.7
 
@@ -218,9 +217,8 @@ def test_any_two_texts_get_a_score_between_0_and_1_and_equal_ones_1(expected: st
     ],
 )
 def test_a_hostile_answer_of_100_kb_takes_no_more_than_seconds(part: str) -> None:
-    started = time.perf_counter()
-    compare(question("is 42 or x", part * (100_000 // len(part)) + " 42"))
-    assert time.perf_counter() - started < 5
+    answer = part * (100_000 // len(part)) + " 42"
+    assert quickest_s(lambda: compare(question("is 42 or x", answer)), bound_s=5) < 5
 
 
 def test_the_judge_is_a_plug_in_and_gives_one_verdict_a_question_in_order() -> None:

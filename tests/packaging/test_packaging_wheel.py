@@ -146,5 +146,6 @@ def test_the_command_line_works_from_the_wheel(beside: Installed) -> None:
     check_command_line(beside)
 
 
+@pytest.mark.slow  # the wheel's command line is proved above; this one installs all that it needs
 def test_the_command_line_works_with_the_pinned_runtime_packages_only(alone: Installed) -> None:
     check_command_line(alone)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from otel_agentic.store import Store
     from tests.store.conftest import OpenStore
 
+pytestmark = pytest.mark.usefixtures("migrated")
+
 GOOD = Migration(
     name="9001_good.sql",
     sql="-- One row is a thing.\nCREATE TABLE things (\n    size INTEGER, -- how big\n    label VARCHAR -- its name\n);\n",

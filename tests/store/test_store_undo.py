@@ -120,7 +120,7 @@ def test_the_undo_file_of_a_finished_checkpoint_is_thrown_away(
     assert image.expected == rows(open_store(db=db), KEPT)
 
 
-@pytest.mark.parametrize("content", [b"", b"otel-agentic undo 1\n", b"x" * 100], ids=["empty", "begun", "foreign"])
+@pytest.mark.parametrize("content", [b"", b"otel-agentic undo 2\n", b"x" * 100], ids=["empty", "begun", "foreign"])
 def test_an_undo_file_that_is_not_whole_belongs_to_a_checkpoint_that_was_not_begun(
     store: Store, open_store: OpenStore, content: bytes
 ) -> None:
