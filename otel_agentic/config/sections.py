@@ -47,7 +47,7 @@ class StoreSettings(_Section):
     queue_batches: Count = Field(default=256, description="batches waiting for the writer before senders are refused")
     queue_spans: Count = Field(default=100_000, description="spans waiting for the writer before senders are refused")
     queue_mb: Count = Field(
-        default=128, description="requests waiting for the writer before senders are refused, MB after decompression"
+        default=32, description="requests waiting for the writer before senders are refused, MB after decompression"
     )
     reopen_s: Seconds = Field(
         default=1.0,
