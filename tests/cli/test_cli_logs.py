@@ -132,5 +132,8 @@ def test_the_text_of_an_exception_that_ends_a_thread_is_left_out(capsys: pytest.
 
 def test_half_a_character_is_still_a_json_line() -> None:
     stream = written("json")
-    logging.getLogger("otel_agentic").warning("%s cannot be read", "a\udcff")
+    record = logging.LogRecord("otel_agentic", logging.WARNING, __file__, 1, "%s cannot be read", ("a\udcff",), None)
+    logging.root.handlers[-1].handle(
+        record
+    )  # no other handler: pytest passes on what it captures, and cannot encode this
     assert "a\udcff cannot be read" == json.loads(stream.getvalue())["message"]

@@ -49,6 +49,14 @@ def test_a_request_larger_than_the_queue_is_taken_where_nothing_waits() -> None:
     assert 1 == len(queue)
 
 
+def test_what_was_queued_is_written_though_who_sent_it_goes_away() -> None:
+    queue = queue_of()
+    receipt = queue.put_batch(sized(1))
+
+    assert not receipt.cancel()
+    assert 1 == len(queue)
+
+
 @given(st.lists(st.tuples(st.integers(1, 5000), st.integers(1, 20 * MB)), min_size=1, max_size=30))
 def test_every_group_is_small_enough_and_batches_keep_their_order(items: list[tuple[int, int]]) -> None:
     queue = queue_of(spans=10**9, size_bytes=10**12)
