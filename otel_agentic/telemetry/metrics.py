@@ -64,7 +64,9 @@ class RunningMetrics:
     def record_receipt(self, receipt: Receipt) -> None:
         """Count the spans of one accepted request."""
         for result in ("accepted", "duplicate", "ignored"):
-            if count := getattr(receipt, result):  # most are 0, and each addition costs as much as decoding a small span
+            if count := getattr(
+                receipt, result
+            ):  # most are 0, and each addition costs as much as decoding a small span
                 self._spans.add(count, {names.RESULT: result})
         for reason, count in _rejected(receipt).items():
             attributes = {names.RESULT: "rejected", **({names.REASON: label(reason)} if reason else {})}
