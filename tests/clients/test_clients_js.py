@@ -89,7 +89,7 @@ class BusySink:
     """Refuses for two seconds from the first request on, then takes all."""
 
     def __init__(self) -> None:
-        self.refused = 0
+        self.refusals = 0
         self.names: list[str] = []
         self._lock = threading.Lock()
         self._until_s = 0.0
@@ -98,7 +98,7 @@ class BusySink:
         with self._lock:
             self._until_s = self._until_s or time.monotonic() + 2
             if time.monotonic() < self._until_s:
-                self.refused += 1
+                self.refusals += 1
                 raise OverloadedError("the queue is full")
             self.names += [span.name for span in batch.spans]
         return Receipt(accepted=len(batch.spans) + len(batch.logs))
@@ -113,5 +113,5 @@ def test_what_is_refused_with_503_is_sent_again_and_taken_once(js: JsClient, pro
         assert js.send(protocol, collector.endpoint, "none", turns=2) == "sent 2\n"
     finally:
         collector.stop(5)
-    assert sink.refused > 0
+    assert sink.refusals > 0
     assert sorted(["invoke_agent desk", "chat Grüße 🤖"] * 2) == sorted(sink.names)
