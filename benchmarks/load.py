@@ -2,7 +2,7 @@
 
 python -m benchmarks.load                                  # 10,000 spans/s of 2 KB for a minute
 python -m benchmarks.load --seconds 300                    # … for five
-python -m benchmarks.load --rate 30000 --seconds 60        # three times too much
+python -m benchmarks.load --rate 30000 --connections 96 --surplus   # three times too much, and what is refused is left
 python -m benchmarks.load --rate 2000 --batch 1            # a request for every span
 python -m benchmarks.load --folder /dev/shm                # the file on a memory disk: what the disk itself adds is left out
 """
@@ -176,6 +176,10 @@ def show(held: Held, load: Load) -> None:
     sent = held.sent
     print(f"{load.rate:,.0f} spans/s of {load.span_bytes:,} bytes for {load.seconds:g} s in requests of {load.batch}")
     print(f"  sent          {sent.spans_sent:>12,} spans, answers by status: {sent.statuses}")
+    if refused := {status: count for status, count in sent.statuses.items() if status != "200"}:
+        print(
+            f"  refused       {sum(refused.values()):>12,} requests, {sent.refusals_without_hint:,} without Retry-After"
+        )
     print(f"  acknowledged  {sent.spans_acknowledged:>12,} spans, given up {sent.spans_given_up:,}")
     print(f"  stored        {held.stored:>12,} spans, {held.twice:,} of them twice")
     delays = ", ".join(f"p{percent:g} {sent.percentile_ms(percent):,.0f}" for percent in (50, 90, 99, 100))
@@ -199,6 +203,7 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=8, help="connections of the sender")
     parser.add_argument("--bytes", type=int, default=2_000, help="bytes of a span in protobuf")
     parser.add_argument("--gzip", action="store_true", help="compress requests")
+    parser.add_argument("--surplus", action="store_true", help="send nothing again, and leave what is late at the end")
     parser.add_argument("--folder", type=Path, help="where the file lies; else in the folder for temporary files")
     given = parser.parse_args()
     load = Load(
@@ -210,6 +215,7 @@ def main() -> None:
         connections=given.connections,
         span_bytes=given.bytes,
         compressed=given.gzip,
+        retry=not given.surplus,
     )
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
         show(hold(Path(folder), load), load)
