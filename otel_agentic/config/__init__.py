@@ -1,5 +1,6 @@
 """Every setting and limit, with unit and default, and where its value comes from."""
 
+from otel_agentic.config.evaluators import EvaluatorSettings, Price, Severity, Threshold
 from otel_agentic.config.load import (
     CONFIG_FILE_VARIABLE,
     DEFAULT_CONFIG_FILE,
@@ -35,18 +36,22 @@ __all__ = [
     "Described",
     "DialectSettings",
     "EmitSettings",
+    "EvaluatorSettings",
     "JudgeSettings",
     "LogSettings",
     "Objective",
+    "Price",
     "ReceiveSettings",
     "RedactionSettings",
     "RetentionSettings",
     "SamplingSettings",
     "ScoringSettings",
     "Settings",
+    "Severity",
     "SloSettings",
     "StatsSettings",
     "StoreSettings",
+    "Threshold",
     "WindowSettings",
     "described",
     "load_settings",

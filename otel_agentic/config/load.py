@@ -22,6 +22,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from otel_agentic.config.evaluators import EvaluatorSettings
 from otel_agentic.config.masking import masked
 from otel_agentic.config.sections import (
     AdminSettings,
@@ -67,6 +68,7 @@ class Settings(BaseSettings):
     scoring: ScoringSettings = ScoringSettings()
     sampling: SamplingSettings = SamplingSettings()
     judge: JudgeSettings = JudgeSettings()
+    evaluators: EvaluatorSettings = EvaluatorSettings()
     stats: StatsSettings = StatsSettings()
     windows: WindowSettings = WindowSettings()
     slo: SloSettings = SloSettings()

@@ -23,7 +23,8 @@ class ToolCall:
     `step` (1-based) is which model response of the turn asked for it: calls of one response share a step.
     `position` (0-based) is its place in the turn. `arguments` is None when not captured; a call without parameters has
     `{}`. `result_captured` tells a result of null from one that was not captured. `error` is None when the call worked.
-    `parent_span_id` is the span of the call of kind `agent` that holds it, None at the top.
+    `parent_span_id` is the span of the call of kind `agent` that holds it, None at the top. `started_ns` and `ended_ns`
+    are those of its span, None where it has none.
     """
 
     name: str
@@ -41,6 +42,24 @@ class ToolCall:
     agent_name: str | None
     source: CallSource
     used_flag: bool | None = None
+    started_ns: int | None = None
+    ended_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelUse:
+    """What one model was asked for in one turn: `calls`, of which `failed` ended in an error, and their tokens.
+
+    `model` is None where the spans do not name it. Tokens are None where no call told them; `priced_calls` counts the
+    calls that told both.
+    """
+
+    model: str | None
+    calls: int
+    failed: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    priced_calls: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +68,8 @@ class Turn:
 
     `index` is 0-based. `query` and `answer` are None when there was none, or when it was not captured:
     `query_captured` and `answer_captured` tell which. `dialect` read the span that stands for the turn, `scope` is its
-    instrumentation scope; both None where no span is known.
+    instrumentation scope; both None where no span is known. `models` are the models that were asked, by name; `plans` the
+    texts of the plans that the agent wrote down, in order.
     """
 
     index: int
@@ -66,6 +86,8 @@ class Turn:
     response_id: str | None = None
     dialect: str | None = None
     scope: str | None = None
+    models: tuple[ModelUse, ...] = ()
+    plans: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +95,9 @@ class Conversation:
     """One revision of one conversation. Identity is `(environment, conversation_id)`.
 
     `case_id` is the case named on a span or resource; `verdict` a verdict found in the spans (True = pass), both None
-    when absent. `closed_by` is None while the conversation is open. `revision` is 1-based.
+    when absent. `closed_by` is None while the conversation is open. `revision` is 1-based. `tool_definitions` are the
+    tools that the agent was given: name -> JSON schema of the parameters (None where only the name was recorded); None
+    where they were not captured. `final_state` is the last state that a span names, None where none does.
     """
 
     environment: str
@@ -89,6 +113,8 @@ class Conversation:
     case_id: str | None
     verdict: bool | None
     turns: tuple[Turn, ...]
+    tool_definitions: Mapping[str, Any] | None = None
+    final_state: Mapping[str, Any] | None = None
 
     @property
     def key(self) -> tuple[str, ConversationId]:

@@ -17,7 +17,33 @@ if TYPE_CHECKING:
     from otel_agentic.config import JudgeSettings
 
 FailureReason = Literal["judge_error", "sampled_out"]
-QuestionKind = Literal["answer", "parameter", "utilization"]
+QuestionKind = Literal["answer", "parameter", "utilization", "rubric"]
+#: What a model is to reply with, beside its reasons: a number, one of some labels, or a list of texts.
+ReplyKind = Literal["score", "label", "texts"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyForm:
+    """The form of a reply: reasons, and then a score in [`low`, `high`], one of `labels`, or at most `most` texts."""
+
+    kind: ReplyKind = "score"
+    low: float = 0.0
+    high: float = 1.0
+    labels: tuple[str, ...] = ()
+    most: int = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rubric:
+    """How a model is to judge material of any form: instructions, and what it is to reply with.
+
+    `name` is that of the prompt, as `prompts show` lists it; `version` goes up with every change of the instructions.
+    """
+
+    name: str
+    version: str
+    instructions: str
+    form: ReplyForm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +55,8 @@ class Question:
 
     Of kind `parameter`, `expected` and `answer` are the expected and the made value as JSON, `query` names the tool and
     its parameter. Of kind `utilization`, `expected` is the result of a tool call, `answer` what was said after it.
+
+    Of kind `rubric`, `rubric` says how `material`, texts by name, is judged; the other texts are empty, see `rubric_question`.
     """
 
     query: str
@@ -37,11 +65,15 @@ class Question:
     threshold: float
     not_answer: str | None = None
     kind: QuestionKind = "answer"
+    rubric: Rubric | None = None
+    material: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """A judge's answer: `score` in [0, 1] and why.
+
+    To a question of kind `rubric`, `score` is in the range of its form, and 0 where that asks for a `label` or `texts`.
 
     `model` is None for a judge without one. `tries` counts calls of the model, `latency_s` is seconds over all of them,
     `cost_usd` is None where the price is unknown. `cached`: taken from an earlier evaluation.
@@ -56,6 +88,8 @@ class Verdict:
     output_tokens: int = 0
     cost_usd: float | None = None
     cached: bool = False
+    label: str | None = None
+    texts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +200,24 @@ def kinds_of(judge: Judge) -> frozenset[QuestionKind]:
     return kinds
 
 
+def rubric_question(rubric: Rubric, **material: str) -> Question:
+    """Return a question about some material; its texts may be strangers', its names are ours.
+
+    >>> form = ReplyForm(kind="label", labels=("yes", "no"))
+    >>> rubric_question(Rubric(name="polite", version="1", instructions="Is it polite?", form=form), answer="Hi").material
+    (('answer', 'Hi'),)
+    """
+    return Question(
+        query="",
+        expected="",
+        answer="",
+        threshold=0.0,
+        kind="rubric",
+        rubric=rubric,
+        material=tuple(material.items()),
+    )
+
+
 def question_key(version: str, question: Question) -> str:
     """Return the cache key of a question: a hash of evaluator version and content.
 
@@ -173,5 +225,8 @@ def question_key(version: str, question: Question) -> str:
     >>> question_key("exact-1", question) == question_key("exact-2", question)
     False
     """
-    content = json.dumps([version, asdict(question)], sort_keys=True)
+    told = asdict(question)
+    if question.rubric is None:  # keys of verdicts that were paid for before there were rubrics stay as they are
+        del told["rubric"], told["material"]
+    content = json.dumps([version, told], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()

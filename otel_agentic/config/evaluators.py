@@ -1,0 +1,66 @@
+"""The section `evaluators`: which metrics are computed, what counts as a failure, and what models cost."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Severity = Literal["low", "medium", "high", "critical"]
+_Bound = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Threshold(_Part):
+    """Which values of a metric are good: from `min` to `max`, both inclusive; None is no bound."""
+
+    min: _Bound | None = None
+    max: _Bound | None = None
+
+    @model_validator(mode="after")
+    def _some_bound(self) -> Self:
+        if self.min is None and self.max is None:
+            message = "give min, max or both"
+            raise ValueError(message)
+        if self.min is not None and self.max is not None and self.min > self.max:
+            message = f"min {self.min:g} is above max {self.max:g}"
+            raise ValueError(message)
+        return self
+
+    def met_by(self, value: float) -> bool:
+        """Return whether a value is good; the last bits of a sum are forgiven."""
+        return (self.min is None or value >= self.min - 1e-9) and (self.max is None or value <= self.max + 1e-9)
+
+
+class Price(_Part):
+    """What a model costs, US dollars a million tokens."""
+
+    input_usd: Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+    output_usd: Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+
+
+class EvaluatorSettings(_Part):
+    """Which metrics are computed beyond the outcome, and what counts as a failure."""
+
+    metrics: tuple[str, ...] = Field(
+        default=("default",),
+        description="metrics that are computed: names of metrics, evaluators or families, `default` for all that need no "
+        "judge, `none` for none",
+    )
+    files: tuple[str, ...] = Field(
+        default=(), description="evaluators of your own, each as `path.py:name`; their metrics are computed, too"
+    )
+    thresholds: dict[str, Threshold] = Field(
+        default={}, description="values of a metric that are good, by name of the metric, as in {min = 3}"
+    )
+    severities: dict[str, Severity] = Field(
+        default={},
+        description="how bad a failure is, by `metric` or `metric=label`: low, medium, high or critical; the more exact "
+        "entry wins, then the built-in one",
+    )
+    prices: dict[str, Price] = Field(
+        default={}, description="what the agents' models cost, by name or glob, US dollars a million tokens"
+    )

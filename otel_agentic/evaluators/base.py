@@ -1,0 +1,215 @@
+"""The plug-in point `Evaluator`: what else can be said of a conversation beyond right or wrong.
+
+An evaluator names its metrics, says what data it needs, and gives scores. What it cannot score it abstains from, with a
+reason: "no data" is never 0, and a judge's failure is never the agent's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+from otel_agentic.judges.base import JudgeFailure, Question, Verdict
+
+if TYPE_CHECKING:
+    from otel_agentic.config import EvaluatorSettings, ScoringSettings, Severity
+    from otel_agentic.conversations.model import Conversation
+    from otel_agentic.judges.base import Rubric
+    from otel_agentic.scoring.model import ConversationScore, NotEvaluatedReason, Outcome
+    from otel_agentic.truth.model import Case
+
+#: What a score is a score of.
+Target = Literal["conversation", "turn", "call", "group"]
+#: Data that an evaluator may need. Without `case` and what follows it of the annotation, `no_data` or `unmatched`; without
+#: what the instrumentation did not record, `content_not_captured`.
+Need = Literal[
+    "turns",
+    "queries",
+    "answers",
+    "calls",
+    "arguments",
+    "results",
+    "definitions",
+    "plan",
+    "usage",
+    "prices",
+    "state",
+    "case",
+    "expected_tools",
+    "expected_answer",
+    "expected_state",
+    "expected_plan",
+    "goal",
+    "minimum_steps",
+    "reference_topics",
+    "score",
+    "judge",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """One thing that an evaluator measures, as the reference page tells it.
+
+    `name` is that of the score everywhere (`agentic.<family>.<what>` for built-in ones); people may leave out what stands
+    before its last parts. `low` and `high` bound its values (None: no bound), in `unit` (UCUM; `1` is dimensionless).
+    `higher_is_better` is None where neither is. A metric with `labels` gives one of them; `failing` are those that are
+    failures, each of severity `severity` unless `severities` names another. `threshold` is the least good value (the most,
+    where lower is better) unless the settings say otherwise, None where no value is a failure by itself.
+    """
+
+    name: str
+    title: str
+    definition: str
+    source: str
+    target: Target
+    limits: str = ""
+    low: float | None = 0.0
+    high: float | None = 1.0
+    unit: str = "1"
+    higher_is_better: bool | None = True
+    labels: tuple[str, ...] = ()
+    failing: frozenset[str] = frozenset()
+    threshold: float | None = None
+    severity: Severity = "medium"
+    severities: Mapping[str, Severity] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricScore:
+    """What a metric says of a conversation, of one of its turns (`turn_index`), or of one call in it (`position`).
+
+    A score has a `value`, a `label`, or both; where it has neither, `reason` says why the evaluator abstained. `tool_name`
+    and `parameter` name what it is about, where that is one of them. `details` is kept as JSON.
+    """
+
+    name: str
+    value: float | None = None
+    label: str | None = None
+    explanation: str = ""
+    reason: NotEvaluatedReason | None = None
+    turn_index: int | None = None
+    position: int | None = None
+    tool_name: str | None = None
+    parameter: str | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def abstained(self) -> bool:
+        """Whether there is no score."""
+        return self.value is None and self.label is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What an evaluator looks at: a conversation, its reviewed case (None: none), and its score (None: none yet).
+
+    `score` tells outcomes, faults and turn scores under the evaluation in force. `aligned` is turn index -> index of the
+    case turn. `settings` are those of scoring: effects of tools, thresholds.
+    """
+
+    conversation: Conversation
+    case: Case | None
+    score: ConversationScore | None
+    aligned: Mapping[int, int]
+    settings: ScoringSettings
+
+
+@runtime_checkable
+class Evaluator(Protocol):
+    """An evaluator (entry-point group `otel_agentic.evaluators`) that computes.
+
+    `name` is that of its entry point; `version` goes up with every change that may change a score: conversations then are
+    evaluated anew, and the old scores kept as superseded. `needs` is what it cannot do without: a conversation that lacks it
+    is abstained from without asking. `default` says whether it runs unless metrics are chosen by name.
+    """
+
+    name: str
+    version: str
+    metrics: tuple[Metric, ...]
+    needs: frozenset[Need]
+    default: bool
+
+    @classmethod
+    def from_settings(cls, settings: EvaluatorSettings) -> Evaluator:
+        """Return the evaluator as the settings want it.
+
+        Raises:
+            ConfigError: the settings hold something that it cannot work with.
+        """
+        ...
+
+    def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
+        """Return the scores of a conversation, those of its own metrics and no others."""
+        ...
+
+
+#: An evaluation that asks: it yields questions, is sent one answer each, in their order, and returns its scores.
+Asking: TypeAlias = Generator[Sequence[Question], Sequence[Verdict | JudgeFailure], Sequence[MetricScore]]
+
+
+@runtime_checkable
+class AskingEvaluator(Protocol):
+    """An evaluator that asks a judge; see `Evaluator` for what the two share. Its `needs` hold `judge`, `default` is False.
+
+    `rubrics` are all the prompts that it may use: their text is part of its version.
+    """
+
+    name: str
+    version: str
+    metrics: tuple[Metric, ...]
+    needs: frozenset[Need]
+    default: bool
+    rubrics: tuple[Rubric, ...]
+
+    @classmethod
+    def from_settings(cls, settings: EvaluatorSettings) -> AskingEvaluator:
+        """Return the evaluator as the settings want it.
+
+        Raises:
+            ConfigError: the settings hold something that it cannot work with.
+        """
+        ...
+
+    def ask(self, subject: Subject) -> Asking:
+        """Yield the questions about a conversation, all that can be asked at once together, and return its scores."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One conversation of a group: its outcome (None: it has no score) and its scores by name of the metric."""
+
+    outcome: Outcome | None
+    scores: Mapping[str, Sequence[MetricScore]]
+
+
+@runtime_checkable
+class GroupEvaluator(Protocol):
+    """An evaluator of many conversations at once; it looks at the scores of other evaluators, named in `reads`.
+
+    Its scores are made when they are asked for, in reports and gates, and not stored.
+    """
+
+    name: str
+    version: str
+    metrics: tuple[Metric, ...]
+    reads: tuple[str, ...]
+    default: bool
+
+    @classmethod
+    def from_settings(cls, settings: EvaluatorSettings) -> GroupEvaluator:
+        """Return the evaluator as the settings want it.
+
+        Raises:
+            ConfigError: the settings hold something that it cannot work with.
+        """
+        ...
+
+    def evaluate_group(self, members: Sequence[Member]) -> Iterable[MetricScore]:
+        """Return the scores of a group of conversations."""
+        ...
+
+
+AnyEvaluator: TypeAlias = Evaluator | AskingEvaluator | GroupEvaluator
