@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["KINDS", "Prompt", "parse_prompt", "prompt_texts"]
 
-KINDS: Final[tuple[QuestionKind, ...]] = get_args(QuestionKind)
+#: A question of kind `rubric` brings its own instructions.
+KINDS: Final[tuple[QuestionKind, ...]] = tuple(kind for kind in get_args(QuestionKind) if kind != "rubric")
 #: Longer instructions than these are some other file.
 _MAX_CHARACTERS: Final = 50_000
 _FRONT: Final = re.compile(r"\A---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
