@@ -33,6 +33,10 @@ _MEANINGS: Final = {
     "output": "whatever came out",
     "name": "name of what the span does",
     "call_id": "tool call id",
+    "usage": "tokens, both counts in one value",
+    "definitions": "tools that were given",
+    "flat_definitions": "tools that were given, flattened",
+    "schema": "schema of the called tool",
 }
 #: How the table works, or what no reader looks for.
 _HIDDEN: Final = frozenset({"scopes", "marks", "kind", "kinds", "agent_id", "response_id"})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from otel_agentic.conversations.answers import last_words
 from otel_agentic.conversations.calls import Cast, calls_of
+from otel_agentic.conversations.facts import definitions_of, final_state_of, models_of, plans_of
 from otel_agentic.conversations.model import ClosedBy, Conversation, Turn
 from otel_agentic.conversations.naming import agent_of
 from otel_agentic.conversations.turns import TurnSpans, cut, runs_below
@@ -44,6 +45,7 @@ def assemble(
         agents=frozenset(name for node in nodes if node.is_run and (name := node.agent_name)),
         error_patterns=tuple(re.compile(pattern, re.IGNORECASE) for pattern in settings.error_patterns),
     )
+    plans = plans_of(turns, events)
     return Conversation(
         environment=linked.environment,
         conversation_id=linked.conversation_id,
@@ -58,9 +60,11 @@ def assemble(
         case_id=_first(header.case_id for header in headers),
         verdict=_last([header.verdict for header in headers]),
         turns=tuple(
-            _with_answer_told(_turn(index, turn, cast), after)
+            _with_answer_told(_turn(index, turn, cast, plans.get(index, ())), after)
             for index, (turn, after) in enumerate(zip(turns, [*turns[1:], None], strict=True))
         ),
+        tool_definitions=definitions_of(events),
+        final_state=final_state_of(nodes, settings.state_attributes),
     )
 
 
@@ -97,7 +101,7 @@ def _last(values: Sequence[bool | None]) -> bool | None:
     return next((value for value in reversed(values) if value is not None), None)
 
 
-def _turn(index: int, turn: TurnSpans, cast: Cast) -> Turn:
+def _turn(index: int, turn: TurnSpans, cast: Cast, plans: tuple[str, ...]) -> Turn:
     answer, answer_captured = _answer(turn)
     spans = [node.span for node in turn.nodes]
     teller = _teller(turn)
@@ -116,6 +120,8 @@ def _turn(index: int, turn: TurnSpans, cast: Cast) -> Turn:
         response_id=_response_id(turn),
         dialect=teller.event.header.dialect,
         scope=teller.span.scope.name,
+        models=models_of(turn),
+        plans=plans,
     )
 
 

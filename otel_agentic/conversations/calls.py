@@ -157,6 +157,8 @@ def _finished(
         parent_span_id=holder.span.span_id if holder is not None else None,
         agent_name=witness.agent_name or agent,
         source="both" if event is not None and request is not None else "span" if event is not None else "message",
+        started_ns=own.span.start_ns if own is not None else None,
+        ended_ns=own.span.end_ns if own is not None else None,
     )
 
 

@@ -12,13 +12,15 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from otel_agentic.dialects.definitions import merged_definitions
 from otel_agentic.dialects.events import AgentRun, CallRequest, Ignored, ModelCall, Redacted, ToolCall
 from otel_agentic.dialects.values import has_named_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
     from otel_agentic.conversations.tree import Node
+    from otel_agentic.dialects.definitions import Definitions
     from otel_agentic.dialects.events import Message, Part
 
 #: Whole numbers below this are exact as floating-point numbers.
@@ -84,6 +86,8 @@ def _merge_nested_model_calls(ordered: Sequence[Node], holders: Mapping[int, Nod
 def _merge_inner(outer: Node, inner: Sequence[Node], *, holds_tools: bool) -> None:
     """Merge what is inside a model call into it, unless it sums up several of them."""
     worked = [node for node in inner if node.event.header.error is None]
+    # Of a call that was tried again all tries but the last failed; where all did, the last is the call itself.
+    failed = len(inner) - len(worked) - (outer.event.header.error is not None)
     sums = any(isinstance(node.event, Ignored) for node in inner)  # what holds a summary is one, too
     if len(worked) > 1 or holds_tools or sums:
         if len(worked) == 1 and isinstance(worked[0].event, ModelCall) and isinstance(outer.event, ModelCall):
@@ -91,7 +95,8 @@ def _merge_inner(outer: Node, inner: Sequence[Node], *, holds_tools: bool) -> No
         outer.ignore("sums up the model calls inside it")
         return
     told = [node.event for node in (outer, *inner) if isinstance(node.event, ModelCall)]
-    outer.retell(merged_model_call(told))
+    merged = merged_model_call(told)
+    outer.retell(replace(merged, failed_tries=merged.failed_tries + max(failed, 0)))
     for node in inner:
         if isinstance(node.event, ModelCall):
             node.ignore("the same model call as the span above it", same_as=outer)
@@ -103,6 +108,10 @@ def _filled(inner: ModelCall, outer: ModelCall) -> ModelCall:
         inner,
         messages_in=outer.messages_in if inner.messages_in is None else inner.messages_in,
         messages_out=outer.messages_out if inner.messages_out is None else inner.messages_out,
+        model=inner.model or outer.model,
+        input_tokens=outer.input_tokens if inner.input_tokens is None else inner.input_tokens,
+        output_tokens=outer.output_tokens if inner.output_tokens is None else inner.output_tokens,
+        definitions=outer.definitions if inner.definitions is None else inner.definitions,
     )
 
 
@@ -115,7 +124,19 @@ def merged_model_call(told: Sequence[ModelCall]) -> ModelCall:
         model=next((event.model for event in told if event.model), None),
         response_id=next((event.response_id for event in told if event.response_id), None),
         asks_for_tools=next((event.asks_for_tools for event in told if event.asks_for_tools is not None), None),
+        input_tokens=next((event.input_tokens for event in told if event.input_tokens is not None), None),
+        output_tokens=next((event.output_tokens for event in told if event.output_tokens is not None), None),
+        definitions=_merged(event.definitions for event in told),
+        failed_tries=max(event.failed_tries for event in told),
     )
+
+
+def _merged(told: Iterable[Definitions | None]) -> Definitions | None:
+    """Return the definitions of all tellings; what the first says of a tool's parameters wins."""
+    found: Definitions | None = None
+    for definitions in reversed(list(told)):
+        found = merged_definitions(found, definitions)
+    return found
 
 
 def _substance(messages: Sequence[Message] | None) -> tuple[int, int]:
@@ -166,6 +187,7 @@ def named_by(outer: ToolCall, inner: ToolCall) -> ToolCall:
         call_id=outer.call_id or inner.call_id,
         arguments=outer.arguments if better else inner.arguments,
         handoff_to=outer.handoff_to or inner.handoff_to,
+        schema=inner.schema if outer.schema is None else outer.schema,
     )
 
 

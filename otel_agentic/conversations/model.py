@@ -50,8 +50,8 @@ class ToolCall:
 class ModelUse:
     """What one model was asked for in one turn: `calls`, of which `failed` ended in an error, and their tokens.
 
-    `model` is None where the spans do not name it. Tokens are None where no call told them; `priced_calls` counts the
-    calls that told both.
+    `model` is None where the spans do not name it. Tokens are sums of what calls told, None where none did;
+    `priced_calls` counts the calls of which nothing is missing: they told both, or failed and told neither.
     """
 
     model: str | None

@@ -44,6 +44,7 @@ class GoogleADK(GenAI):
         conversation_id=(*GenAI.table.conversation_id, _OWN + "session_id"),
         arguments=(*GenAI.table.arguments, _OWN + "tool_call_args"),
         result=(*GenAI.table.result, _OWN + "tool_response"),
+        definitions=(*GenAI.table.definitions, _REQUEST + "~.config.tools"),
     )
 
     def meaning(self, span: Span) -> str:

@@ -6,8 +6,10 @@ A dialect plug-in (entry-point group `otel_agentic.dialects`) is a class with `f
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from otel_agentic.dialects.definitions import merged_definitions, read_definitions
 from otel_agentic.dialects.events import (
     AgentEvent,
     AgentRun,
@@ -23,12 +25,15 @@ from otel_agentic.dialects.messages import flattened, read_messages
 from otel_agentic.dialects.paths import first
 from otel_agentic.dialects.payloads import model_input, model_output, run_input, run_output
 from otel_agentic.dialects.tool_payloads import call_input, call_output
-from otel_agentic.dialects.values import id_of, is_redacted, text_of
+from otel_agentic.dialects.usage import count_of, usage_of
+from otel_agentic.dialects.values import flat, id_of, is_redacted, parsed, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
 
     from otel_agentic.config import ConversationSettings
+    from otel_agentic.dialects.definitions import Definitions
     from otel_agentic.dialects.events import Role
     from otel_agentic.dialects.payloads import Spoken
     from otel_agentic.dialects.table import Table
@@ -92,7 +97,7 @@ class TableDialect:
         if meaning in {"agent", "maybe_agent"}:
             return self.agent_run(header, span, logs, certain=meaning == "agent")
         if meaning == "plan":
-            return Plan(header=header, text=text_of(first(span.attributes, self.table.plan)))
+            return Plan(header=header, text=self.plan_text(span, logs))
         return Ignored(header=header, reason=meaning)
 
     def meaning(self, span: Span) -> str:
@@ -103,6 +108,12 @@ class TableDialect:
         if kind is None:
             return "no operation"
         return self.table.kinds.get(str(kind), f"operation {kind}")
+
+    def plan_text(self, span: Span, logs: Sequence[LogRecord]) -> str | None:
+        """Return the plan that the span wrote down: what was said, else what its convention names, else its output."""
+        said = [message.text for message in self.messages_out(span, logs) or () if message.text]
+        found = "\n".join(said) or first(span.attributes, self.table.plan) or self.run_output(span).text
+        return None if found is None or is_redacted(found) else text_of(found)
 
     def header(self, span: Span, logs: Sequence[LogRecord]) -> Header:
         """Return what every event carries."""
@@ -154,7 +165,26 @@ class TableDialect:
             answer=None if is_redacted(answer) else text_of(answer),
             messages_in=messages_in,
             messages_out=messages_out,
+            definitions=self.definitions(span, logs),
         )
+
+    def definitions(self, span: Span, logs: Sequence[LogRecord]) -> Definitions | None:
+        """Return the tools that a model or agent was given, by name; None when not told."""
+        table = self.table
+        found = read_definitions(_told(span, logs, table.definitions)) if table.definitions else None
+        if not table.flat_definitions or (found is not None and all(schema is not None for schema in found.values())):
+            return found
+        listed = (read_definitions(flat(span.attributes, prefix)) for prefix in table.flat_definitions)
+        return reduce(merged_definitions, listed, found)
+
+    def usage(self, span: Span, logs: Sequence[LogRecord]) -> tuple[int | None, int | None]:
+        """Return how many tokens went into a model and came out of it; None where not told."""
+        table = self.table
+        given, taken = (count_of(_told(span, logs, paths)) for paths in (table.input_tokens, table.output_tokens))
+        if table.usage and (given is None or taken is None):
+            both = usage_of(_told(span, logs, table.usage))
+            return (both[0] if given is None else given), (both[1] if taken is None else taken)
+        return given, taken
 
     def run_input(self, span: Span) -> Spoken:
         """Return what the vendor recorded as the input of a run."""
@@ -174,6 +204,7 @@ class TableDialect:
         asks = asks_for_tools(first(span.attributes, self.table.finish_reason))
         if asks and messages_out is not None and not any(message.parts for message in messages_out):
             messages_out = None  # it asked for tools, and the record does not say for which (LiteLLM)
+        input_tokens, output_tokens = self.usage(span, logs)
         return ModelCall(
             header=header,
             messages_in=messages_in,
@@ -181,6 +212,9 @@ class TableDialect:
             model=text_of(first(span.attributes, self.table.model)),
             response_id=text_of(first(span.attributes, self.table.response_id)),
             asks_for_tools=asks,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            definitions=self.definitions(span, logs),
         )
 
     def tool_call(self, header: Header, span: Span) -> ToolCall:
@@ -195,7 +229,13 @@ class TableDialect:
             result=output.result,
             result_captured=output.captured,
             is_error=header.error is not None or output.is_error,
+            schema=self.schema(span),
         )
+
+    def schema(self, span: Span) -> Mapping[str, Any] | None:
+        """Return the JSON schema of the parameters of the tool that was called; None when not told."""
+        found = parsed(first(span.attributes, self.table.schema)) if self.table.schema else None
+        return found if isinstance(found, dict) and ("properties" in found or "$schema" in found) else None
 
     def messages_in(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
         """Return what went to the model or agent as its convention lists it; None when it does not."""
@@ -206,18 +246,30 @@ class TableDialect:
         return _listed(span, logs, self.table.messages_out, self.table.flat_out, "assistant")
 
 
+def _told(span: Span, logs: Sequence[LogRecord], paths: tuple[str, ...]) -> Any:
+    """Return what a span tells, else one of its events or log records; None when none does."""
+    found = first(span.attributes, paths)
+    if found is None and paths and (span.events or logs):
+        return next(filter(_is_told, (first(attributes, paths) for attributes in _beside(span, logs))), None)
+    return found
+
+
+def _is_told(value: object) -> bool:
+    return value is not None
+
+
+def _beside(span: Span, logs: Sequence[LogRecord]) -> Iterator[Mapping[str, Any]]:
+    yield from (event.attributes for event in span.events)
+    yield from (log.attributes for log in logs)
+
+
 def _listed(
     span: Span, logs: Sequence[LogRecord], paths: tuple[str, ...], prefixes: tuple[str, ...], role: Role
 ) -> tuple[Message, ...] | None:
     if paths:
-        for attributes in (
-            span.attributes,
-            *(event.attributes for event in span.events),
-            *(log.attributes for log in logs),
-        ):
-            found = first(attributes, paths)
-            if found is not None:
-                return read_messages(found, role)
+        found = _told(span, logs, paths)
+        if found is not None:
+            return read_messages(found, role)
     for prefix in prefixes:
         messages = flattened(span.attributes, prefix, role)
         if messages is not None:

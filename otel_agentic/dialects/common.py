@@ -84,6 +84,7 @@ class CommonDialect(TableDialect):
             answer=answer,
             messages_in=messages_in,
             messages_out=messages_out,
+            definitions=self.definitions(span, logs),
         )
 
     def model_call(self, header: Header, span: Span, logs: Sequence[LogRecord]) -> ModelCall:
@@ -94,6 +95,7 @@ class CommonDialect(TableDialect):
         messages_out = _richest(self.messages_out(span, logs), *map(model_output, answered))
         if messages_out is None:
             messages_in, messages_out = _divided(messages_in)
+        input_tokens, output_tokens = self.usage(span, logs)
         return ModelCall(
             header=header,
             messages_in=messages_in,
@@ -101,6 +103,9 @@ class CommonDialect(TableDialect):
             model=text_of(first(span.attributes, table.model)),
             response_id=text_of(first(span.attributes, table.response_id)),
             asks_for_tools=asks_for_tools(first(span.attributes, table.finish_reason)),
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            definitions=self.definitions(span, logs),
         )
 
     def tool_call(self, header: Header, span: Span) -> ToolCall:
@@ -130,6 +135,7 @@ def with_common_run(run: AgentRun, common: AgentRun) -> AgentRun:
         messages_in=run.messages_in if asked else common.messages_in or run.messages_in,
         answer=run.answer if said else common.answer,
         messages_out=run.messages_out if said else common.messages_out or run.messages_out,
+        definitions=run.definitions if run.definitions is not None else common.definitions,
     )
 
 
@@ -139,6 +145,10 @@ def with_common_model_call(call: ModelCall, common: ModelCall) -> ModelCall:
         call,
         messages_in=call.messages_in if call.messages_in is not None else common.messages_in,
         messages_out=call.messages_out if call.messages_out is not None else common.messages_out,
+        model=call.model or common.model,
+        input_tokens=call.input_tokens if call.input_tokens is not None else common.input_tokens,
+        output_tokens=call.output_tokens if call.output_tokens is not None else common.output_tokens,
+        definitions=call.definitions if call.definitions is not None else common.definitions,
     )
 
 

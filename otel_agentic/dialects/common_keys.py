@@ -52,6 +52,10 @@ _OF_TABLE: Final = (
     "arguments",
     "result",
     "error",
+    "input_tokens",
+    "output_tokens",
+    "usage",
+    "definitions",
 )
 #: A vendor's prefix and the word itself.
 _SHORT: Final = 2

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from otel_agentic.dialects.definitions import Definitions
     from otel_agentic.spans.model import Span
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -106,7 +107,8 @@ class AgentRun:
 
     `certain` is False for a span that merely may be a run (a chain, a workflow node, an unknown root): it counts only
     when nothing above it is one. `query` and `answer` are set where the span names them apart from messages.
-    `goes_on` is a run that brings no query of its own: the turn before it goes on.
+    `goes_on` is a run that brings no query of its own: the turn before it goes on. `definitions` are the tools that the
+    agent was given, None when not told.
     """
 
     header: Header
@@ -116,13 +118,16 @@ class AgentRun:
     messages_in: tuple[Message, ...] | None
     messages_out: tuple[Message, ...] | None
     goes_on: bool = False
+    definitions: Definitions | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCall:
     """One request to a model and its response.
 
-    `asks_for_tools` is what the finish reason says, None when there is none: it is known even without content.
+    `asks_for_tools` is what the finish reason says, None when there is none: it is known even without content. Tokens are
+    None, and so are the `definitions` of tools, when not told. `failed_tries` are the tries before the last that spans
+    inside it tell of.
     """
 
     header: Header
@@ -131,11 +136,19 @@ class ModelCall:
     model: str | None
     response_id: str | None
     asks_for_tools: bool | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    definitions: Definitions | None = None
+    failed_tries: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """One execution of a tool. `handoff_to` names the agent that a handoff span passes control to."""
+    """One execution of a tool.
+
+    `handoff_to` names the agent that a handoff span passes control to; `schema` is the JSON schema of the tool's parameters,
+    where its span tells it.
+    """
 
     header: Header
     name: str
@@ -145,6 +158,7 @@ class ToolCall:
     result_captured: bool
     is_error: bool
     handoff_to: str | None = None
+    schema: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

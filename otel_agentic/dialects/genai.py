@@ -84,6 +84,10 @@ class GenAI(TableDialect):
         arguments=("gen_ai.tool.call.arguments", "tool_arguments"),
         result=("gen_ai.tool.call.result", "tool_response"),
         plan=("gen_ai.output.messages",),
+        input_tokens=("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
+        output_tokens=("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
+        definitions=("gen_ai.tool.definitions", "gen_ai.agent.tools"),  # the second: strands
+        schema=("gen_ai.tool.json_schema",),  # strands
     )
 
     #: Whether a span may be of a vendor that nobody wrote a table for; a subclass is such a table.

@@ -43,6 +43,8 @@ _LIKELY: Final[Mapping[str, str]] = {
     "turn": "maybe_agent",
     "conversation": "maybe_agent",
     "task": "maybe_agent",
+    "plan": "plan",
+    "planning": "plan",
     "step": _STEP,
     "cycle": _STEP,
     "iteration": _STEP,

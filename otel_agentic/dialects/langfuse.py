@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from otel_agentic.dialects.definitions import read_definitions
 from otel_agentic.dialects.fields import session_keys
 from otel_agentic.dialects.paths import first
 from otel_agentic.dialects.payloads import Spoken, run_input, run_output
 from otel_agentic.dialects.recorded import RecordedDialect
 from otel_agentic.dialects.table import Table
-from otel_agentic.dialects.values import text_of
+from otel_agentic.dialects.values import parsed, text_of
 
 if TYPE_CHECKING:
-    from otel_agentic.spans.model import Span
+    from collections.abc import Sequence
 
+    from otel_agentic.dialects.definitions import Definitions
+    from otel_agentic.spans.model import LogRecord, Span
+
+_INPUT: Final = "langfuse.observation.input"
 _OWN: Final = "langfuse.observation.metadata."
 _SHARED: Final = "langfuse.trace.metadata."
 _GRAPH_NODE: Final = f"{_OWN}langgraph_node"
@@ -50,10 +56,24 @@ class Langfuse(RecordedDialect):
         ),
         agent_name=(f"{_OWN}lc_agent_name~",),
         model=("langfuse.observation.model.name",),
-        input=("langfuse.observation.input",),
+        input=(_INPUT,),
         output=("langfuse.observation.output",),
         call_id=(f"{_OWN}tool_call_id~",),
+        usage=("langfuse.observation.usage_details~", "langfuse.observation.usage~"),
     )
+
+    def definitions(self, span: Span, logs: Sequence[LogRecord]) -> Definitions | None:  # noqa: ARG002 — the base class's
+        """Return the tools of a request to a model; LangChain's callbacks list them behind the messages, as if of role tool."""
+        if self.meaning(span) != "model":
+            return None
+        given = parsed(span.attributes.get(_INPUT))
+        if isinstance(given, Mapping):
+            return read_definitions(given.get("tools"))
+        contents = (
+            [item.get("content") for item in given if isinstance(item, Mapping)] if isinstance(given, list) else []
+        )
+        listed = [content for content in contents if isinstance(content, Mapping) and content.get("type") == "function"]
+        return read_definitions(listed) if listed else None
 
     def meaning(self, span: Span) -> str:
         """Return what the type says; a graph's node is called an agent for its name only."""

@@ -56,6 +56,10 @@ class LangSmith(RecordedDialect):
         call_id=("gen_ai.tool.call.id",),
         arguments=("gen_ai.tool.call.arguments",),
         result=("gen_ai.tool.call.result",),
+        input_tokens=("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
+        output_tokens=("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
+        usage=("langsmith.metadata.usage_metadata~",),
+        definitions=("gen_ai.tool.definitions",),
     )
 
     def error(self, span: Span) -> str | None:

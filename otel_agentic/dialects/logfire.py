@@ -84,6 +84,8 @@ class Logfire(GenAI):
         tool_name=(*GenAI.table.tool_name, *Generic.table.tool_name),
         arguments=(*GenAI.table.arguments, *Generic.table.arguments),
         result=(*GenAI.table.result, *Generic.table.result),
+        usage=("usage~", "response_data~.usage"),
+        definitions=(*GenAI.table.definitions, "response~.tools", "request_data~.tools", "tools"),
     )
 
     def read(self, span: Span, logs: Sequence[LogRecord]) -> AgentEvent:

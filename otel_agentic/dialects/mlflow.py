@@ -51,4 +51,8 @@ class MLflow(RecordedDialect):
         call_id=("gen_ai.tool.call.id", "tool_call_id~"),
         arguments=("gen_ai.tool.call.arguments",),
         result=("gen_ai.tool.call.result",),
+        input_tokens=("gen_ai.usage.input_tokens",),
+        output_tokens=("gen_ai.usage.output_tokens",),
+        usage=("mlflow.chat.tokenUsage~", "mlflow.spanOutputs~.usage"),
+        definitions=("gen_ai.tool.definitions", "mlflow.chat.tools"),
     )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.dialects.base import TableDialect
+from otel_agentic.dialects.definitions import read_definitions
 from otel_agentic.dialects.events import CallRequest, Header, Message, ToolCall
 from otel_agentic.dialects.kinds import undressed
 from otel_agentic.dialects.paths import first
@@ -15,9 +16,12 @@ from otel_agentic.dialects.table import Table
 from otel_agentic.dialects.values import parsed, text_of
 
 if TYPE_CHECKING:
+    from otel_agentic.dialects.definitions import Definitions
     from otel_agentic.spans.model import LogRecord, Span
 
 _METADATA: Final = "metadata"
+_PREPARES: Final = "._prepare_"
+_REQUESTED: Final = ("llm.invocation_parameters~.tools", "llm.invocation_parameters~.functions")
 
 
 class OpenInference(TableDialect):
@@ -48,7 +52,17 @@ class OpenInference(TableDialect):
         output=("output.value",),
         tool_name=("tool.name",),
         call_id=("tool_call.id", "tool.id"),
+        input_tokens=("llm.token_count.prompt", "gen_ai.usage.input_tokens"),
+        output_tokens=("llm.token_count.completion", "gen_ai.usage.output_tokens"),
+        definitions=("gen_ai.tool.definitions", "smolagents.tools_names"),
+        flat_definitions=("llm.tools",),
+        schema=("tool.json_schema", "tool.parameters"),
     )
+
+    def meaning(self, span: Span) -> str:
+        """Return what the kind says; a method of LlamaIndex that makes a request ready says that it is one."""
+        found = super().meaning(span)
+        return "makes a request ready" if found == "model" and _PREPARES in span.name else found
 
     def header(self, span: Span, logs: Sequence[LogRecord]) -> Header:
         """Return the header, with agent name and case id also looked for in the JSON of `metadata`."""
@@ -70,6 +84,11 @@ class OpenInference(TableDialect):
             ends_conversation=header.ends_conversation,
             error=header.error,
         )
+
+    def definitions(self, span: Span, logs: Sequence[LogRecord]) -> Definitions | None:
+        """Return the tools of a request, as listed, else as the parameters of the request hold them."""
+        found = super().definitions(span, logs)
+        return read_definitions(first(span.attributes, _REQUESTED)) if found is None else found
 
     def tool_call(self, header: Header, span: Span) -> ToolCall:
         """Return the tool call; one without a name is called after the function that its span is named after (DSPy)."""

@@ -98,6 +98,10 @@ class OpenLLMetry(GenAI):
         call_id=(*GenAI.table.call_id, f"{_OUTPUT}~.tool_id"),
         arguments=(*GenAI.table.arguments, "tool.arguments"),
         result=(*GenAI.table.result, f"{_OUTPUT}~.tool_output"),
+        input_tokens=(*GenAI.table.input_tokens, "llm.usage.prompt_tokens"),
+        output_tokens=(*GenAI.table.output_tokens, "llm.usage.completion_tokens"),
+        definitions=(*GenAI.table.definitions, "crewai.agent.tools"),
+        flat_definitions=("llm.request.functions",),
     )
 
     def claims(self, span: Span) -> str | None:

@@ -41,6 +41,7 @@ class PydanticAI(GenAI):
         scopes=("pydantic-ai",),
         marks=("pydantic_ai.",),
         agent_name=(*GenAI.table.agent_name, _RUN_KEY),
+        definitions=(*GenAI.table.definitions, "model_request_parameters~.function_tools"),
     )
 
     def meaning(self, span: Span) -> str:

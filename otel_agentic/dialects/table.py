@@ -23,7 +23,9 @@ class Table:
     `plan`, else the reason to ignore the span). `tool_name` makes a span a tool call whatever its kind; `name` only names
     what the kind says. `input` and `output` hold whatever a vendor records of a run, a model call or a tool call
     (`dialects.payloads`), and are read where nothing more particular is there. `flat_in` and `flat_out` are prefixes of
-    messages spelled out over many attributes (`prefix.0.role`).
+    messages spelled out over many attributes (`prefix.0.role`). `input_tokens` and `output_tokens` are those of one model
+    call, `usage` holds both as an object. `definitions` are the tools that a model or agent was given, `flat_definitions`
+    prefixes of such that are spelled out, `schema` describes the parameters of the tool that was called.
     """
 
     scopes: tuple[str, ...] = ()
@@ -51,6 +53,12 @@ class Table:
     result: tuple[str, ...] = ()
     error: tuple[str, ...] = ("error.type",)
     plan: tuple[str, ...] = ()
+    input_tokens: tuple[str, ...] = ()
+    output_tokens: tuple[str, ...] = ()
+    usage: tuple[str, ...] = ()
+    definitions: tuple[str, ...] = ()
+    flat_definitions: tuple[str, ...] = ()
+    schema: tuple[str, ...] = ()
 
     @property
     def content_attributes(self) -> frozenset[str]:

@@ -63,6 +63,9 @@ class Vercel(TableDialect):
         call_id=("ai.toolCall.id", "gen_ai.tool.call.id"),
         arguments=("ai.toolCall.args", "gen_ai.tool.call.arguments"),
         result=("ai.toolCall.result", "gen_ai.tool.call.result"),
+        input_tokens=("gen_ai.usage.input_tokens", "ai.usage.inputTokens", "ai.usage.promptTokens"),
+        output_tokens=("gen_ai.usage.output_tokens", "ai.usage.outputTokens", "ai.usage.completionTokens"),
+        definitions=("ai.prompt.tools", "gen_ai.tool.definitions"),
     )
 
     def messages_out(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:

@@ -125,6 +125,32 @@ ENDINGS: Final[Mapping[str, tuple[str, ...]]] = {
         "function result",
         "function output",
     ),
+    "input_tokens": (
+        "input tokens",
+        "prompt tokens",
+        "input token count",
+        "prompt token count",
+        "token count prompt",
+        "token count input",
+        "tokens input",
+        "tokens prompt",
+        "usage input",
+        "usage prompt",
+    ),
+    "output_tokens": (
+        "output tokens",
+        "completion tokens",
+        "output token count",
+        "completion token count",
+        "token count completion",
+        "token count output",
+        "tokens output",
+        "tokens completion",
+        "usage output",
+        "usage completion",
+    ),
+    "usage": ("token usage", "usage details", "usage metadata", "usage"),
+    "definitions": ("tool definitions", "tools definitions", "function definitions", "available tools", "tools"),
     "error": ("error type", "error message", "error"),
     "failed": ("is error", "tool status", "span status", "status", "state", "level"),
     "why_failed": ("status message", "error message", "failure reason"),
@@ -144,11 +170,26 @@ ENDINGS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }
 #: What must not stand right before an ending: then the name is about something else (`usage.input`, `system.prompt`).
-NOT_AFTER: Final[Mapping[str, frozenset[str]]] = {
-    meaning: frozenset({"usage", "token", "tokens", "cost", "count", "size", "length", "price", "error", "cache"})
-    | frozenset({"system", "template", "developer", "retry", "expected", "reference", "tasks", "steps"})
-    for meaning in ("query", "answer", "input", "output", "result", "arguments", "parameters")
-}
+NOT_AFTER: Final[Mapping[str, frozenset[str]]] = (
+    {
+        meaning: frozenset({"usage", "token", "tokens", "cost", "count", "size", "length", "price", "error", "cache"})
+        | frozenset({"system", "template", "developer", "retry", "expected", "reference", "tasks", "steps"})
+        for meaning in ("query", "answer", "input", "output", "result", "arguments", "parameters")
+    }
+    | {
+        # Parts of a count, or bounds of it, are not the count.
+        meaning: frozenset(
+            {"cached", "cache", "read", "write", "creation", "audio", "image", "text", "reasoning", "max", "min"}
+        )
+        | frozenset({"maximum", "limit", "per", "avg", "average", "estimated", "remaining", "aggregated"})
+        for meaning in ("input_tokens", "output_tokens")
+    }
+    | {
+        "definitions": frozenset(
+            {"used", "called", "executed", "invoked", "selected", "forbidden", "denied", "disabled"}
+        )
+    }
+)
 #: Endings of one word that only count with little before them (`acme.type`): else they name the type of something.
 SHORT_ENDINGS: Final = frozenset({"kind", "type", "subtype", "operation", "op", "name"})
 #: Words before a short ending under which it still speaks of the span itself.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from otel_agentic.store.definitions import drop_unused
 from otel_agentic.store.exports import LOOKED_UNTIL, hour_sql
 from otel_agentic.store.kept import TRACE_ID
 from otel_agentic.store.table import lent, rows_with
@@ -204,10 +205,14 @@ def remove_results(con: DuckDBPyConnection, old: OldResults) -> int:
 
 
 def remove_small(con: DuckDBPyConnection, *, cut_ns: int, verdicts_before_ns: int, tombs_before_ns: int) -> None:
-    """Take out verdicts that were not used for long, what is known of traces that are gone, and old tombstones."""
+    """Take out what nobody needs: verdicts not used for long, what is known of traces that are gone, old tombstones, tools.
+
+    Of lists of tools those go that no conversation has any more.
+    """
     con.execute(_VERDICTS, {"cut": verdicts_before_ns})
     con.execute(_SILENT, {"cut": cut_ns})
     con.execute(_TOMBS, {"before": tombs_before_ns})
+    drop_unused(con)
 
 
 def save_kept(con: DuckDBPyConnection, now: Kept, now_ns: int) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from otel_agentic.conversations.model import Conversation, ConversationId, ToolCall, Turn
+from otel_agentic.conversations.model import Conversation, ConversationId, ModelUse, ToolCall, Turn
+from otel_agentic.store.definitions import definitions_hash, load_definitions, save_definitions
 from otel_agentic.store.results import drop_results
 from otel_agentic.store.span_columns import bucket_of
 from otel_agentic.store.table import Key, Table, json_text, key_columns, rows_with
@@ -43,7 +44,7 @@ _DELETE: Final = tuple(
 _SELECTED: Final = """
 SELECT
     environment, conversation_id, revision, agent, agent_version, service, epoch_ns(started_at), epoch_ns(ended_at),
-    closed_by, link_method, case_id, verdict
+    closed_by, link_method, case_id, verdict, definitions_hash, final_state
 FROM conversations
 SEMI JOIN wanted USING (environment, conversation_id)
 WHERE NOT superseded
@@ -52,7 +53,8 @@ ORDER BY started_at, environment, conversation_id
 _TURNS: Final = """
 SELECT
     t.environment, t.conversation_id, t.turn_index, t.query, t.query_captured, t.answer, t.answer_captured, t.error,
-    t.trace_id, t.span_id, epoch_ns(t.started_at), epoch_ns(t.ended_at), t.response_id, t.dialect, t.scope
+    t.trace_id, t.span_id, epoch_ns(t.started_at), epoch_ns(t.ended_at), t.response_id, t.dialect, t.scope,
+    t.models, t.plans
 FROM turns t
 JOIN conversations c USING (environment, conversation_id, revision)
 SEMI JOIN wanted USING (environment, conversation_id)
@@ -62,15 +64,18 @@ ORDER BY t.turn_index
 _CALLS: Final = """
 SELECT
     t.environment, t.conversation_id, t.turn_index, t.name, t.kind, t.step, t.position, t.arguments, t.result,
-    t.result_captured, t.error, t.call_id, t.trace_id, t.span_id, t.parent_span_id, t.agent_name, t.source, t.used_flag
+    t.result_captured, t.error, t.call_id, t.trace_id, t.span_id, t.parent_span_id, t.agent_name, t.source, t.used_flag,
+    epoch_ns(t.started_at), epoch_ns(t.ended_at)
 FROM tool_calls t
 JOIN conversations c USING (environment, conversation_id, revision)
 SEMI JOIN wanted USING (environment, conversation_id)
 WHERE NOT c.superseded
 ORDER BY t.turn_index, t.position
 """
-#: What a turn holds besides its content: who read it is no news to anybody who scored it.
-_NOT_CONTENT: Final = frozenset({"calls", "dialect", "scope"})
+#: What a turn holds besides its content: who read it is no news to anybody who scored it. Facts have a place of their own.
+_NOT_CONTENT: Final = frozenset({"calls", "dialect", "scope", "models", "plans"})
+#: The same of a call: its times are those of a span that it names.
+_NOT_CONTENT_OF_CALL: Final = frozenset({"started_ns", "ended_ns"})
 _ENDED: Final = """
 SELECT DISTINCT epoch_ns(ended_at) FROM conversations SEMI JOIN wanted USING (environment, conversation_id)
 """
@@ -100,7 +105,11 @@ class Built:
 
 
 def content_hash(conversation: Conversation) -> str:
-    """Return a hash of everything that a conversation says: not its revision, nor what closed it."""
+    """Return a hash of everything that a conversation says: not its revision, nor what closed it.
+
+    Facts of which there are none take no part, so that a conversation without any is the same as before they were kept; one
+    that was written then, and has some, becomes a new revision when it is rebuilt.
+    """
     said = [
         conversation.environment,
         conversation.conversation_id,
@@ -112,13 +121,33 @@ def content_hash(conversation: Conversation) -> str:
         conversation.case_id,
         conversation.verdict,
         [_turn_content(turn) for turn in conversation.turns],
+        *_facts(conversation),
     ]
     return hashlib.blake2b(json_text(said).encode(), digest_size=16).hexdigest()
 
 
 def _turn_content(turn: Turn) -> list[Any]:
-    fields = [getattr(turn, name) for name in Turn.__slots__ if name not in _NOT_CONTENT]
-    return [*fields, [[getattr(call, name) for name in ToolCall.__slots__] for call in turn.calls]]
+    fields = [getattr(turn, name) for name in _TURN_CONTENT]
+    return [*fields, [[getattr(call, name) for name in _CALL_CONTENT] for call in turn.calls]]
+
+
+def _facts(conversation: Conversation) -> list[Any]:
+    facts = {
+        "models": [[_use(use) for use in turn.models] for turn in conversation.turns],
+        "plans": [turn.plans for turn in conversation.turns],
+        "definitions": definitions_hash(conversation.tool_definitions),
+        "state": conversation.final_state,
+    }
+    told = {name: fact for name, fact in facts.items() if (any(fact) if isinstance(fact, list) else fact is not None)}
+    return [told] if told else []
+
+
+def _use(use: ModelUse) -> dict[str, Any]:
+    return {name: getattr(use, name) for name in ModelUse.__slots__}
+
+
+_TURN_CONTENT: Final = tuple(name for name in Turn.__slots__ if name not in _NOT_CONTENT)
+_CALL_CONTENT: Final = tuple(name for name in ToolCall.__slots__ if name not in _NOT_CONTENT_OF_CALL)
 
 
 def current_revisions(con: DuckDBPyConnection, keys: Iterable[Key]) -> dict[Key, Current]:
@@ -152,7 +181,11 @@ def save_conversations(con: DuckDBPyConnection, built: Sequence[Built], now_ns: 
     for statement, needed in (*((each, same_revision) for each in _DELETE), (_SUPERSEDE, known)):
         if needed:
             rows_with(con, wanted, statement, fetch=False)
-    Table(con, "conversations").insert(con, _conversation_columns(built, now_ns))
+    hashes = [definitions_hash(conversation.tool_definitions) for conversation in conversations]
+    given = zip(hashes, (conversation.tool_definitions for conversation in conversations), strict=True)
+    save_definitions(con, dict(given))
+    columns = {**_conversation_columns(built, now_ns), "definitions_hash": hashes}
+    Table(con, "conversations").insert(con, columns)
     Table(con, "turns").insert(con, _turn_columns(conversations))
     Table(con, "tool_calls").insert(con, _call_columns(conversations))
 
@@ -173,6 +206,8 @@ def load_conversations(con: DuckDBPyConnection, keys: Iterable[Key]) -> list[Con
     turns: dict[Key, list[Turn]] = {}
     for row in rows_with(con, wanted, _TURNS):
         turns.setdefault((row[0], row[1]), []).append(_turn(row, tuple(calls.get((row[0], row[1], row[2]), ()))))
+    rows = rows_with(con, wanted, _SELECTED)
+    definitions = load_definitions(con, {row[12] for row in rows})
     return [
         Conversation(
             environment=row[0],
@@ -188,8 +223,10 @@ def load_conversations(con: DuckDBPyConnection, keys: Iterable[Key]) -> list[Con
             case_id=row[10],
             verdict=row[11],
             turns=tuple(turns.get((row[0], row[1]), ())),
+            tool_definitions=definitions.get(row[12]),
+            final_state=_json(row[13]),
         )
-        for row in rows_with(con, wanted, _SELECTED)
+        for row in rows
     ]
 
 
@@ -214,6 +251,8 @@ def _turn(row: tuple[Any, ...], calls: tuple[ToolCall, ...]) -> Turn:
         response_id=row[12],
         dialect=row[13],
         scope=row[14],
+        models=tuple(ModelUse(**use) for use in _json(row[15]) or ()),
+        plans=tuple(row[16] or ()),
     )
 
 
@@ -234,6 +273,8 @@ def _call(row: tuple[Any, ...]) -> ToolCall:
         agent_name=row[15],
         source=row[16],
         used_flag=row[17],
+        started_ns=row[18],
+        ended_ns=row[19],
     )
 
 
@@ -264,6 +305,7 @@ def _conversation_columns(built: Sequence[Built], now_ns: int) -> Mapping[str, S
         "content_hash": [content_hash(item) for item in conversations],
         "bucket": [bucket_of(f"{item.environment}\0{item.conversation_id}") for item in conversations],
         "built_at": [now_ns] * len(conversations),
+        "final_state": [item.final_state for item in conversations],
     }
 
 
@@ -286,6 +328,8 @@ def _turn_columns(conversations: Sequence[Conversation]) -> Mapping[str, Sequenc
         "scope": [turn.scope for _, turn in rows],
         "started_at": [turn.started_ns for _, turn in rows],
         "ended_at": [turn.ended_ns for _, turn in rows],
+        "models": [[_use(use) for use in turn.models] or None for _, turn in rows],
+        "plans": [turn.plans or None for _, turn in rows],
     }
 
 
@@ -311,4 +355,6 @@ def _call_columns(conversations: Sequence[Conversation]) -> Mapping[str, Sequenc
         "agent_name": [call.agent_name for _, _, call in rows],
         "source": [call.source for _, _, call in rows],
         "used_flag": [call.used_flag for _, _, call in rows],
+        "started_at": [call.started_ns for _, _, call in rows],
+        "ended_at": [call.ended_ns for _, _, call in rows],
     }

@@ -53,6 +53,7 @@ WHOLES: Final = (
     "calibration_verdicts",
     "judge_calls",
     "windows",
+    "tool_definitions",
     "retention",
 )
 

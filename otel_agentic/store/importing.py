@@ -34,6 +34,7 @@ _IDENTITY: Final = {
     "calibration_verdicts": ("calibration_id", "environment", "conversation_id", "turn_index"),
     "judge_calls": ("content_hash", "judged_at"),
     "windows": ("agent", "agent_version", "environment", "service", "tag", "window", "end", "k", "estimator"),
+    "tool_definitions": ("definitions_hash", "name"),
     "retention": (),
 }
 #: Tables of an import, in this order: a conversation stands once all that hangs on it does, so that an import that was

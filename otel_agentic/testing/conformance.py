@@ -126,4 +126,5 @@ def _table_keys(dialect: Dialect) -> frozenset[str]:
     table = dialect.table
     paths = (*table.kind, *table.conversation_id, *table.agent_name, *table.agent_id, *table.model, *table.response_id)
     named = {attribute_of(path) for path in (*paths, *table.name, *table.tool_name, *table.call_id, *table.error)}
-    return frozenset(named) | table.content_attributes
+    counted = (*table.input_tokens, *table.output_tokens, *table.usage, *table.definitions, *table.schema)
+    return frozenset(named) | {attribute_of(path) for path in counted} | table.content_attributes
