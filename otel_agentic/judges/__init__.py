@@ -15,11 +15,14 @@ from otel_agentic.judges.base import (
     JudgeFailure,
     Question,
     QuestionKind,
+    ReplyForm,
+    Rubric,
     StreamingJudge,
     ThriftyJudge,
     Verdict,
     kinds_of,
     question_key,
+    rubric_question,
 )
 from otel_agentic.judges.exact import ExactJudge
 
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from otel_agentic.judges.choose import as_judge, judge_named
     from otel_agentic.judges.langchain_judge import LangChainJudge
     from otel_agentic.judges.prompts import prompt_texts
+    from otel_agentic.judges.rubrics import load_rubric
 
 __all__ = [
     "AskingJudge",
@@ -39,14 +43,18 @@ __all__ = [
     "LangChainJudge",
     "Question",
     "QuestionKind",
+    "ReplyForm",
+    "Rubric",
     "StreamingJudge",
     "ThriftyJudge",
     "Verdict",
     "as_judge",
     "judge_named",
     "kinds_of",
+    "load_rubric",
     "prompt_texts",
     "question_key",
+    "rubric_question",
 ]
 
 _HOMES = {
@@ -54,6 +62,7 @@ _HOMES = {
     "LangChainJudge": "langchain_judge",
     "as_judge": "choose",
     "judge_named": "choose",
+    "load_rubric": "rubrics",
     "prompt_texts": "prompts",
 }
 

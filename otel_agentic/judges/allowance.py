@@ -7,6 +7,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from otel_agentic.judges.fence import texts_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from otel_agentic.judges.base import Budget, JudgeFailure, Question, Verdict
 
 _TOKENS_A_PRICE: Final = 1_000_000
+#: Of a judge that makes no estimate: what its prompt and its reply take, and how much text is one token.
+_PROMPT_TOKENS: Final = 600
+_CHARACTERS_A_TOKEN: Final = 4
 #: What is said where a budget does not say which of its limits is reached.
 USED_UP: Final = (
     "the judge's budget of this window is used up (judge.max_calls, judge.max_tokens and judge.max_cost_usd "
@@ -71,6 +76,18 @@ class Limits:
             if limit is not None and totals[name] > limit
         )
         return next(over, None)
+
+
+def estimate(question: Question) -> int:
+    """Return about how many tokens a question takes a judge that makes no estimate of its own.
+
+    >>> from otel_agentic.judges.base import Question
+    >>> estimate(Question(query="2+2?", expected="4", answer="four", threshold=0.7))
+    602
+    """
+    instructions = 0 if question.rubric is None else len(question.rubric.instructions)
+    texts = sum(len(text) for _, text in texts_of(question))
+    return _PROMPT_TOKENS + (instructions + texts) // _CHARACTERS_A_TOKEN
 
 
 class Allowance:

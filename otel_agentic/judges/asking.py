@@ -9,22 +9,28 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, Self
 
 from otel_agentic.errors import StoreError, UsageError
-from otel_agentic.judges.allowance import Allowance
-from otel_agentic.judges.base import JudgeFailure, Question, ThriftyJudge, Verdict, kinds_of, question_key
-from otel_agentic.judges.checked import ask, checked, raised
+from otel_agentic.judges.allowance import Allowance, estimate
+from otel_agentic.judges.base import (
+    JudgeFailure,
+    Question,
+    ThriftyJudge,
+    Verdict,
+    kinds_of,
+    question_key,
+    version_for,
+)
+from otel_agentic.judges.checked import ask, checked, flaw_of, raised
+from otel_agentic.judges.forms import form_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from otel_agentic.config import JudgeSettings
-    from otel_agentic.judges.base import Budget, Judge, JudgeCache
+    from otel_agentic.judges.base import Budget, Judge, JudgeCache, Rubric
     from otel_agentic.judges.breaker import Breaker
 
 #: Questions given at once to a judge that does not stream: what a killed run has to ask again, at most.
 _CHUNK: Final = 32
-#: Of a judge that makes no estimate: what its prompt and its reply take, and how much text is one token.
-_PROMPT_TOKENS: Final = 600
-_CHARACTERS_A_TOKEN: Final = 4
 
 
 class AskingJudge:
@@ -56,7 +62,7 @@ class AskingJudge:
         self._cache = cache
         self._breaker = breaker
         self._left_alone = False
-        self._allowance = Allowance(budget, judge.estimated_tokens if isinstance(judge, ThriftyJudge) else _estimate)
+        self._allowance = Allowance(budget, judge.estimated_tokens if isinstance(judge, ThriftyJudge) else estimate)
         if isinstance(judge, ThriftyJudge):
             judge.permit = self._allowance.take
 
@@ -82,11 +88,12 @@ class AskingJudge:
         places: dict[str, list[int]] = {}
         for place, question in enumerate(questions):
             places.setdefault(self.key(question), []).append(place)
-        known = self._cache.get(list(places)) if self._cache is not None and places else {}
+        asked = {key: questions[found[0]] for key, found in places.items()}
+        known = self._known(asked)
         for key, verdict in known.items():
             for place in places[key]:
                 yield place, replace(verdict, cached=True)
-        missing = {key: questions[found[0]] for key, found in places.items() if key not in known}
+        missing = {key: question for key, question in asked.items() if key not in known}
         with closing(self._answers(missing)) as answers:
             for key, answer in answers:
                 first, *others = places[key]
@@ -98,7 +105,11 @@ class AskingJudge:
         """Return the cache key of a question: another judge, or another version of it, has another one."""
         if not getattr(self._judge, "reads_threshold", True):
             question = replace(question, threshold=0.0)
-        return question_key(f"{self.name} {self.version}", question)
+        return question_key(f"{self.name} {self.version_for(question.rubric)}", question)
+
+    def version_for(self, rubric: Rubric | None) -> str:
+        """Return the version of the judge as far as it concerns a rubric, see `base.version_for`."""
+        return version_for(self._judge, rubric)
 
     def close(self) -> None:
         """Close the judge that is asked, if it can be closed."""
@@ -106,8 +117,21 @@ class AskingJudge:
         if close is not None:
             close()
 
+    def _known(self, asked: Mapping[str, Question]) -> Mapping[str, Verdict]:
+        """Return what the cache knows; a kept verdict that is not of its rubric's form any more is asked for again."""
+        found = self._cache.get(list(asked)) if self._cache is not None and asked else {}
+        return {
+            key: verdict
+            for key, verdict in found.items()
+            if asked[key].rubric is None or flaw_of(verdict, form_of(asked[key])) is None
+        }
+
     def _answers(self, missing: Mapping[str, Question]) -> Generator[tuple[str, Verdict | JudgeFailure], None, None]:
         """Yield (key, verdict or failure) for each missing question, and keep what was paid for."""
+        for key, question in missing.items():
+            if question.rubric is not None and "rubric" not in self.kinds:
+                yield key, self._cannot(question.rubric)
+        missing = {key: each for key, each in missing.items() if each.rubric is None or "rubric" in self.kinds}
         keys = list(missing)
         waiting = deque(enumerate(missing.values()))
         try:
@@ -116,7 +140,7 @@ class AskingJudge:
                 with closing(self._asked(waiting, refused)) as answers:
                     for number, answer in answers:
                         if self._cache is not None:
-                            self._cache.put(keys[number], answer)
+                            self._cache.put(keys[number], answer, missing[keys[number]])
                         yield keys[number], answer
                 for number in refused:
                     told = f"not asked: {self._allowance.used_up}"
@@ -129,6 +153,13 @@ class AskingJudge:
         finally:
             if self._cache is not None:
                 self._cache.flush()
+
+    def _cannot(self, rubric: Rubric) -> JudgeFailure:
+        """Return that a judge of answers alone takes no rubric: what it would say of empty texts is no verdict."""
+        told = (
+            f"judge {self.name} takes no rubric ({rubric.name}): ask a model, as in --judge langchain:openai:gpt-5-mini"
+        )
+        return JudgeFailure(reason="judge_error", message=told)
 
     def _asked(
         self, waiting: deque[tuple[int, Question]], refused: list[int]
@@ -190,7 +221,7 @@ class AskingJudge:
                 return
 
     def _settled(self, question: Question, answer: Verdict | JudgeFailure) -> Verdict | JudgeFailure:
-        answer = checked(self._judge, answer)
+        answer = checked(self._judge, answer, question)
         self._allowance.settle(question, answer)
         if self._breaker is not None:
             self._breaker.heard(answer)
@@ -217,8 +248,3 @@ def _copy(answer: Verdict | JudgeFailure) -> Verdict | JudgeFailure:
     if isinstance(answer, Verdict):
         return replace(answer, cached=True)
     return replace(answer, tries=0, latency_s=0.0, input_tokens=0, output_tokens=0, cost_usd=None)
-
-
-def _estimate(question: Question) -> int:
-    texts = (question.query, question.expected, question.answer, question.not_answer or "")
-    return _PROMPT_TOKENS + sum(map(len, texts)) // _CHARACTERS_A_TOKEN

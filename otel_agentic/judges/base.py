@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,6 +21,8 @@ FailureReason = Literal["judge_error", "sampled_out"]
 QuestionKind = Literal["answer", "parameter", "utilization", "rubric"]
 #: What a model is to reply with, beside its reasons: a number, one of some labels, or a list of texts.
 ReplyKind = Literal["score", "label", "texts"]
+#: A choice of one is none.
+_FEWEST_LABELS: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +34,16 @@ class ReplyForm:
     high: float = 1.0
     labels: tuple[str, ...] = ()
     most: int = 20
+
+    def __post_init__(self) -> None:
+        """Raise ValueError where no reply could be of this form, or one could be read in two ways."""
+        if self.kind == "score" and not -math.inf < self.low < self.high < math.inf:
+            raise ValueError(f"low {self.low:g}, high {self.high:g}; low has to be below high, both finite")
+        told = {label.strip().casefold() for label in self.labels}
+        if self.kind == "label" and (len(told) < _FEWEST_LABELS or len(told) < len(self.labels) or "" in told):
+            raise ValueError(f"labels {self.labels!r}; give two or more that differ in more than case and blanks")
+        if self.kind == "texts" and self.most < 1:
+            raise ValueError(f"most {self.most}; allowed: 1 or more")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +80,11 @@ class Question:
     kind: QuestionKind = "answer"
     rubric: Rubric | None = None
     material: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise ValueError where a question of kind `rubric` has none, or another kind has one."""
+        if (self.kind == "rubric") != (self.rubric is not None):
+            raise ValueError(f"kind {self.kind!r}: a question of kind 'rubric' has a rubric, see rubric_question")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,8 +188,14 @@ class JudgeCache(Protocol):
         """Return the stored verdicts of those keys that have one."""
         ...
 
-    def put(self, key: str, verdict: Verdict | JudgeFailure) -> None:
-        """Record what a question came to; durable soon, at the latest after `flush`."""
+    def put(self, key: str, verdict: Verdict | JudgeFailure, question: Question) -> None:
+        """Record what a question came to; durable soon, at the latest after `flush`.
+
+        Args:
+            key: of the question, see `question_key`.
+            verdict: what it came to.
+            question: what was asked; `metric_of` says what it was about.
+        """
         ...
 
     def flush(self) -> None:
@@ -200,13 +224,38 @@ def kinds_of(judge: Judge) -> frozenset[QuestionKind]:
     return kinds
 
 
-def rubric_question(rubric: Rubric, **material: str) -> Question:
+def metric_of(question: Question) -> str:
+    """Return the name of the prompt that a question is asked with: its rubric's, else its kind.
+
+    >>> metric_of(Question(query="2+2?", expected="4", answer="four", threshold=0.7))
+    'answer'
+    """
+    return question.kind if question.rubric is None else question.rubric.name
+
+
+def version_for(judge: Judge, rubric: Rubric | None) -> str:
+    """Return the version of a judge as far as it concerns a rubric, or (None) the questions without one.
+
+    A judge that does not answer alike for all of them says so by a method `version_for(rubric)`: what it tells its model
+    beside the rubric may change without the verdicts of other questions being judged anew.
+    """
+    of_rubric: Callable[[Rubric], str] | None = getattr(judge, "version_for", None)
+    return judge.version if rubric is None or of_rubric is None else of_rubric(rubric)
+
+
+def rubric_question(rubric: Rubric, /, **material: str) -> Question:
     """Return a question about some material; its texts may be strangers', its names are ours.
+
+    Raises:
+        TypeError: something of the material is no text, as an answer that was not recorded is None; names it.
 
     >>> form = ReplyForm(kind="label", labels=("yes", "no"))
     >>> rubric_question(Rubric(name="polite", version="1", instructions="Is it polite?", form=form), answer="Hi").material
     (('answer', 'Hi'),)
     """
+    for name, text in material.items():
+        if not isinstance(text, str):
+            raise TypeError(f"rubric {rubric.name}: the material {name!r} is {type(text).__name__}; allowed: texts")
     return Question(
         query="",
         expected="",

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_agentic.judges.base import Judge, JudgeFailure, Question, Verdict
+from otel_agentic.judges.forms import form_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from otel_agentic.judges.base import ReplyForm
 
 
 def ask(judge: Judge, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:
@@ -21,14 +24,15 @@ def ask(judge: Judge, questions: Sequence[Question]) -> list[Verdict | JudgeFail
     if len(answers) != len(questions):
         told = f"judge {judge.name} gave {len(answers)} verdicts for {len(questions)} questions"
         return [JudgeFailure(reason="judge_error", message=told, tries=1)] * len(questions)
-    return [checked(judge, answer) for answer in answers]
+    return [checked(judge, answer, question) for answer, question in zip(answers, questions, strict=True)]
 
 
-def checked(judge: Judge, answer: object) -> Verdict | JudgeFailure:
-    """Return the answer of a judge; a failure where it is none, or its score is none.
+def checked(judge: Judge, answer: object, question: Question) -> Verdict | JudgeFailure:
+    """Return the answer of a judge; a failure where it is none, or not of the form that the question asks for.
 
     >>> from otel_agentic.judges.exact import ExactJudge
-    >>> checked(ExactJudge(), Verdict(score=float("nan"), reasoning="")).message
+    >>> question = Question(query="2+2?", expected="4", answer="four", threshold=0.7)
+    >>> checked(ExactJudge(), Verdict(score=float("nan"), reasoning=""), question).message
     'judge exact gave score nan; allowed: 0 to 1'
     """
     if isinstance(answer, JudgeFailure):
@@ -36,12 +40,12 @@ def checked(judge: Judge, answer: object) -> Verdict | JudgeFailure:
     if not isinstance(answer, Verdict):
         told = f"judge {judge.name} gave {type(answer).__name__}; allowed: Verdict, JudgeFailure"
         return JudgeFailure(reason="judge_error", message=told, tries=1)
-    score: object = answer.score
-    if isinstance(score, int | float) and not isinstance(score, bool) and 0.0 <= score <= 1.0:
+    flaw = flaw_of(answer, form_of(question))
+    if flaw is None:
         return answer
     return JudgeFailure(
         reason="judge_error",
-        message=f"judge {judge.name} gave score {score!r}; allowed: 0 to 1",
+        message=f"judge {judge.name} gave {flaw}",
         model=answer.model,
         tries=answer.tries,
         latency_s=answer.latency_s,
@@ -49,6 +53,25 @@ def checked(judge: Judge, answer: object) -> Verdict | JudgeFailure:
         output_tokens=answer.output_tokens,
         cost_usd=answer.cost_usd,
     )
+
+
+def flaw_of(verdict: Verdict, form: ReplyForm | None) -> str | None:
+    """Return what of a verdict is not of the form that was asked for, with what is allowed; None where nothing is.
+
+    >>> from otel_agentic.judges.base import ReplyForm
+    >>> flaw_of(Verdict(score=1.0, reasoning=""), ReplyForm(kind="label", labels=("good", "bad")))
+    'label None; allowed: good, bad'
+    """
+    if form is not None and form.kind == "label":
+        return None if verdict.label in form.labels else f"label {verdict.label!r}; allowed: {', '.join(form.labels)}"
+    if form is not None and form.kind == "texts":
+        texts: object = verdict.texts
+        right = isinstance(texts, tuple) and len(texts) <= form.most and all(isinstance(each, str) for each in texts)
+        return None if right else f"texts that are none; allowed: a tuple of at most {form.most} texts"
+    score: object = verdict.score
+    low, high = (0.0, 1.0) if form is None else (form.low, form.high)
+    right = isinstance(score, int | float) and not isinstance(score, bool) and low <= score <= high
+    return None if right else f"score {score!r}; allowed: {low:g} to {high:g}"
 
 
 def raised(judge: Judge, error: Exception) -> JudgeFailure:

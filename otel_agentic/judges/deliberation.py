@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from otel_agentic.config import JudgeSettings
     from otel_agentic.judges.base import FailureReason
     from otel_agentic.judges.canary import CanaryWatch
-    from otel_agentic.judges.replies import VerdictReply
+    from otel_agentic.judges.replies import Reply
 
 _TOKENS_A_PRICE: Final = 1_000_000
 
@@ -42,8 +42,7 @@ class Deliberation:
         first = await self.inquiry.reply(question, spent, permit)
         if isinstance(first, str):
             return self.failure(first, spent)
-        close = self.settings.votes > 1 and is_close(first.score, question.threshold, self.settings.vote_band)
-        reply = await self._vote(question, first, spent, permit) if close else first
+        reply = await self._vote(question, first, spent, permit) if self._is_close(question, first) else first
         if isinstance(reply, JudgeFailure):
             return reply
         if rival is not None and passes(reply.score, question.threshold) and permit():
@@ -59,7 +58,15 @@ class Deliberation:
             input_tokens=spent.input_tokens,
             output_tokens=spent.output_tokens,
             cost_usd=self._cost_usd(spent),
+            label=reply.label,
+            texts=reply.texts,
         )
+
+    def _is_close(self, question: Question, reply: Reply) -> bool:
+        """Return whether a reply is voted on; what a rubric asks for has no threshold to be close to."""
+        if question.rubric is not None or self.settings.votes == 1:
+            return False
+        return is_close(reply.score, question.threshold, self.settings.vote_band)
 
     def failure(self, told: str, spent: Spent, reason: FailureReason = "judge_error") -> JudgeFailure:
         """Return that there is no verdict, with what was spent on it."""
@@ -75,8 +82,8 @@ class Deliberation:
         )
 
     async def _vote(
-        self, question: Question, first: VerdictReply, spent: Spent, permit: Callable[[], bool]
-    ) -> VerdictReply | JudgeFailure:
+        self, question: Question, first: Reply, spent: Spent, permit: Callable[[], bool]
+    ) -> Reply | JudgeFailure:
         """Return the verdict of the majority; it is asked only until it stands."""
         votes, replies, why = self.settings.votes, [first], ""
         for _ in range(votes - 1):

@@ -52,11 +52,13 @@ class ExactJudge:
         return cls()
 
     def judge(self, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:
-        """Return a verdict a question; it never fails."""
+        """Return a verdict a question; it fails at rubrics alone, which take a model."""
         return [self._verdict(question) for question in questions]
 
     @staticmethod
-    def _verdict(question: Question) -> Verdict:
+    def _verdict(question: Question) -> Verdict | JudgeFailure:
+        if question.rubric is not None:
+            return JudgeFailure(reason="judge_error", message=f"judge exact takes no rubric ({question.rubric.name})")
         score, reasoning = compare(question)
         return Verdict(score=round(score, 6), reasoning=reasoning + _unread(question))
 

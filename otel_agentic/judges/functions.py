@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
+from dataclasses import replace
 from functools import partial
-from types import CodeType
-from typing import TYPE_CHECKING, Any, Final, Self, SupportsFloat, cast
+from typing import TYPE_CHECKING, Final, Self, SupportsFloat, cast
 
 from otel_agentic.errors import UsageError
 from otel_agentic.judges.base import JudgeFailure, Question, Verdict
 from otel_agentic.judges.choose import as_judge
+from otel_agentic.judges.versions import code_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,7 +49,7 @@ class FunctionJudge:
             raise UsageError(
                 f"judge {self.name}: an async function; give an ordinary one, or an object with judge(questions)"
             )
-        self.version: str = _version(function)
+        self.version: str = code_version(function)
 
     @classmethod
     def from_settings(cls, settings: JudgeSettings, argument: str | None = None) -> Self:  # noqa: ARG003 — the plug-in point
@@ -65,6 +65,8 @@ class FunctionJudge:
         return [self._answer(question) for question in questions]
 
     def _answer(self, question: Question) -> Verdict | JudgeFailure:
+        if question.rubric is not None:
+            return replace(self._failure(f"takes no rubric ({question.rubric.name})"), tries=0)
         try:
             said = self._function(question)
         except Exception as error:  # noqa: BLE001 — a stranger's function may raise anything
@@ -106,22 +108,3 @@ def _is_called(given: object) -> bool:
     return (
         callable(given) and not isinstance(given, type) and not hasattr(given, "judge") and not hasattr(given, "invoke")
     )
-
-
-def _version(function: Any) -> str:
-    """Return a hash of the code of a function and of the plain values that it was made with."""
-    code = getattr(function, "__code__", None)
-    cells = [_plain(cell.cell_contents) for cell in getattr(function, "__closure__", None) or ()]
-    made_with = (getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None), cells)
-    content = repr(function if code is None else (_content(code), made_with))
-    return f"function-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
-
-
-def _plain(value: object) -> object:
-    """Return a value that cannot change, else the type of it: what a function gathers is none of its code."""
-    return value if value is None or isinstance(value, str | bytes | int | float) else type(value).__qualname__
-
-
-def _content(code: CodeType) -> tuple[object, ...]:
-    constants = tuple(_content(each) if isinstance(each, CodeType) else each for each in code.co_consts)
-    return (code.co_code, constants, code.co_names)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.judges.apart import unobserved
 from otel_agentic.judges.fence import messages
+from otel_agentic.judges.forms import form_of
 from otel_agentic.judges.ladder import Ladder, message_of, read_output
+from otel_agentic.judges.prompts import instructions_of
 from otel_agentic.judges.provider import secrets_of
 from otel_agentic.judges.retrying import Backoff
 from otel_agentic.judges.troubles import Trouble, trouble_of
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from otel_agentic.config import JudgeSettings
     from otel_agentic.judges.base import Question, QuestionKind
     from otel_agentic.judges.prompts import Prompt
-    from otel_agentic.judges.replies import VerdictReply
+    from otel_agentic.judges.replies import Reply
 
 #: Refusals of credentials in a row after which the provider is left alone, and for how long, in seconds.
 _REFUSALS: Final = 3
@@ -101,7 +103,7 @@ class Inquiry:
         self._start = asyncio.Lock()
         self._limiter = _limiter(self.settings.requests_per_second)
 
-    async def reply(self, question: Question, spent: Spent, permit: Callable[[], bool]) -> VerdictReply | str:
+    async def reply(self, question: Question, spent: Spent, permit: Callable[[], bool]) -> Reply | str:
         """Return the verdict of the model, or why there is none.
 
         Args:
@@ -124,14 +126,15 @@ class Inquiry:
         refused = self.refusals
         return f"{self.model_name} is not asked any more, it refused {refused.in_a_row} calls in a row: {refused.told}"
 
-    async def _call(self, question: Question, spent: Spent, *, again: bool) -> VerdictReply | Trouble:
+    async def _call(self, question: Question, spent: Spent, *, again: bool) -> Reply | Trouble:
+        form = form_of(question)
         try:
-            way, asked = self._ladder.asked()
+            way, asked = self._ladder.asked(form)
         except NotImplementedError as error:
             return Trouble(kind="final", told=str(error))
         sent = messages(
             question,
-            self.prompts[question.kind].text,
+            instructions_of(question, self.prompts),
             way,
             max_characters=self.settings.max_answer_characters,
             again=again,
@@ -139,7 +142,7 @@ class Inquiry:
         async with self._slots:
             await self._await_rate()
             try:
-                reply = read_output(await self._invoke(asked, sent, spent))
+                reply = read_output(await self._invoke(asked, sent, spent), form)
             except Exception as error:  # noqa: BLE001 — clients of strangers raise what they like
                 return self._trouble(error, way, spent)
         self._ladder.read_from(way)

@@ -21,15 +21,17 @@ from otel_agentic.judges.background import shared
 from otel_agentic.judges.base import JudgeFailure, Question, QuestionKind, Verdict
 from otel_agentic.judges.canary import Canaries, CanaryWatch
 from otel_agentic.judges.deliberation import Deliberation
-from otel_agentic.judges.fence import FRAME, SYSTEM
+from otel_agentic.judges.fence import FRAME, RUBRIC_FRAME, SYSTEM, texts_of
 from otel_agentic.judges.inquiry import Inquiry
-from otel_agentic.judges.prompts import prompt_texts
+from otel_agentic.judges.prompts import instructions_of, own_prompt, prompt_texts
 from otel_agentic.judges.provider import identity_of, make_model, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 
     from langchain_core.language_models import BaseChatModel
+
+    from otel_agentic.judges.base import Rubric
 
     Answer = Verdict | JudgeFailure
 
@@ -49,7 +51,7 @@ class LangChainJudge:
     """
 
     name: str = "langchain"
-    kinds: frozenset[QuestionKind] = frozenset({"answer", "parameter", "utilization"})
+    kinds: frozenset[QuestionKind] = frozenset({"answer", "parameter", "utilization", "rubric"})
 
     def __init__(
         self,
@@ -148,10 +150,18 @@ class LangChainJudge:
 
     def estimated_tokens(self, question: Question) -> int:
         """Return about how many tokens one call for a question takes, both ways."""
-        texts = (question.query, question.expected, question.answer, question.not_answer or "")
-        shown = sum(min(len(text), self._settings.max_answer_characters) for text in texts)
-        told = len(self._prompts[question.kind].text)
+        shown = sum(min(len(text), self._settings.max_answer_characters) for _, text in texts_of(question))
+        told = len(instructions_of(question, self._prompts))
         return (_FRAME_CHARACTERS + told + shown) // _CHARACTERS_A_TOKEN
+
+    def version_for(self, rubric: Rubric) -> str:
+        """Return the version as far as it concerns a rubric: with what is said around it, and a user's own instructions.
+
+        What of a rubric is its own stands in the key of each question.
+        """
+        own = own_prompt(rubric, self._prompts)
+        content = json.dumps([_PROTOCOL, RUBRIC_FRAME, None if own is None else own.digest])
+        return f"{self.version}-{hashlib.blake2b(content.encode(), digest_size=4).hexdigest()}"
 
     def close(self) -> None:
         """Cancel what is under way and close what was opened; a closed judge answers nothing any more."""
@@ -190,7 +200,7 @@ class LangChainJudge:
         """Return the hash of what a verdict depends on besides the question."""
         settings = self._settings.model_dump(include={"method", "votes", "max_answer_characters"})
         settings["vote_band"] = self._settings.vote_band if self._settings.votes > 1 else None
-        prompts = {kind: prompt.digest for kind, prompt in self._prompts.items()}
+        prompts = {kind: prompt.digest for kind, prompt in self._prompts.items() if kind != "rubric"}
         content = json.dumps([_PROTOCOL, FRAME, identity_of(model), settings, prompts], sort_keys=True)
         return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
 

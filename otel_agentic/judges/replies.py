@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
+from otel_agentic.judges.forms import SCHEMA_NAME, LabelReply, TextsReply, field_of, flaw_in, label_in, model_of
 from otel_agentic.spans.sanitize import clean_text
 
 if TYPE_CHECKING:
@@ -16,15 +18,14 @@ if TYPE_CHECKING:
 
     from langchain_core.messages import AIMessage
 
-#: The name of the schema, and of the tool that a model calls to give its verdict.
-SCHEMA_NAME: Final = "verdict"
-#: What is kept of a model's reasons, in characters.
+    from otel_agentic.judges.base import ReplyForm
+    from otel_agentic.judges.forms import AnyReply
+
+#: What is kept of a model's reasons, and of each text that it gives, in characters.
 MAX_REASONING: Final = 2_000
 #: What is read of a reply, in characters: a verdict is short.
 MAX_REPLY: Final = 100_000
 
-#: A number written as text, where nothing is lost by reading it: no exponent, no sign, no unit, no comma.
-_DECIMAL: Final = re.compile(r"\d(?:\.\d{1,12})?")
 #: What a model that thinks aloud puts before its reply.
 _THOUGHTS: Final = re.compile(r"\A\s*<(think|thinking|reasoning)>.*?</\1>", re.DOTALL)
 #: Where an object begins, as far as one can tell without reading it.
@@ -46,36 +47,27 @@ class UnreadableReplyError(ValueError):
         self.flaw = flaw
 
 
-def _number(value: Any) -> Any:
-    return float(value) if isinstance(value, str) and _DECIMAL.fullmatch(value) else value
-
-
-class VerdictReply(BaseModel):
-    """The schema of a verdict; a score outside [0, 1], or that is not a number, is none."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, title=SCHEMA_NAME)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a model replied: its reasons and, by the form, a score, a label, or texts. `score` is 0 where none was asked for."""
 
     reasoning: str
-    score: Annotated[float, BeforeValidator(_number), Field(ge=0.0, le=1.0, allow_inf_nan=False)]
+    score: float = 0.0
+    label: str | None = None
+    texts: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> tuple[object, ...]:
+        """All of it but the reasons."""
+        return self.score, self.label, self.texts
 
 
-#: What is given to models; their own checks of it vary, ours are those of `VerdictReply`. Reasons come first, so that
-#: the score follows from them.
-SCHEMA: Final[dict[str, Any]] = {
-    "title": SCHEMA_NAME,
-    "description": "The verdict on the material.",
-    "type": "object",
-    "properties": {
-        "reasoning": {"type": "string", "description": "Why, in one to three sentences."},
-        "score": {"type": "number", "description": "From 0 (wrong) to 1 (right)."},
-    },
-    "required": ["reasoning", "score"],
-    "additionalProperties": False,
-}
-
-
-def read_message(message: AIMessage) -> VerdictReply:
+def read_message(message: AIMessage, form: ReplyForm | None = None) -> Reply:
     """Return the verdict of a model's message: of its tool call, or of the one JSON object in its text.
+
+    Args:
+        message: what the model said.
+        form: what it was to reply with; None for a score from 0 to 1.
 
     Raises:
         UnreadableReplyError: it has none, or several that differ; it is empty, refused or cut short.
@@ -83,14 +75,18 @@ def read_message(message: AIMessage) -> VerdictReply:
     _require_complete(message)
     calls = [call["args"] for call in message.tool_calls if call["name"] == SCHEMA_NAME]
     if calls:
-        return _only([validated(arguments) for arguments in calls])
+        return _only([validated(arguments, form) for arguments in calls])
     if message.tool_calls or message.invalid_tool_calls:
         raise UnreadableReplyError("unreadable", "the call of the tool was damaged, or of another tool")
-    return read_text(str(message.text))
+    return read_text(str(message.text), form)
 
 
-def read_text(text: str) -> VerdictReply:
+def read_text(text: str, form: ReplyForm | None = None) -> Reply:
     r"""Return the verdict in a text: the one JSON object, bare or in a code fence, with words around it or none.
+
+    Args:
+        text: what the model said.
+        form: what it was to reply with; None for a score from 0 to 1.
 
     Raises:
         UnreadableReplyError: there is none, it is damaged or not of the schema, or several differ.
@@ -103,37 +99,56 @@ def read_text(text: str) -> VerdictReply:
     text = _THOUGHTS.sub("", text)
     if not text.strip():
         raise UnreadableReplyError("empty", "the reply was empty")
-    found = [each for each in _objects(text) if "score" in each or "reasoning" in each]
+    field = field_of(form)
+    found = [each for each in _objects(text) if field in each or "reasoning" in each]
     if not found:
-        raise UnreadableReplyError("unreadable", "the reply was not one JSON object with reasoning and score")
-    return _only([validated(each) for each in found])
+        raise UnreadableReplyError("unreadable", f"the reply was not one JSON object with reasoning and {field}")
+    return _only([validated(each, form) for each in found])
 
 
-def validated(value: Mapping[str, Any]) -> VerdictReply:
+def validated(value: Mapping[str, Any], form: ReplyForm | None = None) -> Reply:
     """Return the verdict that some values are.
+
+    Args:
+        value: what the model gave.
+        form: what it was to give; None for a score from 0 to 1.
 
     Raises:
         UnreadableReplyError: they are not of the schema; names the fields, never the values.
     """
+    field = field_of(form)
     try:
-        reply = VerdictReply.model_validate(value)
+        reply = model_of(form).model_validate(value)
     except ValidationError as error:
-        wrong = "; ".join(sorted({_told(each["loc"], each["type"]) for each in error.errors()}))
+        wrong = "; ".join(sorted({_told(each["loc"], each["type"], field) for each in error.errors()}))
         raise UnreadableReplyError("unreadable", f"the reply is not of the schema: {wrong}") from None
-    return reply.model_copy(update={"reasoning": _shortened(reply.reasoning)})
+    flaw = flaw_in(reply, form)
+    if flaw is not None:
+        raise UnreadableReplyError("unreadable", f"the reply is not of the schema: {flaw}")
+    return _read(reply, form)
 
 
-def _told(location: tuple[int | str, ...], kind: str) -> str:
+def _read(reply: AnyReply, form: ReplyForm | None) -> Reply:
+    reasoning = _shortened(reply.reasoning)
+    if isinstance(reply, LabelReply):
+        return Reply(reasoning=reasoning, label=None if form is None else label_in(reply.label, form))
+    if isinstance(reply, TextsReply):
+        return Reply(reasoning=reasoning, texts=tuple(_shortened(text) for text in reply.texts))
+    return Reply(reasoning=reasoning, score=reply.score)
+
+
+def _told(location: tuple[int | str, ...], kind: str, verdict: str) -> str:
     """Return what is wrong with a field; the name of a field that the schema does not know is the model's own text."""
     if kind == "extra_forbidden":
-        return "a field beside reasoning and score"
+        return f"a field beside reasoning and {verdict}"
     field = location[0] if location else "it"
+    wanted = {"score": "a number", "texts": "a list of texts"}.get(str(field), "a text")
     return {
         "missing": f"no {field}",
         "greater_than_equal": f"{field} below 0",
         "less_than_equal": f"{field} above 1",
         "finite_number": f"{field} is not finite",
-    }.get(kind, f"{field} is not a {'number' if field == 'score' else 'text'}")
+    }.get(kind, f"{field} is not {wanted}")
 
 
 def _shortened(text: str) -> str:
@@ -141,8 +156,8 @@ def _shortened(text: str) -> str:
     return text if len(text) <= MAX_REASONING else text[: MAX_REASONING - 1] + "…"
 
 
-def _only(replies: list[VerdictReply]) -> VerdictReply:
-    if len({reply.score for reply in replies}) > 1:
+def _only(replies: list[Reply]) -> Reply:
+    if len({reply.verdict for reply in replies}) > 1:
         raise UnreadableReplyError("unreadable", "the reply holds several verdicts that differ")
     return replies[0]
 

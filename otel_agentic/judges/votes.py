@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from otel_agentic.judges.replies import VerdictReply
+    from otel_agentic.judges.replies import Reply
 
 #: Scores are compared as people write them: .85 is within .15 of .7, though binary fractions say otherwise.
 _TOLERANCE = 1e-9
@@ -30,7 +30,7 @@ def passes(score: float, threshold: float) -> bool:
     return score >= threshold - _TOLERANCE
 
 
-def settled(replies: Sequence[VerdictReply], votes: int, threshold: float) -> VerdictReply | None:
+def settled(replies: Sequence[Reply], votes: int, threshold: float) -> Reply | None:
     """Return the verdict of the majority, None while more votes could still change it.
 
     It is the median of the majority's verdicts (the lower one of two in the middle), with its own reasons: a score that
@@ -41,8 +41,8 @@ def settled(replies: Sequence[VerdictReply], votes: int, threshold: float) -> Ve
         votes: how many are asked for, an odd number.
         threshold: the score at which an answer passes.
 
-    >>> from otel_agentic.judges.replies import VerdictReply
-    >>> given = [VerdictReply(reasoning=str(score), score=score) for score in (0.75, 0.6, 0.8)]
+    >>> from otel_agentic.judges.replies import Reply
+    >>> given = [Reply(reasoning=str(score), score=score) for score in (0.75, 0.6, 0.8)]
     >>> settled(given[:2], 3, 0.7), settled(given, 3, 0.7).score
     (None, 0.75)
     """

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from otel_agentic.config import JudgeSettings
-    from otel_agentic.judges.base import JudgeFailure
+    from otel_agentic.judges.base import JudgeFailure, Question
 
 
 class MemoryCache:
@@ -27,7 +27,7 @@ class MemoryCache:
         """Return the known verdicts of those keys that have one."""
         return {key: self._verdicts[key] for key in keys if key in self._verdicts}
 
-    def put(self, key: str, verdict: Verdict | JudgeFailure) -> None:
+    def put(self, key: str, verdict: Verdict | JudgeFailure, question: Question) -> None:  # noqa: ARG002 — the cache's protocol
         """Remember a verdict; a failure is asked again."""
         if isinstance(verdict, Verdict):
             self._verdicts[key] = verdict

@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.judges.base import Verdict
+from otel_agentic.judges.base import Verdict, metric_of
 from otel_agentic.store.browse import rows
 from otel_agentic.store.table import Table, key_columns, rows_with
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
-    from otel_agentic.judges.base import JudgeFailure
+    from otel_agentic.judges.base import JudgeFailure, Question, ReplyKind
     from otel_agentic.store.browse import Row
     from otel_agentic.store.store import Store
     from otel_agentic.store.table import Key
@@ -29,16 +30,16 @@ _GATHERING_S: Final = 0.02
 _KNOWN: Final = """
 SELECT
     content_hash, score, reasoning, model, tries, latency_s, input_tokens, output_tokens, cost_usd,
-    epoch_ns(coalesce(used_at, judged_at))
+    epoch_ns(coalesce(used_at, judged_at)), label, texts
 FROM judge_calls
 SEMI JOIN wanted USING (content_hash)
-WHERE score IS NOT NULL AND cleared IS NOT TRUE
+WHERE (score IS NOT NULL OR label IS NOT NULL OR texts IS NOT NULL) AND cleared IS NOT TRUE
 QUALIFY row_number() OVER (PARTITION BY content_hash ORDER BY judged_at DESC) = 1
 """
 _SUMMARY: Final = """
 SELECT
     judge, judge_version, model,
-    count(DISTINCT content_hash) FILTER (score IS NOT NULL AND cleared IS NOT TRUE) AS verdicts,
+    count(DISTINCT content_hash) FILTER (error IS NULL AND cleared IS NOT TRUE) AS verdicts,
     count(*) FILTER (error IS NOT NULL) AS failures,
     sum(tries)::BIGINT AS calls,
     sum(input_tokens)::BIGINT AS input_tokens,
@@ -53,12 +54,12 @@ ORDER BY last_at DESC, judge, judge_version, model
 """
 _CHOSEN: Final = "($judge IS NULL OR judge = $judge) AND ($before IS NULL OR judged_at < make_timestamp_ns($before))"
 _COUNT: Final = f"SELECT count(*) FROM judge_calls WHERE cleared IS NOT TRUE AND {_CHOSEN}"  # noqa: S608 — a constant of our own
-_FORGET: Final = f"UPDATE judge_calls SET cleared = true, reasoning = NULL WHERE {_CHOSEN}"  # noqa: S608 — same
+_FORGET: Final = f"UPDATE judge_calls SET cleared = true, reasoning = NULL, texts = NULL WHERE {_CHOSEN}"  # noqa: S608 — same
 _DROP: Final = "DELETE FROM judge_calls WHERE cleared AND judged_at < make_timestamp_ns($counted_from)"
 #: Verdicts that were taken are as young as that: retention goes by it.
 _USED: Final = """
 UPDATE judge_calls SET used_at = make_timestamp_ns($now)
-WHERE content_hash IN (SELECT content_hash FROM wanted) AND score IS NOT NULL
+WHERE content_hash IN (SELECT content_hash FROM wanted) AND error IS NULL
 """
 #: Models that the spans of some conversations name.
 _MODELS: Final = """
@@ -66,6 +67,34 @@ SELECT DISTINCT model FROM spans
 SEMI JOIN (SELECT trace_id FROM trace_links SEMI JOIN wanted USING (environment, conversation_id)) USING (trace_id)
 WHERE model IS NOT NULL
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Said:
+    """What a judge said of a question, and when."""
+
+    key: str
+    verdict: Verdict | JudgeFailure
+    question: Question
+    at_ns: int
+
+    @property
+    def score(self) -> float | None:
+        """The score; None of a failure, and where a label or texts were asked for: 0 would be a bad one."""
+        return self.verdict.score if isinstance(self.verdict, Verdict) and self._asks_for("score") else None
+
+    @property
+    def label(self) -> str | None:
+        """The label, None where none was asked for."""
+        return self.verdict.label if isinstance(self.verdict, Verdict) and self._asks_for("label") else None
+
+    @property
+    def texts(self) -> list[str] | None:
+        """The texts, None where none were asked for."""
+        return list(self.verdict.texts) if isinstance(self.verdict, Verdict) and self._asks_for("texts") else None
+
+    def _asks_for(self, kind: ReplyKind) -> bool:
+        return kind == ("score" if self.question.rubric is None else self.question.rubric.form.kind)
 
 
 class DuckDbJudgeCache:
@@ -85,7 +114,7 @@ class DuckDbJudgeCache:
         self._version = version
         self._reads = reads
         self._lock = threading.Lock()
-        self._gathered: list[tuple[str, Verdict | JudgeFailure, int]] = []
+        self._gathered: list[_Said] = []
         self._written: Future[None] | None = None
         self._error: BaseException | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="otel-agentic-verdicts")
@@ -102,12 +131,12 @@ class DuckDbJudgeCache:
             self._store.write(lambda con: note_used(con, stale, now_ns))
         return {key: verdict for key, (verdict, _) in found.items()}
 
-    def put(self, key: str, verdict: Verdict | JudgeFailure) -> None:
+    def put(self, key: str, verdict: Verdict | JudgeFailure, question: Question) -> None:
         """Record a verdict, or a failure that was paid for; returns at once, see `flush`."""
         if not verdict.tries or (isinstance(verdict, Verdict) and verdict.cached):
             return
         with self._lock:
-            self._gathered.append((key, verdict, self._store.clock()))
+            self._gathered.append(_Said(key=key, verdict=verdict, question=question, at_ns=self._store.clock()))
             if len(self._gathered) == 1:
                 self._written = self._thread.submit(self._write)
 
@@ -149,7 +178,7 @@ def _known(con: DuckDBPyConnection, keys: Sequence[str]) -> dict[str, tuple[Verd
     return {
         row[0]: (
             Verdict(
-                score=row[1],
+                score=row[1] or 0.0,
                 reasoning=row[2] or "",
                 model=row[3],
                 tries=row[4],
@@ -158,6 +187,8 @@ def _known(con: DuckDBPyConnection, keys: Sequence[str]) -> dict[str, tuple[Verd
                 output_tokens=row[7] or 0,
                 cost_usd=row[8],
                 cached=True,
+                label=row[10],
+                texts=tuple(row[11] or ()),
             ),
             row[9],
         )
@@ -198,10 +229,8 @@ def models_of(con: DuckDBPyConnection, keys: Iterable[Key]) -> set[str]:
     return {model for (model,) in rows_with(con, key_columns(keys), _MODELS)}
 
 
-def _insert(
-    con: DuckDBPyConnection, given: Sequence[tuple[str, Verdict | JudgeFailure, int]], judge: str, version: str
-) -> None:
-    said = [verdict for _, verdict, _ in given]
+def _insert(con: DuckDBPyConnection, given: Sequence[_Said], judge: str, version: str) -> None:
+    said = [each.verdict for each in given]
     columns: dict[str, list[Any]] = {
         name: [getattr(verdict, name) for verdict in said]
         for name in ("model", "tries", "latency_s", "input_tokens", "output_tokens", "cost_usd")
@@ -210,12 +239,15 @@ def _insert(
         con,
         {
             **columns,
-            "content_hash": [key for key, _, _ in given],
+            "content_hash": [each.key for each in given],
+            "metric": [metric_of(each.question) for each in given],
             "judge": [judge] * len(given),
             "judge_version": [version] * len(given),
-            "score": [verdict.score if isinstance(verdict, Verdict) else None for verdict in said],
+            "score": [each.score for each in given],
+            "label": [each.label for each in given],
+            "texts": [each.texts for each in given],
             "reasoning": [verdict.reasoning if isinstance(verdict, Verdict) else None for verdict in said],
             "error": [None if isinstance(verdict, Verdict) else verdict.message for verdict in said],
-            "judged_at": [at_ns for _, _, at_ns in given],
+            "judged_at": [each.at_ns for each in given],
         },
     )

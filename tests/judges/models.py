@@ -15,6 +15,9 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable, RunnableLambda
 from pydantic import Field
 
+from otel_agentic.judges.base import ReplyForm  # noqa: TC001 — pydantic reads the annotation
+from otel_agentic.judges.forms import SCHEMA, schema_of
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -47,6 +50,7 @@ class Bare(BaseChatModel):
 
     say: Say = by_answer()
     say_to_all: SayToAll | None = None
+    forms: tuple[ReplyForm, ...] = ()
     asked: list[list[BaseMessage]] = Field(default_factory=list)
     ways: list[str] = Field(default_factory=list)
     usage: tuple[int, int] | None = (100, 10)
@@ -94,7 +98,7 @@ class Structured(Tools):
 
     def with_structured_output(self, schema: Any, *, include_raw: bool = False, **_: Any) -> Runnable[Any, Any]:
         assert include_raw
-        assert {"reasoning", "score"} == set(schema["properties"])
+        assert schema in (SCHEMA, *map(schema_of, self.forms))
 
         def reply(messages: Any) -> dict[str, Any]:
             raw = self._reply([*self._convert_input(messages).to_messages()], "structured")

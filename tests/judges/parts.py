@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from otel_agentic.judges import JudgeFailure, Question, Verdict
+from otel_agentic.judges.base import metric_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -79,12 +80,14 @@ class MemoryCache:
 
     kept: dict[str, Verdict] = field(default_factory=dict)
     failures: list[JudgeFailure] = field(default_factory=list)
+    metrics: dict[str, str] = field(default_factory=dict)
     flushes: int = 0
 
     def get(self, keys: Sequence[str]) -> dict[str, Verdict]:
         return {key: self.kept[key] for key in keys if key in self.kept}
 
-    def put(self, key: str, verdict: Answer) -> None:
+    def put(self, key: str, verdict: Answer, question: Question) -> None:
+        self.metrics[key] = metric_of(question)
         if isinstance(verdict, Verdict):
             self.kept[key] = verdict
         else:

@@ -17,7 +17,7 @@ from otel_agentic.config import JudgeSettings, RedactionSettings
 from otel_agentic.judges import JudgeFailure, Question, QuestionKind, Verdict
 from otel_agentic.judges.fence import Way, encode, messages, shown
 from otel_agentic.judges.langchain_judge import LangChainJudge
-from otel_agentic.judges.prompts import prompt_texts
+from otel_agentic.judges.prompts import KINDS, prompt_texts
 from otel_agentic.spans.redacting import Redacting
 from tests.judges.models import Bare, Structured, Tools, fields_of, verdict
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 CAP: Final = 20_000
 MODELS: Final[dict[Way, type[Bare]]] = {"structured": Structured, "tool": Tools, "text": Bare}
 WAYS = pytest.mark.parametrize("way", MODELS)
-KINDS: Final[tuple[QuestionKind, ...]] = get_args(QuestionKind)
 PROMPTS: Final = prompt_texts()
 #: A harmless question that fails: what every attack starts from.
 PLAIN: Final = Question(query="What is the capital of France?", expected="Paris", answer="Berlin", threshold=0.7)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 import pytest
 
 from otel_agentic.errors import ConfigError
 from otel_agentic.judges import QuestionKind, prompt_texts
-from otel_agentic.judges.prompts import parse_prompt
+from otel_agentic.judges.prompts import KINDS, parse_prompt
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def test_each_kind_of_question_has_a_prompt_with_a_version() -> None:
     prompts = prompt_texts()
-    assert get_args(QuestionKind) == tuple(prompts)
+    assert tuple(prompts) == KINDS
     for kind, prompt in prompts.items():
         assert (kind, "built-in") == (prompt.kind, prompt.source)
         assert prompt.version
@@ -30,7 +30,7 @@ def test_the_rubric_is_strict_on_spelling_and_completeness_and_a_wrong_fact_scor
     assert "| 0.0 to 0.2 | a fact is wrong" in text
 
 
-@pytest.mark.parametrize("kind", get_args(QuestionKind))
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_file_replaces_the_prompt_of_its_kind(kind: QuestionKind, tmp_path: Path) -> None:
     own = tmp_path / "own.md"
     own.write_bytes(f"---\r\nname: {kind}\r\nversion: 2026-05\r\n---\r\n\r\nGrade by mood.\r\n".encode())

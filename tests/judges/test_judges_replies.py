@@ -11,13 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, InvalidToolCall, ToolCall
 
+from otel_agentic.judges.forms import SCHEMA, VerdictReply
 from otel_agentic.judges.replies import (
     MAX_REASONING,
     MAX_REPLY,
-    SCHEMA,
     Flaw,
     UnreadableReplyError,
-    VerdictReply,
     read_message,
     read_text,
 )

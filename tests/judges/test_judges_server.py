@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import json
 import resource
 from collections import Counter
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ import pytest
 from otel_agentic.config import JudgeSettings
 from otel_agentic.judges import JudgeFailure, Verdict
 from otel_agentic.judges.asking import AskingJudge
+from otel_agentic.judges.base import ReplyForm, Rubric, rubric_question
 from otel_agentic.judges.bounded import MAX_REPLY_BYTES
 from otel_agentic.judges.choose import judge_named
 from otel_agentic.judges.langchain_judge import LangChainJudge
@@ -65,6 +67,34 @@ def test_each_way_gives_a_verdict_with_one_request(way: Way) -> None:
     (request,) = server.requests
     asked_by = {"structured": "response_format", "tool": "tools", "text": None}[way]
     assert ({asked_by} if asked_by else set()) == {"response_format", "tools"} & set(request)
+
+
+FORMS: Any = {
+    "score": (ReplyForm(kind="score", low=1, high=5), 4),
+    "label": (ReplyForm(kind="label", labels=("calm", "angry")), "angry"),
+    "texts": (ReplyForm(kind="texts", most=3), ["a claim"]),
+}
+
+
+@WAYS
+@pytest.mark.parametrize("kind", FORMS)
+def test_each_form_of_a_rubric_is_asked_for_with_its_schema_and_read_each_way(kind: str, way: Way) -> None:
+    form, value = FORMS[kind]
+    rubric = Rubric(name="house.mood", version="1", instructions="Say how `answer` sounds.", form=form)
+    reply = json.dumps({"reasoning": "So it is.", kind: value})
+    call = {"id": "call-1", "type": "function", "function": {"name": "verdict", "arguments": reply}}
+    answer = said(tool_calls=[call], finish_reason="tool_calls") if way == "tool" else said(reply)
+    with serving(answer) as server, judging(server, method=way) as judge:
+        (got,) = judge.judge([rubric_question(rubric, answer="Hi!")])
+    assert isinstance(got, Verdict)
+    assert value == (got.score, got.label, list(got.texts))[list(FORMS).index(kind)]
+    (request,) = server.requests
+    tools = [each["function"]["parameters"] for each in request.get("tools", ())]
+    schemas = [request["response_format"]["json_schema"]["schema"]] if way == "structured" else tools
+    assert (0 if way == "text" else 1) == len(schemas)
+    for schema in schemas:
+        assert ["reasoning", kind] == list(schema["properties"]) == schema["required"]
+        assert list(form.labels) == schema["properties"][kind].get("enum", [])
 
 
 def test_the_model_is_asked_by_structured_output_first() -> None:

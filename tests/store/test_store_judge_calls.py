@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import duckdb
 import pytest
 
 from otel_agentic.config import JudgeSettings
 from otel_agentic.errors import ConfigError, StoreUnusableError
-from otel_agentic.judges import JudgeFailure, Verdict
+from otel_agentic.judges import JudgeFailure, Question, Verdict
 from otel_agentic.judges.allowance import Cost
+from otel_agentic.judges.base import ReplyForm, Rubric, rubric_question
 from otel_agentic.store.judge_budget import DuckDbBudget
 from otel_agentic.store.judge_calls import DuckDbJudgeCache, clear_verdicts, judge_summary
+from otel_agentic.store.migrations import all_migrations, migrate
 from otel_agentic.testing import NOON_NS, SECOND_NS
 from tests.store.asking import rows, value
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from otel_agentic.store import Store
     from tests.store.conftest import OpenStore
 
 HOUR_NS = 3600 * SECOND_NS
+ASKED = Question(query="2+2?", expected="4", answer="four", threshold=0.7)
 RIGHT = Verdict(
     score=0.9, reasoning="yes", model="m-1", tries=2, latency_s=1.5, input_tokens=100, output_tokens=10, cost_usd=0.5
 )
 FAILURE = JudgeFailure(reason="judge_error", message="timeout", model="m-1", tries=4, input_tokens=40, cost_usd=0.25)
+
+
+def asked(form: ReplyForm) -> Question:
+    return rubric_question(Rubric(name="house.tone", version="1", instructions="Grade it.", form=form), answer="Hi")
+
+
+LABEL = asked(ReplyForm(kind="label", labels=("good", "bad")))
+TEXTS = asked(ReplyForm(kind="texts"))
 
 
 class Clock:
@@ -39,7 +54,7 @@ class Clock:
 def kept(store: Store, *given: tuple[str, Verdict | JudgeFailure], judge: str = "j", version: str = "1") -> None:
     cache = DuckDbJudgeCache(store, judge, version)
     for key, said in given:
-        cache.put(key, said)
+        cache.put(key, said, ASKED)
     cache.close()
 
 
@@ -75,6 +90,70 @@ def test_a_failure_is_recorded_and_never_an_answer(store: Store) -> None:
     assert [("timeout", 4, None)] == rows(store, "SELECT error, tries, score FROM judge_calls")
 
 
+def test_labels_and_texts_are_found_again_and_stand_beside_the_name_of_their_prompt(store: Store) -> None:
+    said = {
+        "score": Verdict(score=4.0, reasoning="s"),
+        "label": Verdict(score=0.0, reasoning="l", label="bad"),
+        "texts": Verdict(score=0.0, reasoning="t", texts=("a claim", 'with "quotes", [and] more')),
+        "none": Verdict(score=0.0, reasoning="n"),
+    }
+    questions = {"score": asked(ReplyForm(low=1, high=5)), "label": LABEL, "texts": TEXTS, "none": TEXTS}
+    cache = DuckDbJudgeCache(store, "j", "1")
+    for key, verdict in said.items():
+        cache.put(key, verdict, questions[key])
+    cache.put("plain", RIGHT, ASKED)
+    cache.put("failed", FAILURE, LABEL)
+    cache.flush()
+
+    assert {key: replace(verdict, cached=True) for key, verdict in said.items()} == cache.get(list(said))
+    assert [
+        ("failed", "house.tone", None, None, None),
+        ("label", "house.tone", None, "bad", None),
+        ("none", "house.tone", None, None, []),
+        ("plain", "answer", 0.9, None, None),
+        ("score", "house.tone", 4.0, None, None),
+        ("texts", "house.tone", None, None, ["a claim", 'with "quotes", [and] more']),
+    ] == rows(store, "SELECT content_hash, metric, score, label, texts FROM judge_calls ORDER BY content_hash")
+    cache.close()
+
+
+def test_a_label_counts_as_a_verdict_in_the_summary_and_goes_when_the_cache_is_cleared(store: Store) -> None:
+    cache = DuckDbJudgeCache(store, "j", "1")
+    cache.put("label", Verdict(score=0.0, reasoning="l", label="bad"), LABEL)
+    cache.put("texts", Verdict(score=0.0, reasoning="t", texts=("a claim",)), TEXTS)
+    cache.put("failed", replace(FAILURE, model=None), LABEL)
+    cache.flush()
+    with store.read() as con:
+        (told,) = judge_summary(con)
+    store.write(lambda con: clear_verdicts(con, judge=None, before_ns=None, counted_from_ns=0))
+
+    assert (2, 1) == (told["verdicts"], told["failures"])
+    assert {} == cache.get(["label", "texts"])
+    assert [(None, None)] == rows(store, "SELECT DISTINCT reasoning, texts FROM judge_calls")
+    cache.close()
+
+
+def test_verdicts_of_a_file_from_before_there_were_rubrics_are_found(db: Path, open_store: OpenStore) -> None:
+    before = [each for each in all_migrations() if each.name < "0012"]
+    with duckdb.connect(str(db)) as con:
+        migrate(con, "before", before)
+        con.execute(
+            "INSERT INTO judge_calls (content_hash, judge, score, reasoning, error, tries, judged_at) VALUES "
+            "('right', 'j', 0.9, 'yes', NULL, 1, now()::TIMESTAMP_NS), "
+            "('failed', 'j', NULL, NULL, 'timeout', 1, now()::TIMESTAMP_NS)"
+        )
+
+    got = found(open_store(), "right", "failed")
+
+    assert ["right"] == list(got)
+    assert (0.9, "yes", None, ()) == (
+        got["right"].score,
+        got["right"].reasoning,
+        got["right"].label,
+        got["right"].texts,
+    )
+
+
 def test_a_verdict_after_a_failure_is_the_answer_and_the_newest_of_two_wins(open_store: OpenStore) -> None:
     clock = Clock()
     store = open_store(clock=clock)
@@ -95,7 +174,7 @@ def test_what_cost_nothing_is_not_recorded(store: Store) -> None:
 def test_after_flush_everything_put_before_is_there(store: Store) -> None:
     cache = DuckDbJudgeCache(store, "j", "1")
     for number in range(300):
-        cache.put(str(number), RIGHT)
+        cache.put(str(number), RIGHT, ASKED)
     cache.flush()
 
     assert 300 == len(cache.get([str(number) for number in range(300)]))
@@ -104,7 +183,7 @@ def test_after_flush_everything_put_before_is_there(store: Store) -> None:
 
 def test_a_cache_that_is_not_to_be_read_is_written_all_the_same(store: Store) -> None:
     cache = DuckDbJudgeCache(store, "j", "1", reads=False)
-    cache.put("a", RIGHT)
+    cache.put("a", RIGHT, ASKED)
     cache.flush()
 
     assert {} == cache.get(["a"])
@@ -116,7 +195,7 @@ def test_what_cannot_be_written_is_told_at_the_flush(open_store: OpenStore) -> N
     store = open_store()
     cache = DuckDbJudgeCache(store, "j", "1")
     store.close()
-    cache.put("a", RIGHT)
+    cache.put("a", RIGHT, ASKED)
 
     with pytest.raises(StoreUnusableError, match="closing"):
         cache.flush()

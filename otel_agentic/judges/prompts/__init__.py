@@ -12,9 +12,12 @@ from otel_agentic.errors import ConfigError
 from otel_agentic.judges.base import QuestionKind
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["KINDS", "Prompt", "parse_prompt", "prompt_texts"]
+    from otel_agentic.judges.base import Question, Rubric
+
+__all__ = ["KINDS", "Prompt", "instructions_of", "own_prompt", "parse_prompt", "prompt_texts", "read_front"]
 
 #: A question of kind `rubric` brings its own instructions.
 KINDS: Final[tuple[QuestionKind, ...]] = tuple(kind for kind in get_args(QuestionKind) if kind != "rubric")
@@ -26,9 +29,13 @@ _PLACEHOLDER: Final = re.compile(r"\{\{?\s*(?:query|expected|answer|not_answer)\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """The instructions for one kind of question. `source` is `built-in` or the file of a user."""
+    """The instructions for one kind of question; of kind `rubric`, for the rubric of that `name`.
+
+    `source` is `built-in` or the file of a user.
+    """
 
     kind: QuestionKind
+    name: str
     version: str
     text: str
     source: str = "built-in"
@@ -40,10 +47,11 @@ class Prompt:
 
 
 def prompt_texts(own: Path | None = None) -> dict[QuestionKind, Prompt]:
-    """Return the prompts in force by kind of question.
+    """Return the prompts in force by kind of question; one of kind `rubric` only where a user's file is of that kind.
 
     Args:
-        own: a user's file, which replaces the built-in prompt of its kind; None where there is none.
+        own: a user's file, which replaces the built-in prompt of its kind, or the instructions of one rubric; None where
+            there is none.
 
     Raises:
         ConfigError: the file cannot be read, or is no prompt; names file, field and what is allowed.
@@ -59,35 +67,74 @@ def parse_prompt(text: str, source: str) -> Prompt:
     r"""Return the prompt of a file.
 
     Args:
-        text: the instructions, after front matter with `name` (the kind of question) and `version`; without front matter
-            they are for answers.
+        text: the instructions, after front matter with `name` (the kind of question, or the name of a rubric of an
+            installed evaluator) and `version`; without front matter they are for answers.
         source: the name of the file, for messages.
 
     Raises:
         ConfigError: see `prompt_texts`.
 
     >>> parse_prompt("---\nname: parameter\nversion: 7\n---\nCompare.", "own.md")
-    Prompt(kind='parameter', version='7', text='Compare.', source='own.md')
+    Prompt(kind='parameter', name='parameter', version='7', text='Compare.', source='own.md')
     """
-    head, body = _split(text.replace("\r\n", "\n"), source)
-    kind = next((kind for kind in KINDS if kind == head.get("name", "answer")), None)
-    if kind is None:
-        raise ConfigError(f"judge.prompt: {source}: name: {head['name']!r}; allowed: {', '.join(KINDS)}")
-    if not body:
-        raise ConfigError(f"judge.prompt: {source}: holds no instructions")
-    if len(body) > _MAX_CHARACTERS:
-        raise ConfigError(f"judge.prompt: {source}: {len(body)} characters of instructions; allowed: {_MAX_CHARACTERS}")
+    head, body = read_front(text, f"judge.prompt: {source}")
+    name = head.get("name", "answer")
+    kind = _kind_named(name, source)
     placeholder = _PLACEHOLDER.search(body)
     if placeholder:
         raise ConfigError(
             f"judge.prompt: {source}: {placeholder.group()} is not filled in; what is judged is shown before the "
             "instructions, as JSON with the fields query, expected, answer and not_answer: speak of `answer`"
         )
-    return Prompt(kind=kind, version=head.get("version", "own"), text=body, source=source)
+    return Prompt(kind=kind, name=name, version=head.get("version", "own"), text=body, source=source)
+
+
+def instructions_of(question: Question, prompts: Mapping[QuestionKind, Prompt]) -> str:
+    """Return the instructions for a question: its rubric's, else those of its kind.
+
+    Args:
+        question: what is asked.
+        prompts: those in force, see `prompt_texts`; a user's own goes before the rubric's.
+    """
+    if question.rubric is None:
+        return prompts[question.kind].text
+    own = own_prompt(question.rubric, prompts)
+    return question.rubric.instructions if own is None else own.text
+
+
+def own_prompt(rubric: Rubric, prompts: Mapping[QuestionKind, Prompt]) -> Prompt | None:
+    """Return the user's file that replaces the instructions of a rubric, None where there is none."""
+    own = prompts.get("rubric")
+    return own if own is not None and own.name == rubric.name else None
+
+
+def _kind_named(name: str, source: str) -> QuestionKind:
+    kind = next((kind for kind in KINDS if kind == name), None)
+    if kind is not None:
+        return kind
+    from otel_agentic.judges.rubrics import installed_rubrics  # noqa: PLC0415 — it loads every evaluator
+
+    rubrics = installed_rubrics()
+    if name not in rubrics:
+        raise ConfigError(f"judge.prompt: {source}: name: {name!r}; allowed: {', '.join([*KINDS, *rubrics])}")
+    return "rubric"
+
+
+def read_front(text: str, source: str) -> tuple[dict[str, str], str]:
+    """Return the front matter of a prompt's file, `name` and `version` as far as given, and the instructions after it.
+
+    Raises:
+        ConfigError: the front matter holds something else, or there are no instructions, or too many.
+    """
+    head, body = _split(text.replace("\r\n", "\n"), source)
+    if not body:
+        raise ConfigError(f"{source}: holds no instructions")
+    if len(body) > _MAX_CHARACTERS:
+        raise ConfigError(f"{source}: {len(body)} characters of instructions; allowed: {_MAX_CHARACTERS}")
+    return head, body
 
 
 def _split(text: str, source: str) -> tuple[dict[str, str], str]:
-    """Return the front matter of a file, and what follows it."""
     front = _FRONT.match(text)
     if front is None:
         return {}, text.strip()
@@ -95,17 +142,15 @@ def _split(text: str, source: str) -> tuple[dict[str, str], str]:
     for line in front.group(1).split("\n"):
         name, colon, value = (part.strip() for part in line.partition(":"))
         if not colon or name not in {"name", "version"} or name in head:
-            raise ConfigError(
-                f"judge.prompt: {source}: {line!r}; allowed between --- and ---: name and version, once each"
-            )
+            raise ConfigError(f"{source}: {line!r}; allowed between --- and ---: name and version, once each")
         head[name] = value
     return head, text[front.end() :].strip()
 
 
 def _built_in(kind: QuestionKind) -> Prompt:
     file = resources.files(__name__) / f"{kind}.md"
-    head, body = _split(file.read_text(encoding="utf-8"), f"{kind}.md")
-    return Prompt(kind=kind, version=head["version"], text=body)
+    head, body = read_front(file.read_text(encoding="utf-8"), f"{kind}.md")
+    return Prompt(kind=kind, name=kind, version=head["version"], text=body)
 
 
 def _read(path: Path) -> str:

@@ -1,0 +1,91 @@
+"""The version of a function is that of its code: the same in every process, another one when what it does is another."""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from otel_agentic.judges.versions import code_version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: What a set is shown as, and where an object lies, differs from one process to the next.
+_TOLD = """
+from functools import partial
+from otel_agentic.judges.versions import code_version
+
+WORDS = frozenset({"never", "later"})
+
+class Least:
+    def __init__(self):
+        self.words = WORDS
+    def __call__(self, text):
+        return text in self.words
+
+def held(text):
+    return text in {"yes", "no", "maybe"}
+
+def given(text, words=WORDS, least=Least()):
+    return text in words
+
+print(code_version(held), code_version(given), code_version(Least()), code_version(partial(given, words=WORDS)))
+"""
+
+
+def told(seed: int) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", _TOLD], capture_output=True, check=True, env=os.environ | {"PYTHONHASHSEED": str(seed)}
+    ).stdout.decode()
+
+
+def kept(function: Callable[[str], bool]) -> Callable[[str], bool]:
+    @functools.wraps(function)
+    def inner(text: str) -> bool:
+        return function(text)
+
+    return inner
+
+
+def test_it_is_the_same_in_every_process() -> None:
+    assert told(1) == told(2)
+    assert 4 == len(set(told(1).split()))
+
+
+def test_what_a_decorator_stands_before_is_in_it() -> None:
+    short, long = kept(lambda text: len(text) < 10), kept(lambda text: len(text) > 10)
+    assert code_version(short) != code_version(long)
+
+
+def test_what_a_function_was_made_with_is_in_it_and_what_it_gathers_is_not() -> None:
+    def made(least: int, seen: list[str]) -> Callable[[str], bool]:
+        def long(text: str) -> bool:
+            seen.append(text)
+            return len(text) > least
+
+        return long
+
+    assert code_version(made(3, [])) == code_version(made(3, ["seen"])) != code_version(made(4, []))
+
+
+def test_a_function_that_calls_itself_has_one() -> None:
+    def even(number: int) -> bool:
+        return number == 0 or not even(number - 1)
+
+    assert code_version(even) == code_version(even)
+
+
+def test_objects_and_built_in_functions_have_one() -> None:
+    class Least:
+        def __init__(self, least: int) -> None:
+            self.least = least
+
+        def __call__(self, text: str) -> bool:
+            return len(text) >= self.least
+
+    versions: list[Any] = [code_version(each) for each in (Least(1), Least(2), len, str.upper)]
+    assert 4 == len(set(versions))
+    assert versions[0] == code_version(Least(1))
