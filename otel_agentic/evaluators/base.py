@@ -56,7 +56,8 @@ class Metric:
     before its last parts. `low` and `high` bound its values (None: no bound), in `unit` (UCUM; `1` is dimensionless).
     `higher_is_better` is None where neither is. A metric with `labels` gives one of them; `failing` are those that are
     failures, each of severity `severity` unless `severities` names another. `threshold` is the least good value (the most,
-    where lower is better) unless the settings say otherwise, None where no value is a failure by itself.
+    where lower is better) unless the settings say otherwise, None where no value is a failure by itself. `needs` are those of
+    this metric beyond its evaluator's, for the reference page: the evaluator itself abstains from it where they are missing.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Metric:
     threshold: float | None = None
     severity: Severity = "medium"
     severities: Mapping[str, Severity] = field(default_factory=dict)
+    needs: frozenset[Need] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

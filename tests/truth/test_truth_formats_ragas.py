@@ -102,7 +102,8 @@ def test_text_beside_calls_is_the_answer_only_where_there_is_no_other() -> None:
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
-        ({"user_input": 5}, "user_input: found 5; allowed: a text"),
+        ({"user_input": 5}, "user_input: found 5; allowed: a text or a list of messages"),
+        ({"user_input": None}, "user_input: found null; allowed: a text or a list of messages"),
         (
             {"user_input": [{"role": "robot", "content": "x"}]},
             (

@@ -121,23 +121,34 @@ class Format(ABC):
     def read(self, parsed: Parsed, name: str) -> Document:
         """Return what the records of a file hold; `name` stands in the messages."""
         collected = _Collected(name=name, unit=parsed.unit)
-        collected.troubles += [*parsed.troubles, *self.troubles(parsed.items)]
+        for item, reading, case in self.readings(parsed, name, collected.troubles):
+            collected.take(case, reading, item.place_of(("case_id",)))
+        return collected.document(self.name)
+
+    def readings(self, parsed: Parsed, name: str, troubles: list[Trouble]) -> Iterator[tuple[Item, Reading, Case]]:
+        """Yield each record that can be read, with the case that it is; what is wrong with others joins the troubles.
+
+        Args:
+            parsed: the records of a file.
+            name: that of the file.
+            troubles: is added to.
+        """
+        troubles += [*parsed.troubles, *self.troubles(parsed.items)]
         for number, item in enumerate(self.items(parsed.items, name)):
             if not isinstance(item.value, dict):
                 told = f"a case is a JSON object, found {found_text(item.value)}"
-                collected.troubles.append(Trouble(place=item.place_of(()), text=told))
+                troubles.append(Trouble(place=item.place_of(()), text=told))
                 continue
             try:
                 reading = self.reading(item, number)
                 case = case_of({"dataset": self.dataset_of(item) or stem(name) or "default", **reading.fields})
             except ValidationError as error:
-                collected.troubles += [
+                troubles += [
                     Trouble(place=item.place_of(told.path), text=located(item.name_of(told.path), told.sentence))
                     for told in describe(error)
                 ]
                 continue
-            collected.take(case, reading, item.place_of(("case_id",)))
-        return collected.document(self.name)
+            yield item, reading, case
 
 
 @dataclass(slots=True, kw_only=True)

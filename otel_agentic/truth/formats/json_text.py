@@ -13,6 +13,8 @@ from otel_agentic.truth.formats.items import WRAPPERS, Item, Parsed, Path, Troub
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+#: Endings of files of JSON lines.
+LINES: Final = (".jsonl", ".ndjson")
 _TOO_DEEP: Final = "nested too deep to be read; no case needs that"
 
 
@@ -43,6 +45,20 @@ def parse_document(text: str) -> Parsed:
     Past an error of syntax nothing can be read; what stands before it is kept.
     """
     return _Document(text).parsed()
+
+
+def parse_json(name: str, text: str) -> Parsed:
+    """Return the records of a JSON text: the look decides between lines and a document, the ending where it cannot.
+
+    Args:
+        name: of the file, in small letters.
+        text: what stands in it.
+    """
+    if not text.strip():
+        return Parsed(items=(), troubles=())
+    if is_lines(text) or (name.endswith(LINES) and not reads(text)):
+        return parse_lines(text)
+    return parse_document(text)
 
 
 def is_lines(text: str) -> bool:

@@ -10,7 +10,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import Discriminator, Tag
+from pydantic import BeforeValidator, Discriminator, Tag
 
 from otel_agentic.truth.formats.base import Format, Reading
 from otel_agentic.truth.formats.calls import call_reasons, calls_of_conversation, literal_arguments
@@ -18,6 +18,7 @@ from otel_agentic.truth.formats.foreign import Id, Record, Said
 from otel_agentic.truth.formats.made import made_call, made_conversation, made_turn
 from otel_agentic.truth.formats.messages import Call, Message, turns_of
 from otel_agentic.truth.model import Name  # noqa: TC001 — pydantic reads it at run time
+from otel_agentic.truth.problems import found_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,11 +32,19 @@ def _form(value: Any) -> str:
     return "[messages]" if isinstance(value, list) else "[text]"
 
 
+def _said(value: Any) -> Any:
+    if not isinstance(value, str | list):
+        raise ValueError(f"found {found_text(value)}; allowed: a text or a list of messages")  # noqa: TRY004 — pydantic's own
+    return value
+
+
 class _Row(Record):
     """A row; `id` and `dataset` are ours, and ignored by RAGAS. `tool_calls` are those made for a question."""
 
     user_input: Annotated[
-        Annotated[str, Tag("[text]")] | Annotated[list[Message], Tag("[messages]")], Discriminator(_form)
+        Annotated[str, Tag("[text]")] | Annotated[list[Message], Tag("[messages]")],
+        Discriminator(_form),
+        BeforeValidator(_said),
     ]
     reference: Said | None = None
     reference_tool_calls: list[Call] | None = None

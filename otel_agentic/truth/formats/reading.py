@@ -11,7 +11,7 @@ from otel_agentic.truth.formats.csv_text import parse_csv
 from otel_agentic.truth.formats.fair_forge import FairForge
 from otel_agentic.truth.formats.flat import Csv, Parquet
 from otel_agentic.truth.formats.items import Parsed, Trouble, line_starts
-from otel_agentic.truth.formats.json_text import is_lines, parse_document, parse_lines, reads
+from otel_agentic.truth.formats.json_text import LINES, parse_json
 from otel_agentic.truth.formats.native import Native, Yaml
 from otel_agentic.truth.formats.outcome import Outcome
 from otel_agentic.truth.formats.ragas import Ragas
@@ -28,7 +28,6 @@ _SHAPES: Final[tuple[Format, ...]] = (_NATIVE, FairForge(), Ragas(), Outcome(), 
 FORMATS: Final[Mapping[str, Format]] = {
     format_.name: format_ for format_ in (_NATIVE, Yaml(), Csv(), Parquet(), *_SHAPES[1:])
 }
-_LINES: Final = (".jsonl", ".ndjson")
 _YAML: Final = (".yaml", ".yml")
 
 
@@ -53,7 +52,7 @@ def read_document(name: str, text: str, format_name: str | None = None) -> Docum
         place = line_starts(text).line(text.index("\x00"))
         trouble = Trouble(place=place, text="a NUL character stands here: the file is damaged, or no text")
         return Document(name=name, format=forced.name if forced else "", problems=(said(name, trouble, "line"),))
-    parsed = _parsed(name.lower(), text.removeprefix("\ufeff"), forced)
+    parsed = parse_text(name.lower(), text.removeprefix("\ufeff"), forced)
     return _read(parsed, name, forced)
 
 
@@ -73,14 +72,21 @@ def _format(name: str | None) -> Format | None:
     return None if name is None else FORMATS[name]
 
 
-def _parsed(name: str, text: str, forced: Format | None) -> Parsed:
+def parse_text(name: str, text: str, forced: Format | None) -> Parsed:
+    """Return the records of a text in whatever syntax it is.
+
+    Args:
+        name: of the file, in small letters.
+        text: what stands in it, without a byte order mark.
+        forced: the format that they are in, None where that is not known yet.
+    """
     if isinstance(forced, Yaml) or (name.endswith(_YAML) and not isinstance(forced, Csv)):
         return _parse_yaml(text)
     if isinstance(forced, Csv) or name.endswith(".csv"):
         return parse_csv(text, flat=None if forced is None else isinstance(forced, Native))
     begins = text.lstrip()[:1]
-    if name.endswith((*_LINES, ".json")) or begins in {"{", "["}:
-        return _parse_json(name, text)
+    if name.endswith((*LINES, ".json")) or begins in {"{", "["}:
+        return parse_json(name, text)
     first = begins and text.lstrip().split("\n", 1)[0]
     return parse_csv(text) if first and "," in first and "case_id" in first else _parse_yaml(text)
 
@@ -91,22 +97,17 @@ def _parse_yaml(text: str) -> Parsed:
     return parse_yaml(text)
 
 
-def _parse_json(name: str, text: str) -> Parsed:
-    """Return the records of a JSON text: the look decides between lines and a document, the ending where it cannot."""
-    if not text.strip():
-        return Parsed(items=(), troubles=())
-    if is_lines(text) or (name.endswith(_LINES) and not reads(text)):
-        return parse_lines(text)
-    return parse_document(text)
-
-
 def _read(parsed: Parsed, name: str, forced: Format | None) -> Document:
-    if forced is not None:
-        return forced.read(parsed, name)
+    chosen = forced or _fitting(parsed, name)
+    return chosen.read(parsed, name) if isinstance(chosen, Format) else chosen
+
+
+def _fitting(parsed: Parsed, name: str) -> Format | Document:
+    """Return the format that the records look like, or a document that says why it cannot be told."""
     records = [item.value for item in parsed.items]
     fitting = [shape for shape in _SHAPES if shape.sniff(records)]
     if len(fitting) > 1:
         names = " and ".join(shape.name for shape in fitting)
         trouble = Trouble(place=0, text=f"the records look like {names}; say which it is, with --file-format NAME")
         return Document(name=name, format="", problems=(said(name, trouble, parsed.unit),))
-    return (fitting[0] if fitting else _NATIVE).read(parsed, name)
+    return fitting[0] if fitting else _NATIVE

@@ -1,0 +1,149 @@
+"""What is wrong with a conversation that failed, as scores: its tool faults, its answers, and what it lacks as a whole.
+
+The rows `agentic.tool.selection`, `agentic.answer` and so on sum these up: they are the same things, and are not counted
+again. A given verdict is one of them only where nothing else is found wrong.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, get_args
+
+from otel_agentic.evaluators.base import Metric, MetricScore
+from otel_agentic.scoring.impact import impacts_of
+from otel_agentic.scoring.model import FaultKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from otel_agentic.evaluators.base import Subject
+    from otel_agentic.scoring.model import ConversationScore, TurnScore
+
+TOOL: Final = "agentic.tool"
+ANSWER: Final = "agentic.answer"
+CONVERSATION: Final = "agentic.conversation"
+
+_ANSWERS: Final = ("wrong_answer", "forbidden_answer")
+_WHOLE: Final = ("missing_turn", "output_not_said", "extra_turn", "verdict")
+
+CORE_METRICS: Final = (
+    Metric(
+        name=TOOL,
+        title="tool correctness",
+        definition="Each thing wrong with a tool call, in conversations that failed.",
+        source="docs/tool-scoring.md",
+        target="call",
+        labels=get_args(FaultKind),
+        failing=frozenset(get_args(FaultKind)),
+        severity="medium",
+        # A call that nobody asked for is taken to change something, unless its tool is said to read.
+        severities={"missing": "high", "spurious": "high", "wrong_parameters": "high", "forbidden": "critical"},
+    ),
+    Metric(
+        name=ANSWER,
+        title="answer",
+        definition="Each answer below its threshold, or that says what must not be said, in conversations that failed.",
+        source="docs/judges.md",
+        target="turn",
+        labels=_ANSWERS,
+        failing=frozenset(_ANSWERS),
+        severity="high",
+        severities={"forbidden_answer": "critical"},
+    ),
+    Metric(
+        name=CONVERSATION,
+        title="conversation",
+        definition="What a conversation that failed lacks as a whole; a given verdict where nothing else is found wrong.",
+        source="docs/cases.md",
+        target="conversation",
+        labels=_WHOLE,
+        failing=frozenset(_WHOLE),
+        severity="high",
+        severities={"extra_turn": "medium"},
+    ),
+)
+
+
+def core_scores(subject: Subject) -> list[MetricScore]:
+    """Return what is wrong with a conversation: nothing unless it failed, and then one thing at least."""
+    score = subject.score
+    if score is None or score.outcome != "fail":
+        return []
+    # Nothing fails by a draft: what is wrong by it says nothing.
+    held = score.computed_reason != "unreviewed"
+    found = [*_tools(score), *_answers(score), *_lacking(subject, score)] if held else []
+    return found or [verdict(score.explanation)]
+
+
+def verdict(explanation: str) -> MetricScore:
+    """Return that a conversation failed by what was said of it."""
+    return MetricScore(name=CONVERSATION, label="verdict", explanation=explanation)
+
+
+def missing_output(output: str) -> MetricScore:
+    """Return that an expected output was said in no answer."""
+    return MetricScore(name=CONVERSATION, label="output_not_said", explanation=f"no answer says {output!r}")
+
+
+def missing_turn(index: int, query: str | None) -> MetricScore:
+    """Return that an expected turn never came; `index` is that in the case, 0-based."""
+    told = f"expected turn {index + 1} ({query or 'no query'}) never came"
+    return MetricScore(name=CONVERSATION, label="missing_turn", explanation=told)
+
+
+def wrong_answer(
+    turn_index: int, reason: str | None, value: float | None, told: str, told_of_tools: str
+) -> MetricScore:
+    """Return that an answer failed; a turn's explanation tells of its tools behind its answer."""
+    return MetricScore(
+        name=ANSWER,
+        label=reason if reason in _ANSWERS else "wrong_answer",
+        value=value,
+        turn_index=turn_index,
+        explanation=told.removesuffix(f"; {told_of_tools}") if told_of_tools else told,
+    )
+
+
+def extra_turn(turn_index: int) -> MetricScore:
+    """Return that a turn is not in the case, where turns are strict."""
+    told = f"turn {turn_index + 1} is not in the case"
+    return MetricScore(name=CONVERSATION, label="extra_turn", turn_index=turn_index, explanation=told)
+
+
+def _tools(score: ConversationScore) -> Iterator[MetricScore]:
+    for tools in score.tools:
+        for fault, impact in zip(tools.faults, impacts_of(tools), strict=True):
+            if impact.failed:
+                yield MetricScore(
+                    name=TOOL,
+                    label=fault.kind,
+                    turn_index=fault.turn_index,
+                    position=fault.made_position,
+                    tool_name=fault.tool_name,
+                    parameter=fault.parameter,
+                    explanation=fault.explanation,
+                )
+
+
+def _answers(score: ConversationScore) -> Iterator[MetricScore]:
+    told_of_tools = {tools.turn_index: tools.explanation for tools in score.tools}
+    for turn in score.turns:
+        if turn.answer_reason in _ANSWERS:
+            told = turn.explanation, told_of_tools.get(turn.turn_index, "")
+            yield wrong_answer(turn.turn_index, turn.answer_reason, turn.answer_score, *told)
+
+
+def _lacking(subject: Subject, score: ConversationScore) -> Iterator[MetricScore]:
+    # A conversation that went quiet may still come to it: what is awaited is not missing.
+    if subject.case is not None and (subject.conversation.ended or not score.partial):
+        came = _came(score.turns)
+        for index, wanted in enumerate(subject.case.turns):
+            if index not in came:
+                yield missing_turn(index, wanted.query)
+        yield from map(missing_output, score.missing_outputs)
+    for turn in score.turns:
+        if turn.reason == "extra_turn":
+            yield extra_turn(turn.turn_index)
+
+
+def _came(turns: Sequence[TurnScore]) -> set[int | None]:
+    return {turn.case_turn_index for turn in turns}

@@ -1,0 +1,129 @@
+"""Was it done, and with how much effort: task completion and step efficiency."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from otel_agentic.evaluators.base import Metric, MetricScore
+from otel_agentic.evaluators.layers.abstaining import none_of
+from otel_agentic.evaluators.layers.sources import AGENT_SURFACE
+from otel_agentic.evaluators.layers.state import ABSENT, FinalState, differing, final_state, size_of
+from otel_agentic.evaluators.layers.wording import listed
+from otel_agentic.evaluators.needs import first_missing
+from otel_agentic.scoring.reasons import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from otel_agentic.config import EvaluatorSettings
+    from otel_agentic.evaluators.base import Need, Subject
+    from otel_agentic.evaluators.layers.state import Differing
+
+COMPLETION: Final = "agentic.layers.task_completion"
+EFFICIENCY: Final = "agentic.layers.step_efficiency"
+#: Differences that are told, and those that are kept.
+_TOLD: Final = 3
+_KEPT: Final = 20
+
+_METRICS: Final = (
+    Metric(
+        name=COMPLETION,
+        title="task completion",
+        definition="1 where the expected state is part of the state at the end, at any depth, else 0. The state is the last "
+        "one that a span names, else the fields of the last result of each tool that writes.",
+        source=AGENT_SURFACE,
+        target="conversation",
+        needs=frozenset({"expected_state", "state"}),
+        limits="Values compare as `exact` parameters do: numbers by value, true is not 1, null is not absent; lists item by "
+        "item. Put together from results, the state holds what the tools tell, not what the world is like; and of a tool that "
+        "was called for several things only the last. The page's function looks at the top level alone, and takes an absent "
+        "field for an expected null.",
+        threshold=1.0,
+        severity="high",
+    ),
+    Metric(
+        name=EFFICIENCY,
+        title="step efficiency",
+        definition="Fewest calls that do, as the case says (`minimum_steps`) / calls made, at most 1. Calls that failed, and "
+        "calls of agents used as tools, are steps; transfers are none.",
+        source=AGENT_SURFACE,
+        target="conversation",
+        needs=frozenset({"calls", "minimum_steps"}),
+        limits="No data where the case does not say, or no call was made. It says nothing of success: an agent that gives up "
+        "early is efficient. The page's function exceeds 1 where fewer steps did, and gives 0 without a step.",
+    ),
+)
+
+
+class Outcome:
+    """The two metrics of outcomes."""
+
+    name: str = "layers.outcome"
+    version: str = "1"
+    metrics: tuple[Metric, ...] = _METRICS
+    needs: frozenset[Need] = frozenset({"turns", "case"})
+    default: bool = True
+
+    @classmethod
+    def from_settings(cls, settings: EvaluatorSettings) -> Outcome:
+        """Return the evaluator; nothing of it can be set."""
+        del settings
+        return cls()
+
+    def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
+        """Return both scores of a conversation."""
+        return [completion(subject), _efficiency(subject)]
+
+
+def completion(subject: Subject) -> MetricScore:
+    """Return whether the expected state was reached."""
+    lacks = first_missing(subject, ("expected_state",))
+    if lacks is not None or subject.case is None or subject.case.expected_state is None:
+        return none_of(COMPLETION, *(lacks or ("no_data", "no state is expected")))
+    expected = subject.case.expected_state
+    state = final_state(subject)
+    if not isinstance(state, FinalState):
+        return none_of(COMPLETION, *state)
+    wrong = differing(expected, state)
+    if wrong and state.unseen:
+        lost = f"the last result of {listed(state.unseen)} was not recorded, and {_told(wrong[:1])} in the others"
+        return none_of(COMPLETION, "content_not_captured", lost)
+    named = size_of(expected) if expected else 0
+    told = _told(wrong) if wrong else f"{named} of {named} expected values are there"
+    return MetricScore(
+        name=COMPLETION,
+        value=float(not wrong),
+        explanation=f"in {state.source}, {told}",
+        parameter=wrong[0].path if wrong else None,
+        details={"values": named, "differing": [_as_json(one) for one in wrong[:_KEPT]]},
+    )
+
+
+def _told(wrong: Sequence[Differing]) -> str:
+    parts = [
+        f"{one.path} is {'absent' if one.found is ABSENT else shown(one.found)}, expected {shown(one.expected)}"
+        for one in wrong[:_TOLD]
+    ]
+    more = len(wrong) - _TOLD
+    return "; ".join(parts) + (f"; {more} more" if more > 0 else "")
+
+
+def _as_json(one: Differing) -> dict[str, object]:
+    told: dict[str, object] = {"path": one.path, "expected": one.expected}
+    return told if one.found is ABSENT else {**told, "found": one.found}
+
+
+def _efficiency(subject: Subject) -> MetricScore:
+    lacks = first_missing(subject, ("minimum_steps",))
+    if lacks is not None or subject.case is None or subject.case.minimum_steps is None:
+        return none_of(EFFICIENCY, *(lacks or ("no_data", "no number of steps is expected")))
+    minimum = subject.case.minimum_steps
+    made = sum(call.kind != "transfer" for turn in subject.conversation.turns for call in turn.calls)
+    if not made:
+        return none_of(EFFICIENCY, "no_data", "no call was made")
+    return MetricScore(
+        name=EFFICIENCY,
+        value=min(1.0, minimum / made),
+        explanation=f"{made} calls were made; {minimum} would do",
+        details={"minimum": minimum, "made": made},
+    )

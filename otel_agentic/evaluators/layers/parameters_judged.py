@@ -1,0 +1,125 @@
+"""Were texts among the arguments the right ones in other words: parameter semantics with a judge."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from otel_agentic.evaluators.base import Metric, MetricScore
+from otel_agentic.evaluators.layers.abstaining import none_of
+from otel_agentic.evaluators.layers.judged import rubric
+from otel_agentic.evaluators.layers.parameters import PARAMETER_LIMITS, comparable, compared
+from otel_agentic.evaluators.layers.sources import AGENT_SURFACE
+from otel_agentic.judges.base import JudgeFailure, rubric_question
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from otel_agentic.config import EvaluatorSettings
+    from otel_agentic.evaluators.base import Asking, Need, Subject
+    from otel_agentic.evaluators.layers.scopes import ExpectedCalls
+    from otel_agentic.judges.base import Question, Rubric, Verdict
+    from otel_agentic.scoring.made import MadeCall
+    from otel_agentic.scoring.sorting import PairedCall
+
+SEMANTICS_JUDGED: Final = "agentic.layers.parameter_semantics_judged"
+#: Ways to compare that leave a text to be read; the others say what they want.
+_READ: Final = frozenset({"exact", "casefold", "unordered", "judge"})
+
+
+class _Text(NamedTuple):
+    """A parameter whose two texts differ: a judge says how far the same is meant. `open`: nobody has compared them."""
+
+    pair: PairedCall
+    made: MadeCall
+    key: str
+    open: bool
+
+
+class ParametersJudged:
+    """The metric of expected parameters, texts read by a judge."""
+
+    name: str = "layers.parameter_semantics_judged"
+    version: str = "1"
+    metrics: tuple[Metric, ...] = (
+        Metric(
+            name=SEMANTICS_JUDGED,
+            title="parameter semantics, judged",
+            definition="`parameter_semantics`, in which a text that differs from the expected text counts as far as a judge "
+            "says that the same is meant, from 0 to 1.",
+            source=f"{AGENT_SURFACE}; the rubric is ours",
+            target="conversation",
+            needs=frozenset({"arguments"}),
+            limits=f"{PARAMETER_LIMITS} Only texts at the top of the arguments are read; a model's opinion.",
+        ),
+    )
+    needs: frozenset[Need] = frozenset({"turns", "case", "expected_tools", "judge"})
+    default: bool = False
+    rubrics: tuple[Rubric, ...] = (rubric("parameter_semantics_judged"),)
+
+    @classmethod
+    def from_settings(cls, settings: EvaluatorSettings) -> ParametersJudged:
+        """Return the evaluator; nothing of it can be set."""
+        del settings
+        return cls()
+
+    def ask(self, subject: Subject) -> Asking:
+        """Ask about each text that differs, and return the score."""
+        found = comparable(subject, SEMANTICS_JUDGED)
+        if isinstance(found, MetricScore):
+            return [found]
+        texts = list(_texts(found))
+        replies: Sequence[Verdict | JudgeFailure] = ()
+        if texts:
+            replies = yield [self._question(subject, text) for text in texts]
+        failure = next((reply for reply in replies if isinstance(reply, JudgeFailure)), None)
+        if failure is not None:
+            return [none_of(SEMANTICS_JUDGED, failure.reason, f"was not judged: {failure.message}")]
+        scores = [reply.score for reply in replies if not isinstance(reply, JudgeFailure)]
+        return [_score(found, texts, scores)]
+
+    def _question(self, subject: Subject, text: _Text) -> Question:
+        query = next((turn.query for turn in subject.conversation.turns if turn.index == text.made.turn_index), None)
+        return rubric_question(
+            self.rubrics[0],
+            tool=text.made.call.name,
+            parameter=text.key,
+            expected=text.pair.expected.parameters.values[text.key],
+            made=(text.made.call.arguments or {})[text.key],
+            **({} if query is None else {"query": query}),
+        )
+
+
+def _texts(found: ExpectedCalls) -> Iterator[_Text]:
+    for pair, made in found.paired:
+        parameters, arguments = pair.expected.parameters, made.call.arguments or {}
+        for key, mode in parameters.modes.items():
+            expected, given = parameters.values.get(key), arguments.get(key)
+            if mode in _READ and isinstance(expected, str) and isinstance(given, str) and expected != given:
+                wrong = key in pair.agreement.wrong
+                if wrong or mode == "judge":
+                    yield _Text(pair, made, key, open=not wrong)
+
+
+def _score(found: ExpectedCalls, texts: Sequence[_Text], scores: Sequence[float]) -> MetricScore:
+    total = sum(pair.agreement.score for pair, _ in found.paired)
+    for text, score in zip(texts, scores, strict=True):
+        # A text that nobody has compared counts as equal in the agreement, one that differs as nothing.
+        total += (score - float(text.open)) / compared(text.pair, text.made)
+    told = [f"{text.made.call.name}({text.key}) {score:g}" for text, score in zip(texts, scores, strict=True)]
+    details: list[dict[str, Any]] = [
+        {
+            "tool": text.made.call.name,
+            "turn_index": text.made.turn_index,
+            "parameter": text.key,
+            "expected": text.pair.expected.parameters.values[text.key],
+            "made": (text.made.call.arguments or {})[text.key],
+            "score": score,
+        }
+        for text, score in zip(texts, scores, strict=True)
+    ]
+    return MetricScore(
+        name=SEMANTICS_JUDGED,
+        value=total / found.required,
+        explanation=f"meant the same: {', '.join(told[:5])}" if told else "no text differs from the expected one",
+        details={"required": found.required, "judged": details[:20]},
+    )

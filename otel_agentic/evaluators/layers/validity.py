@@ -1,0 +1,202 @@
+"""Do calls fit the tools that the agent was given: arguments against the JSON schemas, names against the definitions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from otel_agentic.evaluators.base import Metric, MetricScore
+from otel_agentic.evaluators.layers.abstaining import none_of
+from otel_agentic.evaluators.layers.schema_check import SchemaFault, SchemaUnusableError, schema_faults
+from otel_agentic.evaluators.layers.sources import AGENT_SURFACE, AGENT_SURFACE_METRICS
+from otel_agentic.evaluators.layers.wording import listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from otel_agentic.config import EvaluatorSettings
+    from otel_agentic.conversations.model import Conversation, ToolCall, Turn
+    from otel_agentic.evaluators.base import Need, Subject
+    from otel_agentic.scoring.model import NotEvaluatedReason
+
+VALIDITY: Final = "agentic.layers.parameter_validity"
+CALL: Final = "agentic.layers.call_validity"
+HALLUCINATED: Final = "agentic.layers.hallucinated_tools"
+
+_SCHEMA_LIMITS: Final = (
+    "The draft is that of `$schema`, else 2020-12; `format` is not checked, and nothing is fetched. A call is left out where "
+    "its tool has no recorded schema, its arguments were not recorded, or the schema is not valid or takes too long to check. "
+    "Where the instrumentation turns numbers into texts, they are texts here. The page's functions look at required "
+    "parameters and at text, or compare JavaScript's types, by which nothing is an integer; they give 1 without a call."
+)
+_METRICS: Final = (
+    Metric(
+        name=VALIDITY,
+        title="parameter validity",
+        definition="Share of the calls whose arguments are valid against the JSON schema of their tool; a call that answered "
+        "with an error counts, too. `call_validity` tells which are not.",
+        source=AGENT_SURFACE,
+        target="conversation",
+        needs=frozenset({"arguments"}),
+        limits=_SCHEMA_LIMITS,
+    ),
+    Metric(
+        name=CALL,
+        title="call validity",
+        definition="Whether the arguments of one call are valid against the JSON schema of its tool: 1 `valid`, 0 `invalid`. "
+        "The parameter is the path of the first fault, all are in the details.",
+        source=AGENT_SURFACE,
+        target="call",
+        needs=frozenset({"arguments"}),
+        limits=_SCHEMA_LIMITS,
+        labels=("valid", "invalid"),
+        failing=frozenset({"invalid"}),
+    ),
+    Metric(
+        name=HALLUCINATED,
+        title="hallucinated tools",
+        definition="Share of the tool calls whose name is none of the tools that the agent was given, to the letter.",
+        source=f"{AGENT_SURFACE_METRICS}, where calls without a required argument count, too",
+        target="conversation",
+        limits="Transfers and agents used as tools are left out: they were there to be called. A call inside such an agent "
+        "counts where its name is known, or where it failed: what the inner agent was given may not be recorded. Where the "
+        "spans leave tools out of the definitions, calls of those count as hallucinated. The page's function gives 0 without "
+        "a call; here that is no data.",
+        higher_is_better=False,
+        threshold=0.0,
+        severity="high",
+    ),
+)
+
+
+class Validity:
+    """The three metrics of calls against tool definitions."""
+
+    name: str = "layers.validity"
+    version: str = "1"
+    metrics: tuple[Metric, ...] = _METRICS
+    needs: frozenset[Need] = frozenset({"turns", "calls", "definitions"})
+    default: bool = True
+
+    @classmethod
+    def from_settings(cls, settings: EvaluatorSettings) -> Validity:
+        """Return the evaluator; nothing of it can be set."""
+        del settings
+        return cls()
+
+    def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
+        """Return the validity of each call with a schema, the share of valid ones, and that of hallucinated ones."""
+        calls = call_scores(subject.conversation)
+        return [_share(calls), *calls, _hallucinated(subject.conversation)]
+
+
+def call_scores(conversation: Conversation) -> list[MetricScore]:
+    """Return the validity of each call of a defined tool, in order."""
+    definitions = conversation.tool_definitions or {}
+    given_up: dict[str, str] = {}
+    return [
+        _call_score(turn, call, definitions[call.name], given_up)
+        for turn, call in tool_calls(conversation)
+        if call.name in definitions
+    ]
+
+
+def hallucinated(conversation: Conversation) -> tuple[list[tuple[Turn, ToolCall]], int] | None:
+    """Return the calls of tools that the agent was not given, and how many calls were looked at; None without definitions."""
+    definitions = conversation.tool_definitions
+    if definitions is None:
+        return None
+    seen = [
+        (turn, call)
+        for turn, call in tool_calls(conversation)
+        if call.parent_span_id is None or call.name in definitions or call.error is not None
+    ]
+    return [(turn, call) for turn, call in seen if call.name not in definitions], len(seen)
+
+
+def tool_calls(conversation: Conversation) -> Iterator[tuple[Turn, ToolCall]]:
+    """Yield the calls of kind `tool` with their turns, in order."""
+    for turn in conversation.turns:
+        for call in sorted(turn.calls, key=lambda call: (call.step, call.position)):
+            if call.kind == "tool":
+                yield turn, call
+
+
+def _call_score(turn: Turn, call: ToolCall, schema: Any, given_up: dict[str, str]) -> MetricScore:
+    place: dict[str, Any] = {"turn_index": turn.index, "position": call.position, "tool_name": call.name}
+
+    def none(reason: NotEvaluatedReason, told: str) -> MetricScore:
+        return MetricScore(
+            name=CALL, reason=reason, explanation=f"{call.name} in turn {turn.index + 1}: {told}", **place
+        )
+
+    if schema is None:
+        return none("content_not_captured", "the schema of its parameters was not recorded")
+    if call.arguments is None:
+        return none("content_not_captured", "its arguments were not recorded")
+    if call.name in given_up:
+        return none("no_data", given_up[call.name])
+    try:
+        faults = schema_faults(call.arguments, schema)
+    except SchemaUnusableError as error:
+        if not error.of_call:
+            given_up[call.name] = f"{error}"
+        return none("no_data", f"{error}")
+    return _judged(turn, call, faults, place)
+
+
+def _judged(turn: Turn, call: ToolCall, faults: Sequence[SchemaFault], place: Mapping[str, Any]) -> MetricScore:
+    told = [f"parameter {fault.path} {fault.told}" if fault.path else f"the object {fault.told}" for fault in faults]
+    where = f"{call.name} in turn {turn.index + 1}, step {call.step}"
+    return MetricScore(
+        name=CALL,
+        value=float(not faults),
+        label="invalid" if faults else "valid",
+        explanation=f"{where}: {'; '.join(told[:3]) or 'valid'}" + (f"; {len(told) - 3} more" if len(told) > 3 else ""),  # noqa: PLR2004 — three of each
+        parameter=faults[0].path or None if faults else None,
+        details={"faults": [{"path": one.path, "keyword": one.keyword, "told": one.told} for one in faults]}
+        if faults
+        else {},
+        **place,
+    )
+
+
+def _share(calls: Sequence[MetricScore]) -> MetricScore:
+    known = [one for one in calls if one.value is not None]
+    if not known:
+        if calls:
+            return none_of(VALIDITY, calls[0].reason or "no_data", f"no call could be checked: {calls[0].explanation}")
+        return none_of(VALIDITY, "no_data", "no call of a tool that was defined")
+    wrong = [one for one in known if one.label == "invalid"]
+    left = f"; {len(calls) - len(known)} could not be checked" if len(known) < len(calls) else ""
+    return MetricScore(
+        name=VALIDITY,
+        value=(len(known) - len(wrong)) / len(known),
+        explanation=f"{len(known) - len(wrong)} of {len(known)} calls are valid{left}"
+        + "".join(f"; {one.explanation}" for one in wrong[:3]),
+        details={"calls": len(known), "invalid": len(wrong), "not_checked": len(calls) - len(known)},
+    )
+
+
+def _hallucinated(conversation: Conversation) -> MetricScore:
+    found = hallucinated(conversation)
+    if found is None:
+        return none_of(HALLUCINATED, "content_not_captured", "no span tells which tools the agent was given")
+    strange, seen = found
+    if not seen:
+        return none_of(HALLUCINATED, "no_data", "no tool was called")
+    names: dict[str, int] = {}
+    for _, call in strange:
+        names[call.name] = names.get(call.name, 0) + 1
+    told = f"no such tool: {listed(names)}" if names else "every call is of a tool that the agent was given"
+    return MetricScore(
+        name=HALLUCINATED,
+        value=len(strange) / seen,
+        explanation=told,
+        tool_name=next(iter(names), None),
+        details={
+            "calls": seen,
+            "hallucinated": [
+                {"tool": call.name, "turn_index": turn.index, "position": call.position} for turn, call in strange
+            ],
+        },
+    )

@@ -1,0 +1,223 @@
+"""Which layer broke first: reasoning, action or outcome, of a conversation that failed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from otel_agentic.evaluators.base import Metric, MetricScore
+from otel_agentic.evaluators.layers.abstaining import none_of
+from otel_agentic.evaluators.layers.outcome import completion
+from otel_agentic.evaluators.layers.plans import executed, expected_plan, written_plan
+from otel_agentic.evaluators.layers.scopes import expected_calls
+from otel_agentic.evaluators.layers.sources import AGENT_SURFACE
+from otel_agentic.evaluators.layers.subsequence import common, in_order
+from otel_agentic.evaluators.layers.validity import call_scores, hallucinated, tool_calls
+from otel_agentic.evaluators.needs import first_missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from otel_agentic.config import EvaluatorSettings
+    from otel_agentic.evaluators.base import Need, Subject
+    from otel_agentic.scoring.model import ConversationScore, FaultKind, ToolFault
+
+VERDICT: Final = "agentic.layers.verdict"
+Layer = Literal["none", "reasoning", "action", "outcome"]
+_LAYERS: Final[tuple[Layer, ...]] = ("reasoning", "action", "outcome")
+#: Faults of calls themselves. That a result was not used is a fault of what came after; an error, of the tool: see below.
+_ACTION_FAULTS: Final[frozenset[FaultKind]] = frozenset(
+    {"missing", "spurious", "forbidden", "wrong_parameters", "wrong_order"}
+)
+_KEPT: Final = 20
+
+_METRICS: Final = (
+    Metric(
+        name=VERDICT,
+        title="verdict of the layers",
+        definition="Of a conversation that failed, the first layer in which something is found wrong. `reasoning`: the plan "
+        "lacks an expected tool, or has one out of order, or a tool that was planned and expected was not called. `action`: "
+        "tools failed, by calls that are missing, extra, forbidden, out of order or have wrong arguments; without expected "
+        "tools, by calls of tools that there are not, with invalid arguments, or whose tool never got past an error. "
+        "`outcome`: neither; the answer, an output, the state, or no more than a given verdict. `none`: it passed.",
+        source=f"{AGENT_SURFACE}, which has the layers and no rule: ours",
+        target="conversation",
+        limits="Without a recorded plan reasoning cannot break: what looks like a fault of the calls may be one of thought. "
+        "What is wrong first need not be the cause. A conversation that passed is `none`, whatever its scores: the details "
+        "tell what was not perfect. One that was not evaluated has no verdict.",
+        low=None,
+        high=None,
+        labels=("none", *_LAYERS),
+        higher_is_better=None,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """One thing that is wrong, and in which layer; tool, parameter and turn (0-based) as far as it is about them."""
+
+    layer: Layer
+    kind: str
+    told: str
+    tool: str | None = None
+    parameter: str | None = None
+    turn_index: int | None = None
+
+
+class Verdict:
+    """The verdict of the layers."""
+
+    name: str = "layers.verdict"
+    version: str = "1"
+    metrics: tuple[Metric, ...] = _METRICS
+    needs: frozenset[Need] = frozenset({"turns", "score"})
+    default: bool = True
+
+    @classmethod
+    def from_settings(cls, settings: EvaluatorSettings) -> Verdict:
+        """Return the evaluator; nothing of it can be set."""
+        del settings
+        return cls()
+
+    def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
+        """Return the verdict of a conversation."""
+        score = subject.score
+        if score is None:
+            return [none_of(VERDICT, "no_data", "the conversation has no score yet")]
+        if score.outcome == "not_evaluated":
+            told = f"the conversation neither passed nor failed: {score.explanation}"
+            return [none_of(VERDICT, score.reason if score.reason is not None else "no_data", told)]  # type: ignore[arg-type]  # a reason of such an outcome
+        evidence = [*_reasoning(subject), *_action(subject, score), *_outcome(subject, score)]
+        return [_passed(evidence) if score.outcome == "pass" else _failed(evidence, score)]
+
+
+def _passed(evidence: Sequence[Evidence]) -> MetricScore:
+    told = "the conversation passed"
+    if evidence:
+        told += f", although {evidence[0].told}" + (f"; {len(evidence) - 1} more" if len(evidence) > 1 else "")
+    return MetricScore(name=VERDICT, label="none", explanation=told, details=_details(evidence))
+
+
+def _failed(evidence: Sequence[Evidence], score: ConversationScore) -> MetricScore:
+    layer: Layer = next((one.layer for one in evidence), "outcome")
+    of_layer = [one for one in evidence if one.layer == layer]
+    first = of_layer[0] if of_layer else None
+    if first is None:
+        source = f"the verdict given ({score.outcome_source})" if score.outcome_source != "computed" else "its score"
+        told = f"outcome: nothing is found wrong in plan, calls and answers; it failed by {source}"
+    else:
+        told = f"{layer} broke first: {first.told}"
+        told += f"; {len(of_layer) - 1} more like it" if len(of_layer) > 1 else ""
+    return MetricScore(
+        name=VERDICT,
+        label=layer,
+        explanation=told,
+        tool_name=first.tool if first else None,
+        parameter=first.parameter if first else None,
+        details=_details(evidence),
+    )
+
+
+def _details(evidence: Sequence[Evidence]) -> dict[str, Any]:
+    counts = Counter(one.layer for one in evidence)
+    return {
+        "found": {layer: counts[layer] for layer in _LAYERS},
+        "evidence": [
+            {
+                "layer": one.layer,
+                "kind": one.kind,
+                "tool": one.tool,
+                "parameter": one.parameter,
+                "turn_index": one.turn_index,
+                "told": one.told,
+            }
+            for one in evidence[:_KEPT]
+        ],
+    }
+
+
+def _reasoning(subject: Subject) -> Iterator[Evidence]:
+    groups = expected_plan(subject, expected_calls(subject))
+    wanted = [name for group in groups for name in group]
+    plan = written_plan(subject, wanted)
+    if plan is None or not plan.tools:
+        return
+    for name in Counter(wanted) - Counter(plan.tools):
+        yield Evidence(layer="reasoning", kind="not_planned", tool=name, told=f"the plan does not name {name}")
+    if wanted and in_order(plan.tools, groups) < common(plan.tools, wanted):
+        yield Evidence(
+            layer="reasoning", kind="planned_order", told="the plan has the tools in another order than expected"
+        )
+    # What nobody expected may be left out. Without an expectation, the plan is what is known to be wanted.
+    left = Counter(name for name in plan.tools if not wanted or name in wanted)
+    for name in left - Counter(name for step in executed(subject) for name in step):
+        yield Evidence(layer="reasoning", kind="plan_not_kept", tool=name, told=f"{name} was planned and not called")
+
+
+def _action(subject: Subject, score: ConversationScore) -> Iterator[Evidence]:
+    judged = [tools for tools in score.tools if tools.outcome in {"pass", "fail"}]
+    for tools in score.tools:
+        if tools.outcome == "pass":
+            continue
+        faults = [fault for fault in tools.faults if fault.kind in _ACTION_FAULTS]
+        yield from map(_of_fault, faults)
+        # The arithmetic of another system (`--compat`) tells no faults.
+        if not tools.faults and tools.outcome == "fail":
+            yield Evidence(layer="action", kind="tool_fault", turn_index=tools.turn_index, told=tools.explanation)
+    if not judged:
+        yield from _unannotated(subject)
+
+
+def _of_fault(fault: ToolFault) -> Evidence:
+    return Evidence(
+        layer="action",
+        kind=fault.kind,
+        tool=fault.tool_name,
+        parameter=fault.parameter,
+        turn_index=fault.turn_index,
+        told=fault.explanation,
+    )
+
+
+def _unannotated(subject: Subject) -> Iterator[Evidence]:
+    """Yield what is wrong with calls whatever was expected."""
+    conversation = subject.conversation
+    for turn, call in (hallucinated(conversation) or ([], 0))[0]:
+        told = f"{call.name} in turn {turn.index + 1} is no tool that the agent was given"
+        yield Evidence(layer="action", kind="hallucinated", tool=call.name, turn_index=turn.index, told=told)
+    last: dict[str, tuple[int, str | None]] = {
+        call.name: (turn.index, call.error) for turn, call in tool_calls(conversation)
+    }
+    for one in call_scores(conversation):
+        if one.label == "invalid" and one.tool_name is not None and last[one.tool_name][1] is not None:
+            place: dict[str, Any] = {"tool": one.tool_name, "parameter": one.parameter, "turn_index": one.turn_index}
+            yield Evidence(layer="action", kind="invalid_arguments", told=one.explanation, **place)
+    for name, (turn_index, error) in last.items():
+        if error is not None:
+            told = f"{name} answered with an error the last time it was called, in turn {turn_index + 1}"
+            yield Evidence(layer="action", kind="errored", tool=name, turn_index=turn_index, told=told)
+
+
+def _outcome(subject: Subject, score: ConversationScore) -> Iterator[Evidence]:
+    for tools in score.tools:
+        for fault in tools.faults:
+            if fault.kind == "unused_result" and tools.outcome != "pass":
+                told = fault.explanation
+                yield Evidence(
+                    layer="outcome", kind=fault.kind, tool=fault.tool_name, turn_index=fault.turn_index, told=told
+                )
+    for turn in score.turns:
+        if turn.answer_outcome == "fail":
+            kind = turn.answer_reason or "wrong_answer"
+            told = f"turn {turn.turn_index + 1}: {turn.explanation}"
+            yield Evidence(layer="outcome", kind=kind, turn_index=turn.turn_index, told=told)
+    for output in score.missing_outputs:
+        yield Evidence(layer="outcome", kind="output_not_said", told=f"no answer says {output!r}")
+    if score.computed_reason in {"missing_turn", "extra_turn"}:
+        yield Evidence(layer="outcome", kind=f"{score.computed_reason}", told=score.explanation)
+    if first_missing(subject, ("expected_state",)) is None:
+        reached = completion(subject)
+        if reached.value == 0.0:
+            yield Evidence(layer="outcome", kind="state", parameter=reached.parameter, told=reached.explanation)

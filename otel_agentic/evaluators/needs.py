@@ -1,0 +1,217 @@
+"""What a conversation lacks that an evaluator cannot do without, in a sentence that says what to do about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from otel_agentic.conversations.model import ToolCall, Turn
+    from otel_agentic.evaluators.base import Need, Subject
+    from otel_agentic.scoring.model import NotEvaluatedReason
+    from otel_agentic.truth.model import Case, CaseTurn, ToolExpectation
+
+#: Why there is no score, and a sentence.
+Missing: TypeAlias = "tuple[NotEvaluatedReason, str]"
+
+_CAPTURE: Final = "let the instrumentation record content (`otel-agentic doctor` tells what is recorded)"
+_UNMATCHED: Final = "no case belongs to the conversation; annotate one, or see `otel-agentic truth matches`"
+#: Why no case counts, by the reason that the score gives.
+_NO_CASE: Final[Mapping[str, str]] = {
+    "ambiguous": "several cases fit the conversation equally; `otel-agentic truth matches` lists them",
+    "unreviewed": "the case of the conversation is a draft; look at it and set `reviewed` to true",
+}
+
+
+def missing(subject: Subject, need: Need) -> Missing | None:
+    """Return why a conversation cannot be evaluated by what needs this, as (reason, explanation); None where it can.
+
+    What stands in each turn (queries, answers, calls, arguments, results, usage) is there once one turn has it: which ones do
+    not is for `turn_missing` to tell. `prices` and `judge` are not the conversation's: None.
+    """
+    if need in _OF_CASE or need == "case":
+        return _case_missing(subject, need)
+    if not subject.conversation.turns and need not in {"definitions", "state", "score", "prices", "judge"}:
+        return "empty", "the conversation has no turn"
+    if need in _OF_TURN:
+        found = [turn_missing(turn, need) for turn in subject.conversation.turns]
+        return None if None in found else _worst(found)
+    whole = _WHOLE.get(need)
+    return None if whole is None else whole(subject)
+
+
+def first_missing(subject: Subject, needs: Iterable[Need]) -> Missing | None:
+    """Return the first thing that is missing, in the order in which needs are defined; None where nothing is."""
+    wanted = frozenset(needs)
+    return next((found for need in _ORDER if need in wanted and (found := missing(subject, need)) is not None), None)
+
+
+def turn_missing(turn: Turn, need: Need) -> Missing | None:
+    """Return why a turn cannot be evaluated by what needs this, None where it can.
+
+    >>> from otel_agentic.testing import conversation, turn
+    >>> turn_missing(conversation(turn("hi", answer=None)).turns[0], "answers")
+    ('no_data', 'turn 1 has no answer')
+    """
+    check = _OF_TURN.get(need)
+    return None if check is None else check(turn)
+
+
+def turns_with(subject: Subject, *needs: Need) -> tuple[Turn, ...]:
+    """Return the turns that have all of this."""
+    return tuple(turn for turn in subject.conversation.turns if not any(turn_missing(turn, need) for need in needs))
+
+
+def case_turn_of(subject: Subject, turn: Turn) -> CaseTurn | None:
+    """Return what is expected of a turn; None where the case has no turn like it, or there is no case."""
+    index = subject.aligned.get(turn.index)
+    return None if subject.case is None or index is None else subject.case.turns[index]
+
+
+def expectations_of(case: Case) -> tuple[ToolExpectation, ...]:
+    """Return which calls are expected: of the conversation first, then of its turns."""
+    found = (case.tools, *(turn.tools for turn in case.turns))
+    return tuple(tools for tools in found if tools is not None)
+
+
+def _query(turn: Turn) -> Missing | None:
+    return _text(turn, turn.query, "query", captured=turn.query_captured)
+
+
+def _answer(turn: Turn) -> Missing | None:
+    return _text(turn, turn.answer, "answer", captured=turn.answer_captured)
+
+
+def _text(turn: Turn, text: str | None, what: str, *, captured: bool) -> Missing | None:
+    if text is not None:
+        return None
+    if captured:
+        return "no_data", f"turn {turn.index + 1} has no {what}"
+    return "content_not_captured", f"the {what} of turn {turn.index + 1} was not recorded; {_CAPTURE}"
+
+
+def _calls(turn: Turn) -> Missing | None:
+    return None if turn.calls else ("no_data", f"no tool was called in turn {turn.index + 1}")
+
+
+def _arguments(turn: Turn) -> Missing | None:
+    return _some(turn, turn.calls, lambda call: call.arguments is not None, "arguments")
+
+
+def _results(turn: Turn) -> Missing | None:
+    worked = tuple(call for call in turn.calls if call.error is None)
+    if turn.calls and not worked:
+        return "no_data", f"every call of turn {turn.index + 1} ended in an error"
+    return _some(turn, worked, lambda call: call.result_captured, "results")
+
+
+def _some(turn: Turn, calls: tuple[ToolCall, ...], captured: Callable[[ToolCall], bool], what: str) -> Missing | None:
+    if not calls:
+        return _calls(turn)
+    if any(map(captured, calls)):
+        return None
+    return "content_not_captured", f"the {what} of the calls of turn {turn.index + 1} were not recorded; {_CAPTURE}"
+
+
+def _usage(turn: Turn) -> Missing | None:
+    if any(use.input_tokens is not None or use.output_tokens is not None for use in turn.models):
+        return None
+    return "content_not_captured", f"no span of turn {turn.index + 1} tells how many tokens a model took"
+
+
+def _plan(turn: Turn) -> Missing | None:
+    return None if turn.plans else ("no_data", f"the agent wrote down no plan in turn {turn.index + 1}")
+
+
+def _worst(found: list[Missing | None]) -> Missing:
+    """Return one of what turns lack: content that was not recorded can be had, what is not there cannot."""
+    lacks = [one for one in found if one is not None]
+    told = next((one for one in lacks if one[0] == "content_not_captured"), lacks[0])
+    more = f" (and of {len(lacks) - 1:,} more turns alike)" if len(lacks) > 1 else ""
+    return told[0], told[1] + more
+
+
+def _definitions(subject: Subject) -> Missing | None:
+    if subject.conversation.tool_definitions is not None:
+        return None
+    return "content_not_captured", "no span tells which tools the agent was given (`gen_ai.tool.definitions`)"
+
+
+def _state(subject: Subject) -> Missing | None:
+    if subject.conversation.final_state is not None:
+        return None
+    return "content_not_captured", "no span names a state at the end of the conversation"
+
+
+def _score(subject: Subject) -> Missing | None:
+    return (
+        None if subject.score is not None else ("no_data", "the conversation has no score yet; `otel-agentic evaluate`")
+    )
+
+
+def _case_missing(subject: Subject, need: Need) -> Missing | None:
+    case = subject.case
+    if case is None:
+        reason = subject.score.reason if subject.score is not None else None
+        if reason == "ambiguous" or reason == "unreviewed":  # noqa: PLR1714 — so that the type of the reason is known
+            return reason, _NO_CASE[reason]
+        return "unmatched", _UNMATCHED
+    if need == "case":
+        return None
+    there, what = _OF_CASE[need]
+    return None if there(case) else ("no_data", f"case {case.case_id!r} does not annotate {what}")
+
+
+_OF_TURN: Final[Mapping[str, Callable[[Turn], Missing | None]]] = {
+    "queries": _query,
+    "answers": _answer,
+    "calls": _calls,
+    "arguments": _arguments,
+    "results": _results,
+    "plan": _plan,
+    "usage": _usage,
+}
+_WHOLE: Final[Mapping[str, Callable[[Subject], Missing | None]]] = {
+    "definitions": _definitions,
+    "state": _state,
+    "score": _score,
+}
+#: Whether a case annotates it, and what it is called.
+_OF_CASE: Final[Mapping[str, tuple[Callable[[Case], bool], str]]] = {
+    "expected_tools": (lambda case: bool(expectations_of(case)), "which tools are to be called (`tools`)"),
+    "expected_answer": (
+        lambda case: any(turn.answer is not None for turn in case.turns),
+        "an answer (`turns[].answer`)",
+    ),
+    "expected_state": (lambda case: case.expected_state is not None, "a state at the end (`expected_state`)"),
+    "expected_plan": (lambda case: case.plan is not None, "a plan (`plan`)"),
+    "goal": (lambda case: case.goal is not None, "a goal (`goal`)"),
+    "minimum_steps": (lambda case: case.minimum_steps is not None, "the fewest steps that do (`minimum_steps`)"),
+    "reference_topics": (
+        lambda case: any(turn.reference_topics for turn in case.turns),
+        "topics (`turns[].reference_topics`)",
+    ),
+}
+#: The case first: without it nothing else is worth a word.
+_ORDER: Final[tuple[Need, ...]] = (
+    "case",
+    "expected_tools",
+    "expected_answer",
+    "expected_state",
+    "expected_plan",
+    "goal",
+    "minimum_steps",
+    "reference_topics",
+    "turns",
+    "queries",
+    "answers",
+    "calls",
+    "arguments",
+    "results",
+    "definitions",
+    "plan",
+    "usage",
+    "state",
+    "score",
+)

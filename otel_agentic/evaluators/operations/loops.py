@@ -1,0 +1,92 @@
+"""Calls that repeat an earlier one and bring nothing new, and calls that are tried again after an error."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from otel_agentic.conversations.duplicates import comparable
+
+if TYPE_CHECKING:
+    from otel_agentic.conversations.model import ToolCall, Turn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Repeats in a row: how many, in which turn (0-based), the first of them at which position, of which tool."""
+
+    length: int
+    turn_index: int
+    position: int
+    tool_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unknown:
+    """What was not recorded of a call, so that nobody can tell whether it repeats another."""
+
+    what: str
+    turn_index: int
+    tool_name: str
+
+
+def runs_of(turn: Turn) -> list[Run] | Unknown:
+    """Return the runs of repeats in a turn, in order.
+
+    A call repeats an earlier one of the turn when tool and arguments are the same, it came to the same, and no call from the
+    one to the other brought anything new. Something new is the first call of a tool with some arguments, or one that comes to
+    something else than the last time. Transfers to other agents are no calls here.
+    """
+    runs: list[Run] = []
+    seen: dict[tuple[str, str], tuple[ToolCall, int]] = {}  # the last of its kind, and how much was new until then
+    news, in_a_row = 0, False
+    calls = [call for call in turn.calls if call.kind != "transfer"]
+    times = Counter(call.name for call in calls)
+    for call in calls:
+        if times[call.name] == 1:  # nearly all: what they came to need not be looked at
+            news, in_a_row = news + 1, False
+            continue
+        if call.arguments is None:
+            return Unknown(what="arguments", turn_index=turn.index, tool_name=call.name)
+        key = (call.name, comparable(call.arguments))
+        before, at = seen.get(key, (None, news))
+        is_same = before is not None and _came_to_the_same(before, call)
+        if is_same is None and at == news:
+            return Unknown(what="results", turn_index=turn.index, tool_name=call.name)
+        if is_same and at == news:
+            runs = _with_repeat(runs, call, turn.index, goes_on=in_a_row)
+            in_a_row = True
+        else:
+            news, in_a_row = news + (not is_same), False
+        seen[key] = (call, news)
+    return runs
+
+
+def _came_to_the_same(one: ToolCall, other: ToolCall) -> bool | None:
+    """Return whether two calls came to the same, None where that was not recorded."""
+    if one.error is not None or other.error is not None:
+        return one.error == other.error
+    return one.result == other.result if one.result_captured and other.result_captured else None
+
+
+def _with_repeat(runs: list[Run], call: ToolCall, turn_index: int, *, goes_on: bool) -> list[Run]:
+    if not goes_on:
+        return [*runs, Run(length=1, turn_index=turn_index, position=call.position, tool_name=call.name)]
+    return [*runs[:-1], replace(runs[-1], length=runs[-1].length + 1, tool_name=call.name)]
+
+
+def retries_of(turn: Turn) -> list[ToolCall]:
+    """Return the calls of a turn before which the same tool was last called, in an earlier step, with an error."""
+    tools = [call for call in turn.calls if call.kind == "tool"]
+    failed: dict[str, bool] = {}  # by tool: whether a call failed in the last step that called it
+    found: list[ToolCall] = []
+    for _, step in groupby(sorted(tools, key=lambda call: (call.step, call.position)), key=lambda call: call.step):
+        calls = list(step)
+        found += [call for call in calls if failed.get(call.name)]
+        worst: dict[str, bool] = {}
+        for call in calls:
+            worst[call.name] = worst.get(call.name, False) or call.error is not None
+        failed |= worst
+    return found

@@ -1,0 +1,204 @@
+"""Tool call accuracy (strict and unordered) and tool call F1, over the calls of a conversation."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from otel_agentic.evaluators.base import Metric, MetricScore
+from otel_agentic.evaluators.ragas.counting import Counted, Share, count
+from otel_agentic.evaluators.ragas.sources import RAGAS_AGENTS
+from otel_agentic.scoring.made import Scope, scope_of
+from otel_agentic.scoring.sorting import ToolRules
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from otel_agentic.config import EvaluatorSettings
+    from otel_agentic.evaluators.base import Need, Subject
+    from otel_agentic.scoring.made import MadeCall
+    from otel_agentic.scoring.model import NotEvaluatedReason
+    from otel_agentic.truth.model import Case, ToolExpectation
+
+ACCURACY: Final = "agentic.ragas.tool_call_accuracy"
+UNORDERED: Final = "agentic.ragas.tool_call_accuracy_unordered"
+F1: Final = "agentic.ragas.tool_call_f1"
+
+#: What an expected turn that never came is held against.
+_NO_CALLS: Final = Scope(turn_index=None, calls=(), answers=(), queries=(), captured=True)
+_RECORD: Final = "have the instrumentation record content"
+#: Things told of each kind in an explanation.
+_TOLD: Final = 5
+_SHARED_LIMITS: Final = (
+    "Arguments compare as the case says, by value unless it says otherwise; calls that answered with an error were not "
+    "made; optional calls are excused, extra calls that the case allows left out. Calls expected of a turn are looked for in "
+    "that turn, those expected of the conversation anywhere; turns without an expectation are not looked at. Parameters "
+    "that only a judge could compare are not scored. RAGAS compares the Python text of values, lets arguments beyond the "
+    "reference pass, and "
+)
+
+_METRICS: Final = (
+    Metric(
+        name=ACCURACY,
+        title="tool call accuracy, in order",
+        definition="Agreement of the arguments of the expected calls that were made in their order, summed at its best and "
+        "divided by the calls expected and those made beyond them. Calls of one step have no order among themselves.",
+        source=RAGAS_AGENTS,
+        target="conversation",
+        needs=frozenset({"arguments"}),
+        limits=_SHARED_LIMITS
+        + "gives 0 as soon as one call is missing, extra or out of place. The listed order counts even "
+        "where the case leaves it free (`order: any`): there read the unordered one.",
+    ),
+    Metric(
+        name=UNORDERED,
+        title="tool call accuracy, in any order",
+        definition="Agreement of the arguments of the expected calls, each paired with the made call that fits it best, "
+        "divided by the calls expected and those made beyond them.",
+        source=RAGAS_AGENTS,
+        target="conversation",
+        needs=frozenset({"arguments"}),
+        limits=_SHARED_LIMITS + "gives 0 as soon as one call is missing or extra; it pairs calls in the order of their "
+        "sorted arguments.",
+    ),
+    Metric(
+        name=F1,
+        title="tool call F1",
+        definition="Harmonic mean of precision and recall over calls as multisets; a call is right when its name and all of "
+        "its arguments are. 1 where nothing is expected and nothing was made.",
+        source=RAGAS_AGENTS,
+        target="conversation",
+        needs=frozenset({"arguments"}),
+        limits=_SHARED_LIMITS
+        + "takes calls as sets, in which a call made five times counts once, fails for arguments that "
+        "are lists or objects, and rounds to four places.",
+    ),
+)
+_SHARES: Final[Mapping[str, Callable[[Counted], Share]]] = {
+    ACCURACY: lambda counted: counted.in_order,
+    UNORDERED: lambda counted: counted.in_any_order,
+    F1: lambda counted: counted.equal,
+}
+
+
+class ToolCalls:
+    """The three metrics of tool calls."""
+
+    name: str = "ragas.tool_calls"
+    version: str = "1"
+    metrics: tuple[Metric, ...] = _METRICS
+    needs: frozenset[Need] = frozenset({"turns", "case", "expected_tools"})
+    default: bool = True
+
+    @classmethod
+    def from_settings(cls, settings: EvaluatorSettings) -> ToolCalls:
+        """Return the evaluator; nothing of it can be set."""
+        del settings
+        return cls()
+
+    def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
+        """Return the three scores of a conversation."""
+        case = subject.case
+        if case is None:
+            return _none("unmatched", "no reviewed case belongs to the conversation")
+        scopes = list(_scopes(subject, case))
+        lacking = _lacking(subject, case, scopes)
+        if lacking is not None:
+            return _none(*lacking)
+        rules = ToolRules.of(case, subject.settings)
+        counted = [count(expectation, scope.calls, rules) for expectation, scope in scopes]
+        return [_score(name, share, counted) for name, share in _SHARES.items()]
+
+
+def _scopes(subject: Subject, case: Case) -> Iterator[tuple[ToolExpectation, Scope]]:
+    """Yield each expectation of the case with what it is held against; a turn that never came has no call."""
+    turns = subject.conversation.turns
+    came = {case_index: place for place, case_index in subject.aligned.items()}
+    by_index = {turn.index: turn for turn in turns}
+    for index, wanted in enumerate(case.turns):
+        if wanted.tools is not None:
+            turn = by_index.get(came.get(index, -1))
+            yield wanted.tools, _NO_CALLS if turn is None else scope_of([turn], turn_index=turn.index)
+    if case.tools is not None:
+        yield case.tools, scope_of(turns, turn_index=None)
+
+
+def _lacking(
+    subject: Subject, case: Case, scopes: Sequence[tuple[ToolExpectation, Scope]]
+) -> tuple[NotEvaluatedReason, str] | None:
+    """Return why the calls cannot be scored, None where they can."""
+    if not scopes:
+        return "no_data", f"case {case.case_id!r} expects nothing of tools; annotate `tools`"
+    absent = sorted(set(range(len(case.turns))) - set(subject.aligned.values()))
+    if absent and not (subject.conversation.ended or subject.settings.strict_turns):
+        told = ", ".join(str(index + 1) for index in absent)
+        return "incomplete", f"expected turn {told} never came; the conversation went quiet"
+    if not all(scope.captured for _, scope in scopes):
+        return "content_not_captured", f"no content was captured, so that a call may be missing; {_RECORD}"
+    unrecorded = next(_unrecorded(scopes, count_errors=subject.settings.count_errors), None)
+    if unrecorded is not None:
+        told = (
+            f"the arguments of {unrecorded.call.name} in turn {unrecorded.turn_index + 1} were not captured; {_RECORD}"
+        )
+        return "content_not_captured", told
+    return None
+
+
+def _unrecorded(scopes: Sequence[tuple[ToolExpectation, Scope]], *, count_errors: bool) -> Iterator[MadeCall]:
+    """Yield the calls that count and whose arguments are not known."""
+    for expectation, scope in scopes:
+        named = {call.tool_name for call in expectation.calls}
+        for one in scope.calls:
+            counts = one.call.kind == "tool" or one.call.name in named
+            if counts and one.call.arguments is None and (one.call.error is None or count_errors):
+                yield one
+
+
+def _score(name: str, share: Callable[[Counted], Share], counted: Sequence[Sequence[Counted]]) -> MetricScore:
+    """Return one metric of a conversation: of each expectation, that of its alternatives counts which fits best."""
+    best = [max(ways, key=lambda way: share(way).value) for ways in counted]
+    undecided = [one for way in best for one in way.undecided]
+    if undecided:
+        tool, key = undecided[0]
+        return _abstained(
+            name, "no_data", f"parameter {key} of {tool} is for a judge to compare, and this metric asks none"
+        )
+    total = reduce(Share.plus, (share(way) for way in best))
+    return MetricScore(
+        name=name,
+        value=total.value,
+        explanation=_told(best, in_order=name == ACCURACY),
+        details={"part": total.part, "whole": total.whole},
+    )
+
+
+def _told(best: Sequence[Counted], *, in_order: bool) -> str:
+    """Return what is wrong with the calls, in words; the same every time."""
+    missing = Counter(name for way in best for name in way.missing)
+    unasked = Counter(name for way in best for name in way.unasked)
+    wrong = [f"{tool}({key})" for way in best for tool, key in way.wrong]
+    parts = [
+        f"not made: {_names(missing)}" if missing else "",
+        f"not asked for: {_names(unasked)}" if unasked else "",
+        f"other arguments: {_listed(wrong)}" if wrong else "",
+        "not in the expected order" if in_order and any(way.in_order < way.in_any_order for way in best) else "",
+    ]
+    return "; ".join(filter(None, parts)) or "every expected call was made as expected, and no other"
+
+
+def _names(found: Counter[str]) -> str:
+    return _listed([name if times == 1 else f"{name} ({times} times)" for name, times in found.items()])
+
+
+def _listed(told: Sequence[str]) -> str:
+    more = len(told) - _TOLD
+    return ", ".join(told[:_TOLD]) + (f" and {more} more" if more > 0 else "")
+
+
+def _none(reason: NotEvaluatedReason, told: str) -> list[MetricScore]:
+    return [_abstained(name, reason, told) for name in _SHARES]
+
+
+def _abstained(name: str, reason: NotEvaluatedReason, told: str) -> MetricScore:
+    return MetricScore(name=name, reason=reason, explanation=told)

@@ -1,0 +1,146 @@
+"""The eight trajectory metrics of a conversation."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from otel_agentic.evaluators.base import MetricScore
+from otel_agentic.evaluators.trajectory.metrics import (
+    ANY_ORDER,
+    CONTAINS,
+    EXACT,
+    F1,
+    IN_ORDER,
+    METRICS,
+    PRECISION,
+    RECALL,
+    WITHIN,
+)
+from otel_agentic.evaluators.trajectory.pairing import is_exact, is_in_order, most_pairs
+from otel_agentic.evaluators.trajectory.paths import Walk, walks_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from otel_agentic.config import EvaluatorSettings
+    from otel_agentic.evaluators.base import Metric, Need, Subject
+
+_ALL_FIT = "every expected call was made, and no other"
+
+
+class Calls:
+    """Were the expected calls made, with their arguments, in their order, and no others."""
+
+    name: str = "trajectory.calls"
+    version: str = "1"
+    metrics: tuple[Metric, ...] = METRICS
+    needs: frozenset[Need] = frozenset({"turns", "case", "expected_tools"})
+    default: bool = True
+
+    @classmethod
+    def from_settings(cls, settings: EvaluatorSettings) -> Calls:
+        """Return the evaluator; nothing of it can be set."""
+        del settings
+        return cls()
+
+    def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
+        """Return the eight scores of a conversation: a match of the whole takes a match of each turn that expects calls."""
+        walks = walks_of(subject)
+        if not isinstance(walks, list):
+            reason, explanation = walks
+            return [MetricScore(name=metric.name, reason=reason, explanation=explanation) for metric in METRICS]
+        pairs = [most_pairs(walk.path) for walk in walks]
+        told = "; ".join(filter(None, map(_told, walks, pairs))) or _ALL_FIT
+        return [*_matches(walks, pairs, told), *_shares(walks, pairs, told)]
+
+
+def _matches(walks: Sequence[Walk], pairs: Sequence[Mapping[int, int]], told: str) -> list[MetricScore]:
+    """Return the scores that are 0 or 1."""
+    exact = [is_exact(walk.path) for walk in walks]
+    ordered = [not walk.forbidden and is_in_order(walk.path) for walk in walks]
+    anyhow = [
+        not walk.forbidden and _paired(walk, found) == walk.path.required
+        for walk, found in zip(walks, pairs, strict=True)
+    ]
+    contained = [not walk.forbidden and all(each.fits for each in walk.path.wanted if each.required) for walk in walks]
+    inside = [_within(walk) for walk in walks]
+    order = _order_told(walks, anyhow, ordered)
+    both = "; ".join(each for each in (order, told) if each and (each != _ALL_FIT or not order))
+    return [
+        _match(EXACT, exact, both),
+        _match(IN_ORDER, ordered, both),
+        _match(ANY_ORDER, anyhow, told),
+        _match(CONTAINS, contained, told),
+        _match(WITHIN, inside, told),
+    ]
+
+
+def _paired(walk: Walk, pairs: Mapping[int, int]) -> int:
+    return sum(walk.path.wanted[index].required for index in pairs)
+
+
+def _within(walk: Walk) -> bool:
+    fitting = walk.path.free.union(*(each.fits for each in walk.path.wanted))
+    return not walk.forbidden and len(fitting) == len(walk.made)
+
+
+def _match(name: str, found: Sequence[bool], told: str) -> MetricScore:
+    return MetricScore(name=name, value=float(all(found)), explanation=told)
+
+
+def _shares(walks: Sequence[Walk], pairs: Sequence[Mapping[int, int]], told: str) -> list[MetricScore]:
+    """Return precision, recall and F1 over the calls of all walks together."""
+    required = sum(walk.path.required for walk in walks)
+    right = sum(map(_paired, walks, pairs))
+    counted = sum(map(_counted, walks, pairs))
+    details = {"required": required, "made": counted, "right": right}
+
+    def share(name: str, part: int, whole: int, nothing: float) -> MetricScore:
+        return MetricScore(name=name, value=part / whole if whole else nothing, explanation=told, details=details)
+
+    none_required = MetricScore(name=RECALL, reason="no_data", explanation="the case requires no call")
+    return [
+        share(PRECISION, right, counted, float(not required)),
+        share(RECALL, right, required, 0.0) if required else none_required,
+        share(F1, 2 * right, counted + required, 1.0),
+    ]
+
+
+def _counted(walk: Walk, pairs: Mapping[int, int]) -> int:
+    """Return how many made calls count: not those of optional calls, nor free ones that nothing expects."""
+    excused = {made for index, made in pairs.items() if not walk.path.wanted[index].required}
+    unexpected = walk.path.free - set(pairs.values())
+    return len(walk.made) - len(excused) - len(unexpected)
+
+
+def _order_told(walks: Sequence[Walk], anyhow: Sequence[bool], ordered: Sequence[bool]) -> str:
+    """Return where all was made but in another order, in words; empty where that is not what is wrong."""
+    return "; ".join(
+        f"{walk.where}made in another order: {', '.join(walk.made)}; expected: {', '.join(walk.names)}"
+        for walk, there, in_place in zip(walks, anyhow, ordered, strict=True)
+        if there and not in_place
+    )
+
+
+def _told(walk: Walk, pairs: Mapping[int, int]) -> str:
+    """Return what is missing and what is too many in a walk, in words; empty where nothing is."""
+    wanted, path = walk.path.wanted, walk.path
+    taken = set(pairs.values())
+    absent = _names_of(walk, [index for index, each in enumerate(wanted) if each.required and index not in pairs])
+    others = Counter(name for place, name in enumerate(walk.made) if place not in taken and place not in path.free)
+    parts = [
+        f"not made as expected: {_listed(absent)}" if absent else "",
+        f"not expected so: {_listed(others)}" if others else "",
+        f"forbidden: {_listed(Counter(walk.forbidden))}" if walk.forbidden else "",
+    ]
+    found = ", ".join(filter(None, parts))
+    return f"{walk.where}{found}" if found else ""
+
+
+def _names_of(walk: Walk, indices: Sequence[int]) -> Counter[str]:
+    return Counter(walk.expected[index] for index in indices)
+
+
+def _listed(names: Counter[str]) -> str:
+    return ", ".join(f"{name} ({times} times)" if times > 1 else name for name, times in sorted(names.items()))

@@ -1,0 +1,181 @@
+"""A conversation as text for a judge: bounded, and honest about what is left out."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from otel_agentic.conversations.model import ToolCall, Turn
+
+#: Characters of a transcript unless told otherwise; below what judges are shown of one text (`judge.max_answer_characters`).
+MAX_CHARACTERS: Final = 16_000
+#: What each text, arguments or result is cut to, one after the other, until the whole fits.
+_CUTS: Final = (4_000, 2_000, 1_000, 500, 200)
+#: Room for the line that says what is left out.
+_GAP: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transcript:
+    r"""The text, one JSON object a line: no text of a stranger can look like a line of another speaker.
+
+    `{"turn": 1, "user": TEXT}`, `{"turn": 1, "call": NAME, "arguments": …, "result": … | "error": TEXT}`,
+    `{"turn": 1, "agent": TEXT | null}`; turns are numbered from 1. A text that was cut keeps both of its ends, and has
+    `…_characters_left_out` beside it; what was not recorded is `"not recorded": [names]`. Lines that are left out, from the
+    middle, leave `{"left_out": …}`. `cut` counts the texts that were cut, `left_out` the lines.
+    """
+
+    text: str
+    cut: int = 0
+    left_out: int = 0
+
+    @property
+    def note(self) -> str:
+        """What to add to an explanation, in brackets and after a blank; "" where the judge was shown everything."""
+        if not self.cut and not self.left_out:
+            return ""
+        return f" (the judge saw a shortened conversation: {self.cut} texts cut, {self.left_out} lines left out)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    """What one line tells: whose it is, and by name the texts, or the JSON of other values, that it shows."""
+
+    turn: int
+    kind: str
+    texts: tuple[tuple[str, str], ...] = ()
+    values: tuple[tuple[str, str], ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+def transcript(turns: Sequence[Turn], *, max_characters: int = MAX_CHARACTERS) -> Transcript:
+    r"""Return turns as a text of at most so many characters; there must be room for 200.
+
+    >>> from otel_agentic.testing import tool_call, turn
+    >>> print(transcript([turn("A hotel?", "The Ritz.", tool_call("search", {"q": "hotel"}, result=["Ritz"]))]).text)
+    {"turn": 1, "user": "A hotel?"}
+    {"turn": 1, "call": "search", "arguments": {"q": "hotel"}, "result": ["Ritz"]}
+    {"turn": 1, "agent": "The Ritz."}
+    """
+    lines = [line for turn in turns for line in _lines(turn)]
+    for most in _CUTS:
+        written = [_written(line, most) for line in lines]
+        if sum(len(text) + 1 for text, _ in written) <= max_characters:
+            break
+    else:
+        return _without_middle(lines, written, max_characters)
+    return Transcript(text="\n".join(text for text, _ in written), cut=sum(cut for _, cut in written))
+
+
+def call_line(turn: Turn, call: ToolCall) -> str:
+    r"""Return one call as the line that it is in a transcript, its arguments and its result cut where they are long.
+
+    >>> from otel_agentic.testing import tool_call, turn
+    >>> call = tool_call("search", {"q": "hotel"}, result=["Ritz"])
+    >>> print(call_line(turn("A hotel?", "The Ritz.", call), call))
+    {"turn": 1, "call": "search", "arguments": {"q": "hotel"}, "result": ["Ritz"]}
+    """
+    return _written(_called(turn.index + 1, call), _CUTS[1])[0]
+
+
+def _without_middle(lines: Sequence[_Line], written: Sequence[tuple[str, int]], most: int) -> Transcript:
+    """Return the lines of both ends that there is room for, half of it each."""
+    sizes = [len(text) + 1 for text, _ in written]
+    head = _fitting(sizes, (most - _GAP) // 2)
+    tail = _fitting(sizes[:head:-1] if head else sizes[::-1], most - _GAP - sum(sizes[:head]))
+    end = len(lines) - tail
+    kept = [*written[:head], *written[end:]]
+    texts = [text for text, _ in kept]
+    texts.insert(head, _gap(lines[head:end]))
+    return Transcript(text="\n".join(texts), cut=sum(cut for _, cut in kept), left_out=end - head)
+
+
+def _fitting(sizes: Sequence[int], room: int) -> int:
+    count = 0
+    for size in sizes:
+        room -= size
+        if room < 0:
+            break
+        count += 1
+    return count
+
+
+def _gap(lines: Sequence[_Line]) -> str:
+    counts = {kind: sum(line.kind == kind for line in lines) for kind in ("user", "call", "agent")}
+    return _json({"left_out": {"from_turn": lines[0].turn, "to_turn": lines[-1].turn, **counts}})
+
+
+def _lines(turn: Turn) -> Iterator[_Line]:
+    number = turn.index + 1
+    if turn.query is not None or not turn.query_captured:
+        yield _spoken(number, "user", turn.query)
+    for call in sorted(turn.calls, key=lambda call: (call.step, call.position)):
+        yield _called(number, call)
+    if turn.answer is not None or not turn.answer_captured:
+        yield _spoken(number, "agent", turn.answer)
+    else:
+        error = () if turn.error is None else (("error", turn.error),)
+        yield _Line(turn=number, kind="agent", texts=error, values=(("agent", "null"),))
+
+
+def _spoken(number: int, kind: str, text: str | None) -> _Line:
+    if text is None:
+        return _Line(turn=number, kind=kind, missing=(kind,))
+    return _Line(turn=number, kind=kind, texts=((kind, text),))
+
+
+def _called(number: int, call: ToolCall) -> _Line:
+    texts, values, missing = [("call", call.name)], [], []
+    if call.kind != "tool":
+        texts.append(("kind", call.kind))
+    if call.arguments is None:
+        missing.append("arguments")
+    else:
+        values.append(("arguments", _json(dict(call.arguments))))
+    if call.error is not None:
+        texts.append(("error", call.error))
+    elif not call.result_captured:
+        missing.append("result")
+    elif isinstance(call.result, str):
+        texts.append(("result", call.result))
+    else:
+        values.append(("result", _json(call.result)))
+    return _Line(turn=number, kind="call", texts=tuple(texts), values=tuple(values), missing=tuple(missing))
+
+
+def _written(line: _Line, most: int) -> tuple[str, int]:
+    """Return a line, and how many of its texts were cut."""
+    fields = [f'"turn": {line.turn}']
+    cut = 0
+    for name, text in line.texts:
+        fields += _field(name, text, most)
+        cut += len(text) > most
+    for name, told in line.values:
+        if len(told) > most:
+            fields += _field(name, told, most)
+            cut += 1
+        else:
+            fields.append(f'"{name}": {told}')
+    if line.missing:
+        fields.append(f'"not recorded": {_json(list(line.missing))}')
+    return "{" + ", ".join(fields) + "}", cut
+
+
+def _field(name: str, text: str, most: int) -> list[str]:
+    """Return a text as a field, with what was left out of its middle beside it."""
+    if len(text) <= most:
+        return [f'"{name}": {_json(text)}']
+    half = most // 2
+    shown = f"{text[:half]} … {text[-half:]}"
+    return [f'"{name}": {_json(shown)}', f'"{name}_characters_left_out": {len(text) - 2 * half}']
+
+
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError):  # keys that are no texts, a number of thousands of digits, too deep
+        return json.dumps("a value that JSON cannot tell")

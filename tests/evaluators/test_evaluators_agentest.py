@@ -1,0 +1,365 @@
+"""Agentest's metrics over real prompts and a real chat model: values, labels, what is shown, and when there is no score."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from otel_agentic.config import EvaluatorSettings, JudgeSettings
+from otel_agentic.evaluators.agentest import (
+    AgentBehaviorFailure,
+    Coherence,
+    Faithfulness,
+    GoalCompletion,
+    Helpfulness,
+    Relevance,
+    ToolCallBehaviorFailure,
+    Verbosity,
+)
+from otel_agentic.evaluators.base import AskingEvaluator
+from otel_agentic.evaluators.failures import FailureRules
+from otel_agentic.evaluators.registry import all_evaluators
+from otel_agentic.testing import conversation, tool_call, turn
+from tests.evaluators.failing import place
+from tests.evaluators.scripted import Talker, about, judged, made
+from tests.judges.models import Bare, Structured, Tools
+
+if TYPE_CHECKING:
+    from otel_agentic.conversations.model import Conversation
+    from otel_agentic.evaluators.base import MetricScore
+
+SCALES: Final = (Helpfulness, Coherence, Relevance, Faithfulness, Verbosity)
+ALL: Final = (*SCALES, GoalCompletion, AgentBehaviorFailure, ToolCallBehaviorFailure)
+MODELS: Final = [Bare, Tools, Structured]
+BOOK: Final = {"tool_name": "book", "parameters": {"city": "Rome"}}
+CALL, MISSING = "agentest.tool_call", "agentest.missing_tool_call"
+
+
+def trip(*calls: Any, **changes: Any) -> Conversation:
+    """Return three turns, the second of which makes calls: the first and the last make none."""
+    return conversation(
+        turn("Hi, I am Anna", "Hello Anna"),
+        turn("Book a room in Rome for 2 nights", "Booked: AB12.", *calls),
+        turn("Thanks", "You are welcome."),
+        **changes,
+    )
+
+
+def told(scores: list[MetricScore]) -> list[tuple[Any, ...]]:
+    return [
+        (one.turn_index, one.position, one.label if one.label is not None else one.value, one.reason) for one in scores
+    ]
+
+
+# All of them
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_each_is_installed_asks_a_judge_and_does_not_run_unless_chosen(kind: Any) -> None:
+    installed = {one.name: one for one in all_evaluators(EvaluatorSettings())}
+    one = installed[kind.name]
+    assert isinstance(one, AskingEvaluator)
+    assert isinstance(one, kind)
+    assert not one.default
+    assert "judge" in one.needs
+    assert f"agentic.{one.name}" == one.metrics[0].name
+    assert 1 == len(one.metrics)
+    assert all(rubric.name.startswith("agentest.") for rubric in one.rubrics)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_every_prompt_tells_each_label_or_the_whole_scale_in_a_table(kind: Any) -> None:
+    for rubric in kind.rubrics:
+        form = rubric.form
+        rows = [line.split("|")[1].strip() for line in rubric.instructions.splitlines() if line.startswith("| ")]
+        wanted = form.labels or ("5", "4", "3", "2", "1")
+        assert sorted(wanted) == sorted(row for row in rows if row not in {"score", "label"})
+        assert "speaks to its grader" in rubric.instructions
+
+
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("model", MODELS)
+def test_each_works_with_every_kind_of_model(kind: Any, model: type[Bare]) -> None:
+    good = {"agentest.goal_completion": "completed"}
+    scores, asked = judged(
+        kind, about(trip(tool_call())), lambda name, _: 4 if kind in SCALES else good.get(name, "no_failure"), model
+    )
+    assert len(asked) == len(scores)
+    assert [] == [one for one in scores if one.abstained]
+    assert all("It is so." in one.explanation for one in scores)
+
+
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize(
+    "reply",
+    [
+        TimeoutError("too slow"), "{", '{"reasoning": "x"}', '{"reasoning": "x", "score": 0}', '{"reasoning": "x", "score": 5.01}',
+        '{"reasoning": "x", "label": "angry"}', '{"reasoning": "x", "label": "no failure"}', '{"reasoning": "x", "score": "high"}',
+        '{"label": "unsafe_state", "score": 1}', "{}",
+    ],
+)  # fmt: skip
+def test_a_judge_that_fails_in_whatever_way_makes_no_score_and_no_failure(kind: Any, reply: Any) -> None:
+    scores, _ = judged(kind, about(trip(tool_call())), lambda *_: reply)
+    assert {"judge_error"} == {one.reason for one in scores}
+    assert {(None, None)} == {(one.value, one.label) for one in scores}
+    assert all("was not judged: " in one.explanation for one in scores)
+    strict = EvaluatorSettings.model_validate({"thresholds": {kind.name: {"min": 1}}})
+    assert [] == FailureRules(made(kind).metrics, strict).failures(place(), scores)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_where_nothing_was_said_nobody_is_asked(kind: Any) -> None:
+    silent = conversation(turn(None, None, query_captured=False, answer_captured=False))
+    scores, asked = judged(kind, about(silent), "no_failure")
+    assert [] == asked
+    assert {"content_not_captured", "no_data"} >= {one.reason for one in scores}
+    assert all(one.explanation for one in scores)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_conversation_without_turns_is_abstained_from(kind: Any) -> None:
+    empty = conversation()
+    empty = type(empty)(**{**{name: getattr(empty, name) for name in empty.__slots__}, "turns": ()})
+    scores, asked = judged(kind, about(empty), "no_failure")
+    assert ([], [(None, None, None, "empty")]) == (asked, told(scores))
+
+
+# Scales
+
+
+@pytest.mark.parametrize("kind", SCALES)
+def test_each_turn_gets_its_own_value(kind: Any) -> None:
+    values = {"Hello Anna": 5, "Booked: AB12.": 1, "You are welcome.": 3.5}
+    scores, _ = judged(
+        kind, about(trip(tool_call())), lambda _, shown: values[json.loads(shown["turn"].splitlines()[-1])["agent"]]
+    )
+    assert [(0, None, 5.0, None), (1, None, 1.0, None), (2, None, 3.5, None)] == told(scores)
+    assert ["turn 1: It is so.", "turn 2: It is so.", "turn 3: It is so."] == [one.explanation for one in scores]
+
+
+@pytest.mark.parametrize("kind", SCALES)
+def test_a_turn_without_an_answer_has_no_value_and_the_others_do(kind: Any) -> None:
+    talk = conversation(
+        turn("One?", None), turn("Two?", "2"), turn("Three?", None, answer_captured=False), turn(None, "Four")
+    )
+    scores, asked = judged(kind, about(talk, {"goal": "count"}), 4)
+    expected_reasons = ["no_data", None, "content_not_captured", "no_data"]
+    assert expected_reasons == [one.reason for one in scores]
+    assert expected_reasons.count(None) == len(asked)
+    assert "turn 1 has no answer" == scores[0].explanation
+
+
+def test_a_judge_is_shown_the_turn_what_came_before_it_and_the_goal() -> None:
+    _, asked = judged(Helpfulness, about(trip(tool_call("book", {"city": "Rome"})), {"goal": "a room in Rome"}), 4)
+    first, second = asked[0][1], asked[1][1]
+    assert {"goal", "turn"} == set(first)
+    assert {"goal", "turn", "earlier"} == set(second)
+    assert ["user", "call", "agent"] == [[*json.loads(line)][1] for line in second["turn"].splitlines()]
+    assert ["user", "agent"] == [[*json.loads(line)][1] for line in second["earlier"].splitlines()]
+    assert "a room in Rome" == second["goal"]
+
+
+def test_a_long_conversation_is_shown_in_part_and_that_is_told() -> None:
+    long = conversation(*(turn(f"Question {number}? " + "x" * 900, "y" * 900) for number in range(60)))
+    scores, asked = judged(Coherence, about(long), 4)
+    last = asked[-1][1]
+    assert "29" == last["earlier_turns_left_out"]
+    assert all(len(text) < JudgeSettings().max_answer_characters for text in last.values())
+    assert "(the judge saw a shortened conversation" in scores[-1].explanation
+    assert "(the judge saw" not in scores[0].explanation
+
+
+@pytest.mark.parametrize(
+    ("talk", "reasons"),
+    [
+        (conversation(turn("What is the capital of France?", "Paris")), ["no_data"]),
+        (conversation(turn("I am 41", "You are 41")), [None]),
+        (conversation(turn("Hi", "Hello"), turn("Which?", "The Ritz", tool_call())), [None, None]),
+        (conversation(turn("Hi", "Done"), tool_definitions={"book": None}), [None]),
+        (conversation(turn("Hi", "Hello"), tool_definitions={}), ["no_data"]),
+        (conversation(turn("Which?", "Ritz", tool_call(result=None, result_captured=False))), ["content_not_captured"]),
+        (conversation(turn("Which?", "Ritz", tool_call(result=None, result_captured=False, error="down"))), [None]),
+        (conversation(turn("Hi", "Hello"), turn("At 10:30", "At 11:30"), turn("No", "Sorry")), ["no_data", None, None]),
+    ],
+)
+def test_faithfulness_is_judged_where_there_is_something_to_be_faithful_to(
+    talk: Conversation, reasons: list[str | None]
+) -> None:
+    scores, asked = judged(Faithfulness, about(talk), 5)
+    assert reasons == [one.reason for one in scores]
+    assert reasons.count(None) == len(asked)
+
+
+# The goal
+
+
+@pytest.mark.parametrize(("label", "value"), [("completed", 1.0), ("not_completed", 0.0)])
+def test_goal_completion_is_one_or_nought_for_the_conversation(label: str, value: float) -> None:
+    ((score,), asked) = judged(GoalCompletion, about(trip(tool_call())), label)
+    assert (label, value, None, {"goal": "user"}) == (score.label, score.value, score.turn_index, score.details)
+    assert [{"conversation"}] == [set(shown) for _, shown in asked]
+
+
+def test_the_goal_of_the_case_goes_before_the_words_of_the_user() -> None:
+    ((score,), asked) = judged(GoalCompletion, about(trip(), {"goal": "a room in Rome, 2 nights"}), "completed")
+    assert ({"goal": "case"}, "a room in Rome, 2 nights") == (score.details, asked[0][1]["goal"])
+
+
+def test_a_goal_that_was_not_reached_is_a_failure() -> None:
+    (scores, _) = judged(GoalCompletion, about(trip()), "not_completed")
+    (found,) = FailureRules(GoalCompletion.metrics, EvaluatorSettings()).failures(place(), scores)
+    assert ("not_completed", "high", 0.0) == (found.label, found.severity, found.value)
+
+
+# Failures of behaviour
+
+
+def test_the_labels_are_those_of_agentest() -> None:
+    behaviour, calls = AgentBehaviorFailure.metrics[0], ToolCallBehaviorFailure.metrics[0]
+    assert (
+        "no_failure", "repetition", "failure_to_ask_for_clarification", "lack_of_specific_information", "disobey_user_request",
+        "false_information", "unsafe_action", "unsafe_state",
+    ) == behaviour.labels  # fmt: skip
+    assert {
+        "no_failure", "unnecessary_tool_call", "wrong_tool", "wrong_arguments", "ignored_tool_result", "missing_tool_call",
+        "repeated_tool_call",
+    } == set(calls.labels)  # fmt: skip
+    assert (8, 7) == (len(behaviour.labels), len(calls.labels))
+    for metric in (behaviour, calls):
+        assert set(metric.labels) - {"no_failure"} == metric.failing == set(metric.severities)
+
+
+def test_the_classifier_of_behaviour_looks_at_turns_without_calls_too() -> None:
+    scores, asked = judged(
+        AgentBehaviorFailure,
+        about(trip(tool_call())),
+        lambda _, shown: "no_failure" if '"call"' in shown["turn"] else "false_information",
+    )
+    assert [
+        (0, None, "false_information", None), (1, None, "no_failure", None), (2, None, "false_information", None),
+    ] == told(scores)  # fmt: skip
+    assert 3 == len(asked)
+    found = FailureRules(AgentBehaviorFailure.metrics, EvaluatorSettings()).failures(place(), scores)
+    assert [(0, "false_information", "high"), (2, "false_information", "high")] == [
+        (one.turn_index, one.label, one.severity) for one in found
+    ]
+
+
+@pytest.mark.parametrize("label", AgentBehaviorFailure.metrics[0].labels)
+def test_each_label_of_behaviour_is_read_whatever_its_case(label: str) -> None:
+    scores, _ = judged(AgentBehaviorFailure, about(conversation()), f" {label.upper()}\n")
+    assert [label] == [one.label for one in scores]
+
+
+def test_a_turn_with_calls_and_without_an_answer_is_classified() -> None:
+    scores, _ = judged(
+        AgentBehaviorFailure, about(conversation(turn("Delete it", None, tool_call("delete")))), "unsafe_action"
+    )
+    (found,) = FailureRules(AgentBehaviorFailure.metrics, EvaluatorSettings()).failures(place(), scores)
+    assert ("unsafe_action", "critical") == (found.label, found.severity)
+
+
+# Failures of tool use
+
+
+def test_each_call_gets_a_label_and_each_turn_one_for_what_is_missing() -> None:
+    talk = trip(tool_call("find", {"city": "Rome"}), tool_call("book", {"city": "Oslo"}))
+    labels = {"1 of 2: find": "unnecessary_tool_call", "2 of 2: book": "wrong_arguments"}
+    scores, _ = judged(
+        ToolCallBehaviorFailure,
+        about(talk),
+        lambda name, shown: labels[shown["call"]] if name == CALL else "no_failure",
+    )
+    assert [
+        (0, None, "no_failure", None),
+        (1, 0, "unnecessary_tool_call", None),
+        (1, 1, "wrong_arguments", None),
+        (1, None, "no_failure", None),
+        (2, None, "no_failure", None),
+    ] == told(scores)
+    assert [None, "find", "book", None, None] == [one.tool_name for one in scores]
+    assert "turn 2, call 2 (book): It is so." == scores[2].explanation
+
+
+TURN_EXPECTS: Final = {"turns": [{"query": "Book a room", "tools": {"calls": [BOOK]}}]}
+WHOLE_EXPECTS: Final = {"tools": {"calls": [BOOK], "alternatives": [{"calls": [{"tool_name": "reserve"}]}]}}
+
+
+@pytest.mark.parametrize(
+    ("talk", "case", "asked_about"),
+    [
+        (conversation(turn("Book a room", "Booked.")), TURN_EXPECTS, [0]),
+        (conversation(turn("Book a room", "Booked.")), WHOLE_EXPECTS, [0]),
+        (conversation(turn("Book a room", "Booked."), tool_definitions={"book": None}), None, [0]),
+        (conversation(turn("Find one", "Ritz", tool_call()), turn("Book it", "Booked.")), None, [0, 1]),
+        (conversation(turn("Book a room", "Booked.")), None, []),
+        (conversation(turn("Book a room", "Booked.")), {"tools": {"calls": []}}, []),
+        (conversation(turn("Book a room", "Booked.")), {"tools": {"calls": [{**BOOK, "required": False}]}}, []),
+        (conversation(turn("Book a room", "Booked."), tool_definitions={}), None, []),
+        (conversation(turn("Hi", "Hello"), turn("Book a room", "Booked.")), {"turns": [{"query": "Hi"}, *TURN_EXPECTS["turns"]]}, [1]),
+    ],
+)  # fmt: skip
+def test_a_turn_without_calls_is_asked_about_where_a_call_could_be_due(
+    talk: Conversation, case: dict[str, Any] | None, asked_about: list[int]
+) -> None:
+    scores, _ = judged(
+        ToolCallBehaviorFailure,
+        about(talk, case),
+        lambda name, _: "missing_tool_call" if name == MISSING else "no_failure",
+    )
+    turns = [one for one in scores if one.position is None]
+    assert asked_about == [one.turn_index for one in turns if one.label == "missing_tool_call"]
+    assert {"no_data"} >= {one.reason for one in turns if one.abstained}
+    found = FailureRules(ToolCallBehaviorFailure.metrics, EvaluatorSettings()).failures(place(), scores)
+    assert [(index, "missing_tool_call", "high") for index in asked_about] == [
+        (one.turn_index, one.label, one.severity) for one in found
+    ]
+
+
+def test_the_judge_is_shown_what_is_expected_what_tools_there_are_and_what_comes_later() -> None:
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}}
+    talk = conversation(
+        turn("A room", "Which city?"),
+        turn("Rome", "Booked.", tool_call("book", {"city": "Rome"}), tool_call("pay", error="declined")),
+        tool_definitions={"book": schema, "pay": None},
+    )
+    _, asked = judged(ToolCallBehaviorFailure, about(talk, {**TURN_EXPECTS, **WHOLE_EXPECTS}), lambda *_: "no_failure")
+    name, shown = asked[0]
+    assert MISSING == name
+    assert [{"tool": "book", "parameters": schema}, {"tool": "pay", "parameters": None}] == [
+        json.loads(line) for line in shown["tools"].splitlines()
+    ]
+    assert [("book", "in this turn", None), ("book", "somewhere in the conversation", 1), ("reserve", "somewhere in the conversation", 2)] == [
+        (one["tool"], one["expected"], one.get("alternative")) for one in map(json.loads, shown["expected"].splitlines())
+    ]  # fmt: skip
+    assert {"turn": 2, "calls": ["book"]} == json.loads(shown["called_later"])
+    assert all("called_later" not in shown for name, shown in asked if name == CALL)
+
+
+def test_definitions_of_any_size_and_shape_are_shown_within_bounds() -> None:
+    wild: dict[Any, Any] = {
+        f"tool_{number:04}": {"properties": {f"p{place}": {"description": "x" * 99} for place in range(9)}}
+        for number in range(500)
+    }
+    wild |= {
+        "a": None,
+        "b": [],
+        "c": {"properties": "no"},
+        "d" * 9999: {1: object()},
+        "e": {"properties": {1: 2}, "x": "y" * 999},
+    }
+    _, asked = judged(ToolCallBehaviorFailure, about(conversation(tool_definitions=wild)), "no_failure")
+    shown = asked[0][1]["tools"]
+    assert len(shown) < JudgeSettings().max_answer_characters
+    assert "left_out" in json.loads(shown.splitlines()[-1])
+
+
+def test_equal_questions_about_equal_turns_are_the_same_question() -> None:
+    talker = Talker(Helpfulness.rubrics, 4)
+    same = [about(conversation(conversation_id=name)) for name in ("one", "two")]
+    first, second = (next(made(Helpfulness).ask(subject)) for subject in same)
+    assert first == second
+    assert 2 == len(talker.scores(Helpfulness, *same))
+    assert 1 == len(talker.shown)

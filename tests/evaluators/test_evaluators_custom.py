@@ -1,0 +1,369 @@
+"""Functions become evaluators: what they take, what they may return, and what becomes of their errors."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from otel_agentic.config import EvaluatorSettings, ScoringSettings
+from otel_agentic.errors import UsageError
+from otel_agentic.evaluators import Metric, MetricScore, Subject
+from otel_agentic.evaluators.custom import evaluator
+from otel_agentic.evaluators.registry import chosen
+from otel_agentic.evaluators.run import evaluate
+from otel_agentic.judges import JudgeFailure, Question, Verdict
+from otel_agentic.judges.base import ReplyForm, Rubric, rubric_question
+from otel_agentic.testing import conversation, turn
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Sequence
+
+    from otel_agentic.conversations.model import Conversation, Turn
+    from otel_agentic.evaluators import AnyEvaluator
+    from otel_agentic.evaluators.custom import AskingFunctionEvaluator, FunctionEvaluator
+
+MOOD: Final = Rubric(
+    name="house.mood",
+    version="1",
+    instructions="Say in which mood `answer` is.",
+    form=ReplyForm(kind="label", labels=("calm", "angry")),
+)
+UNSURE: Final = JudgeFailure(reason="judge_error", message="no reply within 60 s", tries=4)
+
+
+def subject(*turns: Turn) -> Subject:
+    told = conversation(*(turns or (turn("Where is it?", answer="In the post."), turn("Thanks", answer="Welcome."))))
+    return Subject(conversation=told, case=None, score=None, aligned={}, settings=ScoringSettings())
+
+
+def scores_of(
+    made: FunctionEvaluator | AskingFunctionEvaluator, about: Subject, answers: Sequence[object] = ()
+) -> list[MetricScore]:
+    """Return what is said of a subject by way of everything that stands between an evaluator and the store."""
+    left = iter(answers)
+    taken = chosen(EvaluatorSettings(metrics=("none",)), given=[made]).evaluators
+    (ran,) = evaluate(taken, [about], ask=lambda questions: enumerate([next(left) for _ in questions]))  # type: ignore[misc]
+    return list(ran.scores)
+
+
+def said(scores: Sequence[MetricScore]) -> list[tuple[object, ...]]:
+    return [(one.value, one.label, one.reason, one.turn_index) for one in scores]
+
+
+def test_a_function_of_turns_gives_a_score_a_turn_and_can_be_called_as_before() -> None:
+    @evaluator(name="house.brief")
+    def brief(turn: Turn) -> bool:
+        """Whether the answer is brief.
+
+        Nobody reads long ones.
+        """
+        return len(turn.answer or "") < 10
+
+    assert [(0.0, None, None, 0), (1.0, None, None, 1)] == said(scores_of(brief, subject()))
+    assert brief(turn("Hi", answer="Hello")) is True
+    (metric,) = brief.metrics
+    assert ("house.brief", "brief", "Whether the answer is brief.", "turn") == (
+        metric.name,
+        metric.title,
+        metric.definition,
+        metric.target,
+    )
+    assert (True, frozenset()) == (brief.default, brief.needs)
+
+
+def test_a_function_of_a_conversation_or_of_a_subject_gives_one() -> None:
+    @evaluator(low=0, high=None)
+    def turns(conversation: Conversation) -> int:
+        return len(conversation.turns)
+
+    @evaluator(labels=("reviewed", "wild"), failing=frozenset({"wild"}))
+    def annotated(subject: Subject) -> str:
+        return "wild" if subject.case is None else "reviewed"
+
+    assert [(2.0, None, None, None)] == said(scores_of(turns, subject()))
+    assert [(None, "wild", None, None)] == said(scores_of(annotated, subject()))
+    assert "turns" == turns.name
+
+
+@pytest.mark.parametrize(
+    ("returned", "expected"),
+    [
+        (0.25, [(0.25, None, None, None)]),
+        (1, [(1.0, None, None, None)]),
+        (False, [(0.0, None, None, None)]),
+        ("calm", [(None, "calm", None, None)]),
+        (MetricScore(name="house.any", value=1.0, label="calm"), [(1.0, "calm", None, None)]),
+        (None, [(None, None, "no_data", None)]),
+        (UNSURE, [(None, None, "judge_error", None)]),
+        ([0.5, "calm"], [(0.5, None, None, None), (None, "calm", None, None)]),
+        ([None, True], [(None, None, "no_data", None), (1.0, None, None, None)]),
+        ((each for each in (0.5, 0.75)), [(0.5, None, None, None), (0.75, None, None, None)]),
+        ([], [(None, None, "no_data", None)]),
+    ],
+)
+def test_what_a_function_may_return(returned: object, expected: list[tuple[object, ...]]) -> None:
+    @evaluator(name="house.any", labels=("calm", "angry"))
+    def any_of(subject: Subject) -> Any:
+        return returned
+
+    assert expected == said(scores_of(any_of, subject()))
+
+
+@pytest.mark.parametrize(
+    ("returned", "told"),
+    [
+        (float("nan"), "metric 'house.any' has the value nan, which is no finite number"),
+        (1.5, "metric 'house.any' has the value 1.5, outside of 0 to 1"),
+        ("furious", "metric 'house.any' has the label 'furious'; it names calm, angry"),
+        (MetricScore(name="house.any"), "metric 'house.any' has neither a value nor a label, and no reason why"),
+        (MetricScore(name="house.other", value=1.0), "metric 'house.other' is not among those that it names"),
+        (b"calm", "failed at conversation conversation-1: TypeError: it returned bytes; allowed: a number"),
+        (object(), "TypeError: it returned object; allowed: a number, True or False, one of its labels"),
+        (Verdict(score=1.0, reasoning=""), "TypeError: it returned Verdict; allowed"),
+        ({"calm": 1.0}, "TypeError: it returned dict; allowed: a number"),
+    ],
+)
+def test_what_breaks_the_contract_is_an_abstention_that_says_so(returned: object, told: str) -> None:
+    @evaluator(name="house.any", labels=("calm", "angry"), low=0, high=1)
+    def any_of(subject: Subject) -> Any:
+        return returned
+
+    (score,) = scores_of(any_of, subject())
+
+    assert (None, None, "no_data") == (score.value, score.label, score.reason)
+    assert "evaluator house.any" in score.explanation
+    assert told in score.explanation
+
+
+def test_where_it_raises_the_other_turns_keep_their_scores() -> None:
+    @evaluator(name="house.brief")
+    def brief(turn: Turn) -> bool:
+        return len(turn.answer) < 10  # type: ignore[arg-type]  # the mistake
+
+    about = subject(turn("a", answer="short"), turn("b", answer=None), turn("c", answer="much too long"))
+    scores = scores_of(brief, about)
+
+    assert [(1.0, None, None, 0), (None, None, "no_data", 1), (0.0, None, None, 2)] == said(scores)
+    assert (
+        "evaluator house.brief failed at turn 2 of conversation conversation-1: TypeError: object of type 'NoneType' has no len()"
+        == scores[1].explanation
+    )
+
+
+def test_what_a_function_does_not_say_of_its_metric_is_filled_in() -> None:
+    @evaluator(labels=("calm", "angry"))
+    def which_mood(turn: Turn) -> str:
+        return "calm"
+
+    (metric,) = which_mood.metrics
+    assert ("which mood", None, None) == (metric.title, metric.low, metric.high)
+    assert metric.definition.startswith("What ")
+    assert metric.source.endswith("which_mood")
+
+
+def test_what_was_given_before_it_raised_counts() -> None:
+    metrics = (_metric("house.first"), _metric("house.second"))
+
+    @evaluator(name="house.two", metrics=metrics)
+    def two(subject: Subject) -> Iterator[MetricScore]:
+        yield MetricScore(name="house.first", value=1.0)
+        raise KeyError("second")
+
+    first, second = scores_of(two, subject())
+
+    assert (1.0, None) == (first.value, first.reason)
+    assert ("house.second", None, "no_data") == (second.name, second.value, second.reason)
+    assert "KeyError: 'second'" in second.explanation
+
+
+def test_of_several_metrics_a_plain_number_is_of_none() -> None:
+    @evaluator(name="house.two", metrics=(_metric("house.first"), _metric("house.second")))
+    def two(subject: Subject) -> float:
+        return 1.0
+
+    assert ["no_data", "no_data"] == [one.reason for one in scores_of(two, subject())]
+
+
+def test_a_turn_that_lacks_what_the_function_needs_is_abstained_from_alone() -> None:
+    asked: list[int] = []
+
+    @evaluator(name="house.brief", needs={"answers"})
+    def brief(turn: Turn) -> bool:
+        asked.append(turn.index)
+        return True
+
+    about = subject(turn("a", answer="short"), turn("b", answer=None, answer_captured=False))
+    scores = scores_of(brief, about)
+
+    assert [(1.0, None, None, 0), (None, None, "content_not_captured", 1)] == said(scores)
+    assert "the answer of turn 2 was not recorded" in scores[1].explanation
+    assert [0] == asked
+
+
+def _metric(name: str) -> Metric:
+    return Metric(name=name, title="T", definition="D", source="S", target="conversation")
+
+
+@evaluator(name="house.mood", rubrics=(MOOD,), labels=("calm", "angry"), failing=frozenset({"angry"}))
+def mood(turn: Turn) -> Generator[list[Question], list[Verdict | JudgeFailure], object]:
+    """In which mood the agent answers."""
+    (answer,) = yield [rubric_question(MOOD, answer=turn.answer or "")]
+    return answer if isinstance(answer, JudgeFailure) else answer.label
+
+
+def test_a_generator_function_asks_about_all_turns_together() -> None:
+    rounds: list[list[str]] = []
+
+    def ask(questions: Sequence[Question]) -> Iterator[tuple[int, Verdict | JudgeFailure]]:
+        rounds.append([dict(question.material)["answer"] for question in questions])
+        yield 1, UNSURE
+        yield 0, Verdict(score=0.0, reasoning="It shouts.", label="angry")
+
+    (ran,) = evaluate([mood], [subject()], ask)
+
+    assert [["In the post.", "Welcome."]] == rounds
+    assert [(None, "angry", None, 0), (None, None, "judge_error", 1)] == said(ran.scores)
+    assert "no reply within 60 s" == ran.scores[1].explanation
+    assert (False, {"judge"}) == (mood.default, set(mood.needs))
+
+
+def test_turns_that_ask_a_different_number_of_times_get_their_own_answers() -> None:
+    @evaluator(name="house.times", rubrics=(MOOD,), high=10)
+    def times(turn: Turn) -> Generator[list[Question], list[Verdict | JudgeFailure], object]:
+        heard = []
+        for number in range(turn.index + 1):
+            answers = yield [rubric_question(MOOD, answer=f"{turn.index} {number} {each}") for each in range(2)]
+            heard += [answer.label for answer in answers if isinstance(answer, Verdict)]
+        return [each == f"of {turn.index}" for each in heard]
+
+    def ask(questions: Sequence[Question]) -> Iterator[tuple[int, Verdict | JudgeFailure]]:
+        for number, question in enumerate(questions):
+            yield number, Verdict(score=0.0, reasoning="", label=f"of {question.material[0][1][0]}")
+
+    (ran,) = evaluate([times], [subject()], ask)
+    assert [(1.0, 0)] * 2 + [(1.0, 1)] * 4 == [(one.value, one.turn_index) for one in ran.scores]
+
+
+def test_a_function_that_asks_and_raises_has_abstained_in_that_turn() -> None:
+    @evaluator(name="house.mood", rubrics=(MOOD,), labels=("calm", "angry"))
+    def careless(turn: Turn) -> Generator[list[Question], list[Any], object]:
+        (answer,) = yield [rubric_question(MOOD, answer=turn.answer or "")]
+        return answer.label
+
+    scores = scores_of(careless, subject(), [UNSURE, Verdict(score=0.0, reasoning="", label="calm")])
+
+    assert [(None, None, "no_data", 0), (None, "calm", None, 1)] == said(scores)
+    assert "AttributeError" in scores[0].explanation
+
+
+def test_the_version_changes_with_the_code_unless_one_is_given() -> None:
+    def brief(turn: Turn) -> bool:
+        return len(turn.answer or "") < 10
+
+    def briefer(turn: Turn) -> bool:
+        return len(turn.answer or "") < 5
+
+    made = evaluator()
+    assert made(brief).version == made(brief).version != made(briefer).version
+    assert "7" == evaluator(version="7")(brief).version
+
+
+def test_an_entry_point_may_name_the_decorated_function() -> None:
+    made: AnyEvaluator = mood.from_settings(EvaluatorSettings())
+    assert ("house.mood", mood.version, mood.metrics) == (made.name, made.version, made.metrics)
+
+
+def _nothing() -> float:
+    return 1.0
+
+
+def _unsaid(subject) -> float:  # type: ignore[no-untyped-def]  # the mistake
+    return 1.0
+
+
+def _two(subject: Subject, other: int) -> float:
+    return 1.0
+
+
+def _strange(subject: dict[str, int]) -> float:
+    return 1.0
+
+
+def _certain(subject: Subject) -> float:
+    return 1.0
+
+
+async def _waits(subject: Subject) -> float:
+    return 1.0
+
+
+@pytest.mark.parametrize("function", [_nothing, _unsaid, _two, _strange])
+def test_a_function_that_does_not_say_what_it_takes_is_refused(function: Any) -> None:
+    with pytest.raises(UsageError, match=r"evaluator house.any: .* which: Subject, Conversation, Turn; as in def _"):
+        evaluator(name="house.any")(function)
+
+
+def test_async_functions_and_rubrics_that_nobody_asks_with_are_refused() -> None:
+    with pytest.raises(UsageError, match="evaluator _waits: an async function"):
+        evaluator()(_waits)
+    with pytest.raises(UsageError, match="it has rubrics and yields no questions"):
+        evaluator(rubrics=(MOOD,))(_certain)
+    with pytest.raises(UsageError, match="give low to the metrics, not beside them"):
+        evaluator(metrics=(_metric("house.first"),), low=0.5)(_certain)
+
+
+class _Brief:
+    def __call__(self, turn: Turn) -> bool:
+        return len(turn.answer or "") < 10
+
+
+class _Waiting:
+    async def __call__(self, turn: Turn) -> bool:
+        return bool(turn.answer)
+
+
+def _brief(turn: Turn, most: int = 10) -> bool:
+    return len(turn.answer or "") < most
+
+
+_METHOD: Final[Any] = classmethod(_brief)  # type: ignore[arg-type]  # the mistake
+
+
+@pytest.mark.parametrize("function", [_Brief(), partial(_brief, most=5)])
+def test_what_is_called_like_a_function_is_one_under_a_name(function: Any) -> None:
+    assert [(0.0, None, None, 0), (1.0, None, None, 1)] == said(
+        scores_of(evaluator(name="house.brief")(function), subject(turn("Hi", "x" * 10), turn("Hi", "Hi")))
+    )
+    with pytest.raises(UsageError, match=r"has no name: give one, as in name='house.brief'"):
+        evaluator()(function)
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (_Waiting(), "an async function"),
+        (partial(_waits), "an async function"),
+        (_METHOD, "evaluator house.any: a classmethod is not called with one argument; give a function"),
+    ],
+)
+def test_what_cannot_be_called_with_one_argument_is_told_as_that(function: Any, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        evaluator(name="house.any")(function)
+
+
+def test_material_that_is_no_text_is_the_evaluators_fault_and_no_question() -> None:
+    @evaluator(name="house.mood", rubrics=(MOOD,), labels=("calm", "angry"))
+    def careless(turn: Turn) -> Generator[list[Question], list[Any], object]:
+        (answer,) = yield [rubric_question(MOOD, answer=turn.answer)]  # type: ignore[arg-type]  # the mistake
+        return answer.label
+
+    scores = scores_of(careless, subject(turn("Hi", None)), [])
+
+    assert [(None, None, "no_data", 0)] == said(scores)
+    assert "the material 'answer' is NoneType; allowed: texts" in scores[0].explanation
+
+
+def test_material_may_have_any_name() -> None:
+    assert (("rubric", "kind"),) == rubric_question(MOOD, rubric="kind").material

@@ -1,0 +1,139 @@
+"""Task completion and step efficiency: where the state comes from, and how it is compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from otel_agentic.evaluators.layers import Outcome
+from otel_agentic.evaluators.layers.state import FinalState, differing
+from otel_agentic.testing import conversation, tool_call, turn
+from otel_agentic.truth import Case
+from tests.evaluators.judged import scores_of, subject
+
+EFFECTS = {"get_*": "read"}
+
+
+def completion(expected: Any, *calls: Any, state: Any = None, **changes: Any) -> Any:
+    case = Case.model_validate({"case_id": "c", "expected_state": expected, "effects": EFFECTS})
+    talk = conversation(turn("go", "done", *calls), final_state=state)
+    return scores_of(Outcome(), subject(talk, case, **changes))["task_completion"]
+
+
+STATE = {"order": {"id": 7, "status": "sent", "items": [{"sku": "a", "n": 1}]}, "paid": True, "note": None}
+
+
+@pytest.mark.parametrize(
+    ("expected", "paths"),
+    [
+        ({}, []),
+        ({"order": {"status": "sent"}}, []),
+        ({"order": {"id": 7.0, "items": [{"n": 1.0}]}, "paid": True}, []),
+        ({"order": {"status": "draft", "carrier": "x"}}, ["order.status", "order.carrier"]),
+        ({"order": {"items": [{"sku": "b"}]}}, ["order.items[0].sku"]),
+        ({"order": {"items": []}}, ["order.items"]),
+        ({"order": "sent"}, ["order"]),
+        ({"paid": 1}, ["paid"]),
+        ({"order": {"id": "7"}}, ["order.id"]),
+        ({"note": None}, []),
+        # Null is not absent.
+        ({"error": None}, ["error"]),
+    ],
+)
+def test_the_expected_state_is_part_of_the_final_one_at_any_depth(expected: Any, paths: list[str]) -> None:
+    score = completion(expected, state=STATE)
+    assert (float(not paths), paths) == (score.value, [one["path"] for one in score.details["differing"]])
+
+
+def test_the_explanation_names_the_first_paths_that_differ() -> None:
+    expected = {"order": {"status": "draft"}, "a": 1, "b": 2, "c": 3}
+    score = completion(expected, state=STATE)
+    assert (
+        'in the recorded state, order.status is "sent", expected "draft"; a is absent, expected 1; b is absent, expected 2; 1 more'
+        == score.explanation
+    )
+    assert "order.status" == score.parameter
+    assert (
+        "in the recorded state, 1 of 1 expected values are there" == completion({"paid": True}, state=STATE).explanation
+    )
+
+
+def test_without_a_recorded_state_the_last_results_of_writing_tools_are_it() -> None:
+    calls = (
+        tool_call("update", {}, result='{"status": "draft", "id": 1}'),
+        tool_call("get_status", {}, result={"status": "unknown"}),
+        tool_call("update", {}, result={"status": "sent", "id": 1}),
+        tool_call("pay", {}, result={"paid": True, "id": 2}),
+        tool_call("pay", {}, result={"paid": False}, error="declined"),
+    )
+    assert 1.0 == completion({"status": "sent", "paid": True, "id": 2}, *calls).value
+    # Only the last result of a tool counts, and of two tools the later call wins.
+    assert [0.0, 0.0] == [completion(one, *calls).value for one in ({"status": "draft"}, {"id": 1})]
+    assert 1.0 == completion({"update": {"status": "sent"}, "pay": {"paid": True}}, *calls).value
+    assert completion({"id": 2}, *calls).explanation.startswith("in the last results of update, pay, ")
+    # What the case does not say, the settings do; a tool that nobody named writes.
+    read = {"effects": {"update": "read"}}
+    assert 0.0 == completion({"status": "sent"}, *calls, **read).value
+
+
+@pytest.mark.parametrize(
+    ("calls", "reason"),
+    [
+        ((), "no_data"),
+        ((tool_call("get_status", {}, result={"status": "sent"}),), "no_data"),
+        ((tool_call("update", {}, error="no"),), "no_data"),
+        ((tool_call("update", {}, result="done"),), "no_data"),
+        ((tool_call("update", {}, result=None, result_captured=False),), "content_not_captured"),
+    ],
+)
+def test_a_state_that_nobody_recorded_is_not_a_failure(calls: Any, reason: str) -> None:
+    score = completion({"status": "sent"}, *calls)
+    assert (None, reason) == (score.value, score.reason)
+    assert "no span names a state" in score.explanation
+
+
+def test_a_case_without_a_state_or_a_number_of_steps_says_nothing() -> None:
+    found = scores_of(Outcome(), subject(conversation(), Case.model_validate({"case_id": "c"})))
+    assert {(None, "no_data")} == {(one.value, one.reason) for one in found.values()}
+    assert "`expected_state`" in found["task_completion"].explanation
+    assert "`minimum_steps`" in found["step_efficiency"].explanation
+    assert {"unmatched"} == {one.reason for one in scores_of(Outcome(), subject(conversation(), None)).values()}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from("ab"),
+    lambda held: st.lists(held, max_size=2) | st.dictionaries(st.sampled_from("xyz"), held, max_size=3),
+    max_leaves=6,
+)
+OBJECTS = st.dictionaries(st.sampled_from("xyz"), JSON, max_size=3)
+
+
+@given(state=OBJECTS, more=OBJECTS, without=st.sampled_from("xyz"))
+def test_a_state_is_part_of_itself_of_more_fields_and_has_its_fields_as_parts(
+    state: dict[str, Any], more: dict[str, Any], without: str
+) -> None:
+    held = FinalState(fields=state, source="", by_tool={})
+    assert [] == differing(state, held)
+    assert [] == differing({key: value for key, value in state.items() if key != without}, held)
+    assert [] == differing(state, FinalState(fields={**more, **state}, source="", by_tool={}))
+
+
+def efficiency(minimum: int, *calls: Any) -> Any:
+    case = Case.model_validate({"case_id": "c", "minimum_steps": minimum})
+    return scores_of(Outcome(), subject(conversation(turn("go", "done", *calls)), case))["step_efficiency"]
+
+
+@pytest.mark.parametrize(("minimum", "made", "worked_out"), [(2, 4, 0.5), (2, 2, 1.0), (3, 1, 1.0), (1, 3, 1 / 3)])
+def test_step_efficiency_is_the_fewest_calls_over_those_made_and_at_most_1(
+    minimum: int, made: int, worked_out: float
+) -> None:
+    assert worked_out == efficiency(minimum, *[tool_call()] * made).value
+
+
+def test_calls_that_failed_are_steps_transfers_are_none_and_no_call_is_no_data() -> None:
+    calls = (tool_call(error="no"), tool_call(kind="agent"), tool_call(kind="transfer"))
+    assert 0.5 == efficiency(1, *calls).value
+    assert (None, "no_data") == (efficiency(1).value, efficiency(1).reason)

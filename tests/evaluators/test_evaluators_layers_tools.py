@@ -1,0 +1,206 @@
+"""Tool routing, precision, recall, F1 and parameter semantics: numbers worked out by hand, and laws."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from otel_agentic.evaluators.layers import Parameters, Tools
+from otel_agentic.testing import conversation, tool_call, turn
+from otel_agentic.truth import Case
+from tests.evaluators.failing import subjects
+from tests.evaluators.judged import scores_of, subject
+
+Values = tuple[float | None, ...]
+
+
+def tools(*names: str, **more: Any) -> dict[str, Any]:
+    return {"calls": [{"tool_name": name} for name in names], **more}
+
+
+def case(expected: dict[str, Any] | None = None, **fields: Any) -> Case:
+    turns = [{"query": "go"}]
+    return Case.model_validate({"case_id": "c", "turns": turns, **({"tools": expected} if expected else {}), **fields})
+
+
+def said(*calls: Any) -> Any:
+    return conversation(turn("go", "done", *(tool_call(one, {}) if isinstance(one, str) else one for one in calls)))
+
+
+def values(expected: dict[str, Any], *calls: Any) -> Values:
+    """Return routing accuracy, precision, recall and F1."""
+    found = scores_of(Tools(), subject(said(*calls), case(expected)))
+    return tuple(found[f"tool_{name}"].value for name in ("routing_accuracy", "precision", "recall", "f1"))
+
+
+A_B = tools("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("expected", "made", "worked_out"),
+    [
+        (A_B, "ab", (1.0, 1.0, 1.0, 1.0)),
+        # Place by place nothing would be right; as multisets one of three is too many.
+        (A_B, "xab", (2 / 3, 2 / 3, 1.0, 0.8)),
+        (A_B, "ba", (1.0, 1.0, 1.0, 1.0)),
+        (A_B, "a", (0.5, 1.0, 0.5, 2 / 3)),
+        # A call made three times is one right and two too many.
+        (A_B, "aaab", (0.5, 0.5, 1.0, 2 / 3)),
+        (A_B, "xy", (0.0, 0.0, 0.0, 0.0)),
+        # Nothing was called: precision is a share of nothing.
+        (A_B, "", (0.0, None, 0.0, 0.0)),
+        (tools(), "", (1.0, None, None, 1.0)),
+        (tools(), "x", (0.0, 0.0, None, 0.0)),
+        (tools("a", extra_calls="allow"), "axy", (1.0, 1.0, 1.0, 1.0)),
+        ({"calls": [{"tool_name": "a"}, {"tool_name": "o", "required": False}]}, "ao", (1.0, 1.0, 1.0, 1.0)),
+        (tools("a", forbidden=["x"], extra_calls="allow"), "axy", (0.5, 0.5, 1.0, 2 / 3)),
+        (tools("a", alternatives=[tools("b")]), "b", (1.0, 1.0, 1.0, 1.0)),
+    ],
+)
+def test_tools_are_counted_as_multisets_of_names(expected: dict[str, Any], made: str, worked_out: Values) -> None:
+    assert tuple(one if one is None else pytest.approx(one) for one in worked_out) == values(expected, *made)
+
+
+def test_a_call_that_answered_with_an_error_was_not_made() -> None:
+    assert (0.5, 1.0, 0.5, 2 / 3) == values(A_B, "a", tool_call("b", {}, error="no"))
+
+
+def test_transfers_and_agents_used_as_tools_count_only_where_they_are_named() -> None:
+    handed, agent = tool_call("to_billing", {}, kind="transfer"), tool_call("billing", {}, kind="agent")
+    assert (1.0, 1.0, 1.0, 1.0) == values(A_B, "a", "b", handed, agent)
+    assert (1.0, 1.0, 1.0, 1.0) == values(tools("a", "to_billing"), "a", handed, agent)
+
+
+def test_calls_expected_of_turns_and_of_the_conversation_excuse_each_other() -> None:
+    turns = [{"query": "one", "tools": tools("a")}, {"query": "two", "tools": tools("b")}]
+    talk = conversation(
+        turn("one", "ok", tool_call("a", {}), tool_call("c", {})), turn("two", "ok", tool_call("b", {}))
+    )
+    found = scores_of(Tools(), subject(talk, case(tools("c"), turns=turns)))
+    assert {1.0} == {score.value for score in found.values()}
+    # The call of the second turn made in the first is missing there, and too many here.
+    early = conversation(turn("one", "ok", tool_call("a", {}), tool_call("b", {})), turn("two", "ok"))
+    found = scores_of(Tools(), subject(early, case(turns=turns)))
+    assert (1 / 3, 0.5, 0.5, 0.5) == tuple(score.value for score in found.values())
+
+
+def test_a_turn_that_never_came_lacks_its_calls_once_the_conversation_has_ended() -> None:
+    turns = [{"query": "one", "tools": tools("a")}, {"query": "two", "tools": tools("b")}]
+    talk = conversation(turn("one", "ok", tool_call("a", {})), closed_by="end_of_input")
+    found = scores_of(Tools(), subject(talk, case(turns=turns)))
+    assert (0.5, 1.0, 0.5, 2 / 3) == tuple(score.value for score in found.values())
+    found = scores_of(Tools(), subject(replace(talk, closed_by="idle"), case(turns=turns)))
+    assert {(None, "incomplete")} == {(score.value, score.reason) for score in found.values()}
+
+
+def test_explanations_name_what_is_missing_and_what_nobody_asked_for() -> None:
+    found = scores_of(Tools(), subject(said("a", "x", "x"), case(A_B)))
+    assert {"1 of 2 required calls made; not called: b; not asked for: x (2 times)"} == {
+        score.explanation for score in found.values()
+    }
+
+
+@pytest.mark.parametrize("evaluator", [Tools(), Parameters()])
+def test_without_a_case_or_expected_tools_or_content_there_is_a_reason(evaluator: Any) -> None:
+    assert {"unmatched"} == {score.reason for score in scores_of(evaluator, subject(said("a"), None)).values()}
+    assert {"no_data"} == {score.reason for score in scores_of(evaluator, subject(said("a"), case())).values()}
+    silent = conversation(turn(None, None, query_captured=False, answer_captured=False))
+    found = scores_of(evaluator, subject(silent, Case.model_validate({"case_id": "c", "tools": A_B})))
+    assert {"content_not_captured"} == {score.reason for score in found.values()}
+
+
+SEARCH: dict[str, Any] = {"tool_name": "search", "parameters": {"q": "hotel", "n": 3}}
+BOOK: dict[str, Any] = {"tool_name": "book", "parameters": {"name": "Ritz", "time": "20:00"}}
+BOTH = {"calls": [SEARCH, BOOK]}
+
+
+def semantics(expected: dict[str, Any], *calls: Any) -> Any:
+    return scores_of(Parameters(), subject(said(*calls), case(expected)))["parameter_semantics"]
+
+
+@pytest.mark.parametrize(
+    ("made", "worked_out"),
+    [
+        ([SEARCH, BOOK], 1.0),
+        # One of two parameters of the second call: (1 + 1/2) / 2.
+        ([SEARCH, {**BOOK, "parameters": {"name": "Ritz", "time": "21:00"}}], 0.75),
+        # A required call that was not made counts 0.
+        ([SEARCH], 0.5),
+        # A key nobody expects: two of three agree.
+        ([SEARCH, {**BOOK, "parameters": {**BOOK["parameters"], "pay": 1}}], (1 + 2 / 3) / 2),
+        ([{**SEARCH, "parameters": {"q": "hotel", "n": 3.0}}, BOOK], 1.0),
+        ([{**SEARCH, "parameters": {"q": "hotel", "n": "3"}}, BOOK], 0.75),
+        # Calls of one name are paired as they agree best.
+        ([{**SEARCH, "parameters": {"q": "bar", "n": 1}}, SEARCH, BOOK], 1.0),
+    ],
+)
+def test_parameter_semantics_is_the_mean_agreement_of_required_calls(made: list[Any], worked_out: float) -> None:
+    calls = [tool_call(one["tool_name"], one["parameters"]) for one in made]
+    assert pytest.approx(worked_out) == semantics(BOTH, *calls).value
+
+
+def test_a_wrong_parameter_is_named_with_both_values() -> None:
+    score = semantics(BOTH, tool_call("search", SEARCH["parameters"]), tool_call("book", {"name": "Ritz", "time": "9"}))
+    assert ("book", "time", "other arguments: book(time)") == (score.tool_name, score.parameter, score.explanation)
+    assert [{"tool": "book", "turn_index": 0, "parameter": "time", "expected": "20:00", "made": "9"}] == score.details[
+        "wrong"
+    ]
+
+
+def test_arguments_that_were_not_recorded_are_not_compared() -> None:
+    score = semantics(BOTH, replace(tool_call("search"), arguments=None))
+    assert (None, "content_not_captured") == (score.value, score.reason)
+
+
+def test_a_parameter_for_a_judge_has_the_number_of_the_tool_score() -> None:
+    judged = {"calls": [{**SEARCH, "match": {"q": "judge"}}]}
+    talk = said(tool_call("search", {"q": "inn", "n": 3}))
+    assert "no_data" == scores_of(Parameters(), subject(talk, case(judged)))["parameter_semantics"].reason
+    (scored,) = subjects([{"case_id": "c", "turns": [{"query": "go"}], "tools": {"calls": [SEARCH]}}], [talk])
+    # As a judge of parameters that said no would leave it: the score knows one of two parameters.
+    asked = replace(scored, case=case(judged))
+    assert 0.5 == scores_of(Parameters(), asked)["parameter_semantics"].value
+
+
+EXPECTED = st.lists(st.sampled_from("abc"), max_size=4)
+MADE = st.lists(st.sampled_from("abcd"), max_size=5)
+
+
+@settings(max_examples=50)
+@given(expected=EXPECTED, made=MADE, at=st.integers(0, 5))
+def test_a_call_that_nobody_asked_for_never_raises_a_score(expected: list[str], made: list[str], at: int) -> None:
+    before = values(tools(*expected), *made)
+    after = values(tools(*expected), *made[:at], "unrelated", *made[at:])
+    for old, new in zip(before, after, strict=True):
+        assert (old is None) or (new is not None and new <= old)
+
+
+@settings(max_examples=50)
+@given(expected=EXPECTED, made=MADE, random=st.randoms(use_true_random=False))
+def test_the_order_of_calls_and_of_expectations_changes_nothing(
+    expected: list[str], made: list[str], random: Any
+) -> None:
+    before = values(tools(*expected), *made)
+    random.shuffle(expected)
+    random.shuffle(made)
+    assert before == values(tools(*expected), *made)
+
+
+@settings(max_examples=50)
+@given(expected=EXPECTED, made=MADE)
+def test_f1_is_the_harmonic_mean_of_precision_and_recall(expected: list[str], made: list[str]) -> None:
+    _, precision, recall, f1 = values(tools(*expected), *made)
+    if precision and recall:
+        assert pytest.approx(2 * precision * recall / (precision + recall)) == f1
+    elif expected or made:
+        assert 0.0 == f1
+
+
+@settings(max_examples=50)
+@given(made=MADE)
+def test_identical_calls_are_perfect_whatever_repeats(made: list[str]) -> None:
+    assert set(values(tools(*made), *made)) <= {1.0, None}

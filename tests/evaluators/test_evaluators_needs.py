@@ -1,0 +1,182 @@
+"""What a conversation lacks is told by name, with what can be done about it; and what it has is not missed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, get_args
+
+import pytest
+
+from otel_agentic.config import ScoringSettings
+from otel_agentic.conversations.model import ModelUse
+from otel_agentic.evaluators.base import Need, Subject
+from otel_agentic.evaluators.needs import (
+    case_turn_of,
+    expectations_of,
+    first_missing,
+    missing,
+    turn_missing,
+    turns_with,
+)
+from otel_agentic.judges import ExactJudge
+from otel_agentic.scoring import MatchedConversation, score_conversations
+from otel_agentic.testing import conversation, tool_call, turn
+from otel_agentic.truth import CaseIndex, parse_cases
+
+if TYPE_CHECKING:
+    from otel_agentic.conversations.model import Turn
+    from otel_agentic.truth import Case
+
+FULL = turn(
+    "hi",
+    "Hello.",
+    tool_call("look", {"a": 1}, result=3),
+    models=(ModelUse(model="m", calls=1, input_tokens=5),),
+    plans=("look",),
+)
+CASE = """{"case_id": "k", "goal": "g", "expected_state": {}, "plan": ["look"], "minimum_steps": 1,
+    "turns": [{"query": "hi", "answer": "Hello.", "tools": {"calls": []}, "reference_topics": ["greetings"]}]}"""
+
+
+def case(text: str = CASE) -> Case:
+    (found,) = parse_cases("cases.jsonl", text.replace("\n", " ")).require()
+    return found
+
+
+def about(*turns: Turn, case: Case | None = None, **changes: Any) -> Subject:
+    return Subject(
+        conversation=conversation(*turns, **changes), case=case, score=None, aligned={0: 0}, settings=ScoringSettings()
+    )
+
+
+EMPTY = about()
+EMPTY = replace(EMPTY, conversation=replace(EMPTY.conversation, turns=()))
+
+
+def test_what_is_there_is_not_missed() -> None:
+    whole = about(FULL, case=case(), tool_definitions={"look": None}, final_state={})
+
+    assert {"score"} == {need for need in get_args(Need) if missing(whole, need) is not None}
+    assert ("no_data", "the conversation has no score yet; `otel-agentic evaluate`") == missing(whole, "score")
+
+
+@pytest.mark.parametrize(
+    ("need", "lacking", "reason", "told"),
+    [
+        ("turns", EMPTY, "empty", "the conversation has no turn"),
+        ("answers", EMPTY, "empty", "the conversation has no turn"),
+        ("queries", about(turn(None)), "no_data", "turn 1 has no query"),
+        (
+            "queries",
+            about(turn(None, query_captured=False)),
+            "content_not_captured",
+            "the query of turn 1 was not recorded",
+        ),
+        (
+            "answers",
+            about(turn("a", None), turn("b", None)),
+            "no_data",
+            "turn 1 has no answer (and of 1 more turns alike)",
+        ),
+        (
+            "answers",
+            about(turn("a", None), turn("b", None, answer_captured=False)),
+            "content_not_captured",
+            "the answer of turn 2 was not recorded",
+        ),
+        ("calls", about(turn("a")), "no_data", "no tool was called in turn 1"),
+        ("arguments", about(turn("a")), "no_data", "no tool was called in turn 1"),
+        (
+            "arguments",
+            about(turn("a", "b", replace(tool_call("look"), arguments=None))),
+            "content_not_captured",
+            "the arguments of the calls of turn 1 were not recorded",
+        ),
+        (
+            "results",
+            about(turn("a", "b", tool_call(result_captured=False))),
+            "content_not_captured",
+            "the results of the calls of turn 1 were not recorded",
+        ),
+        ("results", about(turn("a", "b", tool_call(error="no"))), "no_data", "every call of turn 1 ended in an error"),
+        ("definitions", about(turn("a")), "content_not_captured", "`gen_ai.tool.definitions`"),
+        ("plan", about(turn("a")), "no_data", "the agent wrote down no plan in turn 1"),
+        ("usage", about(turn("a")), "content_not_captured", "no span of turn 1 tells how many tokens"),
+        ("state", about(turn("a")), "content_not_captured", "no span names a state at the end"),
+        ("case", about(turn("a")), "unmatched", "no case belongs to the conversation"),
+        ("goal", about(turn("a")), "unmatched", "no case belongs to the conversation"),
+    ],
+)
+def test_what_is_lacking_is_told_with_its_reason(need: Need, lacking: Subject, reason: str, told: str) -> None:
+    found = missing(lacking, need)
+
+    assert found is not None
+    assert reason == found[0]
+    assert told in found[1]
+
+
+@pytest.mark.parametrize(
+    ("need", "told"),
+    [
+        ("expected_tools", "which tools are to be called (`tools`)"),
+        ("expected_answer", "an answer (`turns[].answer`)"),
+        ("expected_state", "a state at the end (`expected_state`)"),
+        ("expected_plan", "a plan (`plan`)"),
+        ("goal", "a goal (`goal`)"),
+        ("minimum_steps", "the fewest steps that do (`minimum_steps`)"),
+        ("reference_topics", "topics (`turns[].reference_topics`)"),
+    ],
+)
+def test_what_a_case_does_not_annotate_is_told_with_the_field(need: Need, told: str) -> None:
+    bare = about(FULL, case=case('{"case_id": "bare", "turns": [{"query": "hi"}]}'))
+
+    assert ("no_data", f"case 'bare' does not annotate {told}") == missing(bare, need)
+    assert missing(bare, "case") is None
+
+
+@pytest.mark.parametrize(
+    ("cases", "reason", "told"),
+    [
+        (
+            '{"case_id": "a", "turns": [{"query": "hi"}]}\n{"case_id": "b", "turns": [{"query": "hi"}]}',
+            "ambiguous",
+            "fit",
+        ),
+        ('{"case_id": "a", "reviewed": false, "turns": [{"query": "hi"}]}', "unreviewed", "is a draft"),
+    ],
+)
+def test_why_no_case_counts_is_told_by_the_score(cases: str, reason: str, told: str) -> None:
+    one = conversation(turn("hi", "Hello."))
+    matched = MatchedConversation(
+        conversation=one, match=CaseIndex(parse_cases("c.jsonl", cases).require()).match(one, None)
+    )
+    (score,) = score_conversations([matched], judge=ExactJudge(), settings=ScoringSettings())
+
+    found = missing(
+        Subject(conversation=one, case=None, score=score, aligned={}, settings=ScoringSettings()), "expected_tools"
+    )
+
+    assert found is not None
+    assert reason == found[0]
+    assert told in found[1]
+
+
+def test_the_case_is_missed_first_and_then_what_it_lacks() -> None:
+    bare = about(turn("a", None), case=case('{"case_id": "bare", "turns": [{"query": "a"}]}'))
+
+    assert ("unmatched",) == (first_missing(about(turn("a", None)), {"answers", "goal"}) or ())[:1]
+    assert ("no_data", "case 'bare' does not annotate a goal (`goal`)") == first_missing(bare, {"answers", "goal"})
+    assert ("no_data", "turn 1 has no answer") == first_missing(bare, {"answers", "queries", "judge", "prices"})
+    assert first_missing(bare, {"queries"}) is None
+
+
+def test_turns_are_told_apart_by_what_they_have() -> None:
+    silent = turn("b", None, index=1)
+    subject = about(FULL, silent, case=case())
+
+    assert (FULL,) == turns_with(subject, "queries", "answers")
+    assert turn_missing(silent, "queries") is turn_missing(silent, "goal") is None
+    assert subject.case is not None
+    assert subject.case.turns[0] == case_turn_of(subject, FULL)
+    assert case_turn_of(subject, silent) is None
+    assert 1 == len(expectations_of(subject.case))

@@ -1,0 +1,412 @@
+"""Operations: tokens, cost, latency, retries, loops and recovery, worked out by hand; what success costs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from otel_agentic.config import EvaluatorSettings
+from otel_agentic.config.evaluators import Price
+from otel_agentic.conversations.model import ModelUse
+from otel_agentic.evaluators.base import Member, MetricScore
+from otel_agentic.evaluators.operations import Calls, Cost, Latency, Recovery, Tokens, Totals
+from otel_agentic.evaluators.operations.prices import price_of
+from otel_agentic.testing import NOON_NS, SECOND_NS, conversation, tool_call, turn
+from tests.conversations.rebuilding import conversations
+from tests.evaluators.judged import scores_of, subject
+from tests.golden.comparing import batches
+from tests.shared import SHARED, why_absent
+
+if TYPE_CHECKING:
+    from otel_agentic.conversations.model import Conversation, ToolCall
+    from otel_agentic.evaluators.base import Evaluator
+    from otel_agentic.scoring.model import Outcome
+
+CAPTURES: Final = SHARED / "captures"
+
+
+def used(
+    calls: int = 1, given: int | None = 10, taken: int | None = 3, model: str | None = "m1", **more: Any
+) -> ModelUse:
+    priced = more.pop("priced", calls)
+    return ModelUse(model=model, calls=calls, input_tokens=given, output_tokens=taken, priced_calls=priced, **more)
+
+
+def asked(*uses: ModelUse) -> Conversation:
+    """Return a conversation with a turn for each use of a model."""
+    return conversation(*(turn("go", "done", models=(use,)) for use in uses))
+
+
+def called(*calls: ToolCall) -> Conversation:
+    return conversation(turn("go", "done", *calls))
+
+
+def scores(evaluator: Evaluator, about: Conversation) -> dict[str, MetricScore]:
+    return scores_of(evaluator, subject(about, None))
+
+
+def told(evaluator: Evaluator, about: Conversation, name: str) -> tuple[float | None, str]:
+    """Return value and explanation, or reason and explanation."""
+    found = scores(evaluator, about)[name]
+    return (found.value, found.explanation)
+
+
+def cost(prices: dict[str, tuple[float, float]]) -> Cost:
+    table = {name: {"input_usd": given, "output_usd": taken} for name, (given, taken) in prices.items()}
+    return Cost.from_settings(EvaluatorSettings.model_validate({"prices": table}))
+
+
+# Tokens and cost.
+
+
+def test_tokens_are_summed_over_turns_and_models() -> None:
+    found = scores(Tokens(), asked(used(2, 100, 20), used(1, 50, 5, "m2"), used(1, 7, 1)))
+
+    assert (157.0, 26.0) == (found["input_tokens"].value, found["output_tokens"].value)
+    assert "157 tokens in 4 calls of models" == found["input_tokens"].explanation
+
+
+def test_a_part_of_the_tokens_is_not_shown_as_all_of_them() -> None:
+    """100 of them are known; of one call of each model nothing is."""
+    found = scores(Tokens(), asked(used(2, 100, 20, priced=1), used(1, None, None, None, priced=0)))
+
+    assert {
+        ("content_not_captured", "no tokens are told of 1 of 1 calls of a model without a name, 1 of 2 calls of 'm1'")
+    } == {(score.reason, score.explanation) for score in found.values()}
+
+
+def test_a_failed_request_without_tokens_hides_nothing() -> None:
+    assert (10.0, "10 tokens in 2 calls of models") == told(Tokens(), asked(used(2, failed=1)), "input_tokens")
+
+
+def test_without_a_recorded_model_call_nothing_is_known() -> None:
+    for evaluator in (Tokens(), cost({"*": (1, 1)})):
+        assert {"content_not_captured"} == {score.reason for score in scores(evaluator, called()).values()}
+    assert "content_not_captured" == scores(Calls(), called())["model_calls"].reason
+
+
+def test_the_cost_is_tokens_times_price_by_model() -> None:
+    """(1,000,000 x 2 + 100,000 x 8) / million + (500,000 x 1 + 0) / million = 2.8 + .5."""
+    about = asked(used(3, 1_000_000, 100_000, "big"), used(1, 500_000, 0, "small"))
+
+    found = scores(cost({"big": (2, 8), "small*": (1, 4)}), about)["cost"]
+
+    assert pytest.approx(3.3) == found.value
+    assert "'big' 2.800000 USD, 'small' 0.500000 USD" == found.explanation
+
+
+def test_a_model_without_a_price_is_named_and_no_part_of_the_cost_is_told() -> None:
+    about = asked(used(1, 10, 3, "big"), used(1, 10, 3, "unknown"), used(1, 10, 3, None))
+
+    found = scores(cost({"big": (2, 8)}), about)["cost"]
+
+    assert (None, "no_data") == (found.value, found.reason)
+    assert (
+        "[evaluators.prices] has no price of a model without a name, 'unknown'; add it by name or glob"
+        == found.explanation
+    )
+
+
+def test_a_model_whose_requests_all_failed_needs_no_price() -> None:
+    about = asked(used(1, 500_000, 0, "big"), used(2, None, None, "down", failed=2))
+
+    assert pytest.approx(1.0) == scores(cost({"big": (2, 8)}), about)["cost"].value
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        ("gpt-5-mini", "gpt-5-mini"),
+        ("gpt-5-mini-2026-01-01", "gpt-5-mini*"),
+        ("gpt-5", "gpt-5*"),
+        ("openai/gpt-5", "*"),
+        (None, "*"),
+    ],
+)
+def test_the_most_specific_price_counts(model: str | None, expected: str) -> None:
+    names = ("*", "gpt-5*", "gpt-5-mini*", "gpt-5-mini")
+    prices = {name: Price(input_usd=number, output_usd=0) for number, name in enumerate(names)}
+
+    assert prices[expected] is price_of(model, prices)
+    assert prices[expected] is price_of(model, dict(reversed(prices.items())))
+    assert price_of(model, {"claude*": prices["*"]}) is None
+
+
+@given(
+    uses=st.lists(
+        st.tuples(st.integers(0, 10**6), st.integers(0, 10**6), st.sampled_from("abc")), min_size=1, max_size=6
+    )
+)
+def test_the_cost_of_two_conversations_is_that_of_one_that_holds_both(uses: list[tuple[int, int, str]]) -> None:
+    prices = cost({"a": (1, 2), "b": (3, 4), "*": (5, 6)})
+    parts = [asked(used(1, *use)) for use in uses]
+    whole = asked(*(used(1, *use) for use in uses))
+
+    values = [next(iter(prices.evaluate(subject(part, None)))).value for part in (*parts, whole)]
+
+    assert pytest.approx(sum(value or 0.0 for value in values[:-1])) == values[-1]
+
+
+# Latency.
+
+
+def test_the_latency_of_each_turn_is_in_seconds() -> None:
+    timed = turn("go", "done", started_ns=NOON_NS, ended_ns=NOON_NS + 5 * SECOND_NS // 2)
+    skewed = turn("on", "done", started_ns=NOON_NS, ended_ns=NOON_NS - SECOND_NS)
+
+    found = scores(Latency(), conversation(timed, skewed))
+
+    assert {"latency[0]": 2.5, "latency[1]": 0.0} == {name: score.value for name, score in found.items()}
+    assert "turn 1 took 2.500 s" == found["latency[0]"].explanation
+
+
+# Calls.
+
+
+def test_calls_and_errors_of_tools_are_counted_at_any_depth_and_transfers_are_not() -> None:
+    about = called(
+        tool_call("search", {}),
+        tool_call("search", {"q": 2}, error="down"),
+        tool_call("book", {}, parent_span_id="ab"),
+        tool_call("transfer_to_b", {}, kind="transfer"),
+        tool_call("ask_b", {}, kind="agent"),
+    )
+
+    assert (3.0, "1 of 'book', 2 of 'search'") == told(Calls(), about, "tool_calls")
+    assert (1.0, "1 of 'search'") == told(Calls(), about, "tool_errors")
+
+
+def test_model_calls_are_counted_by_model() -> None:
+    assert (3.0, "2 of 'm1', 1 of 'm2'") == told(Calls(), asked(used(2, failed=1), used(1, 1, 1, "m2")), "model_calls")
+
+
+def fails(name: str = "a", step: int | None = None, **arguments: Any) -> ToolCall:
+    return tool_call(name, arguments, error="down", **({} if step is None else {"step": step}))
+
+
+def works(name: str = "a", step: int | None = None, result: Any = "ok", **arguments: Any) -> ToolCall:
+    return tool_call(name, arguments, result=result, **({} if step is None else {"step": step}))
+
+
+@pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        ([works(), works()], 0),
+        ([fails(), works()], 1),
+        ([fails(), fails(), works(), works()], 2),
+        # Another tool is no retry, and one after it still is.
+        ([fails(), works("b"), works()], 1),
+        # Of one response: neither can be a retry of the other; both of the next are.
+        ([fails(step=1), works(step=1, x=1), works(step=2), works(step=2, x=1)], 2),
+    ],
+)
+def test_a_retry_is_a_call_of_a_tool_after_its_error(calls: list[ToolCall], expected: int) -> None:
+    assert float(expected) == scores(Calls(), called(*calls))["retries"].value
+
+
+def test_a_tool_that_failed_in_the_turn_before_is_not_retried() -> None:
+    assert (
+        0.0 == scores(Calls(), conversation(turn("go", "no", fails()), turn("again", "yes", works())))["retries"].value
+    )
+
+
+def test_failed_requests_to_models_are_retries() -> None:
+    about = conversation(turn("go", "done", fails(), works(), models=(used(3, failed=2),)))
+
+    assert (3.0, "1 of 'a', 2 failed requests to models") == told(Calls(), about, "retries")
+
+
+@pytest.mark.parametrize(
+    ("calls", "longest", "repeats"),
+    [
+        ([works(), works(x=1), works(x=2)], 0, 0),
+        ([works(), works()], 1, 1),
+        ([works(n=5), works(n=5.0), works(n=5)], 2, 2),
+        # From the first a to the second a new call came between; from then on nothing is new.
+        ([works(), works("b"), works()], 0, 0),
+        ([works(), works("b"), works(), works("b"), works()], 2, 2),
+        # The state of the world changed: another result is new.
+        ([works(result="pending"), works(result="pending"), works(result="ready")], 1, 1),
+        ([works(result=1), works(result=2), works(result=1)], 0, 0),
+        # A retry that works brings something new; one that fails alike does not.
+        ([fails(), works()], 0, 0),
+        ([fails(), fails()], 1, 1),
+        ([works(), works(), works("c"), works("d"), works("d"), works("d")], 2, 3),
+        ([tool_call("go_to", {}, kind="transfer"), tool_call("go_to", {}, kind="transfer")], 0, 0),
+    ],
+)
+def test_a_loop_is_a_run_of_calls_that_bring_nothing_new(calls: list[ToolCall], longest: int, repeats: int) -> None:
+    found = scores(Calls(), called(*calls))["loops"]
+
+    assert (float(longest), repeats) == (found.value, found.details.get("repeats", 0))
+
+
+def test_a_loop_is_told_with_its_turn_and_tool() -> None:
+    about = conversation(turn("one", "x", works()), turn("two", "y", works("b"), works("b"), works("b")))
+
+    found = scores(Calls(), about)["loops"]
+
+    assert "turn 2: 2 calls in a row brought nothing new, the last of 'b'" == found.explanation
+    assert "b" == found.tool_name
+
+
+@pytest.mark.parametrize(
+    ("calls", "lacks"),
+    [
+        ([tool_call("a", {}, result_captured=False)] * 2, "results"),
+        ([works(), tool_call("a", {}, result_captured=False)], "results"),
+    ],
+)
+def test_whether_unrecorded_calls_repeat_others_is_unknown(calls: list[ToolCall], lacks: str) -> None:
+    found = scores(Calls(), called(*calls))["loops"]
+
+    assert ("content_not_captured", f"the {lacks} of 'a', called again in turn 1, were not recorded") == (
+        found.reason,
+        found.explanation,
+    )
+
+
+@given(calls=st.lists(st.sampled_from([works(), works("b"), works(x=1), fails(), works(result=2)]), max_size=8))
+def test_no_more_calls_repeat_others_than_there_are_and_saying_all_twice_adds_some(calls: list[ToolCall]) -> None:
+    def loops(made: list[ToolCall]) -> tuple[float, int]:
+        found = {score.name: score for score in Calls().evaluate(subject(called(*made), None))}
+        loop = found["agentic.operations.loops"]
+        return loop.value or 0.0, loop.details.get("repeats", 0)
+
+    longest, repeats = loops(calls)
+    assert longest <= repeats <= max(0, len(calls) - 1)
+    assert 0 == loops(calls[:1])[1]
+    if calls:
+        assert repeats + 1 == loops([*calls, calls[-1]])[1]
+
+
+# Recovery.
+
+
+@pytest.mark.parametrize(
+    ("calls", "steps", "recovered"),
+    [
+        ([works()], None, None),
+        ([fails(), works()], 1.0, 1.0),
+        ([fails(), fails(), works("b"), works()], 3.0, 1.0),
+        # Two errors of one episode, then one more of another: 2 steps, and 1.
+        ([fails(), fails(), works(), fails(), works()], 2.0, 1.0),
+        ([fails(), works("b")], None, 0.0),
+        ([fails(), works(), fails("b")], 1.0, 0.0),
+        # A call of the same response is none that comes after it.
+        ([fails(step=1), works(step=1, x=1)], None, 0.0),
+        ([works(step=1, x=1), fails(step=1), works(step=2)], 1.0, 1.0),
+    ],
+)
+def test_recovery_is_counted_in_steps(calls: list[ToolCall], steps: float | None, recovered: float | None) -> None:
+    found = scores(Recovery(), called(*calls))
+
+    assert (steps, recovered) == (found["steps_to_recovery"].value, found["recovered"].value)
+
+
+def test_steps_go_on_over_turns() -> None:
+    about = conversation(turn("go", "no", works("b"), fails()), turn("again", "yes", works("b"), works()))
+
+    assert (2.0, "'a' failed in turn 1 and worked 2 steps later") == told(Recovery(), about, "steps_to_recovery")
+
+
+def test_a_tool_that_never_worked_again_is_named() -> None:
+    found = scores(Recovery(), called(fails(), works("b")))
+
+    assert {"never worked again: 'a' (failed in turn 1)"} == {score.explanation for score in found.values()}
+    assert ("no_data", "a") == (found["steps_to_recovery"].reason, found["recovered"].tool_name)
+
+
+# Groups.
+
+
+def member(outcome: Outcome | None, **values: float | list[float] | None) -> Member:
+    found: dict[str, list[MetricScore]] = defaultdict(list)
+    for name, value in values.items():
+        for one in value if isinstance(value, list) else [value]:
+            score = MetricScore(name=f"agentic.operations.{name}", value=one, reason="no_data" if one is None else None)
+            found[score.name].append(score)
+    return Member(outcome=outcome, scores=found)
+
+
+def totals(*members: Member) -> dict[str, MetricScore]:
+    return {score.name.rpartition(".")[2]: score for score in Totals().evaluate_group(members)}
+
+
+def test_success_costs_what_failures_cost_too() -> None:
+    """(1 + 2 + 3) / 2 passed; tokens (10 + 5 + 20 + 5 + 30 + 5) / 2."""
+    found = totals(
+        member("pass", cost=1.0, input_tokens=10.0, output_tokens=5.0),
+        member("fail", cost=2.0, input_tokens=20.0, output_tokens=5.0),
+        member("pass", cost=3.0, input_tokens=30.0, output_tokens=5.0),
+    )
+
+    assert (3.0, 37.5) == (found["cost_per_success"].value, found["tokens_per_success"].value)
+    assert "6 over 3 conversations, 2 of which passed" == found["cost_per_success"].explanation
+
+
+def test_what_has_no_cost_or_no_outcome_is_left_out_and_counted() -> None:
+    found = totals(
+        member("pass", cost=1.0),
+        member("pass", cost=None),
+        member("fail", cost=2.0),
+        member("not_evaluated", cost=9.0),
+        member(None),
+    )["cost_per_success"]
+
+    assert 3.0 == found.value
+    assert (
+        "3 over 2 conversations, 1 of which passed; 2 not evaluated left out; 1 without cost left out"
+        == found.explanation
+    )
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        ([member("fail", cost=1.0)], "none of 1 conversations passed"),
+        ([member("pass")], "cost known of no evaluated conversation; 1 without cost left out"),
+        ([], "cost known of no evaluated conversation"),
+    ],
+)
+def test_without_a_success_there_is_no_cost_of_one(members: list[Member], expected: str) -> None:
+    found = totals(*members)["cost_per_success"]
+
+    assert (None, "no_data", expected) == (found.value, found.reason, found.explanation)
+
+
+def test_percentiles_are_those_of_all_turns() -> None:
+    """Of 0, 1, …, 100 the median is 50 and the 95th percentile 95."""
+    found = totals(
+        member("pass", latency=[float(second) for second in range(0, 101, 2)]),
+        member(None, latency=[float(second) for second in range(1, 101, 2)]),
+    )
+
+    assert (50.0, 95.0) == (found["latency_p50"].value, found["latency_p95"].value)
+    assert 4.0 == totals(member("pass", latency=[4.0]))["latency_p95"].value
+    assert "no_data" == totals()["latency_p50"].reason
+
+
+# A real agent.
+
+
+@pytest.mark.skipif(why_absent(CAPTURES) is not None, reason=str(why_absent(CAPTURES)))
+def test_the_numbers_of_a_recorded_agent_are_those_of_its_spans() -> None:
+    """39 requests of openai-agents, 50 tokens in and 10 out each, by what the file says; prices of 2 and 8 USD a million."""
+    found = conversations(*batches(CAPTURES / "genai-openai-agents-responses"))
+    evaluators = (Tokens(), cost({"gpt-4o-2024*": (2, 8)}), Calls())
+    values: dict[str, float] = defaultdict(float)
+    for each in found:
+        for evaluator in evaluators:
+            for name, score in scores(evaluator, each).items():
+                values[name] += score.value or 0.0
+
+    assert (39.0, 1950.0, 390.0) == (values["model_calls"], values["input_tokens"], values["output_tokens"])
+    assert pytest.approx(39 * (50 * 2 + 10 * 8) / 1e6) == values["cost"]
+    assert (
+        sum(call.kind == "tool" for each in found for one in each.turns for call in one.calls) == values["tool_calls"]
+    )

@@ -1,0 +1,125 @@
+"""The prompts in force: shown word for word as they are sent, found by any name, and replaced by a user's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, get_args
+
+import pytest
+
+from otel_agentic.config import EvaluatorSettings, JudgeSettings
+from otel_agentic.errors import UsageError
+from otel_agentic.evaluators.prompted import (
+    MATERIAL,
+    NONCE,
+    SYSTEM_TOLD,
+    built_in_prompts,
+    merge_prompt,
+    prompts_named,
+    prompts_of,
+)
+from otel_agentic.evaluators.registry import all_evaluators, asks
+from otel_agentic.judges import LangChainJudge, Question, prompt_texts
+from otel_agentic.judges.base import rubric_question
+from otel_agentic.judges.fence import Way, messages
+from otel_agentic.judges.prompts import KINDS
+from tests.judges.models import Bare, verdict
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from otel_agentic.evaluators.prompted import Prompted
+
+EVALUATORS: Final = all_evaluators(EvaluatorSettings())
+OWN: Final = prompt_texts()
+RUBRICS: Final = {rubric.name: rubric for one in EVALUATORS if asks(one) for rubric in one.rubrics}
+
+
+@pytest.mark.parametrize("way", get_args(Way))
+def test_what_is_shown_is_what_is_sent_but_for_material_and_marks(way: Way) -> None:
+    questions = {name: rubric_question(rubric, text="{}") for name, rubric in RUBRICS.items()}
+    questions |= {kind: Question(query="", expected="", answer="", threshold=0.0, kind=kind) for kind in KINDS}
+    every = {one.name: one for one in (*built_in_prompts(OWN), *prompts_of(EVALUATORS, OWN))}
+    assert set(questions) == set(every)
+    for name, question in questions.items():
+        instructions = every[name].text
+        (_, system), (_, human) = messages(question, instructions, way, max_characters=9, nonce=lambda: NONCE)
+        _, block, rest = human.split("\n", 2)
+        assert (SYSTEM_TOLD, every[name].human(way)) == (system, human.replace(block, MATERIAL, 1))
+        assert rest.startswith(f"</data {NONCE}>\n\n{instructions}")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("answer", ["answer"]),
+        ("failures.merge", ["failures.merge"]),
+        ("agentest.missing_tool_call", ["agentest.missing_tool_call"]),
+        ("agentic.agentest.helpfulness", ["agentest.helpfulness"]),
+        ("helpfulness", ["agentest.helpfulness"]),
+        ("tool_call_behavior_failure", ["agentest.missing_tool_call", "agentest.tool_call"]),
+        ("topic_adherence_recall", ["ragas.topic_allowed", "ragas.topic_answered", "ragas.topics"]),
+        ("ragas.topic_adherence", ["ragas.topic_allowed", "ragas.topic_answered", "ragas.topics"]),
+    ],
+)
+def test_prompts_are_found_by_the_names_of_what_asks_with_them(name: str, expected: list[str]) -> None:
+    assert expected == [one.name for one in prompts_named(name, EVALUATORS, OWN)]
+
+
+def test_a_family_means_all_of_its_prompts_and_a_prompt_tells_its_metrics() -> None:
+    found = prompts_named("ragas", EVALUATORS, OWN)
+    assert {name for name in RUBRICS if name.startswith("ragas.")} == {one.name for one in found}
+    topics = next(one for one in found if one.name == "ragas.topics")
+    assert {f"agentic.ragas.topic_adherence_{mode}" for mode in ("precision", "recall", "f1")} == set(topics.metrics)
+    assert "built-in" == topics.source
+    assert () == merge_prompt(OWN).metrics
+
+
+def test_a_metric_without_a_judge_and_a_name_of_nothing_are_told_with_what_is_allowed() -> None:
+    with pytest.raises(UsageError, match=r"tool_call_f1 asks no judge, so it has no prompt; those that do: agentic\."):
+        prompts_named("tool_call_f1", EVALUATORS, OWN)
+    with pytest.raises(
+        UsageError, match=r"no prompt and no metric 'mood'; allowed: a prompt \(answer, parameter, .*ragas"
+    ):
+        prompts_named("mood", EVALUATORS, OWN)
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    path = tmp_path / "own.md"
+    path.write_text("---\nname: agentest.helpfulness\nversion: ours-2\n---\nGrade by mood.\n", encoding="utf-8")
+    return path
+
+
+def test_a_users_file_replaces_the_instructions_of_one_rubric_and_says_so(own: Path) -> None:
+    shown = {one.name: one for one in prompts_of(EVALUATORS, prompt_texts(own))}
+    replaced, kept = shown["agentest.helpfulness"], shown["agentest.coherence"]
+    assert ("ours-2", "Grade by mood.", str(own)) == (replaced.version, replaced.text, replaced.source)
+    assert RUBRICS["agentest.coherence"].instructions == kept.text
+    assert RUBRICS["agentest.helpfulness"].form == replaced.form
+
+
+def test_the_model_is_told_the_users_words_and_only_that_rubric_is_judged_anew(own: Path) -> None:
+    model, plain = Bare(say=lambda _, __: verdict(2)), Bare()
+    judge, usual = LangChainJudge(model, JudgeSettings(prompt=own)), LangChainJudge(plain)
+    helpfulness, coherence = RUBRICS["agentest.helpfulness"], RUBRICS["agentest.coherence"]
+
+    judge.judge([rubric_question(helpfulness, turn="Hi"), rubric_question(coherence, turn="Hi")])
+
+    told = [str(got[-1].content) for got in model.asked]
+    assert [True, False] == ["\n\nGrade by mood.\n\n" in text for text in told]
+    assert [False, True] == [
+        f"\n\n{rubric.instructions}\n\n" in text for rubric, text in zip((helpfulness, coherence), told, strict=True)
+    ]
+    assert judge.version == usual.version
+    assert judge.version_for(coherence) == usual.version_for(coherence) != judge.version
+    assert judge.version_for(helpfulness) != usual.version_for(helpfulness)
+
+
+def test_the_prompt_that_joins_failures_may_be_replaced_as_it_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "own.md"
+    path.write_text("---\nname: failures.merge\nversion: ours-1\n---\nJoin what is alike.\n", encoding="utf-8")
+    assert ("failures.merge", "ours-1", "Join what is alike.") == _told(merge_prompt(prompt_texts(path)))
+
+
+def _told(prompt: Prompted) -> tuple[str, str, str]:
+    return prompt.name, prompt.version, prompt.text

@@ -1,0 +1,235 @@
+"""Which evaluators there are, which metrics a name means, and what is refused when an evaluator is loaded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from otel_agentic import plugins
+from otel_agentic.config import EvaluatorSettings
+from otel_agentic.errors import PluginError, UsageError
+from otel_agentic.evaluators.contract import check_all, require_evaluator
+from otel_agentic.evaluators.registry import (
+    all_evaluators,
+    asks,
+    chosen,
+    chosen_of,
+    family_of,
+    is_of_groups,
+    metric_named,
+    metrics_by_name,
+    resolved,
+)
+from tests.evaluators.own import POLITE, Asker, OfGroup, Plain, metric
+
+if TYPE_CHECKING:
+    from otel_agentic.evaluators.base import AnyEvaluator
+
+ALL: tuple[AnyEvaluator, ...] = (
+    Plain(name="layers.action", metrics=(metric("agentic.layers.precision"), metric("agentic.layers.recall"))),
+    Plain(
+        name="ragas.topics", default=False, metrics=(metric("agentic.ragas.topics"), metric("agentic.ragas.precision"))
+    ),
+    Asker(name="agentest.helpfulness", metrics=(metric("agentic.agentest.helpfulness"),)),
+    Plain(name="politeness", metrics=(metric("politeness"),)),
+    OfGroup(name="operations.cost", metrics=(metric("agentic.operations.cost"),), reads=("agentic.layers.recall",)),
+)
+DEFAULT = ["agentic.layers.precision", "agentic.layers.recall", "politeness", "agentic.operations.cost"]
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("agentic.agentest.helpfulness", ["agentic.agentest.helpfulness"]),
+        ("agentest.helpfulness", ["agentic.agentest.helpfulness"]),
+        ("helpfulness", ["agentic.agentest.helpfulness"]),
+        (" helpfulness ", ["agentic.agentest.helpfulness"]),
+        ("layers.precision", ["agentic.layers.precision"]),
+        ("ragas.topics", ["agentic.ragas.topics", "agentic.ragas.precision"]),  # the evaluator
+        ("agentic.ragas.topics", ["agentic.ragas.topics"]),  # the metric alone
+        ("topics", ["agentic.ragas.topics"]),
+        ("layers", ["agentic.layers.precision", "agentic.layers.recall"]),
+        ("operations", ["agentic.operations.cost"]),
+        ("politeness", ["politeness"]),
+        ("default", DEFAULT),
+        ("all", list(metrics_by_name(ALL))),
+        ("none", []),
+    ],
+)
+def test_a_name_means_a_metric_by_its_last_parts_an_evaluator_a_family_or_a_set(name: str, meant: list[str]) -> None:
+    assert meant == list(resolved([name], ALL))
+
+
+def test_names_add_up_and_each_metric_counts_once() -> None:
+    assert ["politeness", "agentic.layers.precision", "agentic.layers.recall"] == list(
+        resolved(["none", "politeness", "layers", "recall"], ALL)
+    )
+
+
+def test_a_name_that_may_be_two_metrics_is_refused_with_both() -> None:
+    with pytest.raises(UsageError) as refused:
+        resolved(["precision"], ALL)
+
+    assert (
+        "metric 'precision' may be agentic.layers.precision or agentic.ragas.precision; give more of its name"
+        == str(refused.value)
+    )
+
+
+@pytest.mark.parametrize("name", ["helpful", "fulness", "", "Layers", "agentic", "x.y"])
+def test_an_unknown_name_is_refused_with_all_that_is_allowed(name: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        resolved([name], ALL)
+
+    assert (
+        f"no metric {name!r}; allowed: default, all, none, a family (layers, ragas, agentest, operations), an evaluator "
+        "(`otel-agentic plugins` lists them), or a metric: layers.precision, layers.recall, ragas.topics, "
+        "ragas.precision, agentest.helpfulness, politeness, operations.cost" == str(refused.value)
+    )
+
+
+@pytest.mark.parametrize("name", ["helpfulnes", "agentest.helpfulnes", "layers.helpfulness"])
+def test_a_name_that_is_nearly_right_is_refused_with_the_right_one(name: str) -> None:
+    with pytest.raises(UsageError, match=rf"no metric '{name}'; did you mean agentest.helpfulness\? allowed: default"):
+        resolved([name], ALL)
+
+
+def test_a_single_metric_is_found_by_its_last_parts_and_by_nothing_else() -> None:
+    assert "agentic.layers.recall" == metric_named("recall", ALL).name
+    for name in ("layers", "precision", "default"):
+        with pytest.raises(UsageError, match=f"metric '{name}'"):
+            metric_named(name, ALL)
+
+
+def test_a_family_is_the_first_of_several_parts() -> None:
+    assert ["layers", "layers", "acme", None] == list(
+        map(family_of, ["agentic.layers.recall", "layers.action", "acme.tone", "tone"])
+    )
+
+
+def test_an_evaluator_is_chosen_by_any_of_its_metrics() -> None:
+    found = chosen_of(ALL, ["agentic.layers.recall", "agentic.agentest.helpfulness"])
+
+    assert ["layers.action", "agentest.helpfulness"] == [one.name for one in found.evaluators]
+    assert ["agentest.helpfulness"] == [one.name for one in found.judged]
+    assert ((), frozenset({"agentic.layers.recall", "agentic.agentest.helpfulness"})) == (found.groups, found.metrics)
+
+
+def test_a_metric_of_groups_that_is_chosen_by_name_brings_what_it_looks_at() -> None:
+    cost = OfGroup(name="x.cost", metrics=(metric("x.cost"),), reads=("agentic.layers.recall", "gone"), default=False)
+
+    found = chosen_of((*ALL, cost), ["x.cost"])
+
+    assert (["layers.action"], ["x.cost"]) == (
+        [one.name for one in found.evaluators],
+        [one.name for one in found.groups],
+    )
+
+
+def test_the_settings_choose_unless_names_are_given_and_given_evaluators_are_always_run() -> None:
+    settings, own = EvaluatorSettings(metrics=("layers",)), Plain()
+
+    assert {"agentic.layers.precision", "agentic.layers.recall"} == chosen(settings, among=ALL).metrics
+    assert {"politeness"} == chosen(settings, ["politeness"], among=ALL).metrics
+    assert {"length.characters", "length.kind"} == chosen(settings, ["none"], [own], among=ALL).metrics
+    assert {"length.kind"} == chosen(settings, ["kind"], among=(*ALL, own)).metrics
+
+
+def test_an_evaluator_of_a_file_is_run_by_the_settings_and_chosen_by_its_file() -> None:
+    settings = EvaluatorSettings(metrics=("politeness",), files=("checks.py:length",))
+    among = (*ALL, Plain())  # the last ones are those of the files
+
+    assert {"politeness", "length.characters", "length.kind"} == chosen(settings, among=among).metrics
+    assert {"politeness"} == chosen(settings, ["politeness"], among=among).metrics
+    assert {"length.characters", "length.kind"} == chosen(settings, ["checks.py:length"], among=among).metrics
+
+
+def test_what_an_evaluator_is_is_told_by_what_it_does() -> None:
+    assert [False, True, False] == [asks(one) for one in (Plain(), Asker(), OfGroup())]
+    assert [False, False, True] == [is_of_groups(one) for one in (Plain(), Asker(), OfGroup())]
+
+
+def test_every_installed_evaluator_keeps_the_contract() -> None:
+    settings = EvaluatorSettings()
+    found = all_evaluators(settings)
+
+    assert sorted(plugins.find("evaluators")) == [one.name for one in found]
+    assert not chosen(settings).judged
+    assert chosen(settings, ["all"]).metrics == metrics_by_name(found).keys()
+
+
+class Nothing:
+    """Has what every evaluator has, and does nothing."""
+
+    name, version, metrics, default, needs = "nothing", "1", (metric("nothing"),), True, frozenset[Any]()
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (Plain, "is a class, not an object"),
+        (object(), "it lacks name, version, metrics, default"),
+        (Nothing(), "it has neither of evaluate, ask, evaluate_group"),
+        (Plain(name="Länge"), "must be letters, digits"),
+        (Plain(name="a..b"), "must be letters, digits"),
+        (Plain(name="default"), "is reserved"),
+        (Plain(metrics=()), "it has no metrics"),
+        (Plain(metrics=("length",)), "is no Metric"),  # type: ignore[arg-type]
+        (Plain(metrics=(metric("all"),)), "is reserved"),
+        (Plain(metrics=(metric("agentic.answer"),)), "is a score of every evaluation"),
+        (Plain(metrics=(metric("agentic.tool.selection"),)), "is a score of every evaluation"),
+        (Plain(metrics=(metric("m", failing=frozenset({"bad"})),)), "'bad' among failing or severities"),
+        (
+            Plain(metrics=(metric("m", labels=("good",), severities={"bad": "low"}),)),
+            "'bad' among failing or severities",
+        ),
+        (
+            Plain(metrics=(metric("m", needs=frozenset({"money"})),)),
+            "metric 'm' needs 'money'; allowed: turns, queries",
+        ),
+        (Plain(metrics=(metric("m", threshold=2.0),)), "low, threshold and high must be finite, and in this order"),
+        (Plain(metrics=(metric("m", low=float("nan")),)), "low, threshold and high must be finite"),
+        (Plain(needs=frozenset({"money"})), "needs 'money'; allowed: turns, queries"),  # type: ignore[arg-type]
+        (Plain(needs=frozenset({"judge"})), "`judge` belongs to the needs of an evaluator that asks"),
+        (Asker(needs=frozenset()), "`judge` belongs to the needs of an evaluator that asks"),
+        (Asker(default=True), "`default` must be False"),
+        (
+            Asker(rubrics=(replace(POLITE, name="answer"),)),
+            "the name of a rubric, 'answer', is that of a built-in prompt",
+        ),
+        (
+            Asker(rubrics=(replace(POLITE, name="two words"),)),
+            "the name of a rubric, 'two words', must be letters, digits",
+        ),
+    ],
+)
+def test_what_breaks_the_contract_is_refused_when_it_is_loaded(found: object, told: str) -> None:
+    with pytest.raises(PluginError) as refused:
+        require_evaluator(found, "plug-in x of acme 1.0")
+
+    assert str(refused.value).startswith("plug-in x of acme 1.0: ")
+    assert told in str(refused.value)
+
+
+def test_an_entry_point_and_its_evaluator_have_one_name() -> None:
+    with pytest.raises(PluginError, match="it is named 'length'; the entry point"):
+        require_evaluator(Plain(), "plug-in", "size")
+
+
+def test_two_rubrics_of_one_name_are_refused_unless_they_are_the_same() -> None:
+    same = Asker(name="other", metrics=(metric("other"),))
+    check_all([Asker(), same])
+    other = replace(same, rubrics=(replace(POLITE, instructions="Is it rude?"),))
+    with pytest.raises(
+        PluginError, match=r"'manners.polite' and 'other' ask by different rubrics of one name, 'test.polite'"
+    ):
+        check_all([Asker(), other])
+
+
+def test_two_owners_of_a_metric_are_both_named() -> None:
+    with pytest.raises(PluginError, match=r"metric 'length.kind' belongs to evaluator 'length' and to 'other'"):
+        check_all([Plain(), Plain(name="other", metrics=(replace(Plain.metrics[1]),))])
+    with pytest.raises(PluginError, match=r"two evaluators are named 'length': .*Plain and .*Plain; rename one"):
+        check_all([Plain(), Plain(metrics=(metric("another"),))])

@@ -1,0 +1,335 @@
+"""Trajectory: hand-worked rows, laws, and where the default differs from the compatible mode."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import permutations, product
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from otel_agentic.compat.agentest import CallAssertion, MadeToolCall, TrajectoryAssertions, match_trajectory
+from otel_agentic.evaluators.trajectory import Calls
+from otel_agentic.evaluators.trajectory.pairing import Path, Wanted, is_exact, is_in_order, most_pairs
+from otel_agentic.testing import conversation, tool_call, turn
+from otel_agentic.truth import Case
+from tests.evaluators.judged import scores_of, subject
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from otel_agentic.evaluators.base import MetricScore
+
+MATCHES = ("exact", "in_order", "any_order", "contains", "within")
+SHARES = ("precision", "recall", "f1")
+
+
+def tools(*names: str, **more: Any) -> dict[str, Any]:
+    return {"calls": [{"tool_name": name} for name in names], **more}
+
+
+def case(expected: dict[str, Any] | None = None, *turns: dict[str, Any], **fields: Any) -> Case:
+    annotated = list(turns) or [{"query": "go"}]
+    whole = {} if expected is None else {"tools": expected}
+    return Case.model_validate({"case_id": "c", "turns": annotated, **whole, **fields})
+
+
+def said(*calls: Any) -> Any:
+    return conversation(turn("go", "done", *(tool_call(one, {}) if isinstance(one, str) else one for one in calls)))
+
+
+def scores(expected: dict[str, Any], *calls: Any, **settings: Any) -> dict[str, MetricScore]:
+    return scores_of(Calls(), subject(said(*calls), case(expected), **settings))
+
+
+def matches(expected: dict[str, Any], *calls: Any) -> str:
+    """Return the five matches as digits."""
+    found = scores(expected, *calls)
+    return "".join(f"{found[name].value:.0f}" for name in MATCHES)
+
+
+def shares(expected: dict[str, Any], *calls: Any) -> tuple[float | None, ...]:
+    found = scores(expected, *calls)
+    return tuple(found[name].value for name in SHARES)
+
+
+def law(expected: dict[str, Any], made: str) -> dict[str, MetricScore]:
+    """Return the scores from the evaluator itself, which takes less than with the driver."""
+    found = Calls().evaluate(subject(said(*made), case(expected)))
+    return {score.name.rpartition(".")[2]: score for score in found}
+
+
+A_B = tools("a", "b")
+A_A = tools("a", "a")
+PARALLEL = {"calls": [{"tool_name": "a", "step": 1}, {"tool_name": "b", "step": 1}, {"tool_name": "c", "step": 2}]}
+OPTIONAL = {"calls": [{"tool_name": "a"}, {"tool_name": "o", "required": False}, {"tool_name": "b"}]}
+
+
+@pytest.mark.parametrize(
+    ("expected", "made", "worked_out"),
+    [
+        (A_B, "ab", ("11111", 1.0, 1.0, 1.0)),
+        (A_B, "ba", ("00111", 1.0, 1.0, 1.0)),
+        (A_B, "axb", ("01110", 2 / 3, 1.0, 0.8)),
+        (A_B, "bxa", ("00110", 2 / 3, 1.0, 0.8)),
+        # The second a is like an expected one, but one more than is expected.
+        (A_B, "aab", ("01111", 2 / 3, 1.0, 0.8)),
+        # In order after all: the first a is one too many.
+        (A_B, "aba", ("01111", 2 / 3, 1.0, 0.8)),
+        (A_B, "a", ("00001", 1.0, 0.5, 2 / 3)),
+        (A_B, "xy", ("00000", 0.0, 0.0, 0.0)),
+        (A_B, "", ("00001", 0.0, 0.0, 0.0)),
+        # One a answers for both where calls are a set, and for one where each counts.
+        (A_A, "a", ("00011", 1.0, 0.5, 2 / 3)),
+        (A_A, "aa", ("11111", 1.0, 1.0, 1.0)),
+        (tools(), "", ("11111", 1.0, None, 1.0)),
+        (tools(), "x", ("01110", 0.0, None, 0.0)),
+        # What the case allows is looked over; what it forbids is a match of nothing.
+        (tools("a", "b", extra_calls="allow"), "xaybx", ("11111", 1.0, 1.0, 1.0)),
+        (tools("a", "b", forbidden=["x"], extra_calls="allow"), "aybx", ("00000", 2 / 3, 1.0, 0.8)),
+        # Expected calls of one step have no order.
+        (PARALLEL, "bac", ("11111", 1.0, 1.0, 1.0)),
+        (PARALLEL, "acb", ("00111", 1.0, 1.0, 1.0)),
+        # An optional call may be there or not, and one more of it is one too many.
+        (OPTIONAL, "ab", ("11111", 1.0, 1.0, 1.0)),
+        (OPTIONAL, "aob", ("11111", 1.0, 1.0, 1.0)),
+        (OPTIONAL, "aoob", ("01111", 2 / 3, 1.0, 0.8)),
+        (tools("a", alternatives=[tools("b")]), "b", ("11111", 1.0, 1.0, 1.0)),
+    ],
+)
+def test_a_trajectory_scores_as_worked_out_by_hand(expected: dict[str, Any], made: str, worked_out: Any) -> None:
+    digits, *parts = worked_out
+
+    assert digits == matches(expected, *made)
+    assert tuple(part if part is None else pytest.approx(part) for part in parts) == shares(expected, *made)
+
+
+def test_calls_of_one_response_have_no_order() -> None:
+    together = [tool_call(name, {}, step=1) for name in "ba"]
+
+    assert ("11111", "00111") == (matches(A_B, *together), matches(A_B, *"ba"))
+
+
+@pytest.mark.parametrize(
+    ("match", "made", "expected"),
+    [
+        ({}, {"q": "Oslo", "n": 5.0}, True),
+        ({}, {"q": "oslo", "n": 5}, False),
+        ({"q": "casefold"}, {"q": "OSLO", "n": 5}, True),
+        ({"n": {"mode": "number", "tolerance": 1}}, {"q": "Oslo", "n": 6}, True),
+        ({"q": "ignore"}, {"n": 5}, True),
+        ({"q": "any"}, {"q": "Rome", "n": 5}, True),
+        ({}, {"q": "Oslo", "n": 5, "page": 2}, False),
+        ({}, {"q": "Oslo"}, False),
+    ],
+)
+def test_arguments_compare_as_the_case_says(match: dict[str, Any], made: dict[str, Any], *, expected: bool) -> None:
+    wanted = {"calls": [{"tool_name": "a", "parameters": {"q": "Oslo", "n": 5}, "match": match}]}
+
+    assert {float(expected)} == {scores(wanted, tool_call("a", made))[name].value for name in (*MATCHES, *SHARES)}
+
+
+def test_a_call_that_answered_with_an_error_was_not_made_unless_that_is_set() -> None:
+    failed = tool_call("a", {}, error="no")
+    again = scores(A_B, failed, "a", "b")
+    counted = scores(A_B, failed, "a", "b", count_errors=True)
+
+    assert (1.0, 0.0) == (again["exact"].value, counted["exact"].value)
+
+
+def test_transfers_and_agents_count_only_where_they_are_expected() -> None:
+    handed = tool_call("transfer_to_b", {}, kind="transfer")
+
+    assert "11111" == matches(A_B, "a", handed, "b")
+    assert "11111" == matches(tools("a", "transfer_to_b"), "a", handed)
+
+
+def test_where_arguments_were_not_recorded_there_is_no_score() -> None:
+    found = scores(A_B, replace(tool_call("a"), arguments=None), "b")
+
+    assert {("content_not_captured", "the arguments of 'a' in turn 1 were not recorded")} == {
+        (score.reason, score.explanation) for score in found.values()
+    }
+
+
+def test_what_only_a_judge_could_compare_has_no_score() -> None:
+    wanted = {"calls": [{"tool_name": "a", "parameters": {"q": "x"}, "match": {"q": "judge"}}]}
+
+    (told,) = {(score.reason, score.explanation) for score in scores(wanted, tool_call("a", {"q": "y"})).values()}
+
+    assert ("no_data", "the case leaves 'q' of 'a' to a judge, whom this metric does not ask") == told
+
+
+def test_each_turn_is_compared_by_itself_and_all_have_to_match() -> None:
+    wanted = case(None, {"query": "one", "tools": tools("a")}, {"query": "two", "tools": tools("b", "c")})
+    right = conversation(turn("one", "x", tool_call("a", {})), turn("two", "y", tool_call("b", {}), tool_call("c", {})))
+    wrong = conversation(turn("one", "x", tool_call("b", {})), turn("two", "y", tool_call("c", {})))
+
+    first, second = (scores_of(Calls(), subject(made, wanted)) for made in (right, wrong))
+
+    assert [1.0] * 8 == [first[name].value for name in (*MATCHES, *SHARES)]
+    assert [0.0] * 5 + [0.5, 1 / 3, 0.4] == [second[name].value for name in (*MATCHES, *SHARES)]
+    assert (
+        "turn 1: not made as expected: a, not expected so: b; turn 2: not made as expected: b"
+        == second["exact"].explanation
+    )
+
+
+def test_what_one_expectation_asks_for_is_no_extra_call_to_another() -> None:
+    wanted = case(tools("z"), {"query": "one", "tools": tools("a")})
+    made = conversation(turn("one", "x", tool_call("a", {}), tool_call("z", {})))
+
+    assert [1.0] * 8 == [score.value for score in scores_of(Calls(), subject(made, wanted)).values()]
+
+
+def test_a_turn_that_never_came_is_missing_once_the_conversation_has_ended() -> None:
+    wanted = case(None, {"query": "one", "tools": tools("a")}, {"query": "two", "tools": tools("b")})
+    ended = conversation(turn("one", "x", tool_call("a", {})), closed_by="end_mark")
+    quiet = conversation(turn("one", "x", tool_call("a", {})), closed_by="idle")
+
+    first, second = (scores_of(Calls(), subject(made, wanted))["exact"] for made in (ended, quiet))
+
+    assert (0.0, "a turn that never came: not made as expected: b") == (first.value, first.explanation)
+    assert (None, "incomplete") == (second.value, second.reason)
+
+
+def test_the_sentence_of_an_order_names_both() -> None:
+    found = scores(A_B, *"bxa")
+
+    assert "made in another order: b, x, a; expected: a, b; not expected so: x" == found["in_order"].explanation
+    assert "not expected so: x" == found["any_order"].explanation
+
+
+def test_the_order_is_found_where_the_nearest_call_is_the_wrong_one() -> None:
+    """Search first, book, search again: expected are book, and then a search."""
+    assert "01111" == matches(tools("b", "a"), *"aba")
+
+
+# Beside the compatible mode.
+
+
+def agentest(mode: Any, expected: Sequence[Any], made: Iterable[Any]) -> bool:
+    wanted = tuple(one if isinstance(one, CallAssertion) else CallAssertion(name=one) for one in expected)
+    calls = [one if isinstance(one, MadeToolCall) else MadeToolCall(name=one) for one in made]
+    return match_trajectory(calls, TrajectoryAssertions(match_mode=mode, expected=wanted)).matched
+
+
+def names_only(names: str) -> dict[str, Any]:
+    return {"calls": [{"tool_name": name, "ignore_extra_parameters": True} for name in names]}
+
+
+@given(expected=st.text("ab", max_size=4), made=st.text("abx", max_size=5))
+def test_by_names_it_is_agentests_in_strict_and_within_and_any_order_is_its_contains(expected: str, made: str) -> None:
+    ours = law(names_only(expected), made)
+
+    assert [agentest(mode, expected, made) for mode in ("strict", "contains", "within")] == [
+        ours[name].value == 1.0 for name in ("exact", "any_order", "within")
+    ]
+
+
+def test_agentest_pairs_greedily_and_the_default_as_many_as_it_can() -> None:
+    """The first expectation takes the one call that the second needs."""
+    calls = [MadeToolCall(name="a", args={"x": 1}), MadeToolCall(name="a", args={"x": 2})]
+    theirs = [CallAssertion(name="a"), CallAssertion(name="a", mode="exact", args={"x": 1})]
+    ours = {
+        "calls": [
+            {"tool_name": "a", "ignore_extra_parameters": True},
+            {"tool_name": "a", "parameters": {"x": 1}},
+        ]
+    }
+
+    assert agentest("contains", theirs, calls) is False
+    assert 1.0 == scores(ours, *(tool_call("a", dict(call.args)) for call in calls))["any_order"].value
+
+
+def test_agentest_counts_calls_in_contains_and_the_default_takes_them_as_a_set() -> None:
+    assert agentest("contains", "aa", "a") is False
+    assert 1.0 == scores(A_A, "a")["contains"].value
+
+
+def test_agentest_takes_parallel_calls_in_the_order_of_the_record() -> None:
+    assert agentest("strict", "ab", "ba") is False
+    assert 1.0 == scores(A_B, *(tool_call(name, {}, step=1) for name in "ba"))["exact"].value
+
+
+def test_agentest_counts_failed_calls() -> None:
+    """It knows no errors: a call that was tried again is one too many."""
+    assert agentest("strict", "ab", "aab") is False
+    assert 1.0 == scores(A_B, tool_call("a", {}, error="no"), "a", "b")["exact"].value
+
+
+# Laws.
+
+
+@st.composite
+def paths(draw: st.DrawFn) -> Path:
+    """Return made calls of two tools, one of which may be free, beside expected ones that fit some of those of their tool."""
+    names = draw(st.text("ab", max_size=4))
+    free = draw(st.sampled_from(["", "a"]))
+    steps = sorted(draw(st.lists(st.integers(1, 4), min_size=len(names), max_size=len(names))))
+    calls = st.tuples(st.integers(1, 3), st.booleans(), st.sampled_from("ab"), st.frozensets(st.integers(0, 3)))
+    return Path(
+        wanted=tuple(
+            Wanted(group=group, required=required, fits=frozenset(at for at in fits if names[at : at + 1] == name))
+            for group, required, name, fits in draw(st.lists(calls, max_size=4))
+        ),
+        steps=tuple((0, step) for step in steps),
+        free=frozenset(at for at, name in enumerate(names) if name in free),
+    )
+
+
+def all_pairings(path: Path) -> Iterable[dict[int, int]]:
+    """Yield every one-to-one choice of made calls for expected ones."""
+    options = [[None, *sorted(each.fits)] for each in path.wanted]
+    for choice in product(*options):
+        taken = [made for made in choice if made is not None]
+        if len(taken) == len(set(taken)):
+            yield {index: made for index, made in enumerate(choice) if made is not None}
+
+
+def stands_in_order(path: Path, pairs: dict[int, int]) -> bool:
+    required = [
+        (path.wanted[index].group, path.steps[made]) for index, made in pairs.items() if path.wanted[index].required
+    ]
+    whole = len(required) == path.required
+    return whole and all(one[1] <= other[1] for one, other in permutations(required, 2) if one[0] < other[0])
+
+
+@given(path=paths())
+def test_pairs_and_orders_are_those_that_trying_everything_finds(path: Path) -> None:
+    pairings = list(all_pairings(path))
+    most = max(sum(path.wanted[index].required for index in pairs) for pairs in pairings)
+    ordered = [pairs for pairs in pairings if stands_in_order(path, pairs)]
+
+    found = most_pairs(path)
+
+    assert most == sum(path.wanted[index].required for index in found)
+    assert all(made in path.wanted[index].fits for index, made in found.items())
+    assert len(set(found.values())) == len(found)
+    assert bool(ordered) == is_in_order(path)
+    needed = set(range(len(path.steps))) - path.free
+    assert any(needed <= set(pairs.values()) for pairs in ordered) == is_exact(path)
+
+
+@given(expected=st.text("abc", max_size=4), made=st.text("abcx", max_size=5))
+def test_each_match_is_weaker_than_the_one_before_it(expected: str, made: str) -> None:
+    found = {name: 1.0 if score.value is None else score.value for name, score in law(tools(*expected), made).items()}
+
+    assert found["exact"] <= found["in_order"] <= found["any_order"] <= found["contains"]
+    assert found["exact"] <= found["within"]
+    assert (found["any_order"] == 1.0) == (found["recall"] == 1.0)
+    assert (found["exact"] == 1.0) <= (found["f1"] == 1.0)
+
+
+@given(expected=st.text("abc", min_size=1, max_size=4), made=st.text("abcx", max_size=4))
+def test_a_further_call_that_nothing_expects_raises_nothing(expected: str, made: str) -> None:
+    before, after = law(tools(*expected), made), law(tools(*expected), made + "y")
+
+    assert all((after[name].value or 0.0) <= (before[name].value or 0.0) for name in before)
+
+
+def test_hundreds_of_calls_alike_take_no_longer_than_their_number() -> None:
+    assert "11111" == matches(tools(*"ab" * 150), *"ab" * 150)
+    assert "00111" == matches(tools(*"ab" * 150), *"ba" * 150)

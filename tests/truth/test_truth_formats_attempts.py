@@ -1,0 +1,75 @@
+"""Rows of evaluation datasets, row by row: order, names, repeated rows, and everything that is wrong told at once."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from otel_agentic.errors import CaseError
+from otel_agentic.truth.formats.attempts import read_attempts
+
+ASKED = {"user_input": "Capital of France?", "response": "Paris", "reference": "Paris"}
+
+
+def lines(*rows: Any) -> str:
+    return "".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows)
+
+
+def test_rows_come_in_their_order_with_file_line_and_name() -> None:
+    text = lines(ASKED, "", {**ASKED, "id": 7}, {"user_input": "Capital of Spain?"})
+    found = read_attempts("data/set.jsonl", text)
+
+    assert [("data/set.jsonl", 1, "row-1"), ("data/set.jsonl", 3, "7"), ("data/set.jsonl", 4, "row-3")] == [
+        (row.file, row.line, row.name) for row in found
+    ]
+    assert [True, True, False] == [row.conversation is not None for row in found]
+    assert {"set"} == {row.case.dataset for row in found}
+
+
+def test_a_json_list_is_read_too_with_the_line_of_each_row() -> None:
+    found = read_attempts("set.json", json.dumps([ASKED, ASKED], indent=1))
+    assert [("row-1", 2), ("row-2", 7)] == [(row.name, row.line) for row in found]
+
+
+def test_a_row_that_repeats_its_id_is_a_further_attempt() -> None:
+    found = read_attempts("set.jsonl", lines({**ASKED, "id": "a"}, {**ASKED, "id": "a", "response": "Lyon"}))
+    assert [("a", "Paris"), ("a#2", "Lyon")] == [
+        (row.name, row.conversation.turns[0].answer) for row in found if row.conversation
+    ]
+    assert found[0].case is found[1].case
+
+
+def test_an_id_of_two_different_references_is_told() -> None:
+    with pytest.raises(CaseError) as told:
+        read_attempts("set.jsonl", lines({**ASKED, "id": "a"}, {**ASKED, "id": "a", "reference": "Lyon"}))
+    assert (
+        "set.jsonl:2: id: 'a' stands on line 1 already, with other queries or another reference; give each row its own"
+        == str(told.value)
+    )
+
+
+def test_an_id_that_looks_like_the_number_of_a_further_attempt_leaves_names_unique() -> None:
+    found = read_attempts("set.jsonl", lines(*({**ASKED, "id": name} for name in ("a", "a", "a#2", "a", "a#2"))))
+    assert ["a", "a#2", "a#2#2", "a#3", "a#2#3"] == [row.name for row in found]
+
+
+def test_all_bad_rows_are_told_at_once_with_file_line_and_field() -> None:
+    with pytest.raises(CaseError) as told:
+        read_attempts("set.jsonl", lines(ASKED, "{nope", {"user_input": 5}, [1], {"response": "x"}))
+    first, *more = str(told.value).split("\n")
+    assert first.startswith("set.jsonl:2: not JSON")
+    assert ["set.jsonl:3: user_input: found 5; allowed: a text or a list of messages"] == more[:1]
+    assert [":4:", ":5:"] == [line[9:12] for line in more[1:]]
+
+
+@pytest.mark.parametrize("text", ["", "\n \n", "[]", '"x\x00"'])
+def test_a_file_without_rows_is_told(text: str) -> None:
+    with pytest.raises(CaseError, match=r"^set\.jsonl"):
+        read_attempts("set.jsonl", text)
+
+
+def test_what_nothing_looks_at_is_named_by_row() -> None:
+    (row,) = read_attempts("set.jsonl", lines({**ASKED, "retrieved_contexts": ["x"], "rubrics": {}}))
+    assert ("retrieved_contexts",) == row.left_out
