@@ -1,6 +1,7 @@
 """Every setting and limit, with unit and default, and where its value comes from."""
 
 from otel_agentic.config.evaluators import EvaluatorSettings, Price, Severity, Threshold
+from otel_agentic.config.gate import GateSettings
 from otel_agentic.config.load import (
     CONFIG_FILE_VARIABLE,
     DEFAULT_CONFIG_FILE,
@@ -37,6 +38,7 @@ __all__ = [
     "DialectSettings",
     "EmitSettings",
     "EvaluatorSettings",
+    "GateSettings",
     "JudgeSettings",
     "LogSettings",
     "Objective",

@@ -23,6 +23,7 @@ from pydantic_settings import (
 )
 
 from otel_agentic.config.evaluators import EvaluatorSettings
+from otel_agentic.config.gate import GateSettings
 from otel_agentic.config.masking import masked
 from otel_agentic.config.sections import (
     AdminSettings,
@@ -72,6 +73,7 @@ class Settings(BaseSettings):
     stats: StatsSettings = StatsSettings()
     windows: WindowSettings = WindowSettings()
     slo: SloSettings = SloSettings()
+    gate: GateSettings = GateSettings()
     emit: EmitSettings = EmitSettings()
     redaction: RedactionSettings = RedactionSettings()
     retention: RetentionSettings = RetentionSettings()

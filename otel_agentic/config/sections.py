@@ -177,6 +177,11 @@ class ConversationSettings(_Section):
     end_attributes: tuple[str, ...] = Field(
         default=("agentic.conversation.end",), description="attribute names that, when true, end a conversation"
     )
+    state_attributes: tuple[str, ...] = Field(
+        default=("agentic.final_state",),
+        description="attribute names that hold the state in which a conversation left the world, a JSON object; the last "
+        "in time counts",
+    )
     error_patterns: tuple[str, ...] = Field(
         default=(r"^\s*\w*(?:error|exception)\b", r"^\s*failed to (?:call|execute|invoke|run)\b"),
         description="regular expressions (case ignored): a tool result that is an error",
@@ -248,7 +253,9 @@ class JudgeSettings(_Section):
         repr=False,
         description="given to the chat model as they are, such as base_url, temperature or api_version",
     )
-    prompt: Path | None = Field(default=None, description="a prompt file of your own; unset: the built-in one")
+    prompt: Path | None = Field(
+        default=None, description="a prompt file of your own, in place of the built-in one of its name"
+    )
     method: Literal["auto", "structured", "tool", "text"] = Field(
         default="auto", description="how a verdict is asked for; auto takes the first way that the model can"
     )

@@ -40,6 +40,12 @@ PRINTS: Final = {
         "fault: cancel_order, order_id: expected 17, made '17'",
         "my own judge: {'pass': 1, 'fail': 1, 'not_evaluated': 0}",
     ),
+    "custom_evaluators": (
+        "order-17, turn 2: desk.brief: 0.0",
+        "order-17: desk.promises: 1.0",
+        "order-17, turn 2: desk.tone: excited",
+        "order-18: desk.tone: no score, content_not_captured",
+    ),
     "prometheus_scrape": (
         'agentic_success_ratio{agentic_estimator="per_case"',
         'agentic_k="3"',

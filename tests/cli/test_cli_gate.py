@@ -1,0 +1,273 @@
+"""`otel-agentic gate`: which conditions hold, what is said of each, and by which code a script knows."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from otel_agentic import load_settings
+from tests.cli.judged import add_run, judged_store, write_run
+from tests.cli.running import Ran, done, on_terminal, run
+
+#: Six cases, four attempts each: of two cases one attempt is wrong.
+MIXED = {name: [True, True, True, name not in {"A", "B"}] for name in "ABCDEF"}
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of clerk, 22 of 24 right, and two conversations without a case."""
+    return judged_store(tmp_path_factory.mktemp("mixed"), MIXED, unmatched=2, metrics="ragas.tool_calls")
+
+
+@pytest.fixture(scope="module")
+def perfect(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of clerk, 3 of 3 right, each of a case of its own."""
+    return judged_store(tmp_path_factory.mktemp("perfect"), {name: [True] for name in "ABC"})
+
+
+@pytest.fixture(scope="module")
+def versions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of clerk, version 1.0 right and 2.0 wrong."""
+    folder = tmp_path_factory.mktemp("versions")
+    db = judged_store(folder, {"A": [True] * 4})
+    add_run(db, write_run(folder, {"A": [False]}, name="next", version="2.0"))
+    return db
+
+
+def gate(db: Path, *arguments: str) -> Ran:
+    return run("gate", "--db", db, *arguments)
+
+
+def rows(db: Path, *arguments: str) -> dict[str, dict[str, Any]]:
+    """Return what a gate found, by condition."""
+    return {row["condition"]: row for row in gate(db, *arguments, "--format", "json").json["rows"]}
+
+
+def test_a_condition_that_holds_lets_the_script_go_on(mixed: Path) -> None:
+    ran = gate(mixed, "--min-success", "0.9", "--min-coverage", "0.9", "--min-n", "24")
+    assert 0 == ran.code
+    assert ran.out.splitlines()[-1] == "gate passed: 4 conditions of clerk hold"
+
+
+def test_a_condition_that_does_not_hold_stops_it(mixed: Path) -> None:
+    ran = gate(mixed, "--min-success", "0.95", "--min-coverage", "0.9")
+    assert 1 == ran.code
+    assert "gate failed: 1 of 3 conditions of clerk does not hold" in ran.out
+    assert "" == ran.err
+
+
+def test_values_are_those_that_the_report_shows(mixed: Path) -> None:
+    found = rows(
+        mixed,
+        "--min-pass-pow-k",
+        "3=0.5,1=0.1",
+        "--min-pass-at-k",
+        "5=0.5",
+        "--min-success",
+        "0.5",
+        "--min-coverage",
+        "0.5",
+    )
+    (group,) = done("report", "--db", mixed, "--format", "json").json["groups"]
+    shown = group["estimates"][group["default_estimator"]]
+    assert shown["pass_pow_k"]["3"]["value"] == found["pass^3"]["value"]
+    assert shown["pass_pow_k"]["1"]["value"] == found["pass^1"]["value"]
+    assert shown["pass_at_k"]["5"]["value"] == found["pass@5"]["value"]
+    assert (group["coverage"], group["c"] / group["n"]) == (found["coverage"]["value"], found["success"]["value"])
+
+
+@pytest.mark.parametrize(("limit", "verdict"), [("0.9166666666666666", "pass"), ("0.9167", "fail")])
+def test_what_is_just_as_much_as_wanted_holds(mixed: Path, limit: str, verdict: str) -> None:
+    assert verdict == rows(mixed, "--min-success", limit)["success"]["verdict"]  # 22 / 24 = .91667
+
+
+def test_three_of_three_hold_by_the_estimate_and_are_said_to_prove_nothing(perfect: Path) -> None:
+    row = rows(perfect, "--min-success", "0.9")["success"]
+    # The lower end of Clopper and Pearson's is .025^(1/3) = .292.
+    assert ("pass", 1.0, pytest.approx(0.292, abs=1e-3)) == (row["verdict"], row["value"], row["lower"])
+    assert row["reason"] == (
+        "the estimate holds it; the 95 % interval reaches down to .292: 3 conversations do not prove it, 33 more like these would"
+    )
+
+
+def test_by_the_lower_bound_three_of_three_do_not_hold(perfect: Path) -> None:
+    row = rows(perfect, "--min-success", "0.9", "--bound", "lower")["success"]
+    assert ("fail", "lower") == (row["verdict"], row["held"])
+    # .292 >= .2: proven.
+    assert "pass" == rows(perfect, "--min-success", "0.2", "--bound", "lower")["success"]["verdict"]
+
+
+def test_a_tier_is_good_enough_only_where_the_evidence_supports_it(perfect: Path) -> None:
+    row = rows(perfect, "--tier", "ready")["tier"]
+    assert ("fail", "insufficient_evidence") == (row["verdict"], row["told"])
+    assert row["reason"].startswith("too little evidence for any tier, leaning ")
+    assert "pass" == rows(perfect, "--tier", "ready", "--tier", "insufficient_evidence")["tier"]["verdict"]
+
+
+def test_each_agent_must_hold_each_condition(tmp_path: Path) -> None:
+    db = judged_store(tmp_path, {"A": [True] * 4})
+    add_run(db, write_run(tmp_path, {"A": [True, False]}, name="other", agent="porter"))
+
+    found = gate(db, "--min-success", "0.9", "--fail-on-severity", "high", "--format", "json").json
+    told = {(row["agent"], row["condition"]): row for row in found["rows"]}
+    assert {
+        ("clerk", "success"): "pass",
+        ("clerk", "severity"): "pass",
+        ("porter", "success"): "fail",
+        ("porter", "severity"): "fail",
+    } == {key: row["verdict"] for key, row in told.items()}
+    assert told["porter", "severity"]["reason"].endswith("for example conversation other-porter-1")
+    assert not found["passed"]
+    assert 0 == gate(db, "--min-success", "0.9", "--agent", "clerk").code
+    assert "of 2 agents" in gate(db, "--min-success", "0.9").out
+
+
+def test_a_version_is_looked_at_alone(versions: Path) -> None:
+    assert 1 == gate(versions, "--min-success", "0.9", "--agent-version", "2.0").code
+    assert 0 == gate(versions, "--min-success", "0.9", "--agent-version", "1.0").code
+    assert 1 == gate(versions, "--agent-version", "3.0").code
+    assert 0 == gate(versions, "--min-success", "1", "--environment", "production", "--agent-version", "1.0").code
+
+
+def test_a_window_counts_back_from_the_newest_conversation(tmp_path: Path) -> None:
+    db = judged_store(tmp_path, {"A": [False, False, True, True]})  # an hour apart
+    assert 1 == gate(db, "--min-success", "0.9").code
+    assert 0 == gate(db, "--min-success", "0.9", "--window", "2h").code
+    assert 0 == gate(db, "--min-success", "0.9", "--window", "n2").code
+
+
+class TestSeverity:
+    def test_a_failure_as_bad_as_asked_for_fails_and_is_told(self, mixed: Path) -> None:
+        ran = gate(mixed, "--fail-on-severity", "high", "--format", "json")
+        (row,) = ran.json["rows"]
+        assert (1, "fail", 2.0, 24) == (ran.code, row["verdict"], row["value"], row["n"])
+        assert "for example conversation run-clerk-7" in row["reason"]
+
+    def test_unless_asked_for_only_critical_ones_do(self, mixed: Path) -> None:
+        row = rows(mixed)["severity"]
+        assert ("pass", "critical", "none in 24 conversations; 2 more not evaluated") == (
+            row["verdict"], row["told"], row["reason"],
+        )  # fmt: skip
+
+    def test_a_forbidden_call_is_critical(self, tmp_path: Path) -> None:
+        files = write_run(tmp_path, {"A": [True]})
+        files.cases.write_text(json.dumps({"case_id": "A", "tools": {"calls": [], "forbidden": ["look_*"]}}))
+        done("ingest", files.spans, "--db", tmp_path / "t.duckdb", "--quiet")
+        done("evaluate", "--db", tmp_path / "t.duckdb", "--cases", files.cases, "--quiet")
+        assert 1 == gate(tmp_path / "t.duckdb").code
+
+    def test_none_looks_at_no_failure(self, mixed: Path) -> None:
+        assert {} == rows(mixed, "--fail-on-severity", "none")
+
+    def test_failures_of_other_versions_do_not_count(self, versions: Path) -> None:
+        assert 0 == gate(versions, "--fail-on-severity", "low", "--agent-version", "1.0").code
+        assert 1 == gate(versions, "--fail-on-severity", "low", "--agent-version", "2.0").code
+
+
+class TestMetrics:
+    def test_the_mean_is_held_against_the_least_value(self, mixed: Path) -> None:
+        # 22 calls as expected, 2 with a wrong order: parameters of all 24 are there, one call each.
+        found = rows(mixed, "--threshold", "ragas.tool_call_accuracy=0.9", "--threshold", "ragas.tool_call_f1>=0.99")
+        assert "pass" == found["agentic.ragas.tool_call_accuracy"]["verdict"]
+        assert pytest.approx(22 / 24) == found["agentic.ragas.tool_call_accuracy"]["value"]
+        assert "fail" == found["agentic.ragas.tool_call_f1"]["verdict"]
+        assert 24 == found["agentic.ragas.tool_call_f1"]["n"]
+
+    def test_a_most_value_is_asked_for_with_its_sign(self, mixed: Path) -> None:
+        row = rows(mixed, "--threshold", "ragas.tool_call_accuracy<=0.5")["agentic.ragas.tool_call_accuracy"]
+        assert ("<=", 0.5, "fail") == (row["operator"], row["wanted"], row["verdict"])
+
+    def test_thresholds_of_the_settings_count_and_a_flag_takes_their_place(self, mixed: Path, tmp_path: Path) -> None:
+        (tmp_path / "otel-agentic.toml").write_text(
+            '[evaluators.thresholds]\n"ragas.tool_call_accuracy" = {min = 0.99}\n[gate]\nmin_success = 0.5\n'
+            "min_pass_pow_k = {3 = 0.2}\nfail_on_severity = 'none'\n"
+        )
+        found = rows(mixed)
+        assert ["success", "pass^3", "agentic.ragas.tool_call_accuracy"] == list(found)
+        assert "fail" == found["agentic.ragas.tool_call_accuracy"]["verdict"]
+        over = rows(
+            mixed, "--threshold", "tool_call_accuracy=0.5", "--min-success", "0.99", "--min-pass-pow-k", "1=0.5"
+        )
+        assert {"success": 0.99, "pass^1": 0.5, "pass^3": 0.2, "agentic.ragas.tool_call_accuracy": 0.5} == {
+            name: row["wanted"] for name, row in over.items()
+        }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--threshold", "nonsense=1"), "--threshold nonsense: no metric 'nonsense'"),
+        (("--threshold", "helpfulness"), "--threshold 'helpfulness': give METRIC=V"),
+        (("--threshold", "helpfulness=much"), "--threshold 'helpfulness=much': give METRIC=V"),
+        (("--threshold", "helpfulness=nan"), "--threshold 'helpfulness=nan': give METRIC=V"),
+        (("--threshold", "layers.verdict=1"), "neither more nor less is better; say which is wanted"),
+        (("--min-pass-pow-k", "3"), "--min-pass-pow-k '3': give K=V"),
+        (("--min-pass-pow-k", "0=0.7"), "--min-pass-pow-k '0=0.7': give K=V"),
+        (("--min-pass-at-k", "3=70"), "--min-pass-at-k '3=70': give K=V"),
+        (("--min-pass-at-k", "three=0.7"), "--min-pass-at-k 'three=0.7': give K=V"),
+        (("--min-success", "70"), "70.0 is not in the range"),
+        (("--min-n", "0"), "0 is not in the range"),
+        (("--fail-on-severity", "worst"), "'worst' is not one of 'low', 'medium', 'high', 'critical', 'none'"),
+        (("--tier", "best"), "'best' is not one of 'ready'"),
+        (
+            ("--allow-no-data", "nonsense"),
+            "--allow-no-data nonsense: neither a condition (all, conversations, coverage",
+        ),
+        (("--max-drop", "0.1"), "--max-regression and --max-drop need a --baseline to compare with"),
+        (("--estimator", "nope"), "no estimators plug-in 'nope'"),
+        (("--window", "24x"), "window width '24x'"),
+    ],
+)
+def test_what_cannot_be_meant_is_told_before_anything_is_printed(
+    perfect: Path, arguments: tuple[str, ...], told: str
+) -> None:
+    ran = gate(perfect, *arguments)
+    assert (2, "") == (ran.code, ran.out)
+    assert told in ran.err
+    assert 1 == len(ran.lines)
+
+
+def test_a_suite_that_no_case_is_of_is_bad_input(perfect: Path) -> None:
+    ran = gate(perfect, "--suite", "regresion")
+    assert (3, "") == (ran.code, ran.out)
+    assert "no case in force has the tag 'regresion'; no case in force has a tag" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ("min_success = 70", "setting gate.min_success"),
+        ("min_pass_pow_k = {0 = 0.7}", "setting gate.min_pass_pow_k"),
+        ("fail_on_severity = 'worst'", "setting gate.fail_on_severity"),
+        ("min_sucess = 0.7", "setting gate.min_sucess: there is none of that name"),
+    ],
+)
+def test_a_wrong_setting_is_named(perfect: Path, tmp_path: Path, settings: str, told: str) -> None:
+    (tmp_path / "otel-agentic.toml").write_text(f"[gate]\n{settings}\n")
+    ran = gate(perfect)
+    assert 2 == ran.code
+    assert told in ran.err
+
+
+def test_the_settings_of_the_guide_are_accepted() -> None:
+    (shown,) = re.findall(r"```toml\n(.*?)```", (Path(__file__).parents[2] / "docs" / "gate.md").read_text(), re.DOTALL)
+    Path("otel-agentic.toml").write_text(shown)
+    gate_settings = load_settings().gate
+    assert {1: 0.9, 3: 0.7} == gate_settings.min_pass_pow_k
+    assert {"success": "chance", "pass^3": 0.05} == gate_settings.max_regression
+
+
+def test_the_table_fits_a_narrow_terminal(mixed: Path) -> None:
+    lines = on_terminal(80, "gate", "--db", str(mixed), "--min-success", "0.9", "--min-coverage", "0.5")
+    assert all(len(line) <= 80 for line in lines)
+    assert ["condition", "wanted", "found"] == lines[0].split()[:3]
+    assert "gate passed: 3 conditions of clerk hold" == lines[-1]
+
+
+def test_a_value_just_short_of_its_limit_is_not_shown_as_the_limit(mixed: Path) -> None:
+    out = gate(mixed, "--min-success", "0.917").out  # 22 / 24 = .916667 would round to .917
+    assert ".9167 [" in out

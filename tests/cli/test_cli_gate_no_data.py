@@ -1,0 +1,82 @@
+"""A gate without data: a condition that nothing is known of fails, unless it may have no data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.cli.judged import judged_store, write_run
+from tests.cli.running import Ran, done, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def perfect(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of clerk, 3 of 3 right, each of a case of its own; no metric was computed."""
+    return judged_store(tmp_path_factory.mktemp("perfect"), {name: [True] for name in "ABC"})
+
+
+def gate(db: Path, *arguments: str) -> Ran:
+    return run("gate", "--db", db, *arguments)
+
+
+def rows(db: Path, *arguments: str) -> dict[str, dict[str, Any]]:
+    """Return what a gate found, by condition."""
+    return {row["condition"]: row for row in gate(db, *arguments, "--format", "json").json["rows"]}
+
+
+def test_conversations_that_nobody_scored_fail_and_the_advice_is_there(tmp_path: Path) -> None:
+    files = write_run(tmp_path, {"A": [True]})
+    done("ingest", files.spans, "--db", tmp_path / "raw.duckdb", "--quiet")
+
+    ran = gate(tmp_path / "raw.duckdb", "--min-pass-pow-k", "3=0.7")
+    assert 1 == ran.code
+    assert "none of 1 conversation was evaluated: 1 x unmatched" in ran.out
+    assert "gate failed: 2 of 2 conditions of clerk do not hold, 2 for want of data" in ran.out
+    assert "`otel-agentic evaluate --cases FILE`" in ran.out
+    assert "--allow-no-data NAME lets it pass" in ran.out
+
+
+def test_a_metric_that_was_never_computed_fails_and_the_way_to_it_is_told(perfect: Path) -> None:
+    ran = gate(perfect, "--threshold", "helpfulness=3.5", "--format", "json")
+    row = next(row for row in ran.json["rows"] if row["kind"] == "metric")
+    assert (1, "no_data", None) == (ran.code, row["verdict"], row["value"])
+    assert "`otel-agentic evaluate --metrics agentest.helpfulness` does" in row["reason"]
+
+
+@pytest.mark.parametrize(
+    "allowed", [("--allow-no-data", "helpfulness"), ("--allow-no-data", "metric"), ("--allow-no-data",)]
+)
+def test_what_may_have_no_data_passes_without(perfect: Path, allowed: tuple[str, ...]) -> None:
+    ran = gate(perfect, "--threshold", "helpfulness=3.5", *allowed)
+    assert 0 == ran.code
+    assert "no data, allowed" in " ".join(ran.out.split())
+    assert "gate passed: 1 condition of clerk holds; 1 without data, which is allowed" in ran.out
+
+
+def test_to_allow_one_thing_allows_no_other(perfect: Path) -> None:
+    assert 1 == gate(perfect, "--threshold", "helpfulness=3.5", "--allow-no-data", "coherence").code
+    assert 1 == gate(perfect, "--threshold", "helpfulness=3.5", "--allow-no-data", "pass^3").code
+
+
+def test_no_conversation_at_all_is_no_data(perfect: Path) -> None:
+    ran = gate(perfect, "--agent", "nobody")
+    assert 1 == ran.code
+    assert "no closed conversation in this selection" in ran.out
+    assert 0 == gate(perfect, "--agent", "nobody", "--allow-no-data").code
+
+
+def test_coverage_of_what_nobody_scored_is_zero_and_fails(tmp_path: Path) -> None:
+    files = write_run(tmp_path, {"A": [True]})
+    done("ingest", files.spans, "--db", tmp_path / "raw.duckdb", "--quiet")
+    row = rows(tmp_path / "raw.duckdb", "--min-coverage", "0.5")["coverage"]
+    assert ("fail", 0.0) == (row["verdict"], row["value"])
+
+
+def test_fewer_attempts_than_k_are_no_data_where_the_estimator_needs_k(perfect: Path) -> None:
+    for estimator in ("per_case", "unbiased"):
+        row = rows(perfect, "--min-pass-pow-k", "5=0.1", "--estimator", estimator)["pass^5"]
+        assert ("no_data", None) == (row["verdict"], row["value"]), estimator

@@ -1,0 +1,182 @@
+"""What a gate writes for CI systems: JUnit XML, GitHub's commands and summary, Markdown, JSON. None of it is obeyed."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from otel_agentic.cli.gate_github import command
+from otel_agentic.cli.gate_junit import junit_of
+from tests.cli.judged import judged_store
+from tests.cli.running import done, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HOSTILE = '::error::x\r\n##[error]y\n::add-mask::b|<i>\x1b[31m&]]>"\ufffe\u202e%'
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of an agent with a hostile name, 3 of 4 right."""
+    return judged_store(tmp_path_factory.mktemp("hostile"), {name: [name != "A"] for name in "ABCD"}, agent=HOSTILE)
+
+
+ASKED = (
+    "--min-success",
+    "0.9",
+    "--min-coverage",
+    "1",
+    "--threshold",
+    "helpfulness=4",
+    "--allow-no-data",
+    "helpfulness",
+)
+
+
+def gate(store: Path, *arguments: str | Path) -> str:
+    ran = run("gate", "--db", store, *ASKED, *arguments)
+    assert (1, "") == (ran.code, ran.err)
+    return ran.out
+
+
+class TestJUnit:
+    def test_each_condition_is_a_test_case(self, store: Path, tmp_path: Path) -> None:
+        gate(store, "--junit", tmp_path / "gate.xml")
+        top = ET.fromstring((tmp_path / "gate.xml").read_bytes())  # noqa: S314 — our own file
+        (suite,) = top
+        counts = {"tests": "4", "failures": "1", "errors": "0", "skipped": "1"}
+        assert [counts] * 2 == [{name: each.get(name) for name in counts} for each in (top, suite)]
+        told = {case.get("name"): [child.tag for child in case] for case in suite}
+        assert {
+            "coverage >= 1.00": ["system-out"],
+            "success >= .900": ["failure"],
+            "agentest.helpfulness >= 4": ["skipped"],
+            "failures, critical 0": ["system-out"],
+        } == told
+
+    def test_the_failure_says_what_was_found_and_why(self, store: Path) -> None:
+        (failure,) = ET.fromstring(gate(store, "--format", "junit")).iter("failure")  # noqa: S314 — same
+        assert "fail" == failure.get("type")
+        assert (failure.get("message") or "").startswith(
+            "success >= .900: fail, .750 [.194, .994], the estimate is below it"
+        )
+
+    def test_what_is_without_data_and_not_allowed_is_a_failure(self, store: Path) -> None:
+        ran = run("gate", "--db", store, "--threshold", "helpfulness=4", "--format", "junit")
+        (failure,) = ET.fromstring(ran.out).iter("failure")  # noqa: S314 — same
+        assert "no_data" == failure.get("type")
+
+    def test_names_of_strangers_are_text_of_one_line(self, store: Path) -> None:
+        (name,) = {case.get("classname") for case in ET.fromstring(gate(store, "--format", "junit")).iter("testcase")}  # noqa: S314 — same
+        assert name is not None
+        assert name.startswith("gate.::error::x")
+        assert '|<i>\ufffd[31m&]]>"' in name
+        assert name.isprintable()
+
+    def test_every_character_of_unicode_gives_xml_that_can_be_read(self) -> None:
+        everything = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x11000), 0x10FFFF]))
+        row = {
+            "condition": everything, "kind": "metric", "agent": everything, "operator": ">=", "wanted": 1, "n": 1, "verdict": "fail",
+            "reason": everything, "value": 0.5, "lower": None, "upper": None, "told": None, "allowed": False,
+        }  # fmt: skip
+        (case,) = ET.fromstring(junit_of({"rows": [row]})).iter("testcase")  # noqa: S314 — same
+        assert case.get("classname")
+
+
+class TestGitHub:
+    def test_the_table_is_not_obeyed_and_what_fails_is_annotated(self, store: Path) -> None:
+        lines = gate(store, "--format", "github").splitlines()
+        found = re.fullmatch(r"::stop-commands::([0-9a-f]{32})", lines[0])
+        assert found
+        again = lines.index(f"::{found[1]}::")
+        error, warning = lines[again + 1 :]
+        assert error == (
+            "::error title=otel-agentic gate%3A success::success >= .900: fail, .750 [.194, .994], the estimate is below it; "
+            "the 95 %25 interval reaches up to .994"
+        )
+        assert warning.startswith(
+            "::warning title=otel-agentic gate%3A agentest.helpfulness::agentest.helpfulness >= 4: no data, allowed, "
+        )
+
+    def test_each_run_has_a_word_of_its_own_to_go_on(self, store: Path) -> None:
+        assert gate(store, "--format", "github").splitlines()[0] != gate(store, "--format", "github").splitlines()[0]
+
+    def test_a_pass_is_a_notice(self, store: Path) -> None:
+        last = done("gate", "--db", store, "--format", "github", "--agent", "*").out.splitlines()[-1]
+        assert last.startswith("::notice title=otel-agentic gate::gate passed: 1 condition of ::error::x")
+
+    def test_the_summary_of_the_step_is_added_to(
+        self, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        summary = tmp_path / "summary.md"
+        summary.write_text("before\n")
+        monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+        gate(store)
+        assert "before\n" == summary.read_text()  # asked for by --format github alone
+        gate(store, "--format", "github")
+        lines = summary.read_text("utf-8").splitlines()
+        assert "before" == lines[0]
+        assert lines[1].startswith("## Gate failed: 1 of 4 conditions of ")
+        assert "| condition | wanted | found | n | verdict | why |" in lines
+
+    def test_a_summary_that_cannot_be_written_changes_no_verdict(
+        self, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path))
+        ran = run("gate", "--db", store, "--format", "github")
+        assert 0 == ran.code
+        assert ran.err.endswith("the summary is left out\n")
+
+    @pytest.mark.parametrize("text", [HOSTILE, "a\nb", "::x::", "100%", "%0A", ",:"])
+    def test_a_command_is_one_line_whatever_it_says(self, text: str) -> None:
+        told = command("error", text, text)
+        assert 1 == len(told.splitlines())
+        head, title, message = re.fullmatch(r"(::error title=)([^:,\n\r]*)::(.*)", told).groups()  # type: ignore[union-attr]  # it fits
+        assert "::error title=" == head
+        assert title.replace("%3A", ":").replace("%2C", ",") == message
+
+
+def test_markdown_is_shown_as_it_is(store: Path) -> None:
+    lines = gate(store, "--format", "markdown").splitlines()
+    assert lines[0].startswith(
+        "## Gate failed: 1 of 4 conditions of ::error::x\ufffd \\#\\#\\[error\\]y ::add-mask::b\\|\\<i\\>"
+    )
+    rows = [line for line in lines if line.startswith("| ")]
+    assert 5 == len(rows)
+    assert {7} == {len(re.findall(r"(?<!\\)\|", row)) for row in rows}
+
+
+def test_json_has_every_number(store: Path, tmp_path: Path) -> None:
+    gate(store, "--json", tmp_path / "gate.json")
+    found: dict[str, Any] = json.loads((tmp_path / "gate.json").read_text())
+    assert (False, 4, 4, 0.95, "estimate", None) == (
+        found["passed"], found["conversations"], found["evaluated"], found["level"], found["bound"], found["baseline"],
+    )  # fmt: skip
+    success = next(row for row in found["rows"] if row["condition"] == "success")
+    assert (0.75, 4, "fail", ">=", 0.9) == (
+        success["value"], success["n"], success["verdict"], success["operator"], success["wanted"],
+    )  # fmt: skip
+
+
+def test_what_goes_to_a_file_leaves_one_line_on_the_terminal(store: Path, tmp_path: Path) -> None:
+    out = gate(store, "--format", "markdown", "--out", tmp_path / "gate.md")
+    assert 1 == len(out.splitlines())
+    assert out.endswith(f"written to {tmp_path / 'gate.md'}\n")
+    assert (tmp_path / "gate.md").read_text("utf-8").startswith("## Gate failed: ")
+    assert "verdict" in gate_file(store, tmp_path).splitlines()[0]
+
+
+def gate_file(store: Path, folder: Path) -> str:
+    gate(store, "--out", folder / "gate.txt")
+    return (folder / "gate.txt").read_text("utf-8")
+
+
+def test_a_file_that_cannot_be_written_is_told(store: Path, tmp_path: Path) -> None:
+    ran = run("gate", "--db", store, "--junit", tmp_path / "no" / "gate.xml")
+    assert 2 == ran.code
+    assert "gate.xml: No such file or directory; give a file that can be written" in ran.err

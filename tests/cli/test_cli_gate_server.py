@@ -1,0 +1,30 @@
+"""Gates on a running collector: the same verdict over the wire, and baselines kept in its store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.cli.judged import judged_store
+from tests.cli.running import done, run
+from tests.pipeline.running import live_settings, running
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_running_collector_gives_the_same_verdict_and_keeps_baselines(tmp_path: Path) -> None:
+    db = judged_store(tmp_path, {name: [True, name != "A"] for name in "ABC"}, metrics="ragas.tool_calls")
+    asked = ("--min-pass-pow-k", "2=0.7", "--threshold", "ragas.tool_call_f1<=0.9", "--format", "json")
+    alone = run("gate", "--db", db, *asked)
+    done("gate", "--db", db, "--save-baseline", tmp_path / "base.json")
+    with running(live_settings(db)) as (_, server):
+        there = run("gate", "--server", server.admin, *asked)
+        assert (1, alone.out, "") == (there.code, there.out, there.err)
+        assert "baseline main saved" in done("gate", "--server", server.admin, "--save-baseline", "main").out
+        assert 0 == run("gate", "--db", db, "--baseline", "main").code
+        assert 0 == run("gate", "--server", server.admin, "--baseline", tmp_path / "base.json").code
+        unknown = run("gate", "--server", server.admin, "--threshold", "politeness=1")
+        assert (2, "") == (unknown.code, unknown.out)
+        assert "no metric 'politeness'" in unknown.err
+        ran = run("suite", "trend", "regression", "--server", server.admin)
+        assert 3 == ran.code
