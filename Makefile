@@ -56,6 +56,7 @@ check-docs: $(PROJECT)
 	$(BIN)/python -m tools.settings_reference --check
 	$(BIN)/python -m tools.store_reference --check
 	$(BIN)/python -m tools.framework_reference --check
+	$(BIN)/python -m tools.metric_reference --check
 	$(BIN)/python -m tools.case_schema --check
 	$(BIN)/python -m tools.conformance_reference --check
 	$(BIN)/python -m tools.check_docs
@@ -68,6 +69,7 @@ docs: $(PROJECT) ## rewrite the reference pages that come from the code
 	$(BIN)/python -m tools.settings_reference
 	$(BIN)/python -m tools.store_reference
 	$(BIN)/python -m tools.framework_reference
+	$(BIN)/python -m tools.metric_reference
 	$(BIN)/python -m tools.case_schema
 	$(BIN)/python -m tools.conformance_reference
 

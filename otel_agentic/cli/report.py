@@ -47,6 +47,11 @@ from otel_agentic.cli.report_table import print_markdown, print_report
     help="B against A, such as version=1.0.0,1.1.0; keys: agent, version, environment, service, tag.",
 )
 @click.option(
+    "--metrics",
+    metavar="A,B",
+    help="Metrics beyond the outcome, by name, family, default, all, none; else those that have scores.",
+)
+@click.option(
     "--format",
     "output",
     type=click.Choice(["table", "json", "markdown", "html"]),
@@ -74,6 +79,7 @@ def report(
     estimator: str | None,
     interval: str,
     compare: str | None,
+    metrics: str | None,
     output: str,
     out: Path | None,
     plot: bool,
@@ -83,7 +89,8 @@ def report(
     pass@k is the chance that at least one of k attempts is right, pass^k that all k are.
     """
     arguments: dict[str, Any] = {**selection_of(since, until, agent), "by": list(by), "interval": interval}
-    optional = {"k": numbers_of(k, "-k"), "window": window, "estimator": estimator, "compare": compare}
+    optional: dict[str, Any] = {"k": numbers_of(k, "-k"), "window": window, "estimator": estimator, "compare": compare}
+    optional["metrics"] = None if metrics is None else [name for name in metrics.split(",") if name.strip()]
     arguments |= {name: value for name, value in optional.items() if value is not None}
     check_output(output, out, plot=plot)
     with opened(db, server, config_file) as client:

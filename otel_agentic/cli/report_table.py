@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from otel_agentic.cli import report_compare, report_corrected
+from otel_agentic.cli import report_compare, report_corrected, report_metrics
 from otel_agentic.cli.output import console, say
 from otel_agentic.cli.report_notes import KEYS, group_notes, method_notes, name_of, shown_estimates, title
 from otel_agentic.cli.report_objectives import objective_notes
@@ -81,7 +81,7 @@ def print_markdown(found: dict[str, Any], about: str) -> None:
 def _further(found: dict[str, Any]) -> Iterator[tuple[str, _Drawn]]:
     """Yield title and content of the tables below the rates, where there is something to tell."""
     groups, comparison = found["groups"], found.get("comparison")
-    tables = [(_TOOLS_TITLE, _tools(groups))]
+    tables = [(_TOOLS_TITLE, _tools(groups)), *_metrics(found)]
     if comparison is not None:
         rows = report_compare.rows_of(comparison)
         tables.append(
@@ -92,12 +92,25 @@ def _further(found: dict[str, Any]) -> Iterator[tuple[str, _Drawn]]:
     yield from ((title, table) for title, table in tables if table.rows)
 
 
+def _metrics(found: dict[str, Any]) -> Iterator[tuple[str, _Drawn]]:
+    """Yield tool scores in bands, and metrics beyond the outcome; of many groups only what was asked for."""
+    groups, chosen = found["groups"], found.get("metrics_chosen")
+    if len(groups) <= report_metrics.MOST_GROUPS:
+        columns, rows = report_metrics.bands_of(groups)
+        yield report_metrics.BANDS_TITLE, _Drawn(columns=columns, rows=rows)
+    if len(groups) <= report_metrics.MOST_GROUPS or chosen:
+        columns, rows = report_metrics.table_of(groups, every=bool(chosen))
+        yield report_metrics.TITLE, _Drawn(columns=columns, rows=rows)
+
+
 def _notes(found: dict[str, Any]) -> list[str]:
     """Return what is to be known of the numbers: the comparison first, then the objectives."""
     comparison = found.get("comparison")
     compared = [] if comparison is None else report_compare.comparison_notes(comparison)
     told = [*compared, *objective_notes(found.get("objectives", ()))]
-    return [*told, *group_notes(found["groups"]), *report_corrected.corrected_notes(found["groups"])]
+    measured = report_metrics.metric_notes(found["groups"], found.get("metrics_chosen"))
+    corrected = report_corrected.corrected_notes(found["groups"])
+    return [*told, *group_notes(found["groups"]), *measured, *corrected]
 
 
 def _print_blocks(out: Console, groups: Sequence[Group], heading: str) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from otel_agentic.telemetry.gauges import WindowGauges, WindowPoints
     from otel_agentic.telemetry.history import OtlpHistory
     from otel_agentic.telemetry.judges import Agreement
+    from otel_agentic.telemetry.metric_results import MetricResult
     from otel_agentic.telemetry.metrics import RunningMetrics
     from otel_agentic.telemetry.openmetrics import OpenMetricsHistory
     from otel_agentic.telemetry.results import Evaluator, Result, results_of
@@ -27,6 +28,7 @@ __all__ = [
     "Evaluator",
     "EventHistory",
     "EventOptions",
+    "MetricResult",
     "OpenMetricsHistory",
     "OtlpHistory",
     "Part",
@@ -48,6 +50,7 @@ _HOMES = {
     "Evaluator": "results",
     "EventHistory": "event_history",
     "EventOptions": "events",
+    "MetricResult": "metric_results",
     "OpenMetricsHistory": "openmetrics",
     "OtlpHistory": "history",
     "Part": "facade",

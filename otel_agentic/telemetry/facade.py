@@ -12,13 +12,15 @@ from otel_agentic.telemetry.events import EvaluationEvents, EventOptions
 from otel_agentic.telemetry.gauges import WindowGauges
 from otel_agentic.telemetry.identity import own_resource, own_version
 from otel_agentic.telemetry.judges import JudgeMetrics
+from otel_agentic.telemetry.metric_events import emit_metrics
+from otel_agentic.telemetry.metric_metrics import MetricMetrics
 from otel_agentic.telemetry.metrics import RunningMetrics
 from otel_agentic.telemetry.pushing import Backend
 from otel_agentic.telemetry.results import Evaluator
 from otel_agentic.telemetry.scrape import Scrape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from otel_agentic.config import EmitSettings
     from otel_agentic.conversations.model import Conversation
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from otel_agentic.telemetry.events import Trigger
     from otel_agentic.telemetry.gauges import WindowPoints
     from otel_agentic.telemetry.judges import Agreement
+    from otel_agentic.telemetry.metric_results import MetricResult
     from otel_agentic.windows.objectives import ObjectivePoint
 
 Part: TypeAlias = Literal["prometheus", "metrics", "events"]
@@ -61,10 +64,12 @@ class Telemetry:
         self._metrics = RunningMetrics(
             meter, max_tool_names=emit.max_tool_names, groups_dropped=self._windows.groups_dropped
         )
+        self._metric_results = MetricMetrics(meter, self._metrics.scores)
         self._judges = JudgeMetrics(meter)
         self._meter = meter
         self._collector: CollectorMetrics | None = None
         self._events = EvaluationEvents(self._backend.logger, options) if self._backend and emit.events else None
+        self._options = options
         self._down = False
 
     @classmethod
@@ -135,6 +140,19 @@ class Telemetry:
             self._metrics.record_score(conversation, score, restated=restated)
         if self._events:
             self._events.emit(conversation, score, evaluator)
+
+    def record_metrics(self, conversation: Conversation, results: Sequence[MetricResult], *, restated: bool) -> None:
+        """Count and measure what metrics say of a conversation, and emit their events.
+
+        Args:
+            conversation: what they looked at.
+            results: their scores and abstentions.
+            restated: whether they replace earlier ones.
+        """
+        if self._counts:
+            self._metric_results.record(conversation, results, restated=restated)
+        if self._events and self._backend:
+            emit_metrics(self._backend.logger, self._options, conversation, results)
 
     def record_answer(self, answer: Verdict | JudgeFailure, evaluator: str) -> None:
         """Count what a judge of some name was asked, what it cost, and what the cache saved."""

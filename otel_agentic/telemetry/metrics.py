@@ -43,6 +43,11 @@ class RunningMetrics:
         _observe(meter.create_observable_up_down_counter, names.CONVERSATIONS_OPEN, lambda: self._open)
         self._begin_at_zero()
 
+    @property
+    def scores(self) -> Histogram:
+        """The histogram of scores; metrics have theirs in it, too."""
+        return self._score
+
     def record_score(self, conversation: Conversation, score: ConversationScore, *, restated: bool) -> None:
         """Count one scored conversation; its turns, calls and scores only when it is a first result.
 

@@ -35,6 +35,7 @@ CASE_ID: Final = "agentic.case.id"
 CASE_TAG: Final = "agentic.case.tag"
 ESTIMATOR: Final = "agentic.estimator"
 EVALUATION_ID: Final = "agentic.evaluation.id"
+EVALUATION_RANGE: Final = "agentic.evaluation.range"
 EVALUATION_REVISION: Final = "agentic.evaluation.revision"
 EVALUATION_TARGET: Final = "agentic.evaluation.target"
 EVALUATION_THRESHOLD: Final = "agentic.evaluation.threshold"
@@ -49,6 +50,7 @@ REASON: Final = "agentic.reason"
 RESULT: Final = "agentic.result"
 REVISION: Final = "agentic.revision"
 RUN_ID: Final = "agentic.run.id"
+SEVERITY: Final = "agentic.severity"
 STAGE: Final = "agentic.stage"
 STORE_PART: Final = "agentic.store.part"
 SUBJECT_SERVICE_NAME: Final = "agentic.subject.service.name"
@@ -102,6 +104,10 @@ def _counter(name: str, unit: str, description: str) -> Instrument:
     return Instrument(name=name, kind="counter", unit=unit, description=description)
 
 
+def _measured(name: str, unit: str, description: str, bounds: tuple[float, ...]) -> Instrument:
+    return Instrument(name=name, kind="histogram", unit=unit, description=description, bounds=bounds)
+
+
 SUCCESS: Final = _gauge("agentic.success.ratio", "Share of evaluated conversations that are correct (pass@1)")
 SUCCESS_LOWER: Final = _gauge("agentic.success.lower.ratio", "Lower bound of the success ratio")
 SUCCESS_UPPER: Final = _gauge("agentic.success.upper.ratio", "Upper bound of the success ratio")
@@ -151,9 +157,41 @@ SCORE: Final = Instrument(
     name="agentic.evaluation.score",
     kind="histogram",
     unit="1",
-    description="Scores of 0 to 1 by evaluation, first results only",
+    description="Scores by evaluation, each between its bounds as 0 to 1, first results only",
     bounds=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
 )
+METRIC_RESULTS: Final = _counter(
+    "agentic.metric.results", "{result}", "What metrics said or abstained from, by label and outcome"
+)
+METRIC_DURATION: Final = _measured(
+    "agentic.metric.duration",
+    "s",
+    "Values of metrics that measure a time, first results only",
+    (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0),
+)
+#: The bounds that the semantic conventions advise for tokens.
+METRIC_TOKENS: Final = _measured(
+    "agentic.metric.tokens",
+    "{token}",
+    "Values of metrics that count tokens, first results only",
+    tuple(4.0**power for power in range(14)),
+)
+METRIC_COST: Final = _measured(
+    "agentic.metric.cost",
+    "{USD}",
+    "Values of metrics that measure money, first results only",
+    (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
+)
+METRIC_AMOUNT: Final = _measured(
+    "agentic.metric.amount",
+    "{item}",
+    "Values of metrics that count, or that have no upper bound, first results only",
+    (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0, 100.0, 1000.0),
+)
+
+#: What is said of metrics that are no scores between two bounds.
+METRIC_INSTRUMENTS: Final = (METRIC_RESULTS, METRIC_DURATION, METRIC_TOKENS, METRIC_COST, METRIC_AMOUNT)
+
 DELAY: Final = Instrument(
     name="agentic.evaluation.delay",
     kind="histogram",
@@ -255,4 +293,10 @@ JUDGE_AGREEMENT: Final = _gauge("agentic.judge.agreement", "Agreement of a judge
 #: What is there only with objectives, or with a judge that is asked and paid.
 OPTIONAL_INSTRUMENTS: Final = (SLO_E_VALUE, JUDGE_COST, JUDGE_CACHE_REQUESTS, JUDGE_AGREEMENT)
 
-INSTRUMENTS: Final = (*WINDOW_INSTRUMENTS, *RUNNING_INSTRUMENTS, *OPTIONAL_INSTRUMENTS, *COLLECTOR_INSTRUMENTS)
+INSTRUMENTS: Final = (
+    *WINDOW_INSTRUMENTS,
+    *RUNNING_INSTRUMENTS,
+    *METRIC_INSTRUMENTS,
+    *OPTIONAL_INSTRUMENTS,
+    *COLLECTOR_INSTRUMENTS,
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from otel_agentic.judges import Verdict
@@ -41,18 +42,30 @@ def collecting(folder: Path, **sections: Any) -> Iterator[tuple[LiveCollector, L
         stats={"k": [1, 3]},
         slo={"objectives": [{"k": 1, "target": 0.9}]},
         retention={"export": True},
+        evaluators={
+            "prices": {"scripted-*": {"input_usd": 1.0, "output_usd": 2.0}},
+            "thresholds": {"layers.tool_f1": {"min": 1.0}},
+        },
         **sections,
     )
     with running(settings, cases=[("cases.jsonl", CASE)]) as (live, found):
         live.engine.evaluating.judge = PlainJudge(say=_judge, name="paid")
+        live.engine.evaluating.remember([], [])  # what was read under the judge of the settings is read again
         yield live, found
 
 
 def ended(script: AgentRunScript) -> list[Span]:
-    """Return the spans of a conversation that began just now, with the mark that it is over."""
-    spans = speak_genai(script, start_ns=just_now()).spans
+    """Return the spans of a conversation that began just now, with tokens, and the mark that it is over."""
+    spans = [_with_tokens(each) for each in speak_genai(script, start_ns=just_now()).spans]
     mark = {"agentic.conversation.end": True}
     return [*spans, span("end", parent=spans[0], attributes=mark, environment=script.environment)]
+
+
+def _with_tokens(one: Span) -> Span:
+    if one.attributes.get("gen_ai.operation.name") != "chat":
+        return one
+    tokens = {"gen_ai.usage.input_tokens": 900, "gen_ai.usage.output_tokens": 30}
+    return replace(one, attributes={**one.attributes, **tokens})
 
 
 def converse(live: LiveCollector, found: LiveServer, way: str = "http") -> None:

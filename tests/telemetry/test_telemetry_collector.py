@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,11 @@ MUST: dict[str, set[str]] = {
     "agentic.evaluation.turns": SUBJECT | {names.OUTCOME},
     "agentic.evaluation.tool_calls": SUBJECT | {names.GEN_AI_TOOL_NAME, names.TOOL_FAULT},
     "agentic.evaluation.score": SUBJECT | {names.GEN_AI_EVALUATION_NAME},
+    "agentic.metric.results": SUBJECT | {names.GEN_AI_EVALUATION_NAME, names.REVISION},
+    **dict.fromkeys(
+        ("agentic.metric.duration", "agentic.metric.tokens", "agentic.metric.cost", "agentic.metric.amount"),
+        SUBJECT | {names.GEN_AI_EVALUATION_NAME},
+    ),
     "agentic.evaluation.delay": {names.STAGE},
     "agentic.ingest.spans": {names.RESULT},
     "agentic.ingest.late_spans": set(),
@@ -79,6 +85,11 @@ MUST: dict[str, set[str]] = {
     "agentic.judge.agreement": {names.EVALUATOR, names.GEN_AI_REQUEST_MODEL, names.EVALUATION_TARGET},
 }
 MAY = {names.GEN_AI_AGENT_VERSION, names.CASE_TAG, names.REASON}
+#: What points of some metrics may carry beside that.
+SOME: dict[str, set[str]] = {
+    "agentic.evaluation.score": {names.EVALUATION_RANGE},
+    "agentic.metric.results": {names.GEN_AI_EVALUATION_SCORE_LABEL, names.OUTCOME, names.SEVERITY},
+}
 EVERYTHING = (
     "SELECT (SELECT count(*) FROM spans), (SELECT count(*) FROM log_records), (SELECT count(*) FROM conversations)"
 )
@@ -148,9 +159,10 @@ def _assert_as_the_table_says(received: Received, began_ns: int) -> None:
             assert data.aggregation_temporality == AGGREGATION_TEMPORALITY_CUMULATIVE
         if kind == "sum":
             assert data.is_monotonic == ("up_down" not in instrument.kind)
+        may = MAY | SOME.get(instrument.name, set())
         for point in data.data_points:
             found = set(attributes(point.attributes))
-            assert (instrument.name, MUST[instrument.name] - found, found - MUST[instrument.name] - MAY) == (
+            assert (instrument.name, MUST[instrument.name] - found, found - MUST[instrument.name] - may) == (
                 instrument.name,
                 set(),
                 set(),
@@ -182,12 +194,14 @@ def test_what_was_counted_is_what_happened(ran: Ran) -> None:
 
 def test_events_name_the_evaluation_the_thresholds_and_the_judge(ran: Ran) -> None:
     ((evaluation_id, threshold),) = rows(
-        ran.live.engine, "SELECT evaluation_id, settings->>'answer_threshold' FROM evaluations"
+        ran.live.engine, "SELECT evaluation_id, settings->>'answer_threshold' FROM evaluations WHERE evaluator IS NULL"
     )
     eventually(lambda: len({event["gen_ai.conversation.id"] for event, _ in ran.received.events()}), 3)
     events = [event for event, _ in ran.received.events()]
-    assert {event["agentic.evaluator.version"] for event in events} == {evaluation_id}
+    of_metrics = [event for event in events if "agentic.evaluator" in event]
     assert {event["agentic.trigger"] for event in events} == {"online"}
+    assert {event["gen_ai.evaluation.name"].split(".")[0] for event in of_metrics} == {"agentic"}
+    assert {event["agentic.evaluator.version"] for event in events if event not in of_metrics} == {evaluation_id}
     answers = {
         event["gen_ai.conversation.id"]: event
         for event in events
@@ -197,6 +211,48 @@ def test_events_name_the_evaluation_the_thresholds_and_the_judge(ran: Ran) -> No
     assert {event["agentic.evaluation.threshold"] for event in answers.values()} == {float(threshold)}
     labels = {name: event["gen_ai.evaluation.score.label"] for name, event in answers.items()}
     assert (labels[GOOD], labels[BAD]) == ("pass", "fail")
+
+
+def test_each_score_of_a_metric_is_one_event_with_the_id_of_its_row(ran: Ran) -> None:
+    sql = "SELECT score_id, name, value FROM scores WHERE evaluator IS NOT NULL AND reason IS NULL AND NOT superseded"
+    stored = {score_id: (name, value) for score_id, name, value in rows(ran.live.engine, sql)}
+    assert stored
+
+    def told() -> dict[str, Any]:
+        return {
+            event["agentic.evaluation.id"]: (
+                event["gen_ai.evaluation.name"],
+                event.get("gen_ai.evaluation.score.value"),
+            )
+            for event, _ in ran.received.events()
+            if "agentic.evaluator" in event
+        }
+
+    eventually(told, stored)
+    assert {record.trace_id != b"" for event, record in ran.received.events() if "agentic.evaluator" in event} == {True}
+
+
+def test_scores_and_abstentions_of_metrics_are_counted_once_each(ran: Ran) -> None:
+    sql = (
+        "SELECT name, reason, count(*)::INTEGER FROM scores WHERE evaluator IS NOT NULL AND NOT superseded GROUP BY ALL"
+    )
+    stored = {(name, reason): count for name, reason, count in rows(ran.live.engine, sql)}
+
+    def counted() -> dict[Any, int]:
+        found: Counter[Any] = Counter()
+        for attributes_of, point in ran.received.points("agentic.metric.results"):
+            found[attributes_of["gen_ai.evaluation.name"], attributes_of.get("agentic.reason")] += point.as_int
+        return dict(found)
+
+    eventually(counted, stored)
+
+
+def test_a_score_that_misses_the_threshold_of_the_settings_is_told_as_a_failure(ran: Ran) -> None:
+    counted = ran.received.values(
+        "agentic.metric.results", "gen_ai.evaluation.name", "agentic.outcome", "agentic.severity"
+    )
+    name = "agentic.layers.tool_f1"
+    assert (counted[name, "fail", "medium"], counted[name, "pass", None]) == (1, 2)
 
 
 def test_a_case_with_a_threshold_of_its_own_has_it_on_its_events(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import yaml
 
 from otel_agentic.telemetry import names
 from otel_agentic.telemetry.alerts import rules_text
-from otel_agentic.telemetry.prometheus import series_names
-from tests.telemetry.test_telemetry_collector import MUST, SUBJECT
+from otel_agentic.telemetry.prometheus import label_name, series_names
+from tests.telemetry.test_telemetry_collector import MUST, SOME, SUBJECT
 
 PAGE = (Path(__file__).parents[2] / "docs" / "telemetry.md").read_text(encoding="utf-8")
 KINDS = {
@@ -31,6 +31,7 @@ def quoted(cell: str) -> tuple[str, ...]:
     return tuple(re.findall(r"`([^`]+)`", cell))
 
 
+LABELS = {label_name(value) for name, value in vars(names).items() if name.isupper() and isinstance(value, str)}
 METRICS = {quoted(row[0])[0]: row for row in rows("agentic.") if len(row) == 5}
 
 
@@ -45,7 +46,10 @@ def test_every_metric_has_a_row_with_its_unit_kind_and_name_in_prometheus() -> N
 
 def test_every_metric_has_the_attributes_that_a_receiver_sees() -> None:
     for name, (_, _, _, attributes, _) in METRICS.items():
-        assert (name, set(quoted(attributes)) - {names.REASON}) == (name, MUST[name] - SUBJECT)
+        assert (name, set(quoted(attributes)) - {names.REASON}) == (
+            name,
+            (MUST[name] | SOME.get(name, set())) - SUBJECT,
+        )
 
 
 def test_every_alert_has_a_row_with_its_severity() -> None:
@@ -61,3 +65,12 @@ def test_every_own_attribute_of_events_and_metrics_is_on_the_page() -> None:
     evaluations = {names.EVALUATION_CONVERSATION, names.EVALUATION_ANSWER, names.EVALUATION_TOOL_CALL}
     attributes = own - evaluations - {names.EVALUATION_TOOL_PREFIX}
     assert {attribute for attribute in attributes if f"`{attribute}`" not in PAGE} == set()
+
+
+def test_every_query_of_the_page_asks_for_series_and_labels_that_are_there() -> None:
+    (block,) = re.findall(r"```promql\n(.*?)```", PAGE, re.DOTALL)
+    lines = [line for line in block.splitlines() if line and not line.startswith("#")]
+    series = {name for instrument in names.INSTRUMENTS for name in series_names(instrument)}
+    asked = {word for line in lines for word in re.findall(r"\bagentic_(?:metric|evaluation)_\w+", line)}
+    assert (asked - series - LABELS, len(lines)) == (set(), 4)
+    assert {label for line in lines for label in re.findall(r"[{(,](\w+)=", line)} <= LABELS

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 #: Elements that have no content and no end tag.
 _VOID: Final = frozenset({"meta", "link", "br", "hr"})
-#: A stretch of a word that stays on one line: up to a sign that joins words, and no longer than this.
-_PIECE: Final = re.compile(r"[^-_/:@]{0,17}[-_/:@]+|[^-_/:@]{1,18}")
+#: A stretch of a word that stays on one line: up to a blank or a sign that joins words, and no longer than this.
+_PIECE: Final = re.compile(r"[^-_/:@ ]{0,17}[-_/:@ ]+|[^-_/:@ ]{1,18}")
 #: A name of a stranger is cut after so many characters; the whole of it is in the report as JSON.
 NAME_LIMIT: Final = 80
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.cli.html.further import comparison_part, corrected_part, objectives_part
-from otel_agentic.cli.html.markup import Html, markup, tag
+from otel_agentic.cli.html.markup import Html, markup, stranger, tag
+from otel_agentic.cli.html.metrics import bands_table, failures_table, layers_table, metrics_table
 from otel_agentic.cli.html.names import telling, with_keys
 from otel_agentic.cli.html.panels import curve_panels, history_panels, tier_table
 from otel_agentic.cli.html.summary import coverage_table, curve_table, estimator_line, more_rows, summary_table
 from otel_agentic.cli.html.theme import TIERS
 from otel_agentic.cli.html.toolmap import failing_table, heat_legend, tool_map
+from otel_agentic.cli.report_metrics import abstained, not_computed
 from otel_agentic.cli.report_notes import group_notes, method_notes, shown_estimates
 from otel_agentic.cli.text import plural
 
@@ -33,6 +35,14 @@ _NO_TOOLS: Final = (
     "No case of this selection says which tools are expected, so no tool was scored. Cases say so under `tools`."
 )
 _NO_FAULTS: Final = "No tool fault was found."
+_NO_METRICS: Final = "No metric beyond the outcome was computed for this selection: `otel-agentic evaluate` computes those that need no judge."
+_NO_FAILURES: Final = "Nothing failed in this selection."
+_LAYERS: Final = "Reasoning, action, outcome: a run that breaks in one layer often breaks in the next ones, too. Counted is the first."
+_BANDS: Final = "Perfect is 1.00, good from .75, moderate from .50, poor below."
+_FAILURES: Final = (
+    "What was found wrong in the same way counts as one cause. Each failure is in exactly one row; a conversation may have "
+    "several. `otel-agentic failures` tells of single ones."
+)
 _COVERAGE: Final = tag(
     "p",
     "A conversation that could not be evaluated is neither right nor wrong. The last column is the pass rate if all of them "
@@ -62,7 +72,11 @@ def sections(found: Mapping[str, Any], drawn: Mapping[str, Any]) -> Iterator[tup
         yield "Objectives", objectives_part(found["objectives"])
     yield "Curves", _curves(drawn["curves"], telling(groups))
     yield "Over time", _history(drawn["history"])
-    yield "Tools", _tools(drawn["tools"], drawn["failing"])
+    yield "Tools", _tools(drawn["tools"], drawn["failing"], groups)
+    if groups[0].get("metrics") is not None:
+        yield "Metrics", _metrics(groups, found.get("metrics_chosen"))
+    if drawn.get("failures") is not None:
+        yield "Failures", _failures(drawn["failures"])
     yield "Coverage", markup((_COVERAGE, coverage_table(groups), more_rows(groups)))
     if corrected := corrected_part(groups):
         yield "Judge errors", corrected
@@ -128,7 +142,38 @@ def _history(history: Mapping[str, Any] | None) -> Html:
     )
 
 
-def _tools(tools: Mapping[str, Any], failing: Mapping[str, Any]) -> Html:
+def _metrics(groups: Sequence[Group], chosen: Sequence[str] | None) -> Html:
+    whole = metrics_table(groups, every=bool(chosen))
+    if whole is None:
+        return empty_state(_NO_METRICS)
+    layers = layers_table(groups)
+    first = (tag("h3", "Which layer broke first"), tag("p", _LAYERS, class_="note"), layers) if layers else None
+    notes = [_coded(note) for note in not_computed(groups, chosen)] if chosen else list(_abstained(groups))
+    listed = tag("ul", *(tag("li", note) for note in notes)) if notes else None
+    return markup((first, tag("h3", "What each metric says"), whole, listed))
+
+
+def _abstained(groups: Sequence[Group]) -> Iterator[Html]:
+    """Yield which groups have metrics without any score, and how many."""
+    for told, names in abstained(groups).items():
+        named = [markup((", " if place else None, stranger(name))) for place, name in enumerate(names[:_OPEN_NOTES])]
+        more = f" and {plural(len(names[_OPEN_NOTES:]), 'more group')}" if names[_OPEN_NOTES:] else None
+        yield markup((named, more, ": ", _coded(told)))
+
+
+def _failures(found: Mapping[str, Any]) -> Html:
+    if not found["rows"]:
+        return empty_state(_NO_FAILURES)
+    left_out = _left_out(found["left_out"], "cause", "in `otel-agentic failures`")
+    return markup((tag("p", _coded(_FAILURES), class_="note"), failures_table(found["rows"]), left_out))
+
+
+def _in_bands(groups: Sequence[Group]) -> Html | None:
+    bands = bands_table(groups)
+    return markup((tag("h3", "In bands"), tag("p", _BANDS, class_="note"), bands)) if bands else None
+
+
+def _tools(tools: Mapping[str, Any], failing: Mapping[str, Any], groups: Sequence[Group]) -> Html:
     if not tools["rows"]:
         return empty_state(_NO_TOOLS)
     faults = failing_table(failing["rows"]) if failing["rows"] else tag("p", _NO_FAULTS, class_="note")
@@ -138,6 +183,7 @@ def _tools(tools: Mapping[str, Any], failing: Mapping[str, Any]) -> Html:
             heat_legend(),
             tool_map(tools["rows"]),
             _left_out(tools["left_out"], "tool", "with fewer faults, not shown"),
+            _in_bands(groups),
             tag("h3", "What is wrong"),
             faults,
             _left_out(failing["left_out"], "fault kind", "in `otel-agentic tools failing`"),
