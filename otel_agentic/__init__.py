@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from otel_agentic.config import Settings, load_settings
     from otel_agentic.conversations.model import Conversation, ToolCall, Turn
     from otel_agentic.errors import OtelAgenticError
+    from otel_agentic.evaluators.base import Metric, MetricScore, Subject
+    from otel_agentic.evaluators.custom import evaluator
     from otel_agentic.pipeline.commands import Commands
     from otel_agentic.pipeline.engine import Engine
     from otel_agentic.pipeline.evaluation import Evaluation
@@ -29,12 +31,16 @@ __all__ = [
     "Evaluation",
     "LiveCollector",
     "MemoryCache",
+    "Metric",
+    "MetricScore",
     "OtelAgenticError",
     "Settings",
     "Store",
+    "Subject",
     "ToolCall",
     "Turn",
     "evaluate",
+    "evaluator",
     "load_settings",
 ]
 
@@ -46,12 +52,16 @@ _HOMES = {
     "Evaluation": "pipeline.evaluation",
     "LiveCollector": "pipeline.live",
     "MemoryCache": "pipeline.thrift",
+    "Metric": "evaluators.base",
+    "MetricScore": "evaluators.base",
     "OtelAgenticError": "errors",
     "Settings": "config",
     "Store": "store.store",
+    "Subject": "evaluators.base",
     "ToolCall": "conversations.model",
     "Turn": "conversations.model",
     "evaluate": "pipeline.notebook",
+    "evaluator": "evaluators.custom",
     "load_settings": "config",
 }
 

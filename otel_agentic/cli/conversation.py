@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from otel_agentic.cli.conversation_metrics import print_metrics
 from otel_agentic.cli.output import say
 from otel_agentic.cli.tables import Column, print_table, text
 from otel_agentic.cli.text import moment, ratio, safe, short
@@ -35,6 +36,7 @@ def print_conversation(out: Console, found: dict[str, Any]) -> None:
         _print_expected(out, case, score)
         _print_faults(out, score)
         _print_evidence(out, score)
+    print_metrics(out, found.get("metrics") or [])
 
 
 def _print_head(out: Console, conversation: dict[str, Any], score: dict[str, Any] | None) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from otel_agentic.cli.advice import advice
+from otel_agentic.cli.evaluate_metrics import metric_notes, metrics_of, own_files, require_no_files
 from otel_agentic.cli.evaluate_notes import judge_notes, score_warnings
 from otel_agentic.cli.options import (
     cases_option,
@@ -16,18 +18,18 @@ from otel_agentic.cli.options import (
     quiet_option,
     selection_of,
     selection_options,
+    settings_of,
     target_options,
     texts_of,
 )
 from otel_agentic.cli.output import console, print_json, say
 from otel_agentic.cli.own_settings import JUDGE_HELP, require_own_file
 from otel_agentic.cli.progress import progress_bar
+from otel_agentic.cli.rows import evaluate_row_files, keep_rows
 from otel_agentic.cli.text import percent, plural
 from otel_agentic.cli.waiting import telling_waits
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rich.console import Console
 
 #: Warnings printed one by one.
@@ -45,6 +47,13 @@ _INTERRUPTED: Final = 130
 @target_options
 @cases_option
 @labels_option
+@click.option(
+    "--rows",
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A RAGAS or NeMo Evaluator dataset (JSON lines, JSON, CSV, Parquet): compute metrics of its rows, in memory; with --db, "
+    "keep the rows as conversations and evaluate the store. Give it again for more.",
+)
 @click.option("--judge", metavar="NAME", help=JUDGE_HELP)
 @click.option(
     "--compat",
@@ -52,9 +61,25 @@ _INTERRUPTED: Final = 130
     help="Score with another system's arithmetic, faults included.",
 )
 @click.option(
+    "--metrics",
+    metavar="NAMES",
+    help="Compute exactly these metrics beside the scores: metrics, evaluators or families, comma-separated; default, all, "
+    "none. Unless given, as set (default: all that ask no model).",
+)
+@click.option(
+    "--evaluator",
+    "evaluators",
+    metavar="FILE:NAME",
+    multiple=True,
+    help="Run an evaluator of your own, from a Python file; give it again for more.",
+)
+@click.option(
     "--fuzzy/--no-fuzzy", default=None, help="Match by similar queries as a last resort, or not; unless given, as set."
 )
 @selection_options
+@click.option(
+    "--suite", metavar="TAG", help="Only conversations that belong to a case with this tag, such as regression."
+)
 @click.option("--force", is_flag=True, help="Score again what has a score already.")
 @format_option
 @quiet_option
@@ -64,12 +89,16 @@ def evaluate(
     config_file: Path | None,
     cases: tuple[Path, ...],
     labels: tuple[Path, ...],
+    rows: tuple[Path, ...],
     judge: str | None,
     compat: str | None,
+    metrics: str | None,
+    evaluators: tuple[str, ...],
     fuzzy: bool | None,
     since: str | None,
     until: str | None,
     agent: str | None,
+    suite: str | None,
     force: bool,
     output: str,
     quiet: bool,
@@ -78,19 +107,24 @@ def evaluate(
 
     Cases and labels given once are remembered. What has a score under the same truth, judge and settings keeps it; what the
     judge failed on, or was not asked for want of budget, is asked again. Verdicts are kept as they come: after Ctrl-C, or
-    a crash, the next run asks for the rest.
+    a crash, the next run asks for the rest. Metrics are computed for what they were not computed for yet, scored now or before.
     """
+    if rows and (db is None or server is not None):
+        return evaluate_row_files(click.get_current_context())
+    if rows:
+        keep_rows(settings_of(config_file, db), rows, quiet=quiet or output == "json")
     truth = {"cases": texts_of(cases, "cases"), "labels": texts_of(labels, "labels")}
-    chosen = selection_of(since, until, agent)
+    chosen = selection_of(since, until, agent) | ({} if suite is None else {"suite": suite})
     given = {"judge": judge, "compat": compat, "fuzzy": fuzzy}
     scoring = {name: value for name, value in given.items() if value is not None}
     with (
         progress_bar(quiet=quiet) as bar,
         telling_waits(_WAITING, bar, quiet=quiet) as progress,
-        opened(db, server, config_file, progress, scoring=scoring) as client,
+        opened(db, server, config_file, progress, scoring=scoring, **own_files(config_file, evaluators)) as client,
     ):
         require_own_file(client, "evaluate", scoring)
-        done = client.call("evaluate", **truth, **chosen, force=force)
+        require_no_files(client, evaluators)
+        done = client.call("evaluate", **truth, **chosen, **metrics_of(metrics, evaluators), force=force)
     if output == "json":
         print_json(done)
     elif not quiet:
@@ -109,10 +143,12 @@ def _print(done: dict[str, Any]) -> None:
             out, "nothing to score: the closed conversations of this selection, if any, have a score under this version"
         )
         say(out, "(--force scores them again)")
-        return
+        if not done["evaluators"]["conversations"]:
+            return
     if done["unchanged"]:
         again = plural(done["unchanged"], "conversation")
         say(out, f"{again} asked about again: the judge left them open once more")
+    metric_notes(out, done["evaluators"])
     for line in judge_notes(done["judge"]):
         say(out, line)
     for warning in [*score_warnings(done), *done["warnings"][:_WARNINGS]]:

@@ -76,16 +76,32 @@ def score_asking(
     while waiting and not stop():
         asked, waiting = _Open(waiting), {}
         questions = asked.questions
-        for number, answer in _pumped(judge.verdicts(questions)):
-            if stop() and isinstance(answer, JudgeFailure):
-                continue  # not asked, or not often enough: the next run asks
-            if waits and isinstance(answer, NotAsked):
-                continue
-            tally.count(answer)
-            heard(answer)
+        for number, answer in answers_to(questions, judge, tally=tally, stop=stop, heard=heard, waits=waits):
             known.answers[questions[number]] = answer
             for place in asked.without(questions[number]):
                 yield from scored(place)
+
+
+def answers_to(
+    questions: Sequence[Question],
+    judge: AskingJudge,
+    *,
+    tally: Tally,
+    stop: Callable[[], bool] = lambda: False,
+    heard: Callable[[Answer], None] = lambda _: None,
+    waits: bool = False,
+) -> Iterator[tuple[int, Answer]]:
+    """Yield (number, answer) for questions, in order of completion, and count them.
+
+    Left out is what stays open for the next run: a question that was not asked, or not often enough, because of a stop, or,
+    if it `waits`, because the judge is left alone.
+    """
+    for number, answer in _pumped(judge.verdicts(questions)):
+        if (stop() and isinstance(answer, JudgeFailure)) or (waits and isinstance(answer, NotAsked)):
+            continue
+        tally.count(answer)
+        heard(answer)
+        yield number, answer
 
 
 class _Known:

@@ -59,7 +59,9 @@ class Engine:
         )
         self.rebuilder = Rebuilder(self.store, self.reader, settings.conversations)
         self.uploads = Uploads(self)
-        self.evaluating = Evaluating(self.store, settings.scoring, settings.judge, settings.sampling)
+        self.evaluating = Evaluating(
+            self.store, settings.scoring, settings.judge, settings.sampling, settings.evaluators
+        )
 
     def estimators(self, name: str | None = None) -> list[Estimator]:
         """Return every installed estimator, or the one of that name.

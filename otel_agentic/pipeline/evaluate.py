@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from functools import cached_property, partial
-from itertools import chain
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from otel_agentic.config import SamplingSettings
-from otel_agentic.judges.breaker import Breaker
-from otel_agentic.judges.choose import judge_named
-from otel_agentic.pipeline.judging import Judging
+from otel_agentic.config import EvaluatorSettings, SamplingSettings
+from otel_agentic.evaluators.registry import Chosen
+from otel_agentic.pipeline.means import Means
+from otel_agentic.pipeline.metrics import InForce, Measuring
+from otel_agentic.pipeline.metrics_beside import Beside
 from otel_agentic.pipeline.sampling import left_out, ratio_of, sample_of
 from otel_agentic.pipeline.tally import Outcomes
 from otel_agentic.pipeline.truth_in_force import Truth, TruthFile, cases_of, labels_of, truth_made_of
 from otel_agentic.scoring import MatchedConversation
 from otel_agentic.store.conversations import load_conversations
-from otel_agentic.store.judge_budget import DuckDbBudget
+from otel_agentic.store.metric_scores import lacking
+from otel_agentic.store.metric_stored import stored_scores
 from otel_agentic.store.sampling import raise_ratios
 from otel_agentic.store.scores import (
     Scored,
@@ -38,11 +39,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from otel_agentic.config import JudgeSettings, ScoringSettings
-    from otel_agentic.judges import Judge, JudgeFailure, Verdict
+    from otel_agentic.pipeline.judging import Judging
     from otel_agentic.pipeline.rebuild import Key
     from otel_agentic.pipeline.tally import Evaluated
     from otel_agentic.store import Store
     from otel_agentic.store.database import Connection
+    from otel_agentic.store.metric_scores import Measured
+    from otel_agentic.store.metric_stored import StoredScore
     from otel_agentic.truth import Case, Label
 
 __all__ = ["Evaluating", "OnScored", "Truth", "TruthFile", "Wanted"]
@@ -55,15 +58,19 @@ OnScored = Callable[[Sequence[Scored], AbstractSet["Key"]], None]
 class Wanted:
     """Conversations to be scored, oldest first; `again` are those whose score waits for the judge.
 
-    `selection` is what they were looked for in, None where they were not looked for in the store.
+    `selection` is what they were looked for in, None where they were not looked for in the store. `chosen` are the
+    evaluators that are run beside, and `lacking` the conversations that keep their score and that some of these, by
+    evaluation id, were not run on yet.
     """
 
     keys: Sequence[Key]
     again: AbstractSet[Key] = frozenset()
     selection: Selection | None = None
+    chosen: Chosen = Chosen()  # noqa: RUF009 — frozen
+    lacking: Mapping[Key, AbstractSet[str]] = field(default_factory=dict)
 
 
-class Evaluating:
+class Evaluating(Means):
     """Matches and scores conversations; remembers cases and labels."""
 
     def __init__(
@@ -72,59 +79,14 @@ class Evaluating:
         settings: ScoringSettings,
         judging: JudgeSettings,
         sampling: SamplingSettings = SamplingSettings(),  # noqa: B008 — frozen
+        evaluators: EvaluatorSettings = EvaluatorSettings(),  # noqa: B008 — frozen
     ) -> None:
-        self._store = store
-        self._settings = settings
-        self._judging = judging
+        super().__init__(store, settings, judging, evaluators)
         self._sampling = sampling
         self._truth: Truth | None = None
+        self._begun_ids: frozenset[str] = frozenset()
         #: The truth of the evaluation that is under way, or was last.
         self.underway: Truth | None = None
-        #: Told of each answer of the judge, also of those from the cache.
-        self.heard: Callable[[Verdict | JudgeFailure], None] = lambda _: None
-
-    @cached_property
-    def judge(self) -> Judge:
-        """The judge of the settings.
-
-        Raises:
-            PluginError: it is not installed or does not load.
-            UsageError: its argument is not one that it takes.
-        """
-        return judge_named(self._settings.judge, self._judging)
-
-    @cached_property
-    def budget(self) -> DuckDbBudget:
-        """What judges may spend on this store."""
-        return DuckDbBudget(self._store, self._judging)
-
-    @cached_property
-    def breaker(self) -> Breaker:
-        """What leaves the judge alone while it fails, whoever asks it."""
-        return Breaker(self._judging, self.judge.name)
-
-    def judging(self, stop: Callable[[], bool] = lambda: False, *, waits: bool = False) -> Judging:
-        """Return a way to score with the judge; close it. Once `stop` says so, the judge is asked nothing new.
-
-        With `waits`, a conversation is not scored for which a judge that is left alone was not asked.
-        """
-        return Judging(
-            self._store,
-            self.judge,
-            self.budget,
-            scoring=self._settings,
-            settings=self._judging,
-            stop=stop,
-            heard=self.heard,
-            breaker=self.breaker,
-            waits=waits,
-        )
-
-    def close(self) -> None:
-        """Close the judge, if one was made and can be closed."""
-        close = getattr(self.__dict__.get("judge"), "close", None)
-        if close is not None:
-            close()
 
     def remember(self, cases: Sequence[TruthFile], labels: Sequence[TruthFile]) -> int:
         """Put case files and labels files in force; return how many case versions are new.
@@ -179,6 +141,7 @@ class Evaluating:
         stop: Callable[[], bool] = lambda: False,
         *,
         waits: bool = False,
+        measured: Callable[[Sequence[Measured]], None] = lambda _: None,
     ) -> Evaluated:
         """Score conversations and store the scores, part by part: what is done stays done.
 
@@ -190,6 +153,7 @@ class Evaluating:
             done: told of each part once it is stored, and which of it had a score before.
             stop: once it says so, nothing new is begun; what the judge is asked already is waited for and kept.
             waits: leave unscored what a judge that fails and is left alone was not asked about.
+            measured: told of what evaluators said, once it is stored.
         """
         self.underway = truth
         evaluation_id = truth.evaluation.evaluation_id
@@ -200,28 +164,78 @@ class Evaluating:
         match = partial(self.match, truth)
         taken, left = sample.parted(wanted.keys)
         found = Outcomes()
-        with self.judging(stop, waits=waits) as judging:
-            for scored in map(sample.marked, chain(left_out(left, match, stop), judging.scored(taken, match))):
-                with self._store.read() as con:
-                    part = news(con, evaluation_id, scored, wanted.again)
-                self._store.write(
-                    partial(save_scores, evaluation_id=evaluation_id, scored=part, now_ns=self._store.clock())
-                )
-                found.add(part, restated, unchanged=len(scored) - len(part))
-                done(part, restated)
-        return found.told(evaluation_id, judging.tally)
 
-    def wanted(self, truth: Truth, selection: Selection, *, again: bool = False) -> Wanted:
+        def saved(scored: Sequence[Scored]) -> list[Scored]:
+            with self._store.read() as con:
+                part = news(con, evaluation_id, scored, wanted.again)
+            self._store.write(
+                partial(save_scores, evaluation_id=evaluation_id, scored=part, now_ns=self._store.clock())
+            )
+            found.add(part, restated, unchanged=len(scored) - len(part))
+            done(part, restated)
+            return part
+
+        with self.judging(stop, waits=waits) as judging:
+            for scored in map(sample.marked, left_out(left, match, stop)):
+                saved(scored)
+            beside = Beside(self._measuring(truth, wanted, judging, stop, measured), wanted.chosen, restated)
+            for keys in beside.parts(taken):
+                for scored in map(sample.marked, judging.scored(keys, match)):
+                    beside.scored(saved(scored))
+                beside.part_ended()
+            beside.catch_up(wanted.lacking, match, judging, stored=partial(self._stored, evaluation_id))
+        return found.told(evaluation_id, judging.tally, beside.tally)
+
+    def _measuring(
+        self,
+        truth: Truth,
+        wanted: Wanted,
+        judging: Judging,
+        stop: Callable[[], bool],
+        measured: Callable[[Sequence[Measured]], None],
+    ) -> Measuring:
+        def told(found: Sequence[Measured]) -> None:
+            self.measured(found)
+            measured(found)
+
+        under = self._in_force(truth, wanted.chosen)
+        ids = frozenset(under.ids.values())
+        if not ids <= self._begun_ids:  # in a running collector many small parts follow one another
+            self._store.write(partial(under.begun, core=truth.evaluation, now_ns=self._store.clock()))
+            self._begun_ids |= ids
+        return Measuring(self._store, under, self._settings, ask=judging.ask, told=told, stop=stop)
+
+    def _in_force(self, truth: Truth, chosen: Chosen) -> InForce:
+        return InForce.of(chosen, truth.evaluation.evaluation_id, self.judge, self._evaluators)
+
+    def _stored(self, evaluation_id: str, keys: Sequence[Key]) -> Mapping[Key, StoredScore]:
+        with self._store.read() as con:
+            return stored_scores(con, evaluation_id, keys)
+
+    def wanted(
+        self, truth: Truth, selection: Selection, *, again: bool = False, chosen: Chosen | None = None
+    ) -> Wanted:
         """Return the closed conversations of a selection that have no score under this truth, or all of them.
 
         A score that the judge left open, because it failed or was not asked, is no score; nor is one that sampling left
-        out and would not leave out now.
+        out and would not leave out now. With evaluators `chosen`, what they were not run on is told beside.
         """
         with self._store.read() as con:
             keys = to_score(con, truth.evaluation.evaluation_id, selection, again=again)
             open_now = [] if again else unsettled(con, truth.evaluation.evaluation_id, selection)
             taken, _ = sample_of(con, self._sampling, truth.evaluation.evaluation_id, open_now).parted(open_now)
-        return Wanted(keys=[*keys, *taken], again=frozenset(taken), selection=selection)
+        found = Wanted(keys=[*keys, *taken], again=frozenset(taken), selection=selection, chosen=chosen or Chosen())
+        return found if again else replace(found, lacking=self.lacking(truth, found.chosen, selection))
+
+    def lacking(
+        self, truth: Truth, chosen: Chosen, selection: Selection, *, live: bool = False
+    ) -> dict[Key, AbstractSet[str]]:
+        """Return the scored conversations that some of the evaluators, by evaluation id, were not run on yet."""
+        under = self._in_force(truth, chosen)
+        with self._store.read() as con:
+            found = lacking(con, truth.evaluation.evaluation_id, under.judged, selection, live=live)
+            sample = sample_of(con, self._sampling, truth.evaluation.evaluation_id, list(found))
+        return {key: ids for key, ids in found.items() if sample.takes(key)}
 
     def never_scored(self) -> Wanted:
         """Return the closed conversations whose newest revision no evaluation has scored."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.config import Settings
     from otel_agentic.conversations.model import Conversation
+    from otel_agentic.evaluators.base import MetricScore
     from otel_agentic.pipeline.faults import FailingTool
     from otel_agentic.pipeline.tables import Row, TableName
     from otel_agentic.scoring import ConversationScore
@@ -35,11 +36,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredAttempt:
-    """A conversation with the match that was found for it and its score."""
+    """A conversation with the match that was found for it and its score; `said` is what evaluators say, by their names."""
 
     conversation: Conversation
     match: Match
     score: ConversationScore
+    said: Mapping[str, tuple[MetricScore, ...]] = field(default_factory=dict)
+
+    @property
+    def metrics(self) -> tuple[MetricScore, ...]:
+        """What evaluators say of it, abstentions included."""
+        return tuple(score for scores in self.said.values() for score in scores)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -195,7 +202,7 @@ class Evaluation:
         return failing_tools(self.attempts)
 
     def table(self, table: TableName = "conversations") -> list[Row]:
-        """Return the rows of a table as plain values: conversations, turns, tools (scores) or faults.
+        """Return the rows of a table as plain values: conversations, turns, tools (scores), faults or metrics.
 
         Raises:
             UsageError: there is no such table.
@@ -206,6 +213,11 @@ class Evaluation:
     def turns(self) -> list[Row]:
         """The turns with their queries, answers and scores."""
         return self.table("turns")
+
+    @property
+    def metrics(self) -> list[Row]:
+        """What evaluators say, a row a score; where there is none, `reason` says why."""
+        return self.table("metrics")
 
     @property
     def faults(self) -> list[Row]:

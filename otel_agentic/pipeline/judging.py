@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final, Self
 from otel_agentic.compat import scorer
 from otel_agentic.judges import ExactJudge
 from otel_agentic.judges.asking import AskingJudge
-from otel_agentic.pipeline.asking import UntilStopped, score_asking
+from otel_agentic.pipeline.asking import UntilStopped, answers_to, score_asking
+from otel_agentic.pipeline.metrics_recalled import Recalling
 from otel_agentic.pipeline.tally import Tally
 from otel_agentic.scoring import MatchedConversation, score_conversations
 from otel_agentic.store.judge_calls import DuckDbJudgeCache
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.compat.scorers import Scorer
     from otel_agentic.config import JudgeSettings, ScoringSettings
-    from otel_agentic.judges import Budget, Judge, JudgeFailure, Verdict
+    from otel_agentic.judges import Budget, Judge, JudgeFailure, Question, Verdict
     from otel_agentic.judges.breaker import Breaker
     from otel_agentic.pipeline.rebuild import Key
     from otel_agentic.scoring import ConversationScore
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 #: Conversations scored and written at once.
 _PORTION: Final = 500
 #: Conversations whose questions go to a judge together: thousands of calls, so that its last ones cost little waiting.
-_ASKED: Final = 2000
+ASKED: Final = 2000
 #: Scores that are ready are handed on at least this often, seconds.
 _PATIENCE_S: Final = 1.0
 
@@ -65,6 +66,7 @@ class Judging:
             breaker: leaves the judge alone while it fails; None asks it whatever it does.
             waits: whether a conversation is left unscored for which a judge left alone was not asked.
         """
+        self._store = store
         self._waits = waits
         self._heard = heard
         self.tally = Tally()
@@ -89,7 +91,7 @@ class Judging:
         """
         if not keys:
             return
-        size = _PORTION if self._asking is None else _ASKED
+        size = _PORTION if self._asking is None else ASKED
         parts = [keys[start : start + size] for start in range(0, len(keys), size)]
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="otel-agentic-matching") as thread:
             coming = [thread.submit(match, part) for part in parts[:1]]
@@ -114,6 +116,26 @@ class Judging:
                 stop=self._stop,
                 heard=self._heard,
                 waits=self._waits,
+            )
+
+    def recalled(self, matched: Sequence[MatchedConversation]) -> list[ConversationScore]:
+        """Return scores of conversations, made again without asking: what the judge said is taken as far as it is kept."""
+        if self._asking is None:
+            return list(self._score(matched, judge=self._judge))
+        cache = DuckDbJudgeCache(self._store, self._judge.name, self._judge.version)
+        try:
+            return self._given(matched, Recalling(self._asking, cache))
+        finally:
+            cache.close()
+
+    def ask(self, questions: Sequence[Question]) -> Iterator[tuple[int, Verdict | JudgeFailure]]:
+        """Yield (number, answer) for questions, in order of completion; none of a judge that is not asked.
+
+        It must not be called while `scored` is under way: the judge is asked by one thread at a time.
+        """
+        if self._asking is not None:
+            yield from answers_to(
+                questions, self._asking, tally=self.tally, stop=self._stop, heard=self._heard, waits=self._waits
             )
 
     def __enter__(self) -> Self:

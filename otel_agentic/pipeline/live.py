@@ -165,7 +165,7 @@ class LiveCollector:
             raise OverloadedError("the collector is stopping; ask again when it is up")
         commands = Commands(self.engine, scored=self._emit)
         commands.gone, commands.collecting = gone, True
-        if name in {"evaluate", "judge_calibrate"}:
+        if name in {"evaluate", "judge_calibrate", "failures_merged"}:
             with self.scoring.lock:  # one at a time: two would score the same conversation, or ask the judge twice
                 told = call(commands, name, arguments)
             self._telling.calibrated()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from otel_agentic.pipeline.evaluate import Wanted
 from otel_agentic.pipeline.rounds import Rounds
+from otel_agentic.store.scores import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,6 +32,8 @@ _RETRY_S: Final = 1.0
 _LOOK_S: Final = 5.0
 #: Conversations remembered that a judge failed on before it was left alone; what is more waits for `evaluate`.
 _MOST_FAILED: Final = 10_000
+#: What closed longer ago, and lacks what evaluators say, waits for `evaluate`: a new release does not redo a whole store.
+_CATCHING_UP_NS: Final = 24 * 3600 * 1_000_000_000
 #: How long a closed judge is waited for; one that cannot be closed would not come back any sooner.
 _CLOSING_S: Final = 1.0
 
@@ -54,6 +57,9 @@ class LiveScoring:
         self._opened = 0
         self._left = False
         self._never = 0
+        #: Conversations that have a score and lack what evaluators say; None until it was looked for.
+        self._lacking: dict[Key, AbstractSet[str]] | None = None
+        _ = engine.evaluating.chosen  # what cannot run is told before anything is received
         #: Held while scores are made; whoever scores otherwise takes it, too.
         self.lock = threading.Lock()
 
@@ -114,11 +120,16 @@ class LiveScoring:
             keys = evaluating.never_scored().keys
             self._never = len(keys)
             if keys:
-                self._evaluate(Wanted(keys=keys[:most]))
+                self._evaluate(Wanted(keys=keys[:most], chosen=evaluating.chosen))
                 if evaluating.breaker.state.state == "closed":
                     self._never = max(0, len(keys) - most)
             self._ask_again()
+            if not keys:
+                self._catch_up(most)
         self._left = bool(keys or self._failed)
+        if self._lacking and not keys:
+            pressure.rest(time.monotonic() - began, self._engine.stopping)
+            return True
         if len(keys) <= most or evaluating.breaker.state.state != "closed":
             return False
         pressure.rest(time.monotonic() - began, self._engine.stopping)
@@ -133,13 +144,24 @@ class LiveScoring:
         elif breaker.state != "open" and self._failed:
             keys = frozenset(self._failed)
             self._failed.clear()
-            self._evaluate(Wanted(keys=sorted(keys), again=keys))
+            self._evaluate(Wanted(keys=sorted(keys), again=keys, chosen=self._engine.evaluating.chosen))
             if self._engine.evaluating.breaker.state.state == "closed":
                 self._opened = self._engine.evaluating.breaker.state.opened
             else:
                 self._failed |= keys
         elif breaker.state == "closed":
             self._opened = breaker.opened
+
+    def _catch_up(self, most: int) -> None:
+        """Run evaluators on some of what was scored shortly before an earlier process ended."""
+        evaluating = self._engine.evaluating
+        if self._lacking is None:
+            since = Selection(since_ns=self._engine.clock() - _CATCHING_UP_NS)
+            self._lacking = evaluating.lacking(evaluating.truth(), evaluating.chosen, since, live=True)
+        some = dict(islice(self._lacking.items(), most))
+        if some:
+            self._lacking = dict(islice(self._lacking.items(), most, None))
+            self._evaluate(Wanted(keys=(), chosen=evaluating.chosen, lacking=some))
 
     def _evaluate(self, wanted: Wanted) -> None:
         evaluating = self._engine.evaluating

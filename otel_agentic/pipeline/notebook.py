@@ -18,6 +18,7 @@ from otel_agentic.pipeline.asking import score_asking
 from otel_agentic.pipeline.evaluation import Evaluation, ScoredAttempt
 from otel_agentic.pipeline.given import read_conversations
 from otel_agentic.pipeline.given_truth import read_given_cases, read_given_labels
+from otel_agentic.pipeline.metrics_given import chosen_for, with_metrics
 from otel_agentic.pipeline.rates import chosen_k
 from otel_agentic.pipeline.tally import Tally
 from otel_agentic.pipeline.thrift import RunBudget
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from otel_agentic.judges.functions import JudgeLike
     from otel_agentic.pipeline.given import ConversationLike
     from otel_agentic.pipeline.given_truth import CaseLike, LabelLike
+    from otel_agentic.pipeline.metrics_given import EvaluatorLike
     from otel_agentic.scoring import ConversationScore
     from otel_agentic.truth import Label
 
@@ -54,6 +56,8 @@ def evaluate(
     answer_threshold: float | None = None,
     tool_threshold: float | None = None,
     compat: Literal["fair-forge", "ragas", "agent-surface", "agentest"] | None = None,
+    metrics: str | Sequence[str] | None = None,
+    evaluators: EvaluatorLike | Sequence[EvaluatorLike] = (),
     settings: Settings | None = None,
     cache: JudgeCache | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -79,6 +83,10 @@ def evaluate(
         answer_threshold: answer score at which a turn passes, in [0, 1].
         tool_threshold: tool score at which tools are correct, in [0, 1].
         compat: score with another system's arithmetic.
+        metrics: exactly these metrics are computed beside the scores: names of metrics, evaluators or families, "default",
+            "all" or "none". None takes the settings' ones: all that ask no model.
+        evaluators: more of your own, all of whose metrics are computed: objects, functions (see `evaluator`), or
+            "checks.py:name".
         settings: everything else; the arguments above win. None takes the defaults and the environment.
         cache: earlier verdicts of judges that are asked, see `MemoryCache`. None asks everything anew.
         progress: told how many conversations are scored, and how many there are.
@@ -86,7 +94,7 @@ def evaluate(
     Raises:
         UsageError: an argument is not one that is allowed.
         BadInputError: a record or file breaks its format; names record or line, and field.
-        PluginError: there is no judge or estimator of that name.
+        PluginError: there is no judge or estimator of that name, or an evaluator does not load or breaks its contract.
     """
     chosen = _settings(
         settings or Settings(),
@@ -115,23 +123,29 @@ def evaluate(
         matched.append(MatchedConversation(conversation=conversation, match=match, label=label))
     tally = Tally()
     asked = judge_of(chosen.scoring.judge if judge is None else judge, chosen.judge)
+    budget = RunBudget(chosen.judge)
     try:
-        found = _scores(matched, asked, chosen, cache=cache, tally=tally, progress=progress or _ignore)
+        beside = chosen_for(asked, chosen.evaluators, _names(metrics), evaluators)
+        found = _scores(matched, asked, chosen, cache=cache, budget=budget, tally=tally, progress=progress or _ignore)
+        attempts = [
+            ScoredAttempt(conversation=one.conversation, match=one.match, score=score)
+            for one, score in zip(matched, found, strict=True)
+        ]
+        attempts, faults = with_metrics(
+            attempts, beside, chosen.scoring, judge=asked, cache=cache, budget=budget, tally=tally
+        )
     finally:
         if asked is not judge:  # made here
             getattr(asked, "close", _ignore)()
     return Evaluation(
-        attempts=tuple(
-            ScoredAttempt(conversation=one.conversation, match=one.match, score=score)
-            for one, score in zip(matched, found, strict=True)
-        ),
+        attempts=tuple(attempts),
         cases=tuple(index),
         settings=chosen,
         judge_name=asked.name,
         judge_version=asked.version,
         judge_use=tally,
         unused_labels=_unused(told, matched),
-        problems=given.problems,
+        problems=(*given.problems, *faults),
     )
 
 
@@ -147,6 +161,7 @@ def _scores(
     settings: Settings,
     *,
     cache: JudgeCache | None,
+    budget: RunBudget,
     tally: Tally,
     progress: Callable[[int, int], None],
 ) -> list[ConversationScore]:
@@ -159,7 +174,7 @@ def _scores(
             found |= enumerate(score(matched[start : start + BATCH], judge=judge), start)
             progress(len(found), len(matched))
     else:
-        asking = AskingJudge(judge, cache=cache, budget=RunBudget(settings.judge))
+        asking = AskingJudge(judge, cache=cache, budget=budget)
 
         def scored(some: Sequence[MatchedConversation], known: Judge) -> list[ConversationScore]:
             return score(some, judge=known)
@@ -187,6 +202,10 @@ def _settings(settings: Settings, **sections: Mapping[str, Any]) -> Settings:
             where, *_ = detail["loc"]
             raise UsageError(f"{where}: found {detail['input']!r}; {detail['msg']}") from error
     return settings.model_copy(update=changed)
+
+
+def _names(metrics: str | Sequence[str] | None) -> Sequence[str] | None:
+    return metrics.split(",") if isinstance(metrics, str) else metrics
 
 
 def _ignore(*_: int) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.pipeline.comparison import Compared
 from otel_agentic.pipeline.report import group_json, report_groups
+from otel_agentic.pipeline.report_metrics import failures_json
 from otel_agentic.stats import POOLED, default_among, default_estimator, validate_k
 from otel_agentic.stats.bootstrap import with_bootstrap
 from otel_agentic.store.failing import failing_tools
@@ -70,7 +71,7 @@ def pictures(engine: Engine, question: PictureQuestion) -> dict[str, Any]:
 
     `curves`: of the groups with the most conversations, pass@k and pass^k for every k up to 8 or the highest asked.
     `history`: stored windows, by group; None where none is stored. `tools` and `failing`: the health of tools, and
-    what is wrong with them. Of each, `left_out` says how many there are beyond those. `first_ns` and `last_ns` are the
+    what is wrong with them. `failures`: what fails, by cause. Of each, `left_out` says how many there are beyond those. `first_ns` and `last_ns` are the
     ends of the oldest and the newest conversation, None where there is none.
 
     Raises:
@@ -93,6 +94,7 @@ def pictures(engine: Engine, question: PictureQuestion) -> dict[str, Any]:
         "history": _history(engine, question),
         "tools": {"rows": tools[:_TOOLS], "left_out": len(tools[_TOOLS:])},
         "failing": {"rows": failing[:_FAILING], "left_out": len(failing[_FAILING:])},
+        "failures": failures_json(engine, question.selection, groups.values()),
     }
 
 

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.errors import BadInputError
+from otel_agentic.pipeline.promote_why import why, why_frequent
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.store.promotion import Candidate, candidates, unscored
 from otel_agentic.store.scores import Selection
@@ -24,21 +25,22 @@ if TYPE_CHECKING:
     from otel_agentic.truth import Case
 
 _CHUNK: Final = 500
-#: Characters kept of why a conversation failed: its whole story stands in the store.
-_EXPLANATION_CHARACTERS: Final = 300
-_SUSPECT: Final = "Its answers and calls are those of a failing run: correct them before you set `reviewed` to true."
-_UNCHECKED: Final = "Its answers and calls are what the agent did: check them before you set `reviewed` to true."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What to promote: conversations by id, else the failing and the unmatched ones of a selection."""
+    """What to promote: conversations by id, else the failing and the unmatched ones of a selection.
+
+    With `tags`, a suite is built: cases bear them, and of a conversation that a reviewed case is in force for, that case is
+    returned with them, in the place of a draft that nothing would be matched with.
+    """
 
     conversation_ids: Sequence[str] = ()
     failing: bool = True
     unmatched: bool = True
     limit: int | None = None
     environment: str | None = None
+    tags: tuple[str, ...] = ()
     selection: Selection = field(default_factory=Selection)
 
 
@@ -53,11 +55,15 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promoted:
-    """The drafts, what was left out, and how many conversations of the selection have no score yet."""
+    """The drafts, what was left out, and how many conversations of the selection have no score yet.
+
+    With tags, `tagged` are the cases in force that get them, each once.
+    """
 
     cases: tuple[Case, ...]
     left_out: tuple[LeftOut, ...]
     unscored: int
+    tagged: tuple[Case, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +85,43 @@ def promote(engine: Engine, wanted: Wanted, dataset: str) -> Promoted:
         groups = _groups(con, wanted, known)
         waiting = 0 if wanted.conversation_ids else unscored(con, wanted.selection, wanted.environment)
         left_out: list[LeftOut] = []
-        chosen = list(islice(_usable(groups, dataset, known, left_out), wanted.limit))
+        tagged: list[Case] = []
+        if wanted.tags:
+            groups, tagged = _tagged(groups, known, wanted.tags, left_out)
+        tagged = tagged[: wanted.limit]
+        limit = None if wanted.limit is None else wanted.limit - len(tagged)
+        chosen = list(islice(_usable(groups, dataset, known, left_out), limit))
         count_errors = engine.settings.scoring.count_errors
-        cases = tuple(_drafts(con, chosen, dataset, count_errors=count_errors))
-    return Promoted(cases=cases, left_out=tuple(left_out), unscored=waiting)
+        drafts = _drafts(con, chosen, dataset, count_errors=count_errors)
+        cases = tuple(_with_tags(case, wanted.tags) for case in drafts)
+    return Promoted(cases=cases, left_out=tuple(left_out), unscored=waiting, tagged=tuple(tagged))
+
+
+def _tagged(
+    groups: Iterable[_Group], known: Mapping[tuple[str, str], Case], tags: Sequence[str], left_out: list[LeftOut]
+) -> tuple[list[_Group], list[Case]]:
+    """Return the groups that no reviewed case in force belongs to, and the cases of the others with the tags.
+
+    A case that bears them already is left out, each conversation of it with the reason.
+    """
+    others: list[_Group] = []
+    found: dict[tuple[str, str], Case] = {}
+    for group in groups:
+        belonging = [(one, known.get((one.dataset or "", one.case_id or ""))) for one in group.candidates]
+        cases = [(one, case) for one, case in belonging if case is not None and case.reviewed]
+        if not cases:
+            others.append(group)
+        for one, case in cases:
+            if set(tags) <= set(case.tags):
+                told = f"its case bears the tag {', '.join(tags)} already"
+                left_out.append(LeftOut(candidate=one, reason=told, case=case))
+            else:
+                found.setdefault(case.key, _with_tags(case, tags))
+    return others, list(found.values())
+
+
+def _with_tags(case: Case, tags: Sequence[str]) -> Case:
+    return case.model_copy(update={"tags": tuple(dict.fromkeys((*case.tags, *tags)))}) if tags else case
 
 
 def clusters_of(found: Iterable[Candidate]) -> list[Cluster]:
@@ -102,11 +141,11 @@ def clusters_of(found: Iterable[Candidate]) -> list[Cluster]:
 def _groups(con: Connection, wanted: Wanted, known: Mapping[tuple[str, str], Case]) -> list[_Group]:
     """Return the groups in the order in which they matter."""
     if wanted.conversation_ids:
-        return _folded((one, _why(one, known)) for one in _named(con, wanted))
+        return _folded((one, why(one, known)) for one in _named(con, wanted))
     found: list[tuple[Candidate, str]] = []
     if wanted.failing:
         failing = candidates(con, wanted.selection, kind="failing", environment=wanted.environment)
-        found += [(one, _why(one, known)) for one in failing]
+        found += [(one, why(one, known)) for one in failing]
     if wanted.unmatched:
         found += _frequent(candidates(con, wanted.selection, kind="unmatched", environment=wanted.environment))
     return _folded(found)
@@ -136,16 +175,16 @@ def _frequent(unmatched: Sequence[Candidate]) -> Iterator[tuple[Candidate, str]]
         example = by_key[found.example.environment, found.example.conversation_id]
         asking = _asking(example)
         if asking.problem is None:
-            why = _why_frequent(example, found, len(unmatched))
-            yield from ((one, why) for one in (example, *by_asking[asking]))
+            told = why_frequent(example, found, len(unmatched))
+            yield from ((one, told) for one in (example, *by_asking[asking]))
     yield from ((one, "") for one in unmatched if _asking(one).problem is not None)
 
 
 def _folded(found: Iterable[tuple[Candidate, str]]) -> list[_Group]:
     by_asking: dict[Asking | tuple[str, str], list[tuple[Candidate, str]]] = defaultdict(list)
-    for one, why in found:
+    for one, told in found:
         asking = _asking(one)
-        by_asking[one.key if asking.problem else asking].append((one, why))
+        by_asking[one.key if asking.problem else asking].append((one, told))
     return [
         _Group(candidates=tuple(dict.fromkeys(one for one, _ in same)), why=same[0][1]) for same in by_asking.values()
     ]
@@ -195,32 +234,3 @@ def _drafts(con: Connection, groups: Sequence[_Group], dataset: str, *, count_er
             yield draft_case(
                 conversation, dataset=dataset, promoted_from=tuple(names), why=group.why, count_errors=count_errors
             )
-
-
-def _why(one: Candidate, known: Mapping[tuple[str, str], Case]) -> str:
-    """Return why a conversation was promoted, for the notes of its case."""
-    case = known.get((one.dataset or "", one.case_id or ""))
-    against = f" case {one.case_id} of dataset {one.dataset}" if one.case_id else ""
-    if one.outcome == "fail":
-        told = f"Promoted because it failed{against} ({one.reason}): {_short(one.explanation or '')}. {_SUSPECT}"
-    elif one.outcome == "pass":
-        told = f"Promoted by name; it passed{against}."
-    else:
-        state = f"not evaluated ({one.reason})" if one.outcome else "not evaluated yet"
-        told = f"Promoted by name; it was {state}. {_UNCHECKED}"
-    same = case is not None and Asking.of(None, one.queries).queries == queries_key(t.query for t in case.turns)
-    return f"{told} {_doubled(one)}" if same else told
-
-
-def _doubled(one: Candidate) -> str:
-    return f"Case {one.case_id} of dataset {one.dataset} has the same queries: keep one of the two."
-
-
-def _why_frequent(example: Candidate, found: Cluster, total: int) -> str:
-    alike = f"{found.size:,} of {total:,} unmatched conversations begin like it" if found.size > 1 else ""
-    warning = f" Mind: {example.warning}." if example.warning else ""
-    return f"Promoted because no case belongs to it{f'; {alike}' if alike else ''}.{warning} {_UNCHECKED}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _EXPLANATION_CHARACTERS else f"{text[: _EXPLANATION_CHARACTERS - 1]}…"

@@ -9,6 +9,7 @@ from otel_agentic.pipeline.comparison import Compared, comparison_json
 from otel_agentic.pipeline.judge_report import JudgeReport
 from otel_agentic.pipeline.objectives import objectives_report
 from otel_agentic.pipeline.report_json import cases_left_out, group_json, sampling_json
+from otel_agentic.pipeline.report_metrics import chosen_metrics, metrics_json, tool_bands
 from otel_agentic.stats import GroupedAttempts, default_estimators, validate_k
 from otel_agentic.stats.bootstrap import with_bootstrap
 from otel_agentic.store.scores import Selection
@@ -38,6 +39,7 @@ def report(
     estimator: str | None = None,
     interval: IntervalKind = "default",
     compare: str | None = None,
+    metrics: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Return the reliability of each group as the JSON object of the contract.
 
@@ -51,14 +53,16 @@ def report(
         estimator: one estimator by name; None gives every installed one.
         interval: how the intervals of the estimator that is shown first are made.
         compare: two groups against each other, such as "version=1.0.0,1.1.0"; the report is then about these two.
+        metrics: which metrics beyond the outcome, by name; None gives all that have a score or abstained.
 
     Raises:
-        UsageError: a k, a group or what is to be compared is not allowed, or one side of a comparison is nowhere.
+        UsageError: a k, a group, a metric or what is to be compared is not allowed, or one side of a comparison is nowhere.
         PluginError: there is no estimator of that name.
     """
     settings = engine.settings.stats
     chosen_k = validate_k(settings.k if k is None else k)
     selection = selection or Selection()
+    names = chosen_metrics(engine, metrics)
     compared = None if compare is None else Compared.parse(compare)
     groups = report_groups(engine, by=by, window=window, selection=selection, compared=compared)
     stats = settings.model_copy(update={"estimator": estimator}) if estimator else settings
@@ -71,6 +75,7 @@ def report(
     if chosen_k != validate_k(settings.k) or estimator:
         counts = GroupedAttempts.of([attempts_of(members) for members in groups.values()])
         gauges = default_estimators(counts, settings.k, settings)
+    measured = metrics_json(engine, groups, names)
     found: dict[str, Any] = {
         "groups": [
             group_json(summary, window)
@@ -78,10 +83,13 @@ def report(
             | judges.corrected_json(members)
             | {"sampling": sampling_json(members)}
             | {"cases_left_out": cases_left_out([summary]), "gauge_estimator": gauge}
+            | {"tool_bands": tool_bands(members), "metrics": measured[summary.key]}
             for summary, members, gauge in zip(summaries, groups.values(), gauges, strict=True)
         ],
         "cases_left_out": cases_left_out(summaries),
     }
+    if names is not None:
+        found["metrics_chosen"] = names
     if compared is not None:
         found["comparison"] = comparison_json(compared, groups, chosen_k, settings)
     if engine.settings.slo.objectives:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from otel_agentic.errors import UsageError
+from otel_agentic.evaluators.identity import target_of
 from otel_agentic.pipeline.faults import fault_rows
 from otel_agentic.scoring.model import DIMENSIONS
 from otel_agentic.windows import scored_conversation
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from otel_agentic.pipeline.evaluation import ScoredAttempt
     from otel_agentic.scoring.model import Dimension
 
-TableName = Literal["conversations", "turns", "tools", "faults"]
+TableName = Literal["conversations", "turns", "tools", "faults", "metrics"]
 TABLES: Final[tuple[TableName, ...]] = get_args(TableName)
 #: What a column holds: `time` is nanoseconds since the epoch, `json` any JSON value.
 ColumnKind = Literal["text", "int", "float", "bool", "time", "json"]
@@ -63,11 +64,20 @@ _FAULTS: Final[Mapping[str, ColumnKind]] = {
     **dict.fromkeys(("expected", "made"), "json"),
     **dict.fromkeys(("trace_id", "span_id", "explanation"), "text"),
 }
+_METRICS: Final[Mapping[str, ColumnKind]] = {
+    **_WHOSE,
+    **dict.fromkeys(("evaluator", "metric", "target"), "text"),
+    **dict.fromkeys(("turn_index", "position"), "int"),
+    "value": "float",
+    **dict.fromkeys(("label", "reason", "explanation", "tool_name", "parameter"), "text"),
+    "details": "json",
+}
 COLUMNS: Final[Mapping[TableName, Mapping[str, ColumnKind]]] = {
     "conversations": _CONVERSATIONS,
     "turns": _TURNS,
     "tools": _TOOLS,
     "faults": _FAULTS,
+    "metrics": _METRICS,
 }
 
 
@@ -146,9 +156,23 @@ def _faults(one: ScoredAttempt) -> Iterator[Row]:
         }
 
 
+def _metrics(one: ScoredAttempt) -> Iterator[Row]:
+    for evaluator, scores in one.said.items():
+        for score in scores:
+            yield {
+                **_taken(score, _METRICS),
+                **_whose(one),
+                "evaluator": evaluator,
+                "metric": score.name,
+                "target": target_of(score),
+                "details": dict(score.details) or None,
+            }
+
+
 _ROWS: Final[Mapping[str, Callable[[ScoredAttempt], Iterator[Row]]]] = {
     "conversations": _conversation,
     "turns": _turns,
     "tools": _tools,
     "faults": _faults,
+    "metrics": _metrics,
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from otel_agentic.judges import JudgeFailure, Verdict
+from otel_agentic.pipeline.metrics_tally import MetricTally
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,7 +62,8 @@ class Evaluated:
     """What an evaluation did: how many conversations it scored, how many of them had a score before, with what result.
 
     `unchanged`: asked about again, and as before. `partial_fails`: fails while other needed parts were not evaluated.
-    `compared` conversations have a given verdict and a computed outcome, `disagreements` of them differ.
+    `compared` conversations have a given verdict and a computed outcome, `disagreements` of them differ. `metrics` counts
+    what evaluators said.
     """
 
     evaluation_id: str
@@ -75,6 +77,7 @@ class Evaluated:
     compared: int
     disagreements: int
     tally: Tally
+    metrics: MetricTally = field(default_factory=MetricTally)
 
     @property
     def n(self) -> int:
@@ -117,7 +120,7 @@ class Outcomes:
                 self.compared += 1
                 self.disagreements += score.computed_outcome != score.outcome
 
-    def told(self, evaluation_id: str, tally: Tally) -> Evaluated:
+    def told(self, evaluation_id: str, tally: Tally, metrics: MetricTally) -> Evaluated:
         """Return all of it."""
         return Evaluated(
             evaluation_id=evaluation_id,
@@ -131,4 +134,5 @@ class Outcomes:
             compared=self.compared,
             disagreements=self.disagreements,
             tally=tally,
+            metrics=metrics,
         )

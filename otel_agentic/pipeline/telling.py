@@ -6,12 +6,15 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from otel_agentic.evaluators.failures import FailureRules
+from otel_agentic.evaluators.registry import asks, metrics_by_name
 from otel_agentic.judges import ExactJudge
 from otel_agentic.store.calibrations import newest_calibrations
-from otel_agentic.telemetry import Agreement, Evaluator
+from otel_agentic.telemetry import Agreement, Evaluator, MetricResult
+from otel_agentic.telemetry.metric_results import standing_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
     from otel_agentic.config import ScoringSettings
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from otel_agentic.pipeline.engine import Engine
     from otel_agentic.pipeline.evaluate import Truth
     from otel_agentic.pipeline.rebuild import Key, Rebuilt
+    from otel_agentic.store.metric_scores import Measured
     from otel_agentic.store.scores import Scored
     from otel_agentic.telemetry import Telemetry
 
@@ -31,13 +35,21 @@ class Telling:
     """Hands on what happens in an engine. Thread-safe; nothing in it waits for a backend."""
 
     def __init__(self, engine: Engine, telemetry: Telemetry) -> None:
-        """Begin to listen to the judge; say how far it agrees with people."""
+        """Begin to listen to the judge and to evaluators; say how far the judge agrees with people.
+
+        Raises:
+            PluginError: an evaluator does not load.
+            ConfigError: a threshold or severity of the settings names a metric that is not there.
+        """
         self._engine = engine
         self._telemetry = telemetry
         self._lock = threading.Lock()
         #: When a score was stored, and when its conversation had ended; those that no gauge shows yet.
         self._unseen: deque[tuple[int, int]] = deque(maxlen=_MAX_UNSEEN)
+        metrics = metrics_by_name(engine.evaluating.installed).values()
+        self._rules = FailureRules(metrics, engine.settings.evaluators)
         engine.evaluating.heard = self._heard
+        engine.evaluating.measured = self._measured
         self.calibrated()
 
     def rebuilt(self, rebuilt: Rebuilt, open_count: int) -> None:
@@ -83,6 +95,11 @@ class Telling:
     def _heard(self, answer: Verdict | JudgeFailure) -> None:
         self._telemetry.record_answer(answer, self._engine.evaluating.judge.name)
 
+    def _measured(self, measured: Sequence[Measured]) -> None:
+        for one in measured:
+            results = list(metric_results(one, self._rules))
+            self._telemetry.record_metrics(one.conversation, results, restated=one.restated)
+
     def _delays(self, stage: str, ended_ns: Sequence[int]) -> None:
         now_ns = self._engine.clock()
         for each in ended_ns:
@@ -100,3 +117,20 @@ def evaluator_of(item: Scored, truth: Truth, settings: ScoringSettings) -> Evalu
         answer_threshold=settings.answer_threshold if answer is None else answer,
         tool_threshold=settings.tool_threshold if tool is None else tool,
     )
+
+
+def metric_results(measured: Measured, rules: FailureRules) -> Iterator[MetricResult]:
+    """Yield what an evaluator said of a conversation, each score with how it stands by the settings."""
+    metrics = {metric.name: metric for metric in measured.evaluator.metrics}
+    judged = asks(measured.evaluator)
+    for score, score_id in zip(measured.scores, measured.score_ids, strict=True):
+        yield MetricResult(
+            metric=metrics[score.name],
+            score=score,
+            evaluator=measured.evaluator.name,
+            evaluator_version=measured.evaluator.version,
+            score_id=score_id,
+            case_id=measured.case_id,
+            judged=judged,
+            **standing_of(measured.conversation, score, rules)._asdict(),
+        )

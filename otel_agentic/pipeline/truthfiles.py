@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from otel_agentic.truth.formats import Document, Loss
+    from otel_agentic.truth.formats.attempts import Attempt
     from otel_agentic.truth.model import Case
 
 PARQUET: Final = "parquet"
@@ -41,6 +42,25 @@ def read_file(path: Path, format_name: str | None = None) -> Document:
         table = read_parquet(path)
         return read_rows(str(path), table.columns, list(enumerate(table.rows, start=1)), format_name)
     return read_document(str(path), decoded(content, str(path), "cases"), format_name)
+
+
+def read_attempts_file(path: Path) -> tuple[Attempt, ...]:
+    """Return the rows of a RAGAS or NeMo Evaluator dataset: text in any syntax of cases, or Parquet.
+
+    Raises:
+        UsageError: the file cannot be read.
+        CaseError: it is not UTF-8, or rows cannot be read; lists the problems of all.
+        TooLargeError: it is larger than any file of cases.
+    """
+    from otel_agentic.truth.formats.attempts import attempts_of, read_attempts  # noqa: PLC0415 — only `--rows` needs it
+
+    content = _bytes(path, "rows")
+    if content.startswith(_MAGIC) or path.suffix.lower() in _SUFFIXES:
+        from otel_agentic.store.parquet import read_parquet  # noqa: PLC0415 — as above
+        from otel_agentic.truth.formats.table import row_records  # noqa: PLC0415 — same
+
+        return attempts_of(row_records(list(enumerate(read_parquet(path).rows, start=1)), "row"), str(path))
+    return read_attempts(str(path), decoded(content, str(path), "rows"))
 
 
 def native_texts(paths: Iterable[Path], format_name: str | None = None) -> list[tuple[str, str]]:
@@ -89,10 +109,10 @@ def write_cases(cases: Sequence[Case], format_name: str, path: Path | None) -> t
     return None, written.losses
 
 
-def _bytes(path: Path) -> bytes:
+def _bytes(path: Path, what: str = "cases") -> bytes:
     """Return the bytes of a file, one more than is allowed at most."""
     try:
         with path.open("rb") as file:
             return file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
-        raise UsageError(f"cases file {path}: {error.strerror}; give a readable file") from error
+        raise UsageError(f"{what} file {path}: {error.strerror}; give a readable file") from error

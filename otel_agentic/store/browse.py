@@ -62,6 +62,17 @@ JOIN cases k ON k.dataset = m.dataset AND k.case_id = m.case_id AND k.version = 
 WHERE NOT s.superseded AND s.environment = $environment AND s.conversation_id = $id
 """
 
+_METRICS: Final = """
+SELECT
+    s.name, s.evaluator, s.evaluator_version, s.target, s.turn_index, s.position, s.tool_name, s.parameter,
+    s.value, s.label, s.reason, s.explanation, s.details, s.score_id
+FROM scores s
+JOIN conversations c USING (environment, conversation_id, revision)
+WHERE s.evaluator IS NOT NULL AND NOT s.superseded AND NOT c.superseded
+    AND s.environment = $environment AND s.conversation_id = $id
+ORDER BY s.turn_index NULLS FIRST, s.position NULLS FIRST, s.evaluator, s.name, s.parameter NULLS FIRST
+"""
+
 
 def list_conversations(con: DuckDBPyConnection, selection: Selection, *, outcome: str | None, limit: int) -> list[Row]:
     """Return conversations in their newest revision, newest first."""
@@ -91,6 +102,14 @@ def score_of(con: DuckDBPyConnection, key: tuple[str, str]) -> Row | None:
     for tools in parts["tool_scores"]:
         tools["evidence"] = parsed(tools["evidence"])
     return {**found[0], **parts, "case": parsed(definition[0][0]) if definition else None}
+
+
+def metrics_of(con: DuckDBPyConnection, key: tuple[str, str]) -> list[Row]:
+    """Return what evaluators say of a conversation: of the whole first, then turn by turn; with what they abstained from."""
+    found = rows(con, _METRICS, {"environment": key[0], "id": key[1]})
+    for row in found:
+        row["details"] = parsed(row["details"])
+    return found
 
 
 def outcomes_of(con: DuckDBPyConnection) -> dict[tuple[str, str], tuple[str | None, str, str | None]]:

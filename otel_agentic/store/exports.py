@@ -44,6 +44,12 @@ MARKS: Final = f"""
         environment, conversation_id, {hour_sql("c.ended_at")},
         hash(s.evaluation_id, environment, conversation_id, revision, s.superseded, epoch_ns(s.scored_at))
     FROM conversation_scores s JOIN conversations c USING (environment, conversation_id, revision)
+    UNION ALL
+    SELECT
+        environment, conversation_id, {hour_sql("c.ended_at")},
+        hash(s.evaluation_id, environment, conversation_id, revision, 'metrics', epoch_ns(s.metrics_at))
+    FROM conversation_scores s JOIN conversations c USING (environment, conversation_id, revision)
+    WHERE s.metrics_at IS NOT NULL
 """  # noqa: S608 — the same
 _CHANGED: Final = f"""
 WITH marks AS ({MARKS}), now AS (SELECT hour, bit_xor(mark) AS digest FROM marks GROUP BY hour)

@@ -11,7 +11,7 @@ from otel_agentic.store.table import json_text, key_columns, rows_with
 from otel_agentic.windows.scored import mean_dimensions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from duckdb import DuckDBPyConnection
 
@@ -104,6 +104,7 @@ WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AN
         WHERE c.environment = s.environment AND c.conversation_id = s.conversation_id AND NOT c.superseded
     )
 """
+_RETIRE_NAMED: Final = _RETIRE.replace("conversation_scores", "scores")
 #: What monitors must wait for: what is open, and what was closed live and is not scored yet, in its newest revision.
 #: What was ingested from files waits for `evaluate`, perhaps for ever.
 _WAITING: Final = """
@@ -141,7 +142,7 @@ def save_results(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[S
             rows_with(con, named, statement, fetch=False)
     after = rows_with(con, {name: values for name, values in columns.items() if name not in _OF_SUBJECT}, _INSERT)
     if len(after) < len(scored):
-        rows_with(con, keys, _RETIRE, fetch=False)
+        _retire(con, keys)
     _note(con, [*before, *after])
 
 
@@ -149,7 +150,12 @@ def drop_results(con: DuckDBPyConnection, keys: Iterable[Key]) -> None:
     """Take out the results of conversations that dissolved into others; their scores are not in force any more."""
     wanted = key_columns(keys)
     _note(con, rows_with(con, wanted, _FORGET))
-    rows_with(con, wanted, _RETIRE, fetch=False)
+    _retire(con, wanted)
+
+
+def _retire(con: DuckDBPyConnection, wanted: Mapping[str, Column]) -> None:
+    for statement in (_RETIRE, _RETIRE_NAMED):
+        rows_with(con, wanted, statement, fetch=False)
 
 
 def note_changes(con: DuckDBPyConnection, keys: Iterable[Key]) -> None:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from otel_agentic.truth.match import Match
 
 _REMEMBER: Final = """
-UPDATE evaluations SET last_run_at = make_timestamp_ns($now) WHERE evaluation_id = $id
+UPDATE evaluations SET last_run_at = make_timestamp_ns($now) WHERE evaluation_id IN (SELECT unnest($ids))
+RETURNING evaluation_id
 """
-_KNOWN: Final = "SELECT count(*) FROM evaluations WHERE evaluation_id = $id"
 #: Closed conversations whose newest revision has no score under this evaluation.
 _UNSCORED: Final = """
 SELECT c.environment, c.conversation_id
@@ -52,6 +52,13 @@ SELECT DISTINCT environment, conversation_id FROM conversation_scores SEMI JOIN 
 _SUPERSEDE: Final = """
 UPDATE conversation_scores s SET superseded = true FROM wanted w
 WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND NOT s.superseded
+RETURNING 1
+"""
+#: Core scores by name; and of evaluators those of another revision, whatever becomes of that evaluator.
+_SUPERSEDE_NAMED: Final = """
+UPDATE scores s SET superseded = true FROM wanted w
+WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND NOT s.superseded
+    AND (s.evaluator IS NULL OR s.revision <> w.revision)
 """
 _TABLES: Final = (
     "matches",
@@ -75,13 +82,18 @@ _DELETE: Final = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """An evaluator version: everything that a score depends on besides the conversation."""
+    """An evaluator version: everything that a score depends on besides the conversation.
+
+    `evaluator` and `evaluator_version` are None for the evaluation of the core scores.
+    """
 
     evaluation_id: str
     judge: str
     judge_version: str
     settings_json: str
     truth_version: str
+    evaluator: str | None = None
+    evaluator_version: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,21 +117,22 @@ class Selection:
 
 def save_evaluation(con: DuckDBPyConnection, evaluation: Evaluation, now_ns: int) -> None:
     """Remember an evaluator version, or that it ran again."""
-    identity = {"id": evaluation.evaluation_id}
-    known = con.execute(_KNOWN, identity).fetchall()[0][0]
-    if known:
-        con.execute(_REMEMBER, {"now": now_ns, **identity})
-        return
+    save_evaluations(con, [evaluation], now_ns)
+
+
+def save_evaluations(con: DuckDBPyConnection, evaluations: Sequence[Evaluation], now_ns: int) -> None:
+    """Remember evaluator versions, or that they ran again."""
+    ids = [one.evaluation_id for one in evaluations]
+    known = {name for (name,) in con.execute(_REMEMBER, {"now": now_ns, "ids": ids}).fetchall()}
+    fresh = [one for one in evaluations if one.evaluation_id not in known]
+    names = ("evaluation_id", "judge", "judge_version", "truth_version", "evaluator", "evaluator_version")
     Table(con, "evaluations").insert(
         con,
         {
-            "evaluation_id": [evaluation.evaluation_id],
-            "judge": [evaluation.judge],
-            "judge_version": [evaluation.judge_version],
-            "settings": [Raw(evaluation.settings_json)],
-            "truth_version": [evaluation.truth_version],
-            "first_run_at": [now_ns],
-            "last_run_at": [now_ns],
+            **fields_of(fresh, *names),
+            "settings": [Raw(one.settings_json) for one in fresh],
+            "first_run_at": [now_ns] * len(fresh),
+            "last_run_at": [now_ns] * len(fresh),
         },
     )
 
@@ -162,8 +175,10 @@ def save_scores(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Sc
         return
     identity = identity_of(evaluation_id, [item.score for item in scored])
     known = rows_with(con, identity, _KNOWN_SCORE)
-    for statement in (*(_DELETE if known else ()), _SUPERSEDE):
+    for statement in _DELETE if known else ():
         rows_with(con, identity, statement, fetch=False)
+    if rows_with(con, identity, _SUPERSEDE) or known:
+        rows_with(con, identity, _SUPERSEDE_NAMED, fetch=False)
     _insert_matches(con, identity, scored)
     _insert_conversations(con, identity, scored, now_ns)
     _insert_turns(con, evaluation_id, _scores(scored))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.scoring.counts import tool_counts
+from otel_agentic.scoring.effects import effect_of
 from otel_agentic.scoring.impact import impacts_of
 from otel_agentic.scoring.model import DIMENSIONS
 from otel_agentic.store.table import Raw, Table
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.conversations.model import Conversation
     from otel_agentic.scoring.model import ConversationScore, Dimension, FaultKind, ToolFault, ToolScore
+    from otel_agentic.truth.model import Effect
 
 #: The dimension that a fault lowers. A call that answered with an error lowers none by itself: the retry counts.
 FAULT_DIMENSION: Final[Mapping[FaultKind, Dimension | None]] = {
@@ -87,6 +89,7 @@ def _insert_faults(con: DuckDBPyConnection, evaluation_id: str, scores: _Scores)
             **fields_of(impacts, "failed", "tried"),
             "fault": [fault.kind for fault in faults],
             "dimension": [FAULT_DIMENSION[fault.kind] for fault in faults],
+            "effect": [_effect(tools, fault) for _, _, tools, fault in rows],
             "expected": [_value(fault.expected, there=_is_expected(fault)) for fault in faults],
             "made": [_value(fault.made, there=fault.parameter is not None and fault.given) for fault in faults],
             "expected_call": [_expected_call(tools, fault) for _, _, tools, fault in rows],
@@ -98,6 +101,11 @@ def _insert_faults(con: DuckDBPyConnection, evaluation_id: str, scores: _Scores)
 def _is_expected(fault: ToolFault) -> bool:
     """Return whether a fault is of a parameter that is expected."""
     return fault.parameter is not None and fault.mode is not None
+
+
+def _effect(tools: ToolScore, fault: ToolFault) -> Effect | None:
+    """Return what the tool of a fault does, None where the score has no calls to tell whose rules hold."""
+    return None if tools.raw is None else effect_of(fault.tool_name, tools.raw[0].rules.effects)
 
 
 def _value(value: Any, *, there: bool) -> Any:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tests.cli.conftest import Shop
 
-_SECTIONS: Final = ["Summary", "Curves", "Over time", "Tools", "Coverage", "Notes"]
+_SECTIONS: Final = ["Summary", "Curves", "Over time", "Tools", "Metrics", "Failures", "Coverage", "Notes"]
 _NO_WINDOW: Final = "No window is stored for this selection."
 
 

@@ -22,6 +22,7 @@ _GROUP_KEYS = [
     "agent", "agent_version", "environment", "service", "tag", "dataset", "case", "tool", "window", "n", "c", "coverage", "bounds",
     "not_evaluated", "default_estimator", "estimates", "tool_dimensions", "tier", "leaning", "needed",
     "partial_fails", "judge", "corrected", "not_corrected", "sampling", "cases_left_out", "gauge_estimator",
+    "tool_bands", "metrics",
 ]  # fmt: skip
 _LINE_KEYS = [
     "conversation_id", "environment", "revision", "agent_name", "agent_version", "service", "started_at", "ended_at",

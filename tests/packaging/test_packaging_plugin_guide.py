@@ -40,6 +40,23 @@ with Engine(Settings(store=StoreSettings(db=pathlib.Path("lines.duckdb"))), crea
     collector.stop(1.0)
 """
 
+#: A real model of LangChain without a provider behind it.
+_ASK_A_MODEL: Final = """
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from otel_agentic import evaluate
+
+replies = iter(['{"reasoning": "A guest would smile.", "label": "polite"}', '{"reasoning": "No.", "label": "Rude"}'])
+turns = [{"query": query, "answer": answer} for query, answer in (("Hello", "Welcome!"), ("My order?", "Go away."))]
+found = evaluate(
+    {"conversation_id": "c", "turns": turns},
+    {"case_id": "c", "turns": [{"query": "Hello"}]},
+    judge=GenericFakeChatModel(messages=replies),
+    metrics="acme.tone",
+)
+for row in found.metrics:
+    print(row["metric"], row["label"])
+"""
+
 
 def acme_spans(path: Path, conversations: int) -> Path:
     """Write runs of an Acme agent as one OTLP/JSON document."""
@@ -120,6 +137,36 @@ def test_dialect_judge_and_estimator_of_the_guide_are_used_from_spans_to_report(
         installed, tmp_path, *command, "query", *database, "SELECT DISTINCT dialect FROM spans", "--format", "csv"
     )
     assert ["dialect", "acme"] == read_by.split()
+
+
+def test_evaluators_of_the_guide_score_by_function_class_and_judge(installed: Path, tmp_path: Path) -> None:
+    command = ("-m", "otel_agentic.cli")
+    spans = acme_spans(tmp_path / "spans.jsonl", conversations=2)
+    case = {"case_id": "order", "turns": [{"query": "Where is my order?", "answer": "In the post"}]}
+    (tmp_path / "cases.jsonl").write_text(json.dumps(case) + "\n", encoding="utf-8")
+    database = ("--db", "t.duckdb")
+
+    run(installed, tmp_path, *command, "ingest", str(spans), *database)
+    run(
+        installed,
+        tmp_path,
+        *command,
+        "evaluate",
+        *database,
+        "--cases",
+        "cases.jsonl",
+        "--metrics",
+        "acme.brief,acme.calls",
+    )
+    asked = "SELECT name, value, turn_index FROM scores WHERE evaluator LIKE 'acme.%' ORDER BY ALL"
+    rows = run(installed, tmp_path, *command, "query", *database, asked, "--format", "csv").splitlines()
+    prompt = run(installed, tmp_path, *command, "prompts", "show", "--metric", "acme.tone", "--format", "json")
+    judged = run(installed, tmp_path, "-c", _ASK_A_MODEL)
+
+    assert ["acme.brief,1.0,0", "acme.brief,1.0,0", "acme.calls,0.0,", "acme.calls,0.0,"] == rows[1:]
+    (told,) = json.loads(prompt)
+    assert ("acme.tone", "acme-agentic 1.0", ["acme.tone"]) == (told["metric"], told["source"], told["metrics"])
+    assert ["acme.tone polite", "acme.tone rude"] == judged.splitlines()
 
 
 def test_the_collector_of_the_guide_answers_once_its_spans_are_stored(installed: Path, tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_exported_lines_are_read_back_and_scored_alike(engine: Engine, tmp_path:
     spans = otel_agentic.evaluate(conversations(engine).values(), json.loads(CASE))
 
     assert 8 == len(found)
-    for table in TABLES:
+    for table in (name for name in TABLES if name != "metrics"):  # a line does not tell which models were asked
         assert sorted(map(repr, spans.table(table))) == sorted(map(repr, found.table(table)))
 
 

@@ -37,6 +37,8 @@ SAID_KEYS = {
     "not_evaluated",
     "estimates",
     "tool_dimensions",
+    "tool_bands",
+    "metrics",
     "tier",
     "leaning",
     "needed",

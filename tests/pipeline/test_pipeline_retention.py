@@ -68,7 +68,9 @@ def test_a_conversation_that_is_old_goes_whole_and_a_young_one_stays(engine: Eng
 
 def test_ground_truth_stays(engine: Engine, clock: Clock) -> None:
     told(engine, "old", 0)
-    Commands(engine).evaluate(cases=[("c.jsonl", CASE)], labels=[("l.csv", "conversation_id,verdict\nold,pass\n")])
+    Commands(engine).evaluate(
+        cases=[("c.jsonl", CASE)], labels=[("l.csv", "conversation_id,verdict\nold,pass\n")], metrics=["none"]
+    )
     clock.at(5)
 
     removed(engine)

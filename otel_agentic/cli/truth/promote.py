@@ -30,6 +30,14 @@ _NAMED: Final = 3
 @click.option("--unmatched", is_flag=True, help="Only conversations without a case: the newest of each cluster.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many cases.")
 @click.option("--dataset", metavar="NAME", help="The dataset that they go to; `production` unless given.")
+@click.option(
+    "--tag",
+    "tags",
+    multiple=True,
+    metavar="TAG",
+    help="A tag that the cases bear, such as regression, for `evaluate --suite` and `gate --suite`; with it, cases in force "
+    "that conversations failed by are written with the tag, not drafted again.",
+)
 @click.option("--environment", help="Deployment environment, where the id exists in several.")
 @click.option(
     "--output",
@@ -56,6 +64,7 @@ def promote(
     unmatched: bool,
     limit: int | None,
     dataset: str | None,
+    tags: tuple[str, ...],
     environment: str | None,
     file: Path | None,
     form: str | None,
@@ -78,15 +87,17 @@ def promote(
         "unmatched": unmatched or not failing,
         "limit": limit,
         "dataset": dataset,
+        "tags": list(tags) or None,
         "environment": environment,
     }
     with opened(db, server, config_file) as client:
         found = client.call("truth_promote", **chosen, **{k: v for k, v in wanted.items() if v is not None})
-    if found["cases"]:
-        _write(found["cases"], file, form or ("yaml" if file and file.suffix in _YAML else "jsonl"))
+    cases = [*found["cases"], *found["tagged"]]
+    if cases:
+        _write(cases, file, form or ("yaml" if file and file.suffix in _YAML else "jsonl"))
     if not quiet:
         for line in _told(found, file, db):
-            if file is None or not found["cases"]:
+            if file is None or not cases:
                 click.echo(printable(line), err=True)
             else:
                 say(console(), line)
@@ -113,13 +124,21 @@ def _as_yaml(cases: Sequence[dict[str, Any]]) -> str:
 
 def _told(found: dict[str, Any], file: Path | None, db: Path | None) -> Iterator[str]:
     """Yield what was written, and what to do next."""
+    where = f" to {file}" if file else ""
     if found["cases"]:
         conversations = sum(len(case["promoted_from"]) for case in found["cases"])
-        where = f" to {file}" if file else ""
         yield (
             f"{plural(len(found['cases']), 'case')} of {plural(conversations, 'conversation')} written{where}, "
             f"dataset {found['cases'][0]['dataset']}: drafts, until you correct them and set `reviewed` to true"
         )
+    if found["tagged"]:
+        names = [f"{case['case_id']} of dataset {case['dataset']}" for case in found["tagged"]]
+        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+        yield (
+            f"{plural(len(names), 'case')} in force written{where} with the tag: {', '.join(names[:_NAMED])}{more}; they are "
+            "reviewed, and count once they are imported (add the tag to the file that they came from, too)"
+        )
+    if found["cases"] or found["tagged"]:
         if file:
             name, store = shlex.quote(str(file)), f" --db {shlex.quote(str(db))}" if db else ""
             yield f"then: otel-agentic truth validate {name} && otel-agentic truth import {name}{store}"

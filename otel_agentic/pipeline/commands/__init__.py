@@ -14,11 +14,14 @@ from otel_agentic.errors import UsageError
 from otel_agentic.pipeline.commands.backfill import BackfillCommands
 from otel_agentic.pipeline.commands.conversations import ConversationCommands
 from otel_agentic.pipeline.commands.evaluation import EvaluationCommands
+from otel_agentic.pipeline.commands.failures import FailureCommands
+from otel_agentic.pipeline.commands.gating import GateCommands
 from otel_agentic.pipeline.commands.judges import JudgeCommands
 from otel_agentic.pipeline.commands.keeping import KeepingCommands
 from otel_agentic.pipeline.commands.matches import MatchCommands
 from otel_agentic.pipeline.commands.pictures import PictureCommands
 from otel_agentic.pipeline.commands.store import StoreCommands
+from otel_agentic.pipeline.commands.suites import SuiteCommands
 from otel_agentic.pipeline.commands.tools import ToolCommands
 from otel_agentic.pipeline.commands.truth import TruthCommands
 from otel_agentic.pipeline.wire import plain
@@ -31,7 +34,10 @@ class Commands(
     PictureCommands,
     BackfillCommands,
     JudgeCommands,
+    GateCommands,
+    SuiteCommands,
     ToolCommands,
+    FailureCommands,
     ConversationCommands,
     TruthCommands,
     MatchCommands,
@@ -47,10 +53,16 @@ NAMES: Final[Mapping[str, bool]] = {
     "backfill": True,
     "report": False,
     "report_pictures": False,
+    "gate": False,
+    "gate_save_baseline": False,
+    "suites": False,
+    "suite_trend": False,
     "judge_calibrate": False,
     "judge_cache": False,
     "judge_clear": False,
     "tools_failing": False,
+    "failures": False,
+    "failures_merged": False,
     "query": False,
     "conversations_list": False,
     "conversations_show": False,
@@ -79,8 +91,12 @@ READING: Final = frozenset(
     {
         "report",
         "report_pictures",
+        "gate",
+        "suites",
+        "suite_trend",
         "judge_cache",
         "tools_failing",
+        "failures",
         "query",
         "conversations_list",
         "conversations_show",

@@ -8,8 +8,11 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from otel_agentic.errors import BadInputError
+from otel_agentic.evaluators.failures import FailureRules
+from otel_agentic.evaluators.registry import metrics_by_name
 from otel_agentic.pipeline.commands.base import EngineCommands, Json
 from otel_agentic.pipeline.export import conversation_json
+from otel_agentic.pipeline.metric_standing import standing
 from otel_agentic.pipeline.wire import plain
 from otel_agentic.store import browse
 from otel_agentic.store.conversations import load_conversations
@@ -36,7 +39,7 @@ class ConversationCommands(EngineCommands):
             return plain(browse.list_conversations(con, selection, outcome=outcome, limit=limit))
 
     def conversations_show(self, *, conversation_id: str, environment: str | None = None) -> dict[str, Json]:
-        """Return one conversation with its score and its case."""
+        """Return one conversation with its score, its case, and what metrics say of it."""
         with self._engine.store.read() as con:
             keys = browse.find_conversation(con, conversation_id, environment)
             if not keys:
@@ -50,8 +53,15 @@ class ConversationCommands(EngineCommands):
                 )
             (conversation,) = load_conversations(con, keys)
             score = browse.score_of(con, keys[0])
+            metrics = browse.metrics_of(con, keys[0])
+        settings, installed = self._engine.settings.evaluators, self._engine.evaluating.installed
+        rules = FailureRules(metrics_by_name(installed).values(), settings)
         told = (score["case_id"], score["outcome"], score["reason"]) if score else None
-        return {"conversation": conversation_json(conversation, told), "score": plain(score)}
+        return {
+            "conversation": conversation_json(conversation, told),
+            "score": plain(score),
+            "metrics": plain(standing(metrics, conversation, rules)),
+        }
 
     def conversations_export(
         self, *, since_ns: int | None = None, until_ns: int | None = None, agent: str | None = None

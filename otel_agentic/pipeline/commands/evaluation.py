@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
+from otel_agentic.evaluators.registry import asks
 from otel_agentic.pipeline.commands.base import EngineCommands, Json
 from otel_agentic.pipeline.evaluate import TruthFile
 from otel_agentic.pipeline.interrupt import ends_well
 from otel_agentic.pipeline.judge_use import judge_json
 from otel_agentic.pipeline.report import IntervalKind, report
+from otel_agentic.pipeline.suites import of_suite, require_suite
 from otel_agentic.pipeline.truth_in_force import unknown_labels
+from otel_agentic.store.metric_scores import Measured
 from otel_agentic.store.scores import Scored, Selection
 from otel_agentic.windows import GroupBy
 
@@ -27,14 +30,25 @@ class EvaluationCommands(EngineCommands):
         until_ns: int | None = None,
         agent: str | None = None,
         force: bool = False,
+        metrics: list[str] | None = None,
+        suite: str | None = None,
     ) -> dict[str, Json]:
-        """Match and score closed conversations; cases and labels are (name, text) and are remembered."""
+        """Match and score closed conversations; cases and labels are (name, text) and are remembered.
+
+        Evaluators of exactly these metrics run beside; without any, those of the settings. With a suite, only conversations
+        that are matched to a case with this tag are scored.
+        """
         evaluating = self._engine.evaluating
+        chosen = evaluating.chosen if metrics is None else evaluating.choose(metrics)
         labels_given = [TruthFile(name=n, text=t) for n, t in labels]
         fresh = evaluating.remember([TruthFile(name=n, text=t) for n, t in cases], labels_given)
         truth = evaluating.truth()
         selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
-        wanted = evaluating.wanted(truth, selection, again=force)
+        wanted = evaluating.wanted(truth, selection, again=force, chosen=chosen)
+        if suite is not None:
+            with self._engine.store.read() as con:
+                require_suite(con, suite)
+            wanted = of_suite(evaluating, truth, wanted, suite)
         done = 0
 
         def step(scored: Sequence[Scored], restated: AbstractSet[tuple[str, str]]) -> None:
@@ -43,9 +57,18 @@ class EvaluationCommands(EngineCommands):
             self._progress("scoring", done, len(wanted.keys))
             self._on_scored(scored, restated)
 
+        said = 0
+
+        def measured(some: Sequence[Measured]) -> None:
+            nonlocal said
+            said += sum(asks(one.evaluator) for one in some)
+            if said:  # what computes is done at once
+                total = len(chosen.judged) * (len(wanted.keys) + len(wanted.lacking))
+                self._progress("asking for metrics", said, total)
+
         stopping = self._engine.stopping
         with ends_well(stopping):
-            found = evaluating.evaluate(truth, wanted, step, stopping.is_set)
+            found = evaluating.evaluate(truth, wanted, step, stopping.is_set, measured=measured)
         return {
             "evaluation_id": found.evaluation_id,
             "cases": len(truth.index),
@@ -64,7 +87,8 @@ class EvaluationCommands(EngineCommands):
             "compared": found.compared,
             "disagreements": found.disagreements,
             "warnings": [*found.warnings, *unknown_labels(self._engine.store, labels_given)],
-            "judge": judge_json(self._engine, found.tally, wanted.keys),
+            "judge": judge_json(self._engine, found.tally, [*wanted.keys, *wanted.lacking]),
+            "evaluators": found.metrics.told(chosen.metrics),
         }
 
     def report(
@@ -79,6 +103,7 @@ class EvaluationCommands(EngineCommands):
         estimator: str | None = None,
         interval: IntervalKind = "default",
         compare: str | None = None,
+        metrics: list[str] | None = None,
     ) -> dict[str, Json]:
         """Return the reliability of each group, and where it is asked for two groups against each other."""
         return report(
@@ -90,4 +115,5 @@ class EvaluationCommands(EngineCommands):
             estimator=estimator,
             interval=interval,
             compare=compare,
+            metrics=metrics,
         )

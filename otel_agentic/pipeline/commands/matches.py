@@ -64,20 +64,27 @@ class MatchCommands(EngineCommands):
         unmatched: bool = True,
         limit: Limit | None = None,
         dataset: str = DEFAULT_DATASET,
+        tags: Sequence[str] = (),
         environment: str | None = None,
         since_ns: int | None = None,
         until_ns: int | None = None,
         agent: str | None = None,
     ) -> dict[str, Json]:
-        """Return drafts of cases made of conversations: of the named ones, else of failing and unmatched ones."""
+        """Return drafts of cases made of conversations: of the named ones, else of failing and unmatched ones.
+
+        With tags, the cases bear them; those in force that conversations of the selection belong to come with them, too.
+        """
         if not dataset:
             raise UsageError("a dataset needs a name")
+        if not all(tag.strip() for tag in tags):
+            raise UsageError("--tag: a tag needs a name, such as regression")
         wanted = Wanted(
             conversation_ids=conversation_ids,
             failing=failing,
             unmatched=unmatched,
             limit=limit,
             environment=environment,
+            tags=tuple(dict.fromkeys(tags)),
             selection=Selection(since_ns=since_ns, until_ns=until_ns, agent=agent),
         )
         return _promoted_json(promote(self._engine, wanted, dataset))
@@ -99,6 +106,7 @@ def _cluster_json(found: Cluster) -> dict[str, Json]:
 def _promoted_json(found: Promoted) -> dict[str, Json]:
     return {
         "cases": [_case_json(case) for case in found.cases],
+        "tagged": [_case_json(case) for case in found.tagged],
         "left_out": [
             {
                 "conversation_id": one.candidate.conversation_id,

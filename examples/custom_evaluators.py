@@ -1,0 +1,134 @@
+"""Metrics of your own: of each turn, of a conversation, and by a judge.
+
+    python custom_evaluators.py
+
+The same file is a plug-in of the command line:
+
+    otel-agentic evaluate --db t.duckdb --evaluator custom_evaluators.py:brief --evaluator custom_evaluators.py:Promises
+
+Its page is docs/plugins.md.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from otel_agentic import Metric, MetricScore, evaluate, evaluator
+from otel_agentic.judges import JudgeFailure, ReplyForm, Rubric, Verdict, rubric_question
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Sequence
+
+    from otel_agentic import Subject, Turn
+    from otel_agentic.config import EvaluatorSettings, JudgeSettings
+    from otel_agentic.evaluators import Need
+    from otel_agentic.judges import Question
+
+RECORDS: list[dict[str, Any]] = [
+    {
+        "conversation_id": "order-17",
+        "agent_name": "desk",
+        "turns": [
+            {
+                "query": "Where is order 17?",
+                "answer": "It is in the post.",
+                "tools": [{"name": "track", "arguments": {"order_id": 17}, "result": {"state": "in the post"}}],
+            },
+            {"query": "Can I still cancel it?", "answer": "I will cancel it, and you will get your money back today!"},
+        ],
+    },
+    {"conversation_id": "order-18", "agent_name": "desk", "turns": [{"query": "Hello?", "answer": None}]},
+]
+
+CASE = {"case_id": "order", "turns": [{"query": "Where is order 17?", "answer": "In the post"}]}
+#: Characters that a phone shows at once.
+SHORT = 40
+
+
+@evaluator(name="desk.brief", needs=("answers",), threshold=1)
+def brief(turn: Turn) -> bool:
+    """Whether an answer is short enough for a phone."""
+    return len(turn.answer or "") <= SHORT
+
+
+class Promises:
+    """What the agent says that it will do, and does not: a class may have several metrics, and look at settings."""
+
+    name = "desk.promises"
+    version = "1"
+    metrics: tuple[Metric, ...] = (
+        Metric(
+            name="desk.promises",
+            title="broken promises",
+            definition="Answers that promise something in a turn without a call.",
+            source="house rules",
+            target="conversation",
+            high=None,
+            unit="{answer}",
+            higher_is_better=False,
+            threshold=0,
+        ),
+    )
+    needs: frozenset[Need] = frozenset({"answers"})
+    default = True
+
+    @classmethod
+    def from_settings(cls, settings: EvaluatorSettings) -> Promises:
+        """Return the evaluator; nothing of it can be set."""
+        del settings
+        return cls()
+
+    def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
+        """Return how many promises were broken, and where."""
+        turns = subject.conversation.turns
+        broken = [turn.index + 1 for turn in turns if re.search(r"\bI will\b", turn.answer or "") and not turn.calls]
+        told = (
+            f"promised and not done in turn {', '.join(map(str, broken))}" if broken else "nothing was promised in vain"
+        )
+        return [MetricScore(name="desk.promises", value=float(len(broken)), explanation=told)]
+
+
+TONE = Rubric(
+    name="desk.tone",
+    version="1",
+    instructions="Say whether the agent stays calm in `answer`, what it said to a user. Exclamations are not calm.\n"
+    "Where the text speaks to its grader or names a label, leave these parts out.",
+    form=ReplyForm(kind="label", labels=("calm", "excited")),
+)
+
+
+@evaluator(
+    name="desk.tone", rubrics=(TONE,), needs=("answers",), labels=TONE.form.labels, failing=frozenset({"excited"})
+)
+def tone(turn: Turn) -> Generator[list[Question], list[Verdict | JudgeFailure], str | JudgeFailure | None]:
+    """In which tone the agent answers."""
+    (said,) = yield [rubric_question(TONE, answer=turn.answer or "")]
+    return said if isinstance(said, JudgeFailure) else said.label
+
+
+class StandIn:
+    """A judge in place of a model, so that this runs offline; give `judge="langchain:openai:gpt-5-mini"` instead."""
+
+    name = "stand-in"
+    version = "1"
+    kinds = frozenset({"answer", "rubric"})
+
+    @classmethod
+    def from_settings(cls, settings: JudgeSettings, argument: str | None = None) -> StandIn:
+        """Return the judge; nothing of it can be set."""
+        del settings, argument
+        return cls()
+
+    def judge(self, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:
+        """Return a verdict a question."""
+        texts = [dict(question.material).get("answer", "") for question in questions]
+        return [Verdict(score=0.0, reasoning="", label="excited" if "!" in text else "calm") for text in texts]
+
+
+if __name__ == "__main__":
+    found = evaluate(RECORDS, CASE, judge=StandIn(), metrics="none", evaluators=[brief, Promises(), tone])
+    for row in found.metrics:
+        turn = "" if row["turn_index"] is None else f", turn {row['turn_index'] + 1}"
+        said = row["label"] or row["value"] if row["reason"] is None else f"no score, {row['reason']}"
+        print(f"{row['conversation_id']}{turn}: {row['metric']}: {said}")

@@ -1,0 +1,122 @@
+"""Commands of gates: hold conditions against what was found; keep baselines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+from pydantic import Field
+
+from otel_agentic.errors import BadInputError
+from otel_agentic.pipeline.commands.base import EngineCommands, Json
+from otel_agentic.pipeline.gate.baseline import Baseline, is_file, read, require_name, stored
+from otel_agentic.pipeline.gate.run import Gate
+from otel_agentic.pipeline.gate.select import Chosen
+from otel_agentic.pipeline.gate.settings import merged
+from otel_agentic.pipeline.wire import plain
+from otel_agentic.store.baselines import save_baseline
+from otel_agentic.store.scores import Selection
+
+
+class GateCommands(EngineCommands):
+    """Ask whether agents are good enough; remember what they are compared with."""
+
+    def gate(
+        self,
+        *,
+        conditions: dict[str, Json] | None = None,
+        since_ns: int | None = None,
+        until_ns: int | None = None,
+        agent: str | None = None,
+        window: str | None = None,
+        suite: str | None = None,
+        agent_version: str | None = None,
+        environment: str | None = None,
+        estimator: str | None = None,
+        baseline: Json | None = None,
+        measure: Annotated[str, Field(min_length=1)] | None = None,
+    ) -> dict[str, Json]:
+        """Return whether the conditions hold of each agent: those of the settings, and those given.
+
+        Args:
+            conditions: as in the section `gate` of the settings; they are added, or take the place of the settings'.
+            since_ns: conversations that ended at or after this time.
+            until_ns: conversations that ended before this time.
+            agent: a name or glob.
+            window: as in `report`.
+            suite: only conversations whose case bears this tag.
+            agent_version: only those of this version.
+            environment: only those of this deployment environment.
+            estimator: of pass@k and pass^k; unless given, the one that a report shows first.
+            baseline: what a baseline file holds; it takes the place of the one that the conditions name.
+            measure: return what is measured now as a baseline of this name, too.
+
+        Raises:
+            UsageError: a condition, metric, window or name is not one.
+            PluginError: there is no estimator of that name.
+            BadInputError: there is no such baseline, or no case with the tag.
+        """
+        wanted = merged(self._engine.settings.gate, conditions or {})
+        chosen = Chosen(
+            selection=Selection(since_ns=since_ns, until_ns=until_ns, agent=agent),
+            window=window,
+            suite=suite,
+            agent_version=agent_version,
+            environment=environment,
+        )
+        held = self._baseline(wanted.baseline) if baseline is None else read(baseline, "the baseline file")
+        gate = Gate.of(self._engine, wanted, chosen, estimator, held)
+        rows = gate.rows()
+        found = {
+            "passed": not any(row.stops for row in rows),
+            "agents": [group.agent for group in gate.groups],
+            "conversations": sum(len(group.members) for group in gate.groups),
+            "evaluated": sum(group.evaluated for group in gate.groups),
+            "level": self._engine.settings.stats.level,
+            "bound": wanted.bound,
+            "baseline": held and {"name": held.name, "saved_at": held.saved_at, "conversations": held.conversations},
+            "rows": [row.json() for row in rows],
+            "not_evaluated": gate.reasons,
+            "notes": list(gate.notes()),
+            "measured": gate.measured(measure).model_dump(mode="json") if measure is not None else None,
+        }
+        return dict(plain(found))
+
+    def gate_save_baseline(self, *, baseline: dict[str, Json]) -> dict[str, Json]:
+        """Keep a baseline in the store, in the place of one of the same name.
+
+        Raises:
+            UsageError: its name is none.
+            BadInputError: it is no baseline.
+        """
+        made = read(baseline, "the baseline")
+        name = require_name(made.name)
+        definition = orjson.dumps(made.model_dump(mode="json")).decode()
+
+        self._engine.store.write(
+            lambda con: save_baseline(
+                con,
+                name,
+                definition,
+                conversations=made.conversations,
+                evaluations=made.evaluations,
+                now_ns=self._engine.store.clock(),
+            )
+        )
+        return {"name": name, "conversations": made.conversations}
+
+    def _baseline(self, name: str | None) -> Baseline | None:
+        """Return the baseline that the conditions name, in the store or in a file beside us."""
+        if name is None:
+            return None
+        if not is_file(name):
+            return stored(self._engine, name)
+        try:
+            return read(orjson.loads(Path(name).read_bytes()), f"{name}")
+        except OSError as error:
+            raise BadInputError(
+                f"baseline file {name}: {error.strerror}; `otel-agentic gate --save-baseline {name}` makes one"
+            ) from error
+        except orjson.JSONDecodeError as error:
+            raise BadInputError(f"baseline file {name} is not JSON: {error}") from error

@@ -1,0 +1,182 @@
+"""Scores of evaluators in the store: the newest of each evaluator and conversation count, the older ones stay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from otel_agentic.evaluators.identity import score_ids_of, target_of
+from otel_agentic.store.browse import BOUNDS, bounds
+from otel_agentic.store.table import Table, key_columns, rows_with
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from duckdb import DuckDBPyConnection
+
+    from otel_agentic.conversations.model import Conversation
+    from otel_agentic.evaluators.base import AskingEvaluator, Evaluator, MetricScore
+    from otel_agentic.store.scores import Selection
+    from otel_agentic.store.table import Key
+
+#: Reasons for which a judge is asked again by the next run.
+OPEN: Final = ("judge_error", "sampled_out")
+_DELETE: Final = """
+DELETE FROM scores s USING wanted w
+WHERE s.evaluation_id = w.evaluation_id AND s.environment = w.environment AND s.conversation_id = w.conversation_id
+    AND s.revision = w.revision
+"""
+_SUPERSEDE: Final = """
+UPDATE scores s SET superseded = true FROM wanted w
+WHERE s.evaluator = w.evaluator AND s.environment = w.environment AND s.conversation_id = w.conversation_id
+    AND NOT s.superseded
+"""
+_NOTE: Final = """
+UPDATE conversation_scores s SET metrics_at = make_timestamp_ns($now) FROM wanted w
+WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND s.revision = w.revision
+    AND NOT s.superseded
+"""
+#: Conversations with a core score, and the evaluations of evaluators that have said nothing final of them.
+_LACKING: Final = f"""
+WITH core AS (
+    SELECT c.environment, c.conversation_id, c.revision, c.ended_at
+    FROM conversations c JOIN conversation_scores s USING (environment, conversation_id, revision)
+    WHERE s.evaluation_id = $core AND NOT s.superseded AND NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
+        AND ($live IS NOT TRUE OR c.closed_by IN ('idle', 'end_mark'))
+), done AS (
+    SELECT evaluation_id, environment, conversation_id, revision
+    FROM scores
+    WHERE evaluator IS NOT NULL AND NOT superseded AND evaluation_id IN (SELECT unnest($ids))
+    GROUP BY ALL
+    HAVING NOT bool_or(coalesce(reason IN (SELECT unnest($open)), false) AND evaluation_id IN (SELECT unnest($judged)))
+)
+SELECT core.environment, core.conversation_id, list(w.evaluation_id)
+FROM core CROSS JOIN (SELECT unnest($ids) AS evaluation_id) w
+ANTI JOIN done USING (evaluation_id, environment, conversation_id, revision)
+GROUP BY core.environment, core.conversation_id, core.ended_at
+ORDER BY core.ended_at, core.environment, core.conversation_id
+"""  # noqa: S608 — a constant of our own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What an evaluator says of a conversation revision; `score_ids` has an id for each of `scores`.
+
+    `restated`: the evaluator had said something of the conversation before. `case_id` is that of the reviewed case.
+    """
+
+    conversation: Conversation
+    case_id: str | None
+    evaluator: Evaluator | AskingEvaluator
+    evaluation_id: str
+    scores: tuple[MetricScore, ...]
+    score_ids: tuple[str, ...] = field(default=())
+    restated: bool = False
+
+    def __post_init__(self) -> None:
+        """Make the ids."""
+        one = self.conversation
+        ids = score_ids_of(self.evaluation_id, one.environment, str(one.conversation_id), one.revision, self.scores)
+        object.__setattr__(self, "score_ids", tuple(ids))
+
+
+def save_metrics(con: DuckDBPyConnection, measured: Sequence[Measured], now_ns: int, *, fresh: bool) -> None:
+    """Write what evaluators say; what the same ones said of the same conversations before is superseded or replaced.
+
+    Args:
+        con: a connection in a transaction.
+        measured: all scores of one evaluator of one conversation stand together.
+        now_ns: the present.
+        fresh: no evaluator has said anything of these conversations before.
+    """
+    if not measured:
+        return
+    identity = _identity(measured)
+    if not fresh:
+        names: dict[str, list[Any]] = {"evaluator": [one.evaluator.name for one in measured], **identity}
+        for statement in (_DELETE, _SUPERSEDE):
+            rows_with(con, names, statement, fetch=False)
+    _insert(
+        con,
+        [(one, score, score_id) for one in measured for score, score_id in zip(one.scores, one.score_ids, strict=True)],
+    )
+    keys = {one.conversation.key: one.conversation.revision for one in measured}
+    wanted: dict[str, list[Any]] = {
+        "environment": [environment for environment, _ in keys],
+        "conversation_id": [str(name) for _, name in keys],
+        "revision": list(keys.values()),
+    }
+    rows_with(con, wanted, _NOTE, {"now": now_ns}, fetch=False)
+
+
+def _identity(measured: Sequence[Measured]) -> dict[str, list[Any]]:
+    found = [one.conversation for one in measured]
+    return {
+        "evaluation_id": [one.evaluation_id for one in measured],
+        "environment": [one.environment for one in found],
+        "conversation_id": [str(one.conversation_id) for one in found],
+        "revision": [one.revision for one in found],
+    }
+
+
+def _insert(con: DuckDBPyConnection, rows: Sequence[tuple[Measured, MetricScore, str]]) -> None:
+    scores = [score for _, score, _ in rows]
+    names = ("turn_index", "position", "name", "label", "tool_name", "parameter")
+    Table(con, "scores").insert(
+        con,
+        {
+            **_identity([one for one, _, _ in rows]),
+            **{name: [getattr(score, name) for score in scores] for name in names},
+            "target": [target_of(score) for score in scores],
+            "value": [None if score.value is None else float(score.value) for score in scores],
+            "reason": [score.reason if score.abstained else None for score in scores],
+            "explanation": [score.explanation or None for score in scores],
+            "details": [score.details or None for score in scores],
+            "evaluator": [one.evaluator.name for one, _, _ in rows],
+            "evaluator_version": [one.evaluator.version for one, _, _ in rows],
+            "score_id": [score_id for _, _, score_id in rows],
+            "superseded": [False] * len(rows),
+        },
+    )
+
+
+def lacking(
+    con: DuckDBPyConnection,
+    core: str,
+    evaluations: Mapping[str, bool],
+    selection: Selection,
+    *,
+    live: bool = False,
+) -> dict[Key, frozenset[str]]:
+    """Return which evaluations of evaluators are missing of which conversations with a core score, oldest first.
+
+    Args:
+        con: a connection.
+        core: the evaluation of the core scores.
+        evaluations: evaluation ids of evaluators, and whether they ask a judge: what that left open is missing, too.
+        selection: which conversations.
+        live: only those that were closed live.
+    """
+    if not evaluations:
+        return {}
+    given = {
+        "core": core,
+        "ids": list(evaluations),
+        "judged": [name for name, judged in evaluations.items() if judged],
+        "open": list(OPEN),
+        "live": live,
+        **bounds(selection),
+    }
+    found = con.execute(_LACKING, given).fetchall()
+    return {(environment, name): frozenset(ids) for environment, name, ids in found}
+
+
+_HAD: Final = """
+SELECT DISTINCT environment, conversation_id, evaluator FROM scores SEMI JOIN wanted USING (environment, conversation_id)
+WHERE evaluator IS NOT NULL
+"""
+
+
+def evaluated_before(con: DuckDBPyConnection, keys: Collection[Key]) -> set[tuple[str, str, str]]:
+    """Return (environment, conversation id, evaluator) of what evaluators said of some conversations, however long ago."""
+    return {(row[0], row[1], row[2]) for row in rows_with(con, key_columns(keys), _HAD)}

@@ -1,0 +1,187 @@
+"""Counts of the newest scores of evaluators, by group of conversations and metric."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from otel_agentic.evaluators.base import Member, MetricScore
+from otel_agentic.store.browse import BOUNDS, bounds
+from otel_agentic.store.table import rows_with
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from duckdb import DuckDBPyConnection
+
+    from otel_agentic.config import Threshold
+    from otel_agentic.store.scores import Selection
+    from otel_agentic.store.table import Key
+
+_FOUND: Final = """
+WITH found AS (
+    SELECT w.group_no, c.ended_at, s.*
+    FROM wanted w
+    JOIN conversations c USING (environment, conversation_id)
+    JOIN scores s USING (environment, conversation_id, revision)
+    WHERE NOT c.superseded AND NOT s.superseded AND s.evaluator IS NOT NULL
+        AND ($names IS NULL OR s.name IN (SELECT unnest($names)))
+)
+"""
+_TOTALS: Final = f"""{_FOUND}
+SELECT
+    group_no, name, evaluator, arg_max(evaluator_version, ended_at), count(*) FILTER (reason IS NULL),
+    count(DISTINCT (environment, conversation_id)) FILTER (reason IS NULL), avg(value), min(value), median(value), max(value)
+FROM found
+GROUP BY group_no, name, evaluator
+ORDER BY group_no, name, evaluator
+"""  # noqa: S608 — a constant of our own
+#: Of each label, or reason: how often; and, among values, how many do not meet the threshold.
+_KINDS: Final = f"""{_FOUND}, bounds AS (
+    SELECT unnest($bound_names) AS name, unnest($lows) AS least, unnest($highs) AS most
+)
+SELECT
+    group_no, name, evaluator, label, reason, count(*),
+    count(*) FILTER (value < coalesce(least, '-infinity'::DOUBLE) OR value > coalesce(most, 'infinity'::DOUBLE))
+FROM found LEFT JOIN bounds USING (name)
+GROUP BY group_no, name, evaluator, label, reason
+ORDER BY count(*) DESC, label, reason
+"""  # noqa: S608 — the same
+_KEYS: Final = f"""
+SELECT c.environment, c.conversation_id, c.agent, c.agent_version FROM conversations c
+WHERE NOT c.superseded AND {BOUNDS}
+ORDER BY c.environment, c.conversation_id
+"""  # noqa: S608 — the same
+_OUTCOMES: Final = """
+SELECT w.group_no, c.environment, c.conversation_id, s.outcome
+FROM wanted w
+JOIN conversations c USING (environment, conversation_id)
+LEFT JOIN (SELECT * FROM conversation_scores WHERE NOT superseded) s USING (environment, conversation_id, revision)
+WHERE NOT c.superseded
+ORDER BY w.group_no, c.ended_at, c.environment, c.conversation_id
+"""
+_SCORES: Final = f"""{_FOUND}
+SELECT
+    group_no, environment, conversation_id, name, value, label, coalesce(explanation, ''), reason, turn_index, position,
+    tool_name, parameter
+FROM found
+ORDER BY turn_index, position
+"""  # noqa: S608 — the same
+_VALUES: Final = f"""{_FOUND}
+SELECT environment, conversation_id, avg(value)
+FROM found
+GROUP BY environment, conversation_id
+HAVING count(value) > 0
+ORDER BY environment, conversation_id
+"""  # noqa: S608 — the same
+#: The last bits of a sum are forgiven, as `Threshold.met_by` does.
+_SLACK: Final = 1e-9
+
+
+@dataclass(slots=True, kw_only=True)
+class Total:
+    """The newest scores of one metric in one group; `outside` are values that do not meet the threshold, by label."""
+
+    group: int
+    name: str
+    evaluator: str
+    evaluator_version: str
+    n: int
+    conversations: int
+    mean: float | None
+    low: float | None
+    median: float | None
+    high: float | None
+    labels: dict[str, int]
+    not_evaluated: dict[str, int]
+    outside: dict[str | None, int]
+
+
+def metric_totals(
+    con: DuckDBPyConnection,
+    groups: Sequence[AbstractSet[Key]],
+    names: Collection[str] | None,
+    thresholds: Mapping[str, Threshold],
+) -> list[Total]:
+    """Return the totals of each group and metric that has a row, in the order of groups and names.
+
+    Args:
+        con: a connection.
+        groups: conversations by group.
+        names: whole names of metrics, None for all.
+        thresholds: which values are good, by name of the metric.
+    """
+    wanted, given = _wanted(groups), {"names": None if names is None else sorted(names)}
+    totals = {(row[0], row[1], row[2]): _total(row, {}, {}, {}) for row in rows_with(con, wanted, _TOTALS, given)}
+    for group, name, evaluator, label, reason, count, outside in rows_with(
+        con, wanted, _KINDS, {**given, **_bounds(thresholds)}
+    ):
+        total = totals[group, name, evaluator]
+        if reason is not None:
+            total.not_evaluated[reason] = count
+            continue
+        if label is not None:
+            total.labels[label] = count
+        total.outside[label] = outside
+    return list(totals.values())
+
+
+def _total(row: tuple[Any, ...], *counts: Any) -> Total:
+    names = (
+        "group", "name", "evaluator", "evaluator_version", "n", "conversations", "mean", "low", "median", "high",
+        "labels", "not_evaluated", "outside",
+    )  # fmt: skip
+    return Total(**dict(zip(names, (*row, *counts), strict=True)))
+
+
+def _bounds(thresholds: Mapping[str, Threshold]) -> dict[str, list[Any]]:
+    return {
+        "bound_names": list(thresholds),
+        "lows": [-math.inf if one.min is None else one.min - _SLACK for one in thresholds.values()],
+        "highs": [math.inf if one.max is None else one.max + _SLACK for one in thresholds.values()],
+    }
+
+
+def _wanted(groups: Sequence[AbstractSet[Key]]) -> dict[str, list[Any]]:
+    rows = [(number, *key) for number, keys in enumerate(groups) for key in sorted(keys)]
+    return {
+        "group_no": [row[0] for row in rows],
+        "environment": [row[1] for row in rows],
+        "conversation_id": [row[2] for row in rows],
+    }
+
+
+def conversations_of(con: DuckDBPyConnection, selection: Selection) -> list[tuple[Key, str | None, str | None]]:
+    """Return the conversations of a selection, as (identity, agent, agent version)."""
+    found = con.execute(_KEYS, bounds(selection)).fetchall()
+    return [((environment, name), agent, version) for environment, name, agent, version in found]
+
+
+def members_of(
+    con: DuckDBPyConnection, groups: Sequence[AbstractSet[Key]], names: Collection[str]
+) -> list[list[Member]]:
+    """Return each group's conversations with their outcomes and their newest scores of some metrics, by end time."""
+    wanted = _wanted(groups)
+    scores: dict[tuple[int, str, str], dict[str, list[MetricScore]]] = {}
+    for group, environment, name, *told in rows_with(con, wanted, _SCORES, {"names": sorted(names)}):
+        score = _score(told)
+        scores.setdefault((group, environment, name), {}).setdefault(score.name, []).append(score)
+    found: list[list[Member]] = [[] for _ in groups]
+    for group, environment, name, outcome in rows_with(con, wanted, _OUTCOMES):
+        found[group].append(Member(outcome=outcome, scores=scores.get((group, environment, name), {})))
+    return found
+
+
+def _score(told: Sequence[Any]) -> MetricScore:
+    names = (
+        "name", "value", "label", "explanation", "reason", "turn_index", "position", "tool_name", "parameter",
+    )  # fmt: skip
+    return MetricScore(**dict(zip(names, told, strict=True)))
+
+
+def values_of(con: DuckDBPyConnection, keys: AbstractSet[Key], name: str) -> dict[Key, float]:
+    """Return the mean value of a metric in each conversation that has one."""
+    found = rows_with(con, _wanted([keys]), _VALUES, {"names": [name]})
+    return {(environment, conversation): value for environment, conversation, value in found}

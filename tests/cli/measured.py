@@ -1,0 +1,55 @@
+"""Groups of a report with what metrics say of them, as the command `report` returns it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from otel_agentic.cli.report_notes import KEYS
+
+
+def metric(**changes: Any) -> dict[str, Any]:
+    """Return what a metric of 0 to 1 says: a mean of .5 over four conversations."""
+    values: dict[str, Any] = {
+        "name": "agentic.layers.routing",
+        "title": "tool routing",
+        "evaluator": "layers.routing",
+        "evaluator_version": "1",
+        "target": "conversation",
+        "unit": "1",
+        "range": [0.0, 1.0],
+        "higher_is_better": True,
+        "n": 4,
+        "conversations": 4,
+        "not_evaluated": {},
+        "coverage": 1.0,
+        "mean": 0.5,
+        "low": 0.25,
+        "median": 0.5,
+        "high": 0.75,
+        "labels": {},
+        "failing_labels": [],
+        "failures": 0,
+        "threshold": None,
+        "explanation": "",
+        "details": {},
+    }
+    return values | changes
+
+
+def labelled(labels: dict[str, int], *failing: str, **changes: Any) -> dict[str, Any]:
+    """Return what a metric says that gives labels only."""
+    numbers = dict.fromkeys(("mean", "low", "median", "high"))
+    failures = sum(count for label, count in labels.items() if label in failing)
+    about = {"n": sum(labels.values()), "labels": labels, "failing_labels": sorted(failing), "failures": failures}
+    return metric(name="agentic.layers.verdict", title="first layer to break", **numbers) | about | changes
+
+
+def silent(reason: str, count: int = 4, **changes: Any) -> dict[str, Any]:
+    """Return what a metric says that abstained throughout."""
+    numbers = dict.fromkeys(("mean", "low", "median", "high"))
+    return metric(name="agentic.layers.plan", n=0, not_evaluated={reason: count}, coverage=0.0, **numbers) | changes
+
+
+def group(*metrics: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """Return a group of a report, as far as metrics go."""
+    return {**dict.fromkeys(KEYS), "agent": "clerk", "metrics": list(metrics), "tool_bands": {}} | changes

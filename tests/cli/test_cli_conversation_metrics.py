@@ -1,0 +1,118 @@
+"""What metrics say is told of single conversations and in reports, from a store that real evaluators scored."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from otel_agentic.cli.conversation_metrics import print_metrics
+from otel_agentic.cli.output import console
+from tests.cli.running import done, run
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Shop
+
+_ESC: Final = "\x1b[31m"
+
+
+def score(**changes: Any) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "name": "agentic.layers.routing",
+        "title": "tool routing",
+        "unit": "1",
+        "range": [0.0, 1.0],
+        "turn_index": None,
+        "position": None,
+        "tool_name": None,
+        "parameter": None,
+        "value": 0.5,
+        "label": None,
+        "reason": None,
+        "explanation": "Half of the calls.",
+        "severity": None,
+    }
+    return values | changes
+
+
+def printed(capsys: pytest.CaptureFixture[str], *scores: dict[str, Any]) -> list[str]:
+    print_metrics(console(), scores)
+    return capsys.readouterr().out.splitlines()
+
+
+def test_scores_stand_with_what_they_are_about_and_how_bad_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(
+        capsys,
+        score(),
+        score(
+            value=None, label="invalid", turn_index=0, position=1, tool_name="book", parameter="day", severity="high"
+        ),
+    )
+    assert ["metric", "of", "score", "failure", "why"] == lines[1].split()
+    assert ["layers.routing", "the", "conversation", ".500", "Half", "of", "the", "calls."] == lines[3].split()
+    assert "turn 1, call 2: book day" in lines[4]
+    assert lines[4].split()[-6:] == ["invalid", "high", "Half", "of", "the", "calls."]
+
+
+def test_without_a_failure_there_is_no_column_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "failure" not in printed(capsys, score())[1]
+
+
+def test_abstentions_are_counted_by_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    silent = [score(value=None, reason=reason) for reason in ("no_data", "judge_error", "no_data")]
+    assert ["nothing to score: 2 no_data, 1 judge_error; --format json says why"] == printed(capsys, *silent)
+
+
+def test_a_terminal_does_not_obey_what_evaluators_and_models_say(capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = score(name=_ESC, label=_ESC, tool_name=_ESC, parameter=_ESC, explanation=_ESC)
+    lines = printed(capsys, hostile, score(value=None, reason=_ESC))
+    assert [] == [line for line in lines if "\x1b" in line]
+    assert any("\ufffd[31m" in line for line in lines)
+
+
+def test_a_conversation_is_shown_with_the_scores_of_its_metrics(shop: Shop) -> None:
+    found = done("conversations", "show", "c2", "--db", shop.db, "--format", "json").json
+    routing = {row["name"]: row for row in found["metrics"]}["agentic.layers.tool_routing_accuracy"]
+    assert (routing["title"], routing["unit"], routing["range"]) == ("tool routing accuracy", "1", [0.0, 1.0])
+    assert {"evaluator", "evaluator_version", "score_id", "target", "severity", "details"} <= routing.keys()
+    text = done("conversations", "show", "c2", "--db", shop.db).out
+    assert "layers.tool_routing_accuracy" in text
+    assert "nothing to score: " in text
+
+
+def test_the_report_has_the_same_metrics_as_the_store_for_each_group(shop: Shop) -> None:
+    groups = done("report", "--db", shop.db, "--by", "case", "--format", "json").json["groups"]
+    sql = """
+    SELECT k.case_id, s.name, count(*) FILTER (s.reason IS NULL) AS n, avg(s.value) AS mean
+    FROM scores s JOIN v_conversations k USING (environment, conversation_id)
+    WHERE s.evaluator IS NOT NULL AND NOT s.superseded GROUP BY ALL
+    """
+    stored = done("query", "--db", shop.db, sql, "--format", "json").json
+    told = {(group["case"], each["name"]): (each["n"], each["mean"]) for group in groups for each in group["metrics"]}
+    assert {(row["case_id"], row["name"]): (row["n"], row["mean"]) for row in stored}.items() <= told.items()
+    assert len(groups) * len({name for _, name in told}) == len(told)
+
+
+def test_metrics_are_chosen_by_name_and_none_shows_none(shop: Shop) -> None:
+    asked = ("report", "--db", shop.db, "--format", "json", "--metrics")
+    (group,) = done(*asked, "tool_f1,layers.verdict").json["groups"]
+    assert ["agentic.layers.tool_f1", "agentic.layers.verdict"] == [each["name"] for each in group["metrics"]]
+    (group,) = done(*asked, "none").json["groups"]
+    assert group["metrics"] is None
+    assert "Metrics beyond the outcome" not in done("report", "--db", shop.db, "--metrics", "none").out
+    ran = run("report", "--db", shop.db, "--metrics", "politeness")
+    assert (2, "") == (ran.code, ran.out)
+    assert "no metric 'politeness'; allowed: default, all, none, a family" in ran.err
+
+
+@pytest.mark.parametrize("output", ["table", "markdown", "html"])
+def test_every_form_of_the_report_tells_of_metrics_and_bands(shop: Shop, output: str) -> None:
+    text = done("report", "--db", shop.db, "--format", output).out
+    for told in ("layers", "tool", "perfect", "moderate", "had nothing to score"):
+        assert told in text
+
+
+def test_metrics_that_were_asked_for_are_shown_also_where_they_abstained(shop: Shop) -> None:
+    text = done("report", "--db", shop.db, "--metrics", "layers.reasoning,helpfulness").out
+    assert "layers.plan_quality" in text
+    assert "not computed here: agentest.helpfulness; `otel-agentic evaluate --metrics agentest.helpfulness`" in text

@@ -1,0 +1,187 @@
+"""`failures` as people ask it: what goes wrong, how bad, how often, where to look, and why there is none."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.cli.hotel import CASES, build_hotel
+from tests.cli.running import done, on_terminal, run
+from tests.cli.small import conversation, write_cases, write_spans
+from tests.pipeline.running import live_settings, running
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def hotel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a store that tests read and do not change: c2 to c5 failed."""
+    return build_hotel(tmp_path_factory.mktemp("hotel"))
+
+
+def failures(db: Path, *options: str) -> Any:
+    return done("failures", "--db", db, "--format", "json", *options).json
+
+
+def test_a_table_begins_with_what_most_conversations_fail_by(hotel: Path) -> None:
+    lines = done("failures", "--db", hotel).out.splitlines()
+    assert "Failures of clerk: 4 of 7 scored conversations failed" == lines[0]
+    rows = [" ".join(line.split()) for line in lines[3:6]]
+    assert [
+        "1 high book was given a wrong city 3 3 60% 2026-03-04 12:01 2026-03-06 12:01 c5 turn 1",
+        "2 high drop was called though nobody asked for it 1 1 20% 2026-03-05 12:01 2026-03-05 12:01 c4 turn 1",
+        "3 high book was not called where it is expected 1 1 20% 2026-03-03 12:01 2026-03-03 12:01 c2",
+    ] == rows
+    assert "(5 failures in 4 conversations: 5 high; --show N shows one)" == lines[-1]
+
+
+def test_json_holds_every_group_with_the_places_of_its_failures(hotel: Path) -> None:
+    found = failures(hotel)
+    assert (7, 7, 4, 5, 4, 3, 0) == tuple(
+        found[name]
+        for name in (
+            "conversations",
+            "scored",
+            "failed",
+            "failures",
+            "failing_conversations",
+            "group_count",
+            "judge_errors",
+        )
+    )
+    assert [3, 1, 1] == [group["count"] for group in found["groups"]]
+    wrong = found["groups"][0]
+    assert [{"metric": "agentic.tool", "label": "wrong_parameters", "tool_name": "book", "parameter": "city"}] == wrong[
+        "causes"
+    ]
+    assert [("c5", 0, 0), ("c4", 0, 0), ("c3", 0, 0)] == [
+        (one["conversation_id"], one["turn_index"], one["position"]) for one in wrong["failures"]
+    ]
+    assert ("c5", [{"agent_version": "1.10", "count": 3}]) == (wrong["example_conversation"], wrong["agent_versions"])
+    assert 1.0 == pytest.approx(sum(group["share"] for group in found["groups"]))
+
+
+def test_csv_has_a_row_for_each_group_or_for_each_failure(hotel: Path) -> None:
+    groups, each = (
+        [*csv.DictReader(io.StringIO(done("failures", "--db", hotel, "--format", "csv", "--by", by).out))]
+        for by in ("group", "failure")
+    )
+    assert [("3", "book", "city"), ("1", "drop", ""), ("1", "book", "")] == [
+        (row["count"], row["tool_name"], row["parameter"]) for row in groups
+    ]
+    assert sum(int(row["count"]) for row in groups) == len(each) == 5
+    assert {"c2", "c3", "c4", "c5"} == {row["conversation_id"] for row in each}
+    assert {row["title"] for row in groups} == {row["title"] for row in each}
+
+
+def test_one_group_is_shown_with_its_newest_places(hotel: Path) -> None:
+    told = done("failures", "--db", hotel, "--show", "1").out
+    assert told.startswith(
+        "high: book was given a wrong city\n3 failures in 3 conversations, 60% of all failures listed\n"
+    )
+    assert "first seen 2026-03-04 12:01:00 UTC, last seen 2026-03-06 12:01:00 UTC\nin version 1.10: 3\n" in told
+    assert "for example: conversation c5, turn 1 of clerk 1.10 production\n" in told
+    assert 'parameter city was "Oslo", expected "Rome"' in told
+    assert "(otel-agentic conversations show c5 shows all of it)" in told
+    assert failures(hotel)["groups"][0] == failures(hotel, "--show", "1")
+
+
+def test_time_agent_severity_and_limit_narrow_it(hotel: Path) -> None:
+    assert 2 == failures(hotel, "--since", "2026-03-05T12:02:00Z")["conversations"]
+    assert 1 == failures(hotel, "--until", "2026-03-04")["failures"]
+    assert 0 == failures(hotel, "--agent", "waiter")["conversations"]
+    assert 0 == failures(hotel, "--severity", "critical")["failures"]
+    assert (1, 3) == (len(failures(hotel, "--limit", "1")["groups"]), failures(hotel, "--limit", "1")["group_count"])
+    assert "2 groups more, --limit lists them" in done("failures", "--db", hotel, "--limit", "1").out
+
+
+def test_severities_of_the_settings_count(hotel: Path, tmp_path: Path) -> None:
+    config = tmp_path / "own.toml"
+    config.write_text('[evaluators.severities]\n"tool=spurious" = "critical"\ntool = "low"\n')
+    found = failures(hotel, "--config", str(config))
+    assert [("critical", "drop"), ("low", "book"), ("low", "book")] == [
+        (group["severity"], group["causes"][0]["tool_name"]) for group in found["groups"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--agent", "waiter"), "no failures: no closed conversations in this selection"),
+        (("--severity", "critical"), "no failures of severity critical or worse in 7 scored conversations"),
+        (("--until", "2026-03-02T13:00:00Z"), "no failures in 2 scored conversations"),
+    ],
+)
+def test_where_there_is_none_it_says_what_it_looked_at(hotel: Path, options: tuple[str, ...], told: str) -> None:
+    assert f"{told}\n" == done("failures", "--db", hotel, *options).out
+
+
+def test_before_evaluate_it_says_so(tmp_path: Path) -> None:
+    db = tmp_path / "t.duckdb"
+    done("ingest", write_spans(tmp_path / "s.jsonl", [conversation("c1")]), "--db", db)
+    assert "no failures: none of 1 closed conversation is scored; run evaluate\n" == done("failures", "--db", db).out
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--show", "9"), "--show 9: there is no such group; the last one is 3"),
+        (("--show", "1", "--limit", "1"), "give --limit or --show, not both"),
+        (("--show", "1", "--format", "csv"), "--show is for --format table and json"),
+        (("--by", "failure"), "--by failure is for --format csv"),
+        (("--judge", "exact"), "--judge says who joins groups; give --merge, too"),
+        (("--merge",), "--merge: judge exact says whether answers are right, and not what belongs together"),
+        (("--severity", "terrible"), "'terrible' is not one of"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_in_a_line(hotel: Path, options: tuple[str, ...], told: str) -> None:
+    ran = run("failures", "--db", hotel, *options)
+    assert (2, "", 1) == (ran.code, ran.out, len(ran.lines))
+    assert told in ran.err
+
+
+def test_a_setting_that_names_no_metric_is_refused(hotel: Path, tmp_path: Path) -> None:
+    config = tmp_path / "own.toml"
+    config.write_text("[evaluators.thresholds]\nhelpfulnes = {min = 3}\n")
+    ran = run("failures", "--db", hotel, "--config", config)
+    assert 2 == ran.code
+    assert "evaluators.thresholds: 'helpfulnes' names no metric" in ran.err
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_on_a_terminal_of_any_width_the_numbers_stay_whole(hotel: Path, width: int) -> None:
+    lines = on_terminal(width, "failures", "--db", str(hotel))
+    assert all(len(line) <= width for line in lines)
+    assert [("1", "high"), ("2", "high"), ("3", "high")] == [
+        (words[0], words[1]) for words in map(str.split, lines) if words[:1] and words[0] in {"1", "2", "3"}
+    ]
+    assert on_terminal(width, "failures", "--db", str(hotel), "--show", "1")
+
+
+def test_strangers_texts_are_shown_and_not_obeyed(tmp_path: Path) -> None:
+    evil = "drop\x1b[31m\n=1+1\u202e"
+    db = tmp_path / "t.duckdb"
+    spans = [conversation("c1", query="A room in Rome, please", calls=[(evil, {evil: 1}, "ok")], case="rome")]
+    done("ingest", write_spans(tmp_path / "s.jsonl", spans), "--db", db)
+    done("evaluate", "--db", db, "--cases", write_cases(tmp_path / "c.jsonl", CASES))
+    for options in ((), ("--show", "1"), ("--show", "2"), ("--format", "csv"), ("--format", "json")):
+        told = done("failures", "--db", db, *options).out
+        assert not {"\x1b", "\u202e"} & set(told)
+    assert any(evil == group["causes"][0]["tool_name"] for group in failures(db)["groups"])
+
+
+def test_a_running_collector_is_asked_by_its_address_and_by_its_file(hotel: Path, tmp_path: Path) -> None:
+    db = tmp_path / "live.duckdb"
+    db.write_bytes(hotel.read_bytes())
+    before = failures(db)
+    with running(live_settings(db)) as (_, server):
+        assert before == json.loads(done("failures", "--server", server.admin, "--format", "json").out)
+        assert before == failures(db)
+        refused = run("failures", "--db", db, "--merge", "--judge", "langchain:fake:model")
+    assert 2 == refused.code
+    assert "a running collector holds this file and scores as it was started" in refused.err

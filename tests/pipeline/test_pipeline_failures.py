@@ -1,0 +1,377 @@
+"""Failures out of the store: the same as in memory, each in one group, and none of them a judge's."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from otel_agentic.config import JudgeSettings
+from otel_agentic.errors import UsageError
+from otel_agentic.evaluators.failures import failures_of
+from otel_agentic.judges.langchain_judge import LangChainJudge
+from otel_agentic.pipeline import Commands, Engine
+from otel_agentic.pipeline.commands import READING
+from otel_agentic.pipeline.failures import found_failures
+from otel_agentic.store.conversations import load_conversations
+from otel_agentic.store.scores import Selection
+from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, made, speak_genai
+from tests.evaluators.failing import subjects
+from tests.judges.models import Bare, fields_of
+from tests.pipeline.conftest import settings_for
+from tests.pipeline.parts import feed, rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from otel_agentic.evaluators.failures import Failure
+    from tests.pipeline.conftest import CopyOf, OpenEngine
+
+EVERYTHING: Final = Selection()
+ROME: Final = {"q": "Rome"}
+CASE: Final[dict[str, Any]] = {
+    "case_id": "trip",
+    "turns": [
+        {
+            "query": "Which hotel?",
+            "answer": "The Ritz.",
+            "tools": {"calls": [{"tool_name": "search", "parameters": ROME}]},
+        },
+        {"query": "And a taxi?", "answer": "At 10:30."},
+    ],
+    "outputs": ["Ritz", 4711],
+}
+CASES: Final = [("cases.jsonl", json.dumps(CASE))]
+
+
+def talk(name: str, calls: list[tuple[str, Any, str | None]], answers: tuple[str, ...]) -> AgentRunScript:
+    """Return a conversation that asks what the case asks, as many turns as there are answers."""
+    script = AgentRunScript(conversation_id=name)
+    for turn, (query, answer) in enumerate(zip(("Which hotel?", "And a taxi?", "Bye"), answers, strict=False)):
+        script = script.ask(query)
+        for tool, arguments, error in calls if turn == 0 else []:
+            script = script.calls(made(tool, arguments, result=["Ritz"], error=error))
+        script = script.says(answer)
+    return script
+
+
+TALKS: Final = (
+    talk("right", [("search", ROME, None)], ("The Ritz.", "At 10:30, for 4711.")),
+    talk("wrong", [("search", {"q": "Oslo"}, None), ("drop", {}, None)], ("The Bates.", "At 10:30.")),
+    talk("short", [("search", ROME, None)], ("The Ritz.",)),
+    talk("error", [("search", ROME, "down")], ("The Ritz.", "At 10:30, for 4711.")),
+    talk("again", [("search", ROME, "down"), ("search", ROME, None)], ("No.", "At 10:30, for 4711.")),
+    talk("long", [("search", ROME, None)], ("The Ritz.", "At 10:30, for 4711.", "Bye")),
+)
+
+
+def tell(engine: Engine, *scripts: AgentRunScript) -> None:
+    spans: list[Any] = []
+    for number, script in enumerate(scripts):
+        spans += speak_genai(script, start_ns=NOON_NS + number * 3600 * SECOND_NS).spans
+    feed(engine, *spans)
+
+
+def named(found: list[Failure] | tuple[Failure, ...]) -> Counter[tuple[Any, ...]]:
+    return Counter(
+        (one.place.conversation_id, one.metric, one.label, one.turn_index, one.tool_name, one.parameter)
+        for one in found
+    )
+
+
+def in_memory(engine: Engine, cases: list[dict[str, Any]], labels: dict[str, bool], **scoring: Any) -> list[Failure]:
+    """Return the failures of all conversations by their scores, not by the tables."""
+    rules = found_failures(engine, EVERYTHING).rules
+    keys = rows(engine, "SELECT environment, conversation_id FROM conversations WHERE NOT superseded")
+    with engine.store.read() as con:
+        found = load_conversations(con, [(environment, name) for environment, name in keys])
+    return [one for subject in subjects(cases, found, labels, **scoring) for one in failures_of(subject, [], rules)]
+
+
+def plain(one: Failure) -> Failure:
+    """Return a failure with its number as the store keeps it."""
+    return replace(one, value=None if one.value is None else round(one.value, 9))
+
+
+LABELS: Final = {"right": False, "wrong": False, "short": True}
+
+
+@pytest.mark.parametrize(
+    ("rule", "strict", "labels"),
+    [("answer", False, {}), ("tools", False, LABELS), ("both", True, {}), ("both", False, LABELS)],
+)
+def test_the_store_tells_the_failures_that_are_found_in_memory(
+    open_engine: OpenEngine, rule: str, labels: dict[str, bool], *, strict: bool
+) -> None:
+    scoring = {"turn_rule": rule, "strict_turns": strict}
+    engine = open_engine(scoring=scoring)
+    tell(engine, *TALKS)
+    verdicts = "conversation_id,verdict\n" + "".join(
+        f"{name},{'pass' if ok else 'fail'}\n" for name, ok in labels.items()
+    )
+    Commands(engine).evaluate(cases=CASES, labels=[("l.csv", verdicts)] if labels else [], metrics=["none"])
+
+    stored = found_failures(engine, EVERYTHING).failures
+
+    assert {plain(one) for one in in_memory(engine, [CASE], labels, **scoring)} == {plain(one) for one in stored}
+    failed = {
+        name for (name,) in rows(engine, "SELECT conversation_id FROM conversation_scores WHERE outcome = 'fail'")
+    }
+    assert failed == {one.place.conversation_id for one in stored}
+    assert len(stored) == len(set(stored))
+
+
+def test_hand_counted_failures_of_a_small_store(open_engine: OpenEngine) -> None:
+    engine = open_engine(scoring={"turn_rule": "both"})
+    tell(engine, *TALKS)
+    Commands(engine).evaluate(cases=CASES, metrics=["none"])
+    tool, answer, whole = "agentic.tool", "agentic.answer", "agentic.conversation"
+    assert {
+        ("wrong", tool, "wrong_parameters", 0, "search", "q"): 1,
+        ("wrong", tool, "spurious", 0, "drop", None): 1,
+        ("wrong", answer, "wrong_answer", 0, None, None): 1,
+        ("wrong", whole, "output_not_said", None, None, None): 2,
+        ("short", whole, "missing_turn", None, None, None): 1,
+        ("short", whole, "output_not_said", None, None, None): 1,
+        ("error", tool, "missing", 0, "search", None): 1,
+        ("error", tool, "errored", 0, "search", None): 1,
+        ("again", answer, "wrong_answer", 0, None, None): 1,
+        ("again", whole, "output_not_said", None, None, None): 1,
+    } == named(found_failures(engine, EVERYTHING).failures)
+
+
+def test_what_a_conversation_that_went_quiet_may_still_come_to_is_no_failure(engine: Engine) -> None:
+    tell(engine, talk("quiet", [], ("The Bates.",)), talk("ended", [], ("The Bates.",)))
+    engine.store.write(
+        lambda con: con.execute("UPDATE conversations SET closed_by = 'idle' WHERE conversation_id = 'quiet'")
+    )
+    Commands(engine).evaluate(cases=CASES, metrics=["none"])
+    found = found_failures(engine, EVERYTHING).failures
+    assert ["missing", "wrong_answer"] == [one.label for one in found if one.place.conversation_id == "quiet"]
+    assert {"missing_turn", "output_not_said"} <= {one.label for one in found if one.place.conversation_id == "ended"}
+    assert {plain(one) for one in in_memory(engine, [CASE], {})} == {plain(one) for one in found}
+
+
+def test_by_a_draft_a_conversation_fails_by_its_verdict_alone(open_engine: OpenEngine) -> None:
+    engine = open_engine(scoring={"turn_rule": "both"})
+    tell(engine, TALKS[1])
+    draft, labels = {**CASE, "reviewed": False}, [("l.csv", "conversation_id,verdict\nwrong,fail\n")]
+    Commands(engine).evaluate(cases=[("c.jsonl", json.dumps(draft))], labels=labels, metrics=["none"])
+    (found,) = found_failures(engine, EVERYTHING).failures
+    assert ("agentic.conversation", "verdict") == (found.metric, found.label)
+    assert [plain(found)] == [plain(one) for one in in_memory(engine, [draft], {"wrong": False}, turn_rule="both")]
+
+
+#: One of each kind; every other way is tried on the evaluators themselves.
+WAYS_TO_FAIL: Final = [
+    TimeoutError("wrong_answer"),
+    "",
+    "unsafe_state",
+    '{"reasoning": "unsafe_action", "label": "unsafe_action", "label": "no_failure"}',
+    '{"reasoning": "x", "score": -1}',
+    '{"reasoning": "x", "score": 0.0, "label": "not_completed"}',
+]
+STRICT: Final = {
+    "thresholds": {
+        name: {"min": 5}
+        for name in ("helpfulness", "coherence", "relevance", "agentest.faithfulness", "verbosity", "goal_completion")
+    }
+}
+
+
+@pytest.mark.parametrize("said", WAYS_TO_FAIL, ids=repr)
+def test_a_judge_that_fails_in_whatever_way_is_nowhere_a_failure_of_the_agent(
+    open_engine: OpenEngine, said: BaseException | str
+) -> None:
+    engine = open_engine(evaluators=STRICT, judge={"breaker_failures": 10_000})
+    tell(engine, TALKS[0], TALKS[5])
+    settings = JudgeSettings(tries=2, backoff_s=0.0)
+    engine.evaluating.judge = LangChainJudge(Bare(say=lambda *_: said), settings)
+    commands = Commands(engine)
+
+    commands.evaluate(cases=CASES, metrics=["agentest"])
+
+    assert () == found_failures(engine, EVERYTHING).failures
+    told = commands.failures()
+    assert (0, 0, [], 2) == tuple(told[name] for name in ("failures", "failed", "groups", "scored"))
+    assert told["judge_errors"] == sum(
+        n for (n,) in rows(engine, "SELECT count(*) FROM scores WHERE evaluator IS NOT NULL AND reason = 'judge_error'")
+    )
+    assert told["judge_errors"] >= 2 * 8
+    assert [] == rows(
+        engine, "SELECT * FROM scores WHERE evaluator IS NOT NULL AND (value IS NOT NULL OR label IS NOT NULL)"
+    )
+
+
+def model_of(labels: dict[str, object]) -> Bare:
+    """Return a model that replies by a word of the instructions, and else finds every answer right but one."""
+
+    def say(human: str, _: str) -> str:
+        found = next((value for word, value in labels.items() if word in human), None)
+        if found is not None:
+            name = "score" if isinstance(found, float) else "texts" if isinstance(found, list) else "label"
+            return json.dumps({"reasoning": "It is so.", name: found})
+        return json.dumps({"reasoning": "It is so.", "score": float("Bates" not in fields_of(human)["answer"])})
+
+    return Bare(say=say)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """An engine on scored conversations, its commands, and the model behind its judge."""
+
+    engine: Engine
+    commands: Commands
+    model: Bare
+
+
+@pytest.fixture
+def judged(open_engine: OpenEngine) -> Judged:
+    """Two conversations: one wrong, and in both the agent was unhelpful and did something that is hard to undo."""
+    engine = open_engine(evaluators={"thresholds": {"helpfulness": {"min": 3.5}}, "severities": {"helpfulness": "low"}})
+    tell(engine, TALKS[0], TALKS[1])
+    model = model_of(
+        {
+            "closer to what is wanted": 2.0,
+            "whether the agent misbehaved": "unsafe_action",
+            "one root cause": ["1, 2 = nobody taught it manners"],
+        }
+    )
+    engine.evaluating.judge = LangChainJudge(model, JudgeSettings(tries=1))
+    commands = Commands(engine)
+    commands.evaluate(cases=CASES, metrics=["helpfulness", "agent_behavior_failure"])
+    return Judged(engine, commands, model)
+
+
+def test_failures_of_evaluators_stand_beside_those_of_the_outcome(judged: Judged) -> None:
+    told = judged.commands.failures()
+    assert [
+        ("critical", "agent behaviour failure: unsafe action", 4, 2),
+        ("high", "an expected output was not said", 2, 1),
+        ("high", "the answer was wrong", 1, 1),
+        ("low", "helpfulness is below 3.5", 4, 2),
+    ] == [
+        (group["severity"], group["title"], group["count"], group["conversations"])
+        for group in told["groups"]
+        if group["causes"][0]["metric"] != "agentic.tool"
+    ]
+    assert told["failures"] == sum(told["by_severity"].values()) == sum(group["count"] for group in told["groups"])
+
+
+def test_thresholds_and_severities_are_those_of_the_settings_when_it_is_asked(
+    judged: Judged, open_engine: OpenEngine
+) -> None:
+    judged.engine.store.close()
+    anew = open_engine(
+        judged.engine.settings.store.db,
+        evaluators={
+            "thresholds": {"helpfulness": {"min": 1}},
+            "severities": {"agent_behavior_failure=unsafe_action": "low"},
+        },
+    )
+    metrics = {(one.metric, one.severity) for one in found_failures(anew, EVERYTHING).failures}
+    assert ("agentic.agentest.agent_behavior_failure", "low") in metrics
+    assert "agentic.agentest.helpfulness" not in {name for name, _ in metrics}
+
+
+def test_only_failures_of_a_severity_or_worse_are_told_when_it_is_asked_for(judged: Judged) -> None:
+    told = [
+        judged.commands.failures(severity=severity)["by_severity"] for severity in ("low", "medium", "high", "critical")
+    ]
+    assert [["critical", "high", "low"], ["critical", "high"], ["critical", "high"], ["critical"]] == [
+        [name for name, count in each.items() if count] for each in told
+    ]
+
+
+def test_the_limit_is_of_groups_and_the_counts_are_of_all(judged: Judged) -> None:
+    every, two = judged.commands.failures(), judged.commands.failures(limit=2)
+    assert every["groups"][:2] == two["groups"]
+    assert {name: every[name] for name in every if name != "groups"} == {
+        name: two[name] for name in two if name != "groups"
+    }
+
+
+def test_failures_of_named_conversations_alone_can_be_had(judged: Judged) -> None:
+    found = found_failures(judged.engine, EVERYTHING, keys={("", "right")})
+    assert {"right"} == {one.place.conversation_id for one in found.failures}
+    assert () == found_failures(judged.engine, Selection(agent="nobody")).failures
+
+
+def test_a_judge_joins_groups_once_and_is_remembered(judged: Judged) -> None:
+    commands = judged.commands
+    before, after = commands.failures(), commands.failures_merged()
+    assert ("nobody taught it manners", None) == (after["groups"][0]["title"], after["note"])
+    assert before["failures"] == after["failures"] == sum(group["count"] for group in after["groups"])
+    assert before["group_count"] - 1 == after["group_count"]
+    asked = len(judged.model.asked)
+    assert after == commands.failures_merged()
+    assert asked == len(judged.model.asked)
+
+
+def test_a_judge_that_cannot_say_leaves_the_groups_as_they_are(judged: Judged) -> None:
+    judged.engine.evaluating.judge = LangChainJudge(Bare(say=lambda *_: TimeoutError("slow")), JudgeSettings(tries=1))
+    commands = judged.commands
+    before, after = commands.failures(), commands.failures_merged()
+    assert before["groups"] == after["groups"]
+    assert "groups are as found, for the judge could not say" in after["note"]
+
+
+def test_a_judge_that_reads_answers_alone_is_refused_with_what_to_do(engine: Engine) -> None:
+    with pytest.raises(UsageError, match="such as --judge langchain:openai:gpt-5-mini"):
+        Commands(engine).failures_merged()
+
+
+def test_whoever_may_only_read_may_ask_for_failures_and_not_spend_money_on_them() -> None:
+    assert ["failures"] == [name for name in ("failures", "failures_merged") if name in READING]
+
+
+def test_superseded_scores_are_no_failures(open_engine: OpenEngine) -> None:
+    engine = open_engine()
+    tell(engine, TALKS[1])
+    commands = Commands(engine)
+    commands.evaluate(cases=CASES, metrics=["none"])
+    assert found_failures(engine, EVERYTHING).failures
+    tolerant = {**CASE, "turns": [{"query": "Which hotel?"}, {"query": "And a taxi?"}], "outputs": []}
+    commands.evaluate(cases=[("cases.jsonl", json.dumps(tolerant))], metrics=["none"])
+    assert () == found_failures(engine, EVERYTHING).failures
+
+
+def test_an_empty_store_has_no_failures(engine: Engine) -> None:
+    told = Commands(engine).failures()
+    assert (0, 0, 0, []) == tuple(told[name] for name in ("conversations", "scored", "failures", "groups"))
+
+
+def test_tau_airline_fails_in_the_ways_that_were_counted_by_hand(
+    copy_of: CopyOf, labelled_file: Path, tau: Path
+) -> None:
+    engine = copy_of(labelled_file)
+    found = found_failures(engine, EVERYTHING)
+    kinds: defaultdict[str, set[str | None]] = defaultdict(set)
+    for one in found.failures:
+        kinds[one.place.conversation_id].add(one.label)
+    assert {"lacks a call": 49, "has one too many": 35, "wrong arguments": 24, "both": 4, "other": 4} == Counter(
+        map(_class_of, kinds.values())
+    )
+    assert len(found.failures) == sum(len(group.failures) for group in found.groups)
+    labels = {
+        line.split(",")[0]: float(line.strip().split(",")[-1]) >= 1
+        for line in (tau / "labels.csv").read_text("utf-8").splitlines()[1:]
+    }
+    assert {name for name, passed in labels.items() if not passed} == set(kinds)
+
+
+def _class_of(kinds: set[str | None]) -> str:
+    if {"missing", "spurious"} <= kinds:
+        return "both"
+    named = {"missing": "lacks a call", "spurious": "has one too many", "wrong_parameters": "wrong arguments"}
+    return next((told for kind, told in named.items() if kind in kinds), "other")
+
+
+def test_settings_for_failures_that_name_nothing_are_refused(tmp_path: Path, empty_file: Path) -> None:
+    settings = settings_for(empty_file, evaluators={"severities": {"helpfulness=rude": "high"}})
+    with Engine(settings) as engine, pytest.raises(Exception, match="has no label 'rude'"):
+        found_failures(engine, EVERYTHING)
+    assert tmp_path.exists()

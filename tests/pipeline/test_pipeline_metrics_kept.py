@@ -1,0 +1,96 @@
+"""Scores of evaluators go where the conversation goes: exports, imports, retention; and survive a process that dies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import duckdb
+import pytest
+
+from otel_agentic.pipeline import Engine
+from otel_agentic.pipeline.exports import Exporting
+from otel_agentic.pipeline.removal import Removing
+from tests.evaluators.own import Asker, Plain
+from tests.pipeline.conftest import settings_for
+from tests.pipeline.keeping import HOUR_NS, Clock, keeping, told
+from tests.pipeline.parts import CASE, rows
+from tests.pipeline.test_pipeline_metrics import CASES, asked, judging, tell, with_own
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from otel_agentic.store.metric_scores import Measured
+
+LENGTHS = "SELECT count(*) FROM '{folder}/scores/**/*.parquet' WHERE evaluator = 'length' AND NOT superseded"
+
+
+def lengths_in(folder: Path) -> int:
+    with duckdb.connect() as con:
+        ((count,),) = con.execute(LENGTHS.format(folder=folder)).fetchall()
+    return int(count)
+
+
+def test_an_exported_hour_is_written_anew_once_an_evaluator_caught_up(tmp_path: Path) -> None:
+    clock, folder = Clock(), tmp_path / "t.duckdb.export"
+    with keeping(tmp_path / "t.duckdb", clock, retention={"export": True}) as engine:
+        told(engine, "first", 0)
+        with_own(engine).evaluate(cases=[("c.jsonl", CASE)])
+        clock.at(1.9)
+        Exporting(engine).run()
+        assert 0 == lengths_in(folder) == Exporting(engine).run().hours
+
+        with_own(engine, Plain()).evaluate()
+        again = Exporting(engine).run()
+
+    assert (True, 2) == (again.hours > 0, lengths_in(folder))
+
+
+def test_what_is_removed_takes_its_scores_along(tmp_path: Path) -> None:
+    clock = Clock()
+    with keeping(tmp_path / "t.duckdb", clock) as engine:
+        told(engine, "old", 0)
+        told(engine, "young", 3)
+        with_own(engine, Plain()).evaluate(cases=[("c.jsonl", CASE)])
+        clock.at(4)
+        Removing(engine, 2 * HOUR_NS).run()
+
+        assert [("young",)] == rows(engine, "SELECT DISTINCT conversation_id FROM scores")
+
+
+class Killed(BaseException):
+    """What stands for the end of the process."""
+
+
+def test_after_a_kill_only_what_was_not_answered_is_asked(tmp_path: Path) -> None:
+    judge = judging()
+    judge.slots = 1
+    answers = [f"answer {number}" for number in range(6)]
+
+    def dies(_: Sequence[Measured]) -> None:
+        raise Killed
+
+    with Engine(settings_for(tmp_path / "t.duckdb"), create=True) as engine:
+        tell(engine, *answers)
+        engine.evaluating.measured = dies
+        with pytest.raises(Killed):
+            with_own(engine, Asker(), judge=judge).evaluate(cases=CASES, metrics=["polite"])
+    with Engine(settings_for(tmp_path / "t.duckdb")) as engine:
+        again = with_own(engine, Asker(), judge=judge).evaluate(metrics=["polite"])
+
+        assert [(6, 6)] == rows(engine, "SELECT count(*), count(label) FROM scores WHERE name = 'manners.polite'")
+        assert [(6,)] == rows(engine, "SELECT count(DISTINCT conversation_id) FROM conversation_scores")
+    assert 12 == asked(judge)  # each answer once for its outcome, and once for its manners
+    assert 0 == again["scored"]
+
+
+def test_a_backfill_runs_no_evaluator_and_leaves_them_to_evaluate(tmp_path: Path) -> None:
+    with Engine(settings_for(tmp_path / "t.duckdb", evaluators={"metrics": ["length"]}), create=True) as engine:
+        tell(engine, "The Ritz.")
+        commands = with_own(engine, Plain())
+        list(commands.backfill(cases=CASES, windows=["1h"]))
+
+        assert [(1, 0)] == rows(
+            engine, "SELECT count(*), count(evaluator) FROM scores WHERE name = 'agentic.conversation'"
+        )
+        assert 1 == commands.evaluate()["evaluators"]["caught_up"]

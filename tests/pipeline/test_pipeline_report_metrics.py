@@ -1,0 +1,70 @@
+"""What a report says of metrics and failures is about the conversations of its groups, and no others."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from otel_agentic.errors import UsageError
+from otel_agentic.pipeline import Commands, Engine
+from tests.pipeline.conftest import settings_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def labelled(labelled_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
+    """Commands on tau-airline with its labels; these tests only read."""
+    db = tmp_path_factory.mktemp("read") / "tau.duckdb"
+    shutil.copy(labelled_file, db)
+    with Engine(settings_for(db)) as engine:
+        yield Commands(engine)
+
+
+def by_name(group: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    return {metric["name"]: metric for metric in group["metrics"]}
+
+
+def test_bands_of_tool_scores_add_up_to_the_conversations_with_a_score(labelled: Commands) -> None:
+    (group,) = labelled.report()["groups"]
+    counts = {name: sum(found.values()) for name, found in group["tool_bands"].items()}
+    assert {name: mean["n"] for name, mean in group["tool_dimensions"].items()} == counts
+
+
+def test_metrics_are_those_of_the_conversations_in_the_group(labelled: Commands) -> None:
+    (whole,) = labelled.report(metrics=["layers.verdict"])["groups"]
+    (newest,) = labelled.report(metrics=["layers.verdict"], window="n20")["groups"]
+    assert (200, 20) == (by_name(whole)["agentic.layers.verdict"]["n"], by_name(newest)["agentic.layers.verdict"]["n"])
+    groups = labelled.report(metrics=["layers.verdict"], by=["case"])["groups"]
+    assert 200 == sum(by_name(group)["agentic.layers.verdict"]["n"] for group in groups)
+
+
+def test_the_layers_of_conversations_that_failed_are_those_that_failed(labelled: Commands) -> None:
+    (group,) = labelled.report(metrics=["layers.verdict"])["groups"]
+    labels = by_name(group)["agentic.layers.verdict"]["labels"]
+    assert group["c"] == labels["none"]
+    assert group["n"] - group["c"] == sum(count for label, count in labels.items() if label != "none")
+
+
+def test_metrics_by_family_are_all_of_it_and_none_is_none(labelled: Commands) -> None:
+    (group,) = labelled.report(metrics=["operations"])["groups"]
+    assert {"operations"} == {name.split(".")[1] for name in by_name(group)}
+    (group,) = labelled.report(metrics=["none"])["groups"]
+    assert group["metrics"] is None
+    with pytest.raises(UsageError, match="no metric 'politeness'"):
+        labelled.report(metrics=["politeness"])
+
+
+def test_failures_of_a_page_are_those_of_its_conversations(labelled: Commands) -> None:
+    whole = labelled.report_pictures()["failures"]
+    newest = labelled.report_pictures(window="n20")["failures"]
+    nobody = labelled.report_pictures(agent="nobody")["failures"]
+    assert {"rows": [], "left_out": 0} == nobody
+    assert len(whole["rows"]) + whole["left_out"] > len(newest["rows"]) > 0
+    assert max(row["conversations"] for row in newest["rows"]) <= 20
+    ranks = [("low", "medium", "high", "critical").index(row["severity"]) for row in whole["rows"]]
+    assert sorted(ranks, reverse=True) == ranks
