@@ -12,7 +12,7 @@ from otel_agentic.cli.text import NOTHING, plural
 from otel_agentic.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from rich.console import Console
@@ -67,6 +67,14 @@ def require_no_files(client: Client, evaluators: Sequence[str]) -> None:
         )
 
 
+def left_out_notes(done: Mapping[str, Any]) -> Iterator[str]:
+    """Yield which metrics of a family were left out, for the judge asks no model."""
+    from otel_agentic.pipeline.metrics import unasked_note  # noqa: PLC0415 — not needed for --help
+
+    if done["left_out"]:
+        yield unasked_note(done["left_out"])
+
+
 def metric_notes(out: Console, done: Mapping[str, Any]) -> None:
     """Say what evaluators found in this run: a line a metric, and then what went wrong in an evaluator."""
     if not done["conversations"]:
@@ -86,8 +94,9 @@ def print_metrics(out: Console, metrics: Sequence[Mapping[str, Any]], title: str
         print_table(out, _COLUMNS, rows, title)
     else:
         say(out, title, style="bold")
-    for reasons, names in _without_score(metrics).items():
-        say(out, f"no score, {reasons}: {', '.join(names)}")
+    without = [f"{', '.join(names)} ({reasons})" for reasons, names in _without_score(metrics).items()]
+    if without:
+        say(out, f"no score: {'; '.join(without)}")
 
 
 def _without_score(metrics: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _THRESHOLD: Final = re.compile(r"([^<>=]+)(>=|<=|=)([^<>=]+)")
+_K: Final = re.compile(r"0*[1-9][0-9]{0,5}")
 _ENDS: Final = {">=": "min", "<=": "max"}
 
 
@@ -31,8 +32,10 @@ def by_k(given: Sequence[str], flag: str) -> dict[str, float]:
     for part in (part.strip() for text in given for part in text.split(",")):
         k, equals, value = (each.strip() for each in part.partition("="))
         ratio = _number(value)
-        if not equals or not k.isdecimal() or not int(k) or ratio is None or not 0.0 <= ratio <= 1.0:
-            raise UsageError(f"{flag} {part!r}: give K=V, a whole number from 1 and a ratio from 0 to 1, such as 3=0.7")
+        if not equals or not _K.fullmatch(k) or ratio is None or not 0.0 <= ratio <= 1.0:
+            raise UsageError(
+                f"{flag} {part!r}: give K=V, a whole number from 1 to 999999 and a ratio from 0 to 1, such as 3=0.7"
+            )
         found[str(int(k))] = ratio
     return found
 

@@ -219,7 +219,8 @@ def _cells(metric: Mapping[str, Any]) -> list[str]:
 def _number(value: float) -> str:
     """Return a number with three digits that mean something, all digits of what is large.
 
-    >>> _number(1234.5), _number(4.2512), _number(0.02129), _number(3.0)
-    ('1,234', '4.25', '0.0213', '3')
+    >>> _number(1234.5), _number(4.2512), _number(0.02129), _number(-0.0)
+    ('1,234', '4.25', '0.0213', '0')
     """
+    value += 0.0  # -0 is 0
     return f"{value:,.0f}" if abs(value) >= _LARGE else f"{value:.3g}"

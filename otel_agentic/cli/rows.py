@@ -131,8 +131,8 @@ def _print_notes(out: Console, told: dict[str, Any]) -> None:
     for name, count in told["left_out"].items():
         say(out, f"{name} of {plural(count, 'row')} is not looked at by any metric here")
     if told["metrics_left_out"]:
-        names = ", ".join(_brief(name) for name in told["metrics_left_out"])
-        say(out, f"left out, for a model is to be asked: {names}; give a judge that asks one, as in")
-        say(out, "--judge langchain:openai:gpt-5-mini")
+        from otel_agentic.pipeline.metrics import unasked_note  # noqa: PLC0415 — not needed for --help
+
+        say(out, unasked_note(told["metrics_left_out"]))
     for line in judge_notes({**told["judge"], "canaries": None}):
         say(out, line)

@@ -15,7 +15,8 @@ BoundKind = Literal["estimate", "lower"]
 TierName = Literal["ready", "needs_improvement", "inconsistent", "not_ready", "insufficient_evidence"]
 
 _Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
-_K = Annotated[int, Field(ge=1)]
+_K = Annotated[int, Field(ge=1, le=999_999)]
+_Count = Annotated[int, Field(ge=1)]
 _Limit = Annotated[float, Field(allow_inf_nan=False)]
 _Drop = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 
@@ -33,7 +34,7 @@ class GateSettings(BaseModel):
     min_coverage: _Ratio | None = Field(
         default=None, description="least share of closed conversations that were evaluated"
     )
-    min_n: _K | None = Field(default=None, description="least number of evaluated conversations")
+    min_n: _Count | None = Field(default=None, description="least number of evaluated conversations")
     thresholds: dict[str, Threshold | _Limit] = Field(
         default={},
         description="means of metrics that are good, by name of the metric, as in {min = 3}, or a number alone: the least, "

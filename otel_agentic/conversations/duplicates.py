@@ -96,10 +96,23 @@ def _merge_inner(outer: Node, inner: Sequence[Node], *, holds_tools: bool) -> No
         return
     told = [node.event for node in (outer, *inner) if isinstance(node.event, ModelCall)]
     merged = merged_model_call(told)
-    outer.retell(replace(merged, failed_tries=merged.failed_tries + max(failed, 0)))
+    outer.retell(
+        replace(
+            merged,
+            input_tokens=_all_tries([event.input_tokens for event in told]),
+            output_tokens=_all_tries([event.output_tokens for event in told]),
+            failed_tries=merged.failed_tries + max(failed, 0),
+        )
+    )
     for node in inner:
         if isinstance(node.event, ModelCall):
             node.ignore("the same model call as the span above it", same_as=outer)
+
+
+def _all_tries(counts: Sequence[int | None]) -> int | None:
+    """Return the tokens of a call as its own span counts them, the first; else those of all tries inside it together."""
+    inner = [count for count in counts[1:] if count is not None]
+    return _count((counts[0], sum(inner) if inner else None))
 
 
 def _filled(inner: ModelCall, outer: ModelCall) -> ModelCall:
@@ -124,11 +137,17 @@ def merged_model_call(told: Sequence[ModelCall]) -> ModelCall:
         model=next((event.model for event in told if event.model), None),
         response_id=next((event.response_id for event in told if event.response_id), None),
         asks_for_tools=next((event.asks_for_tools for event in told if event.asks_for_tools is not None), None),
-        input_tokens=next((event.input_tokens for event in told if event.input_tokens is not None), None),
-        output_tokens=next((event.output_tokens for event in told if event.output_tokens is not None), None),
+        input_tokens=_count(event.input_tokens for event in told),
+        output_tokens=_count(event.output_tokens for event in told),
         definitions=_merged(event.definitions for event in told),
         failed_tries=max(event.failed_tries for event in told),
     )
+
+
+def _count(told: Iterable[int | None]) -> int | None:
+    """Return the first count of tokens; 0, which some write for unknown, only where nobody tells another."""
+    counts = [count for count in told if count is not None]
+    return next(filter(None, counts), counts[0] if counts else None)
 
 
 def _merged(told: Iterable[Definitions | None]) -> Definitions | None:

@@ -129,14 +129,13 @@ def definitions_of(nodes: Sequence[Node]) -> Definitions | None:
 
 
 def final_state_of(nodes: Iterable[Node], names: Sequence[str]) -> Mapping[str, Any] | None:
-    """Return the last state, in time, that a span names under one of some attributes; None where none does."""
-    told = [
-        (node.span.end_ns, node.at, state)
-        for node in nodes
-        for state in (_state(node.span.attributes, names),)
-        if state is not None
-    ]
-    return max(told, key=lambda each: each[:2])[2] if told else None
+    """Return the last state, in time, that a span names under one of some attributes; None where none does.
+
+    None as well where the last one cannot be read: the one before it is not how things are in the end.
+    """
+    told = [node for node in nodes if any(node.span.attributes.get(name) is not None for name in names)]
+    last = max(told, key=lambda node: (node.span.end_ns, node.at), default=None)
+    return None if last is None else _state(last.span.attributes, names)
 
 
 def _state(attributes: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any] | None:

@@ -23,6 +23,15 @@ if TYPE_CHECKING:
     from otel_agentic.demo.backend import Received
     from otel_agentic.demo.findings import Fault, Findings, Json
 
+#: The metrics that are shown, in words: one or two of each family that needs no model, and a label of one.
+_METRICS: Final = (
+    ("its calls broke first", "agentic.layers.verdict", "action"),
+    ("tool F1", "agentic.layers.tool_f1", None),
+    ("arguments valid", "agentic.layers.parameter_validity", None),
+    ("exact trajectory", "agentic.trajectory.exact", None),
+    ("tool calls", "agentic.operations.tool_calls", None),
+    ("retries", "agentic.operations.retries", None),
+)
 _COLOURS: Final = {"ready": "green", "not_ready": "red", "insufficient_evidence": "cyan"}
 
 
@@ -37,6 +46,8 @@ def show(out: Console, found: Findings, received: Received, db: Path) -> None:
     out.print(failing_tools(found.faults))
     for line in revisions(found):
         out.print(f"\n{line}")
+    _title(out, "What else do the metrics say?", "some of them; `otel-agentic report` has all")
+    out.print(metrics(found.groups))
     _title(out, "One failing conversation, expected beside made", found.failing["conversation"]["conversation_id"])
     for part in conversation(found.failing):
         out.print(part)
@@ -82,6 +93,15 @@ def failing_tools(faults: Sequence[Fault]) -> Table:
         versions = ", ".join(fault.versions)
         seen = f"[red]{versions} only[/]" if fault.versions == (NEW,) else versions
         table.add_row(fault.tool, fault.dimension or "none", escape(_what(fault)), str(fault.count), seen)
+    return table
+
+
+def metrics(groups: Sequence[Json]) -> Table:
+    """Return what metrics beyond right and wrong say of each agent: a mean, or how often a label was given."""
+    names = [_name(group) for group in groups]
+    table = _table("mean, or how often", *names, right=names)
+    for words, name, label in _METRICS:
+        table.add_row(words, *(_metric(group, name, label) for group in groups))
     return table
 
 
@@ -135,6 +155,13 @@ def _what(fault: Fault) -> str:
     if fault.parameter is None:
         return {"missing": "missing: not called", "errored": "errored: then tried again"}.get(fault.kind, fault.kind)
     return f"{fault.parameter}: expected {_json(fault.expected)}, made {_json(fault.made)}"
+
+
+def _metric(group: Json, name: str, label: str | None) -> str:
+    found = next((metric for metric in group["metrics"] if metric["name"] == name), None)
+    if found is None or not found["n"]:
+        return "no data"
+    return f"{found['mean']:.2f}" if label is None else f"{found['labels'].get(label, 0)} of {found['n']}"
 
 
 def _beside(expected: Sequence[Json], made: Sequence[Json]) -> list[tuple[str, str]]:

@@ -12,14 +12,15 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from otel_agentic.dialects.literals import read_repr
-from otel_agentic.dialects.values import is_cut, parsed
+from otel_agentic.dialects.values import is_cut, is_redacted, parsed
 
 #: Tools by name: the JSON schema of their parameters, None where only the name is told.
 Definitions: TypeAlias = Mapping[str, Mapping[str, Any] | None]
 
-#: Tools were told, and which ones cannot be read any more: a length limit cut them off. None is known then.
+#: Tools were told, and which ones cannot be read: a length limit cut one off, a name was redacted, or there are too many. None
+#: is known then: what is left would be taken for all tools there are.
 CUT: Final[Definitions] = MappingProxyType({})
-#: What nobody means is not read: more tools, longer names, longer text.
+#: What nobody means is not read: more tools, longer names, longer text, deeper schemas.
 _MOST_TOOLS: Final = 1000
 _LONGEST_NAME: Final = 256
 _LONGEST_TEXT: Final = 2_000_000
@@ -28,8 +29,9 @@ _LONGEST_KEPT: Final = 65_536
 _MOST_KEPT: Final = 64
 #: Lists inside lists, definitions inside definitions.
 _DEEPEST: Final = 6
+_DEEPEST_SCHEMA: Final = 100
 #: Under which keys a definition stands inside its wrapping, alone,
-_INNER: Final = ("function", "toolSpec", "tool_spec", "tool")
+_INNER: Final = ("function", "toolSpec", "tool_spec", "tool", "custom")
 #: and among others.
 _LISTS: Final = ("function_declarations", "functionDeclarations", "tools")
 _NAMES: Final = ("name", "toolName", "tool_name")
@@ -48,10 +50,15 @@ _SCHEMAS: Final = (
 _SCHEMA_INNER: Final = ("json", "jsonSchema", "json_schema")
 #: Gemini writes the types of its schemas in capitals.
 _GEMINI_TYPES: Final = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"})
+#: With what text ends that begins so, unless it was cut.
+_CLOSING: Final[Mapping[str, str]] = {"[": "]", "{": "}"}
+
+#: A tool as it is read: its name, and the schema of its parameters; None for one that cannot be read.
+_Told: TypeAlias = "tuple[str, Mapping[str, Any] | None] | None"
 
 
 def read_definitions(value: Any) -> Definitions | None:
-    """Return the tools that a value defines, by name; None when it defines none and is no empty list; `CUT` when it was cut.
+    """Return the tools that a value defines, by name; None when it defines none and is no empty list; `CUT` when one is lost.
 
     >>> read_definitions('[{"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}]')
     {'add': {'type': 'object'}}
@@ -80,6 +87,8 @@ def merged_definitions(known: Definitions | None, more: Definitions | None) -> D
     for name, schema in more.items():
         if len(found) < _MOST_TOOLS or name in found:
             found[name] = found.get(name) if schema is None else schema
+        else:
+            return CUT
     return found
 
 
@@ -91,14 +100,22 @@ def _read_kept(value: str | tuple[str, ...]) -> Definitions | None:
 def _read(value: Any) -> Definitions | None:
     given = _opened(value)
     if not isinstance(given, (list, tuple, dict)):
-        return CUT if is_cut(given) else None
+        return CUT if _is_cut(given) else None
     found: dict[str, Mapping[str, Any] | None] = {}
-    for name, schema in _defined(given, _DEEPEST):
-        if len(found) >= _MOST_TOOLS:
-            break
+    for told in _defined(given, _DEEPEST):
+        if told is None or len(found) > _MOST_TOOLS:
+            return CUT
+        name, schema = told
         if 0 < len(name) <= _LONGEST_NAME and found.get(name) is None:
             found[name] = schema
+    if len(found) > _MOST_TOOLS:
+        return CUT
     return found if found or not given else None
+
+
+def _is_cut(value: Any) -> bool:
+    """Return whether JSON text, or what Python shows of a list, ends before it is closed."""
+    return isinstance(value, str) and (is_cut(value) or not value.rstrip().endswith(_CLOSING.get(value.lstrip()[:1], "")))
 
 
 def _opened(value: Any) -> Any:
@@ -112,21 +129,26 @@ def _opened(value: Any) -> Any:
     return found if listed is None else listed
 
 
-def _defined(value: Any, depth: int) -> Iterator[tuple[str, Mapping[str, Any] | None]]:
-    """Yield the name of each tool with the schema of its parameters."""
+def _defined(value: Any, depth: int) -> Iterator[_Told]:
+    """Yield the name of each tool with the schema of its parameters; None for one that cannot be read."""
     if depth <= 0:
         return
-    value = _opened(value)
+    value = value if is_redacted(value) else _opened(value)
     if isinstance(value, str):
-        yield value, None
+        yield None if _is_unreadable(value) else (value, None)
     elif isinstance(value, (list, tuple)):
-        for item in value[:_MOST_TOOLS]:
+        for item in value[: _MOST_TOOLS + 1]:
             yield from _defined(item, depth - 1)
     elif isinstance(value, dict):
         yield from _defined_by(value, depth)
 
 
-def _defined_by(fields: Mapping[str, Any], depth: int) -> Iterator[tuple[str, Mapping[str, Any] | None]]:
+def _is_unreadable(value: Any) -> bool:
+    """Return whether a value is text that was a definition once: no tool is named like that."""
+    return isinstance(value, str) and (is_redacted(value) or value.lstrip()[:1] in _CLOSING)
+
+
+def _defined_by(fields: Mapping[str, Any], depth: int) -> Iterator[_Told]:
     name = next((fields[key] for key in _NAMES if isinstance(fields.get(key), str)), None)
     inner = next((found for key in _INNER if isinstance(found := parsed(fields.get(key)), dict)), None)
     if inner is not None:
@@ -140,7 +162,9 @@ def _defined_by(fields: Mapping[str, Any], depth: int) -> Iterator[tuple[str, Ma
     if schema is not None and _is_definition(schema):  # OpenInference keeps a whole definition under `json_schema`
         yield from _defined_by(schema, depth - 1) if depth > 1 else ()
     elif name is not None:
-        yield name, _plain(schema)
+        yield None if is_redacted(name) else (name, _plain(schema))
+    elif schema is None and any(_is_unreadable(parsed(fields.get(key))) for key in (*_INNER, *_SCHEMAS)):
+        yield None
     elif depth == _DEEPEST:  # {"add": {"description": …, "inputSchema": …}}: Vercel's own form
         for key, item in fields.items():
             if isinstance(item, dict) and (own := _schema_of(item)) is not None:
@@ -172,15 +196,19 @@ def _is_definition(schema: Mapping[str, Any]) -> bool:
 
 def _plain(schema: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """Return a schema with the types of JSON Schema."""
-    return _lowered(schema) if schema is not None and schema.get("type") in _GEMINI_TYPES else schema
+    if schema is None or schema.get("type") not in _GEMINI_TYPES:
+        return schema
+    return _lowered(schema, _DEEPEST_SCHEMA)
 
 
-def _lowered(value: Any) -> Any:
+def _lowered(value: Any, depth: int) -> Any:
+    if depth <= 0:
+        return value
     if isinstance(value, list):
-        return [_lowered(item) for item in value]
+        return [_lowered(item, depth - 1) for item in value]
     if not isinstance(value, dict):
         return value
     return {
-        key: item.lower() if key == "type" and isinstance(item, str) and item in _GEMINI_TYPES else _lowered(item)
+        key: item.lower() if key == "type" and isinstance(item, str) and item in _GEMINI_TYPES else _lowered(item, depth - 1)
         for key, item in value.items()
     }

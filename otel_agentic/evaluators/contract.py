@@ -6,15 +6,16 @@ import math
 import re
 from typing import TYPE_CHECKING, Final, cast, get_args
 
+from otel_agentic.config import Severity
 from otel_agentic.errors import PluginError
-from otel_agentic.evaluators.base import Metric, Need
+from otel_agentic.evaluators.base import Metric, Need, Target
+from otel_agentic.judges.base import Rubric
 from otel_agentic.judges.prompts import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from otel_agentic.evaluators.base import AnyEvaluator
-    from otel_agentic.judges.base import Rubric
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
 _LONGEST: Final = 120
@@ -36,7 +37,10 @@ def require_evaluator(found: object, where: str, name: str | None = None) -> Any
     Raises:
         PluginError: it breaks the contract; says how.
     """
-    problem = next(_problems(found, name), None)
+    try:
+        problem = next(_problems(found, name), None)
+    except (TypeError, ValueError, AttributeError) as error:  # a stranger put a list where a set is wanted
+        problem = f"no evaluator: an attribute of it or of a metric has the wrong type: {error}; see otel_agentic.evaluators.Evaluator"
     if problem is not None:
         raise PluginError(f"{where}: {problem}")
     return cast("AnyEvaluator", found)
@@ -54,9 +58,7 @@ def check_all(evaluators: Iterable[AnyEvaluator]) -> None:
     for one in evaluators:
         require_evaluator(one, f"evaluator {getattr(one, 'name', one)!r}")
         if one.name in names:
-            raise PluginError(
-                f"two evaluators are named {one.name!r}: {_home(names[one.name])} and {_home(one)}; rename one"
-            )
+            raise PluginError(_same_name(names[one.name], one))
         names[one.name] = one
         for metric in one.metrics:
             if metric.name in owners:
@@ -115,13 +117,20 @@ def _way_problems(one: AnyEvaluator, way: str) -> Iterator[str]:
     if way == "ask" and not hasattr(one, "rubrics"):
         yield "it lacks `rubrics`, all that it may ask by; () where it asks by none"
     for rubric in _rubrics(one):
-        yield from _name_problems("the name of a rubric", rubric.name)
-        if rubric.name in KINDS:
-            yield f"the name of a rubric, {rubric.name!r}, is that of a built-in prompt; choose another one"
+        yield from _rubric_problems(rubric)
 
 
 def _rubrics(one: AnyEvaluator) -> Sequence[Rubric]:
     return getattr(one, "rubrics", ()) if hasattr(one, "ask") else ()
+
+
+def _rubric_problems(rubric: object) -> Iterator[str]:
+    if not isinstance(rubric, Rubric):
+        yield f"{rubric!r} among its rubrics is no Rubric"
+        return
+    yield from _name_problems("the name of a rubric", rubric.name)
+    if rubric.name in KINDS:
+        yield f"the name of a rubric, {rubric.name!r}, is that of a built-in prompt; choose another one"
 
 
 def _metric_problems(metric: object) -> Iterator[str]:
@@ -137,6 +146,13 @@ def _metric_problems(metric: object) -> Iterator[str]:
     strange = sorted((metric.failing | set(metric.severities)) - set(metric.labels))
     if strange:
         yield f"metric {metric.name!r}: {', '.join(map(repr, strange))} among failing or severities is none of its labels"
+    if metric.target not in get_args(Target):
+        yield f"metric {metric.name!r} has the target {metric.target!r}; allowed: {', '.join(get_args(Target))}"
+    awful = sorted({*metric.severities.values(), metric.severity} - set(get_args(Severity)))
+    if awful:
+        yield f"metric {metric.name!r} has severity {', '.join(awful)}; allowed: {', '.join(get_args(Severity))}"
+    if isinstance(metric.labels, str) or not all(isinstance(label, str) for label in metric.labels):
+        yield f"metric {metric.name!r} has the labels {metric.labels!r}; texts are wanted"
     bounds = [bound for bound in (metric.low, metric.threshold, metric.high) if bound is not None]
     if bounds != sorted(bounds) or not all(map(math.isfinite, bounds)):
         yield f"metric {metric.name!r}: low, threshold and high must be finite, and in this order"
@@ -147,6 +163,15 @@ def _name_problems(what: str, name: str) -> Iterator[str]:
         yield f"{what}, {name!r}, must be letters, digits, _ and - in parts joined by dots, at most {_LONGEST} characters"
     elif name in RESERVED:
         yield f"{what}, {name!r}, is reserved: default, all and none choose metrics"
+
+
+def _same_name(one: AnyEvaluator, other: AnyEvaluator) -> str:
+    if _home(one) == _home(other):
+        return (
+            f"evaluator {one.name!r} is given twice; give it once: --evaluator adds to `evaluators.files` of the settings, and "
+            "both add to what is installed"
+        )
+    return f"two evaluators are named {one.name!r}: {_home(one)} and {_home(other)}; rename one"
 
 
 def _home(one: AnyEvaluator) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, get_args
 
@@ -32,7 +33,7 @@ SYSTEM_TOLD: Final = SYSTEM.format(nonce=NONCE)
 class Prompted:
     """One prompt in force. `metrics` are those of the evaluators that ask with it, empty where it is none's.
 
-    `source` is `built-in`, the distribution that offers it, or the file that replaces it; `form` None means a score from 0
+    `source` is `built-in`, the distribution or file that offers it, or the file that replaces it; `form` None means a score from 0
     to 1.
     """
 
@@ -139,8 +140,11 @@ def _prompted(rubric: Rubric, source: str, metrics: tuple[str, ...], own: Mappin
 
 
 def _offered_by(evaluator: AnyEvaluator) -> str:
-    """Return the distribution that an evaluator comes from; one from a file has none."""
-    if type(evaluator).__module__.startswith("otel_agentic."):
+    """Return the distribution that an evaluator comes from, else its file."""
+    module = type(evaluator).__module__
+    if module.startswith("otel_agentic."):
         return "built-in"
     plugin = plugins.find("evaluators").get(evaluator.name)
-    return evaluator.name if plugin is None else f"{plugin.distribution} {plugin.version}"
+    if plugin is not None:
+        return f"{plugin.distribution} {plugin.version}"
+    return getattr(sys.modules.get(module), "__file__", None) or evaluator.name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, TypeGuard
 
@@ -26,17 +26,31 @@ _TOLD: Final = 60
 class Chosen:
     """What is to be computed: evaluators of single conversations, those of groups, and the metrics that were asked for.
 
-    An evaluator computes all of its metrics, and all are stored; `metrics` are the ones to be told of.
+    An evaluator computes all of its metrics, and all are stored; `metrics` are the ones to be told of. `broad` are those of
+    them that nobody named: a family or `all` means them. `unasked` were left out of these, for the judge asks no model.
     """
 
     evaluators: tuple[Evaluator | AskingEvaluator, ...] = ()
     groups: tuple[GroupEvaluator, ...] = ()
     metrics: frozenset[str] = frozenset()
+    broad: frozenset[str] = frozenset()
+    unasked: tuple[str, ...] = ()
 
     @property
     def judged(self) -> tuple[AskingEvaluator, ...]:
         """Those that ask a judge."""
         return tuple(evaluator for evaluator in self.evaluators if asks(evaluator))
+
+    @property
+    def asked_for(self) -> tuple[str, ...]:
+        """The metrics among these for which a judge is asked, in the order of the evaluators."""
+        return tuple(metric.name for one in self.judged for metric in one.metrics if metric.name in self.metrics)
+
+    def without_judge(self) -> Chosen:
+        """Return what of it asks nobody."""
+        left_out = self.asked_for
+        plain = tuple(one for one in self.evaluators if not asks(one))
+        return replace(self, evaluators=plain, metrics=self.metrics - set(left_out), unasked=left_out)
 
 
 def asks(evaluator: AnyEvaluator) -> TypeGuard[AskingEvaluator]:
@@ -151,9 +165,11 @@ def chosen(
     check_all(evaluators)
     files = dict(zip(settings.files, own[len(own) - len(settings.files) :], strict=True))
     wanted = (*settings.metrics, *files) if names is None else tuple(names)
-    named = resolved((name for name in wanted if name not in files), evaluators)
+    named = [name for name in wanted if name not in files]
     extra = metrics_by_name((*(files[name] for name in wanted if name in files), *given))
-    return chosen_of(evaluators, (*named, *extra))
+    found = chosen_of(evaluators, (*resolved(named, evaluators), *extra))
+    single = resolved((name for name in named if not _is_broad(name.strip(), evaluators)), evaluators)
+    return replace(found, broad=found.metrics - chosen_of(evaluators, (*single, *extra)).metrics)
 
 
 def chosen_of(evaluators: Sequence[AnyEvaluator], metrics: Iterable[str]) -> Chosen:
@@ -202,6 +218,12 @@ def _meant(name: str, evaluators: Sequence[AnyEvaluator]) -> Iterable[str]:
     return found
 
 
+def _is_broad(name: str, evaluators: Sequence[AnyEvaluator]) -> bool:
+    """Return whether a name means whatever there is of a kind: a family, or `all`."""
+    single = {one.name for one in evaluators} | metrics_by_name(evaluators).keys()
+    return name == "all" or (name not in single and name in map(family_of, single))
+
+
 def _by_last_parts(name: str, metrics: Mapping[str, Metric]) -> list[str]:
     if name in metrics:
         return [name]
@@ -218,13 +240,13 @@ def _unclear(
     metrics = [metric.removeprefix(_OURS) for metric in metrics_by_name(evaluators)]
     more = f" and {len(metrics) - _TOLD} more" if len(metrics) > _TOLD else ""
     told = f"{', '.join(metrics[:_TOLD])}{more}"
-    if only_metrics:
-        return UsageError(f"no metric {name!r}; there are {told}")
     close = get_close_matches(
         name.rpartition(".")[2], [metric.rpartition(".")[2] for metric in metrics], n=1, cutoff=0.8
     )
     meant = next((metric for metric in metrics if close and metric.rpartition(".")[2] == close[0]), None)
     hint = f"did you mean {meant}? " if meant else ""
+    if only_metrics:
+        return UsageError(f"no metric {name!r}; {hint}there are {told}")
     families = dict.fromkeys(filter(None, (family_of(one.name) for one in evaluators)))
     of_families = f"a family ({', '.join(families)}), " if families else ""
     return UsageError(

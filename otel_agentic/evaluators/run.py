@@ -6,6 +6,7 @@ abstained.
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from otel_agentic.evaluators.base import Asking, AskingEvaluator, Evaluator, Subject
     from otel_agentic.scoring.model import NotEvaluatedReason
 
+#: What a stranger's evaluator may raise: one that ends the process, or whose own task was cancelled, fails like any other.
+RAISED: Final = (Exception, SystemExit, CancelledError)
 #: An evaluator that has not come to an end by then never will.
 _ROUNDS: Final = 50
 Answer: TypeAlias = Verdict | JudgeFailure
@@ -74,7 +77,7 @@ def abstentions(
 def _computed(place: int, evaluator: Evaluator, subject: Subject) -> Ran:
     try:
         found = list(evaluator.evaluate(subject))
-    except Exception as error:  # noqa: BLE001 — a stranger's evaluator may raise anything
+    except RAISED as error:
         return _failed(place, evaluator, error)
     return _checked(place, evaluator, subject, found)
 
@@ -87,7 +90,7 @@ def _checked(place: int, evaluator: Evaluator | AskingEvaluator, subject: Subjec
     return Ran(place, evaluator, abstentions(evaluator, "no_data", told), tuple(faults))
 
 
-def _failed(place: int, evaluator: Evaluator | AskingEvaluator, error: Exception) -> Ran:
+def _failed(place: int, evaluator: Evaluator | AskingEvaluator, error: BaseException) -> Ran:
     told = f"evaluator {evaluator.name} failed: {type(error).__name__}"
     detail = " ".join(str(error).split())[:300]
     return Ran(place, evaluator, abstentions(evaluator, "no_data", f"{told}: {detail}" if detail else told), (told,))
@@ -115,7 +118,7 @@ class _Open:
             return self.unending()
         except StopIteration as ended:
             found = ended.value
-        except Exception as error:  # noqa: BLE001 — a stranger's evaluator may raise anything
+        except RAISED as error:
             return _failed(self.place, self.evaluator, error)
         if found is None or isinstance(found, str):
             return _failed(self.place, self.evaluator, TypeError("ask(subject) must return its scores"))
@@ -181,7 +184,7 @@ def _asked(begun: Sequence[_Open], ask: Ask) -> Iterator[Ran]:
 
 
 def _end(one: _Open) -> None:
-    with suppress(Exception):  # what is left open says nothing, however it ends
+    with suppress(*RAISED):  # what is left open says nothing, however it ends
         one.close()
 
 

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.pipeline.evaluate import Wanted
+from otel_agentic.pipeline.metrics import unasked_note
 from otel_agentic.pipeline.rounds import Rounds
 from otel_agentic.store.scores import Selection
 
@@ -59,7 +60,9 @@ class LiveScoring:
         self._never = 0
         #: Conversations that have a score and lack what evaluators say; None until it was looked for.
         self._lacking: dict[Key, AbstractSet[str]] | None = None
-        _ = engine.evaluating.chosen  # what cannot run is told before anything is received
+        unasked = engine.evaluating.chosen.unasked  # what cannot run is told before anything is received
+        if unasked:
+            _log.warning("metrics are %s", unasked_note(unasked))
         #: Held while scores are made; whoever scores otherwise takes it, too.
         self.lock = threading.Lock()
 

@@ -64,9 +64,7 @@ class Means:
 
     def choose(self, names: Sequence[str] | None) -> Chosen:
         """Return the evaluators of exactly these metrics; None takes the settings' ones. See `chosen` for what it raises."""
-        found = chosen(self._evaluators, names, among=self.installed)
-        require_judge(found, self.judge)
-        return found
+        return require_judge(chosen(self._evaluators, names, among=self.installed), self.judge)
 
     @cached_property
     def judge(self) -> Judge:

@@ -9,6 +9,7 @@ from otel_agentic.evaluators.base import MetricScore
 from otel_agentic.evaluators.checked import checked_scores
 from otel_agentic.evaluators.failures import FailureRules
 from otel_agentic.evaluators.registry import chosen_of, metrics_by_name
+from otel_agentic.evaluators.run import RAISED
 from otel_agentic.store.metric_totals import conversations_of, members_of, metric_totals, values_of
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class MetricSummary:
         threshold: which values are good, by the settings, else by the metric; None where each is.
         explanation: of a metric of groups, what it says of this one.
         details: of a metric of groups, its details.
+        looked_at: conversations for which it was computed, with or without a score; None of a metric of groups.
     """
 
     metric: Metric | None
@@ -91,6 +93,7 @@ class MetricSummary:
     environment: str | None = None
     explanation: str = ""
     details: Mapping[str, object] = field(default_factory=dict)
+    looked_at: int | None = None
 
     @property
     def coverage(self) -> float | None:
@@ -194,6 +197,7 @@ def _summary(total: Total, rules: FailureRules) -> MetricSummary:
         evaluator_version=total.evaluator_version,
         n=total.n,
         conversations=total.conversations,
+        looked_at=total.looked_at,
         not_evaluated=total.not_evaluated,
         mean=total.mean,
         low=total.low,
@@ -218,7 +222,7 @@ def _group_scores(evaluator: GroupEvaluator, members: Sequence[Member]) -> Seque
     """Return what an evaluator says of a group: one that raises, or breaks its contract, has abstained."""
     try:
         found = list(evaluator.evaluate_group(members))
-    except Exception as error:  # noqa: BLE001 — a stranger's evaluator may raise anything
+    except RAISED as error:
         told = f"evaluator {evaluator.name} failed: {type(error).__name__}: {error}"
         return [MetricScore(name=metric.name, reason="no_data", explanation=told) for metric in evaluator.metrics]
     scores, _ = checked_scores(evaluator, None, found)

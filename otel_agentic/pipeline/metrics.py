@@ -39,21 +39,40 @@ if TYPE_CHECKING:
 #: Scores written at once, and how long they wait for others, seconds.
 _ROWS: Final = 20_000
 _PATIENCE_S: Final = 1.0
+#: Metrics named in a sentence.
+_NAMED: Final = 5
 
 
-def require_judge(chosen: Chosen, judge: Judge) -> None:
-    """Refuse metrics that need a model where the judge asks none.
+def require_judge(chosen: Chosen, judge: Judge) -> Chosen:
+    """Return what can be computed with a judge: where it asks no model, metrics that need one are left out of a family.
 
     Raises:
-        UsageError: names them, and says what to do.
+        UsageError: a metric that needs a model was named, or nothing is left; names them, and says what to do.
     """
-    if chosen.judged and "rubric" not in kinds_of(judge):
-        names = [metric.name for one in chosen.judged for metric in one.metrics if metric.name in chosen.metrics]
-        told = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")  # noqa: PLR2004 — enough to see which
-        raise UsageError(
-            f"a model is to be asked for {told}, and judge {judge.name!r} asks none; choose one that does, as in "
-            "--judge langchain:openai:gpt-5-mini, or other metrics"
-        )
+    if not chosen.judged or "rubric" in kinds_of(judge):
+        return chosen
+    names = [name for name in chosen.asked_for if name not in chosen.broad]
+    rest = chosen.without_judge()
+    if not names and (rest.evaluators or rest.groups):
+        return rest
+    raise UsageError(
+        f"a model is to be asked for {_some(names or rest.unasked)}, and judge {judge.name!r} asks none; choose one that does, "
+        "as in --judge langchain:openai:gpt-5-mini, or other metrics"
+    )
+
+
+def unasked_note(names: Sequence[str]) -> str:
+    """Return a sentence on metrics that were left out, for the judge asks no model.
+
+    >>> unasked_note(["agentic.agentest.coherence"])
+    'left out, for a model is to be asked: agentest.coherence; give a judge that asks one, as in --judge langchain:openai:gpt-5-mini'
+    """
+    told = ", ".join(name.removeprefix("agentic.") for name in names)
+    return f"left out, for a model is to be asked: {told}; give a judge that asks one, as in --judge langchain:openai:gpt-5-mini"
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
 def subject_of(

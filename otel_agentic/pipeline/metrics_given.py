@@ -12,7 +12,7 @@ from otel_agentic.evaluators.run import evaluate
 from otel_agentic.judges import ExactJudge
 from otel_agentic.judges.asking import AskingJudge
 from otel_agentic.pipeline.asking import answers_to
-from otel_agentic.pipeline.metrics import require_judge, subject_of
+from otel_agentic.pipeline.metrics import require_judge, subject_of, unasked_note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,8 +42,7 @@ def chosen_for(
     """
     every: list[Any] = list(given) if isinstance(given, (list, tuple)) else [given]
     found = chosen(settings, metrics, [_evaluator(one, settings) for one in every])
-    require_judge(found, judge)
-    return found
+    return require_judge(found, judge)
 
 
 def _evaluator(given: EvaluatorLike, settings: EvaluatorSettings) -> Any:
@@ -68,7 +67,8 @@ def with_metrics(
     budget: Budget,
     tally: Tally,
 ) -> tuple[list[ScoredAttempt], tuple[str, ...]]:
-    """Return scored conversations with what evaluators say of them, and what evaluators did wrong, one sentence each."""
+    """Return scored conversations with what evaluators say of them, and what was left out or
+    went wrong, one sentence each."""
     subjects = [subject_of(one.conversation, one.match, one.score, settings) for one in attempts]
     said: list[dict[str, tuple[MetricScore, ...]]] = [{} for _ in attempts]
     faults: Counter[str] = Counter()
@@ -80,7 +80,8 @@ def with_metrics(
         replace(one, said={name: scores[name] for name in order if name in scores})
         for one, scores in zip(attempts, said, strict=True)
     ]
-    return told, tuple(f"{fault} (conversations: {count:,})" for fault, count in faults.most_common())
+    notes = [unasked_note(found.unasked)] if found.unasked else []
+    return told, (*notes, *(f"{fault} (conversations: {count:,})" for fault, count in faults.most_common()))
 
 
 def _ask(judge: Judge, cache: JudgeCache | None, budget: Budget, tally: Tally) -> Ask | None:

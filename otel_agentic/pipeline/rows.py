@@ -163,8 +163,8 @@ def _chosen(settings: Settings, names: Sequence[str] | None, judge: Judge) -> tu
         plain = [one for one in found.evaluators if not asks(one)]
         kept = frozenset(metric.name for one in plain for metric in one.metrics)
         return chosen_of(plain, kept), tuple(sorted(found.metrics - kept))
-    require_judge(found, judge)
-    return found, ()
+    rest = require_judge(found, judge)
+    return rest, tuple(sorted(rest.unasked))
 
 
 def _redacted(row: Attempt, redacting: Redacting) -> Attempt:

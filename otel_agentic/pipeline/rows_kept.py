@@ -58,7 +58,7 @@ def keep_rows(engine: Engine, rows: Sequence[Attempt]) -> Kept:
         case = row.case.model_copy(update={"case_id": f"{row.case.dataset}/{row.case.case_id}"})
         by_dataset.setdefault(case.dataset, {})[case.case_id] = case
         if row.conversation is not None:
-            made.append(_placed(redacting.record(row.conversation), case, row.name, now_ns))
+            made.append(_placed(redacting.record(row.conversation), case, _name_of(row), now_ns))
     engine.evaluating.remember(
         [TruthFile(name=name, text=native_lines(list(cases.values()))) for name, cases in by_dataset.items()], []
     )
@@ -73,24 +73,28 @@ def keep_rows(engine: Engine, rows: Sequence[Attempt]) -> Kept:
 
 
 def _require_apart(rows: Sequence[Attempt]) -> None:
-    known: dict[tuple[str, str], Attempt] = {}
+    known: dict[str, Attempt] = {}
     problems: list[str] = []
     for row in rows:
-        first = known.setdefault((row.case.dataset, row.name), row)
+        first = known.setdefault(_name_of(row), row)
         if first is not row:
             problems.append(
-                f"{row.file}:{row.line}: row {row.name!r} of dataset {row.case.dataset!r} stands at {first.file}:{first.line} "
-                "already; name the files differently, or give the rows another `dataset` or `id`"
+                f"{row.file}:{row.line}: row {_name_of(row)!r} stands at {first.file}:{first.line} already; name the files "
+                "differently, or give the rows another `dataset` or `id`"
             )
     if problems:
         raise CaseError("\n".join(problems[:_TOLD]))
+
+
+def _name_of(row: Attempt) -> str:
+    return f"{row.case.dataset}/{row.name}"
 
 
 def _placed(made: Conversation, case: Case, name: str, now_ns: int) -> Conversation:
     moved = replace(
         made,
         environment=ENVIRONMENT,
-        conversation_id=ConversationId(f"{case.dataset}/{name}"),
+        conversation_id=ConversationId(name),
         case_id=case.case_id,
     )
     return _at(moved, now_ns)

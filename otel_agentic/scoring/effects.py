@@ -29,15 +29,15 @@ def effect_of(tool_name: str, tables: Sequence[Mapping[str, Effect]]) -> Effect:
         fitting = [pattern for pattern in table if fnmatchcase(tool_name, pattern)]
         if fitting:
             # Of two patterns that are as specific, the careful reading: the tool may write.
-            return table[max(fitting, key=lambda pattern: (_spelled_out(pattern), table[pattern] == "write"))]
+            return table[max(fitting, key=lambda pattern: (spelled_out(pattern), table[pattern] == "write"))]
     # A tool that nobody described may change something: the careful reading again.
     return "write"
 
 
-def _spelled_out(pattern: str) -> int:
+def spelled_out(pattern: str) -> int:
     """Return how many characters of a name a glob spells out.
 
-    >>> _spelled_out("get_*"), _spelled_out("get_[ab]*")
+    >>> spelled_out("get_*"), spelled_out("get_[ab]*")
     (4, 4)
     """
     return len(_OPEN.sub("", pattern))

@@ -33,7 +33,8 @@ WITH found AS (
 _TOTALS: Final = f"""{_FOUND}
 SELECT
     group_no, name, evaluator, arg_max(evaluator_version, ended_at), count(*) FILTER (reason IS NULL),
-    count(DISTINCT (environment, conversation_id)) FILTER (reason IS NULL), avg(value), min(value), median(value), max(value)
+    count(DISTINCT (environment, conversation_id)) FILTER (reason IS NULL), count(DISTINCT (environment, conversation_id)),
+    avg(value), min(value), median(value), max(value)
 FROM found
 GROUP BY group_no, name, evaluator
 ORDER BY group_no, name, evaluator
@@ -90,6 +91,7 @@ class Total:
     evaluator_version: str
     n: int
     conversations: int
+    looked_at: int
     mean: float | None
     low: float | None
     median: float | None
@@ -130,8 +132,8 @@ def metric_totals(
 
 def _total(row: tuple[Any, ...], *counts: Any) -> Total:
     names = (
-        "group", "name", "evaluator", "evaluator_version", "n", "conversations", "mean", "low", "median", "high",
-        "labels", "not_evaluated", "outside",
+        "group", "name", "evaluator", "evaluator_version", "n", "conversations", "looked_at", "mean", "low", "median",
+        "high", "labels", "not_evaluated", "outside",
     )  # fmt: skip
     return Total(**dict(zip(names, (*row, *counts), strict=True)))
 

@@ -40,8 +40,9 @@ _SCORE_UNIT: Final = "1"
 class MetricResult:
     """One score of a metric, or its abstention, with who gave it.
 
-    `score_id` is that of the table `scores`; `case_id` that of the reviewed case, where there is one. `judged` says whether a model was asked. `outcome`, `severity` and `threshold`
-    say how it stands by the settings; None where nothing says what a failure of the metric is.
+    `score_id` is that of the table `scores`; `case_id` that of the reviewed case, where there is one. `judged` says whether a
+    model was asked. `outcome`, `severity` and `threshold` say how it stands by the settings; None where nothing says what a
+    failure of the metric is.
     """
 
     metric: Metric

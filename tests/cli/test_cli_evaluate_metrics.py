@@ -108,9 +108,19 @@ def test_files_of_evaluators_are_no_matter_of_a_running_collectors_client() -> N
 def test_metrics_without_any_score_are_told_together(db: Path) -> None:
     told = done("evaluate", "--db", db, "--metrics", "none", "--evaluator", "checks.py:broken").out
 
-    assert "Metrics: 4 conversations, 4 of them scored before no score, 4 no_data: shop.broken" in " ".join(
+    assert "Metrics: 4 conversations, 4 of them scored before no score: shop.broken (4 no_data)" in " ".join(
         told.split()
     )
+
+
+def test_of_a_family_what_asks_a_model_is_left_out_and_told(db: Path) -> None:
+    ran = done("evaluate", "--db", db, "--metrics", "layers", "--force")
+    told = json.loads(done("evaluate", "--db", db, "--metrics", "all", "--force", "--format", "json").out)["evaluators"]
+
+    (line,) = [line for line in ran.out.splitlines() if line.startswith("left out, for a model is to be asked: layers.")]
+    assert line.endswith("; give a judge that asks one, as in --judge langchain:openai:gpt-5-mini")
+    assert "agentic.agentest.helpfulness" in told["left_out"]
+    assert not set(told["left_out"]) & {metric["name"] for metric in told["metrics"]}
 
 
 @pytest.mark.parametrize(
@@ -119,6 +129,8 @@ def test_metrics_without_any_score_are_told_together(db: Path) -> None:
         (("--metrics", "nonsense"), "no metric 'nonsense'; allowed: default, all, none"),
         (("--metrics", "tool_recal"), "no metric 'tool_recal'; did you mean layers.tool_recall? allowed: default"),
         (("--metrics", "agentest.helpfulness"), "--judge langchain:openai:gpt-5-mini"),
+        (("--metrics", "layers,helpfulness"), "a model is to be asked for agentic.agentest.helpfulness, and"),
+        (("--metrics", "agentest"), "a model is to be asked for agentic.agentest."),
         (("--evaluator", "checks.py"), "checks.py"),
         (("--evaluator", "checks.py:width"), "evaluators in checks.py: brief, broken"),
         (("--evaluator", "nowhere.py:brief"), "nowhere.py"),

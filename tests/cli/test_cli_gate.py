@@ -161,7 +161,13 @@ class TestSeverity:
         assert 1 == gate(tmp_path / "t.duckdb").code
 
     def test_none_looks_at_no_failure(self, mixed: Path) -> None:
-        assert {} == rows(mixed, "--fail-on-severity", "none")
+        assert {"n"} == rows(mixed, "--fail-on-severity", "none", "--min-n", "1").keys()
+
+    def test_a_gate_that_asks_for_nothing_is_a_mistake_unless_it_saves(self, mixed: Path, tmp_path: Path) -> None:
+        nothing = gate(mixed, "--fail-on-severity", "none")
+        assert (2, "") == (nothing.code, nothing.out)
+        assert "no condition: failures of a severity are turned off" in nothing.err
+        assert 0 == gate(mixed, "--fail-on-severity", "none", "--save-baseline", str(tmp_path / "b.json")).code
 
     def test_failures_of_other_versions_do_not_count(self, versions: Path) -> None:
         assert 0 == gate(versions, "--fail-on-severity", "low", "--agent-version", "1.0").code

@@ -149,6 +149,29 @@ def test_an_agent_that_the_baseline_does_not_know_has_no_data(good: Path, slip: 
     assert 0 == gate(slip, "--baseline", other, "--allow-no-data", "regression,conversations").code
 
 
+def test_an_agent_that_is_not_asked_for_need_not_be_there(good: Path, slip: Path, tmp_path: Path) -> None:
+    both = json.loads(good.read_text())
+    both["agents"].append({**both["agents"][0], "agent": "cook"})
+    (tmp_path / "both.json").write_text(json.dumps(both))
+    compared = ("--baseline", tmp_path / "both.json", "--format", "json")
+
+    missing = {row["agent"]: row for row in gate(slip, *compared).json["rows"] if row["kind"] == "data"}
+    assert "no_data" == missing["cook"]["verdict"]
+    for agent in ("clerk", "cl*"):
+        asked = gate(slip, *compared, "--agent", agent)
+        assert (0, {"clerk"}) == (asked.code, {row["agent"] for row in asked.json["rows"]})
+
+
+def test_a_metric_of_all_conversations_together_is_not_compared(good: Path, slip: Path) -> None:
+    limited = ("--baseline", good, "--threshold", "operations.latency_p50=1000")
+    assert {"success"} == regressions(slip, *limited).keys()
+    assert 0 == gate(slip, *limited, "--allow-no-data", "metric").code
+
+    asked = gate(slip, "--baseline", good, "--max-regression", "operations.latency_p50")
+    assert (2, "") == (asked.code, asked.out)
+    assert "is of all conversations together" in asked.err
+
+
 def test_without_shared_cases_the_two_are_compared_as_strangers(good: Path, half: Path, tmp_path: Path) -> None:
     row = regressions(half, "--baseline", changed(good, tmp_path, '"orders"', '"others"'))["success"]
     assert row["reason"] == "worse, by no more than chance explains (32 and 32 conversations)"

@@ -282,9 +282,13 @@ def test_rows_of_two_files_that_would_be_one_conversation_are_refused(dataset: P
     db = tmp_path / "t.duckdb"
     ran = run("evaluate", "--rows", dataset, "--rows", other, "--db", db)
     assert 3 == ran.code
-    assert (
-        f"{other}:1: row 'row-1' of dataset 'set' stands at {dataset}:1 already; name the files differently" in ran.err
-    )
+    assert f"{other}:1: row 'set/row-1' stands at {dataset}:1 already; name the files differently" in ran.err
+
+
+def test_datasets_and_ids_with_slashes_make_no_two_rows_one(tmp_path: Path) -> None:
+    rows = [{**ROWS[2], "dataset": "a", "id": "b/c"}, {**ROWS[2], "dataset": "a/b", "id": "c"}]
+    ran = run("evaluate", "--rows", write(tmp_path / "set.jsonl", *rows), "--db", tmp_path / "t.duckdb")
+    assert "set.jsonl:2: row 'a/b/c' stands at" in ran.err
 
 
 def test_every_row_is_kept_whatever_its_id_looks_like(tmp_path: Path) -> None:

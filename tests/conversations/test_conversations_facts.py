@@ -305,6 +305,32 @@ def test_a_request_that_failed_before_it_was_tried_again_is_counted_as_failed() 
     assert ((expected,), (expected,)) == (beside, inside)
 
 
+def test_the_tokens_of_a_try_that_failed_hide_none_of_the_next() -> None:
+    """60 and 3 by all tries; what the span around them tells is the sum itself."""
+    top = run(0, 9, query="hi")
+
+    def tried(told: dict[str, Any]) -> tuple[ModelUse, ...]:
+        outer = answered(1, told, parent=top)
+        first = chat(1.1, None, None, attributes=usage(50, 0), status=StatusCode.ERROR, parent=outer)
+        return models_of(top, outer, first, chat(1.5, None, None, attributes=usage(10, 3), parent=outer))
+
+    expected = ModelUse(model="m1", calls=2, failed=1, input_tokens=60, output_tokens=3, priced_calls=2)
+    assert ((expected,), (expected,)) == (tried(usage(None, None)), tried(usage(60, 3)))
+
+
+def test_a_count_of_nothing_hides_no_tokens_that_another_telling_knows() -> None:
+    top = run(0, 9, query="hi")
+    outer = chat(1, None, None, attributes=usage(0, 0), parent=top)
+    inner = chat(1.1, [user("hi")], [assistant("hello")], attributes=usage(10, 3), parent=outer)
+    beside = [
+        chat(1 + later, [user("hi")], [assistant("hello")], attributes=told, parent=top, scope=f"by.{later}")
+        for later, told in ((0, usage(0, 0)), (0.05, usage(10, 3)))
+    ]
+
+    expected = ModelUse(model="m1", calls=1, input_tokens=10, output_tokens=3, priced_calls=1)
+    assert ((expected,), (expected,)) == (models_of(top, outer, inner), models_of(top, *beside))
+
+
 def test_a_failed_request_in_two_tellings_is_one() -> None:
     top = run(0, 9, query="hi")
     outer = chat(1, [user("hi")], None, attributes=usage(None, None), status=StatusCode.ERROR, parent=top)
@@ -384,10 +410,20 @@ def test_the_state_that_the_last_span_names_is_the_final_one() -> None:
     top = run(0, 9, query="hi", attributes={"agentic.final_state": '{"booked": 2}'})
     inner = tool(2, attributes={"agentic.final_state": {"booked": 1}}, parent=top)
     other = tool(4, attributes={"agentic.final_state": "no state"}, parent=top)
+    last = tool(5, attributes={"agentic.final_state": '{"booked": 3}'}, parent=top)
 
     assert {"booked": 2} == conversation_of(top, inner, other).final_state
     assert {"booked": 1} == conversation_of(run(0, 9, query="hi"), inner).final_state
+    assert {"booked": 3} == conversation_of(run(0, 9, query="hi"), inner, other, last).final_state
     assert conversation_of(run(0, 9, query="hi"), other).final_state is None
+
+
+@pytest.mark.parametrize("lost", ['{"booked": [1, 2', "[REDACTED]", '{"a": "' + "x" * 1_000_000 + '"}'])
+def test_a_last_state_that_cannot_be_read_does_not_make_the_one_before_it_final(lost: str) -> None:
+    top = run(0, 9, query="hi", attributes={"agentic.final_state": lost})
+    inner = tool(2, attributes={"agentic.final_state": {"booked": 1}}, parent=top)
+
+    assert conversation_of(top, inner).final_state is None
 
 
 def test_the_name_of_the_state_is_a_setting() -> None:

@@ -85,6 +85,7 @@ def test_the_questions_are_answered_in_the_order_in_which_a_reader_asks(demo: Ru
     questions = (
         "How reliable is each agent?",
         "What is wrong with which tool?",
+        "What else do the metrics say?",
         "One failing conversation, expected beside made",
         "What the telemetry backend received",
         "Now you",
@@ -111,6 +112,11 @@ def test_the_failing_tool_is_named_with_dimension_parameter_values_and_version(d
     assert re.search(r"search_trains +none +errored: then tried again +2 +1\.0\.0, 1\.1\.0", demo.printed)
 
 
+def test_the_metrics_tell_which_layer_of_the_new_version_broke_first(demo: Run) -> None:
+    assert re.search(r"its calls broke first +0 of 10 +0 of 24 +(9|1\d) of 24", demo.printed)
+    assert re.search(r"tool F1 +1\.00 +1\.00 +0\.\d\d", demo.printed)
+
+
 def test_expected_stands_beside_made(demo: Run) -> None:
     assert re.search(r'seat_class="second", passengers=2\) +seat_class="first", passengers=2\)', demo.printed)
 
@@ -131,7 +137,7 @@ def test_the_backend_received_the_pass_pow_3_that_the_report_gives(demo: Run) ->
     arrived = re.search(r"agentic\.pass_pow_k\.ratio\{[^}]*agentic\.k=3\} = ([0-9.]+),", demo.printed)
     assert arrived is not None
     assert float(arrived[1]) == pytest.approx(reported, abs=5e-5)
-    counts = re.search(r"([\d,]+) points of (\d+) metrics, (\d+) gen_ai.evaluation.result events", demo.printed)
+    counts = re.search(r"([\d,]+) points of (\d+) metrics, ([\d,]+) gen_ai.evaluation.result events", demo.printed)
     assert counts is not None
     assert all(int(count.replace(",", "")) > 0 for count in counts.groups())
 

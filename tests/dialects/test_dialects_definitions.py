@@ -99,11 +99,47 @@ def test_of_a_list_that_was_cut_off_no_tool_is_known() -> None:
     assert merged_definitions(cut, {"add": None}) is CUT
 
 
+TOLD = json.dumps({"type": "function", "function": {"name": "div", "parameters": SCHEMA}})
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        ["add", TOLD[:40]],
+        ["add", TOLD[:-1]],
+        [{"name": "add"}, {"tool": {"json_schema": TOLD[:40]}}],
+        [{"name": "add"}, {"name": "[REDACTED]"}],
+        ["add", "[REDACTED]"],
+        str([{"name": "add"}, {"name": "div"}])[:-8],
+    ],
+)
+def test_where_one_tool_cannot_be_read_none_is_known(lost: Any) -> None:
+    """What is left would be taken for all tools there are, and a call of the lost one for a hallucinated one."""
+    assert read_definitions(lost) is CUT
+
+
+def test_a_schema_that_was_cut_off_leaves_the_name() -> None:
+    assert {"add": None} == read_definitions([{"name": "add", "parameters": json.dumps(SCHEMA)[:-3]}])
+
+
 def test_nobody_means_thousands_of_tools_or_endless_names() -> None:
-    found = read_definitions([f"tool_{number}" for number in range(5000)] + ["x" * 300])
+    """The first thousand of them are not all."""
+    names = [f"tool_{number}" for number in range(1001)]
+
+    assert read_definitions(names) is CUT
+    assert 1000 == len(read_definitions([*names[:1000], "x" * 300]) or ())
+    assert merged_definitions(read_definitions(names[:600]), read_definitions(names[400:])) is CUT
+
+
+def test_a_schema_nested_without_end_does_not_end_the_reader() -> None:
+    deep: dict[str, Any] = {"type": "OBJECT"}
+    for _ in range(5000):
+        deep = {"type": "OBJECT", "properties": {"a": deep}}
+
+    found = read_definitions([{"name": "x", "parameters": deep}])
 
     assert found is not None
-    assert 1000 == len(found)
+    assert "object" == (found["x"] or {})["type"]
 
 
 def test_merged_definitions_keep_what_is_known_of_parameters() -> None:

@@ -367,3 +367,16 @@ def test_material_that_is_no_text_is_the_evaluators_fault_and_no_question() -> N
 
 def test_material_may_have_any_name() -> None:
     assert (("rubric", "kind"),) == rubric_question(MOOD, rubric="kind").material
+
+
+def test_what_one_turn_asks_wrongly_is_told_there_and_the_others_are_judged() -> None:
+    @evaluator(name="house.mood", rubrics=(MOOD,), labels=("calm", "angry"))
+    def careless(turn: Turn) -> Generator[Any, list[Any], object]:
+        question = rubric_question(MOOD, answer=turn.answer or "")
+        (answer,) = yield question if turn.index == 0 else [question]
+        return answer.label
+
+    scores = scores_of(careless, subject(), [Verdict(score=0.0, reasoning="", label="calm")])
+
+    assert [(None, None, "no_data", 0), (None, "calm", None, 1)] == said(scores)
+    assert "TypeError: it yields a Question; allowed: lists of Question" in scores[0].explanation

@@ -120,6 +120,14 @@ def test_a_parameter_for_a_judge_and_a_missing_call_count_as_they_should() -> No
     assert (0.375, 1) == (score.value, len(shown))
 
 
+@pytest.mark.parametrize(("expected", "made"), [(["late", "loud"], ["loud", "late"]), ("late", ["late"]), (5, 7)])
+def test_what_the_case_leaves_to_a_judge_is_asked_about_whatever_it_is(expected: Any, made: Any) -> None:
+    calls = [{"tool_name": "note", "parameters": {"text": expected}, "match": {"text": "judge"}}]
+    talk = conversation(turn("Tell them", "Done", tool_call("note", {"text": made})))
+    (score,), shown = judged(ParametersJudged, about(talk, {"tools": {"calls": calls}}), 0.25)
+    assert (0.25, 1) == (score.value, len(shown))
+
+
 def test_without_an_expectation_no_parameter_is_judged() -> None:
     unannotated: dict[str, Any] = {}
     for case in (None, unannotated):

@@ -103,6 +103,29 @@ def test_a_case_without_a_state_or_a_number_of_steps_says_nothing() -> None:
     assert {"unmatched"} == {one.reason for one in scores_of(Outcome(), subject(conversation(), None)).values()}
 
 
+def test_a_state_whose_newest_part_was_not_recorded_fails_nobody() -> None:
+    lost = tool_call("update", {}, result=None, result_captured=False)
+    calls = (tool_call("update", {}, result={"status": "draft"}), lost, tool_call("pay", {}, result={"paid": True}))
+    score = completion({"status": "sent", "paid": True}, *calls)
+    assert (None, "content_not_captured") == (score.value, score.reason)
+    assert (
+        'the last result of update was not recorded, and status is absent, expected "sent" in the others'
+        == score.explanation
+    )
+    # What an earlier call told is not the state any more; what others tell is there all the same.
+    found = completion({"status": "draft"}, *calls[:2])
+    assert (None, "content_not_captured") == (found.value, found.reason)
+    assert 1.0 == completion({"paid": True}, *calls).value
+
+
+def test_a_large_state_is_compared_to_its_end() -> None:
+    ids = list(range(10_100))
+    assert 1.0 == completion({"ids": ids}, state={"ids": ids}).value
+    assert ["ids[10099]"] == [
+        one["path"] for one in completion({"ids": ids}, state={"ids": [*ids[:-1], 0]}).details["differing"]
+    ]
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from("ab"),
     lambda held: st.lists(held, max_size=2) | st.dictionaries(st.sampled_from("xyz"), held, max_size=3),

@@ -223,6 +223,22 @@ def test_transfers_agents_and_calls_inside_of_them_are_treated_rightly() -> None
     assert (None, "no_data") == (scores(talk(handed))[-1].value, scores(talk(handed))[-1].reason)
 
 
+@pytest.mark.parametrize(
+    ("error", "refused"),
+    [
+        ("Error: teleport is not a valid tool, try one of [search].", True),
+        ("Tool 'teleport' not found", True),
+        ("Unknown tool name: 'teleport'", True),
+        ("timed out after 30 s", False),
+        ("hotel not found", False),
+        ("invalid tool input: date", False),
+    ],
+)
+def test_a_failure_inside_an_agent_is_no_hallucination_unless_there_is_no_such_tool(error: str, refused: bool) -> None:  # noqa: FBT001 — a row
+    inside = tool_call("teleport", parent_span_id="ab" * 8, error=error)
+    assert 0.5 * refused == scores(talk(tool_call("search"), inside))[-1].value
+
+
 def test_without_definitions_or_calls_nothing_is_said() -> None:
     for about, reason in ((talk(tool_call("a"), tool_definitions=None), "content_not_captured"), (talk(), "no_data")):
         assert {(None, reason)} == {

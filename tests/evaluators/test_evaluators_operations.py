@@ -22,7 +22,7 @@ from tests.golden.comparing import batches
 from tests.shared import SHARED, why_absent
 
 if TYPE_CHECKING:
-    from otel_agentic.conversations.model import Conversation, ToolCall
+    from otel_agentic.conversations.model import Conversation, ToolCall, Turn
     from otel_agentic.evaluators.base import Evaluator
     from otel_agentic.scoring.model import Outcome
 
@@ -136,6 +136,12 @@ def test_the_most_specific_price_counts(model: str | None, expected: str) -> Non
     assert price_of(model, {"claude*": prices["*"]}) is None
 
 
+def test_what_a_glob_leaves_open_is_not_spelled_out() -> None:
+    family, exact = Price(input_usd=1, output_usd=1), Price(input_usd=2, output_usd=2)
+
+    assert exact is price_of("claude-3-5-sonnet", {"claude-[0-9]*": family, "claude-3-5*": exact})
+
+
 @given(
     uses=st.lists(
         st.tuples(st.integers(0, 10**6), st.integers(0, 10**6), st.sampled_from("abc")), min_size=1, max_size=6
@@ -156,12 +162,36 @@ def test_the_cost_of_two_conversations_is_that_of_one_that_holds_both(uses: list
 
 def test_the_latency_of_each_turn_is_in_seconds() -> None:
     timed = turn("go", "done", started_ns=NOON_NS, ended_ns=NOON_NS + 5 * SECOND_NS // 2)
-    skewed = turn("on", "done", started_ns=NOON_NS, ended_ns=NOON_NS - SECOND_NS)
+    instant = turn("on", "done", started_ns=NOON_NS, ended_ns=NOON_NS)
 
-    found = scores(Latency(), conversation(timed, skewed))
+    found = scores(Latency(), conversation(timed, instant))
 
     assert {"latency[0]": 2.5, "latency[1]": 0.0} == {name: score.value for name, score in found.items()}
     assert "turn 1 took 2.500 s" == found["latency[0]"].explanation
+
+
+def test_a_turn_that_ends_before_it_starts_has_no_latency() -> None:
+    found = scores(Latency(), conversation(turn("on", "done", started_ns=NOON_NS, ended_ns=NOON_NS - SECOND_NS)))
+
+    assert (None, "incomplete") == (found["latency[0]"].value, found["latency[0]"].reason)
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        [turn("a row of a dataset", span_id="", started_ns=NOON_NS, ended_ns=NOON_NS)],
+        [turn("no time at all", started_ns=0, ended_ns=0)],
+        # Conversations that were given as JSON: each turn has the times of the whole.
+        [turn("one"), turn("two")],
+    ],
+)
+def test_without_times_of_its_own_a_turn_has_no_latency(turns: list[Turn]) -> None:
+    about = conversation(*turns, started_ns=turns[0].started_ns, ended_ns=turns[0].ended_ns)
+
+    found = scores(Latency(), about)
+
+    assert {(None, "content_not_captured")} == {(score.value, score.reason) for score in found.values()}
+    assert "no span tells when turn 1 began and ended" == found["latency[0]"].explanation
 
 
 # Calls.
@@ -232,6 +262,10 @@ def test_failed_requests_to_models_are_retries() -> None:
         # The state of the world changed: another result is new.
         ([works(result="pending"), works(result="pending"), works(result="ready")], 1, 1),
         ([works(result=1), works(result=2), works(result=1)], 0, 0),
+        ([works(result=1), works(result=True)], 0, 0),
+        ([works(result={"n": 1, "m": 2}), works(result={"m": 2.0, "n": 1})], 1, 1),
+        # A result that was not recorded is asked for only where it decides.
+        ([tool_call("a", {}, result_captured=False), works("b"), tool_call("a", {}, result_captured=False)], 0, 0),
         # A retry that works brings something new; one that fails alike does not.
         ([fails(), works()], 0, 0),
         ([fails(), fails()], 1, 1),
@@ -259,6 +293,9 @@ def test_a_loop_is_told_with_its_turn_and_tool() -> None:
     [
         ([tool_call("a", {}, result_captured=False)] * 2, "results"),
         ([works(), tool_call("a", {}, result_captured=False)], "results"),
+        # Round and round: whether the second a brought something new decides whether the second b repeats the first.
+        ([tool_call("a", {}, result_captured=False), tool_call("b", {}, result_captured=False)] * 3, "results"),
+        ([tool_call("a", {}, result_captured=False), works("b")] * 2, "results"),
     ],
 )
 def test_whether_unrecorded_calls_repeat_others_is_unknown(calls: list[ToolCall], lacks: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from otel_agentic.config import EvaluatorSettings, JudgeSettings
 from otel_agentic.errors import UsageError
+from otel_agentic.evaluators.files import evaluator_of
 from otel_agentic.evaluators.prompted import (
     MATERIAL,
     NONCE,
@@ -113,6 +114,21 @@ def test_the_model_is_told_the_users_words_and_only_that_rubric_is_judged_anew(o
     assert judge.version == usual.version
     assert judge.version_for(coherence) == usual.version_for(coherence) != judge.version
     assert judge.version_for(helpfulness) != usual.version_for(helpfulness)
+
+
+def test_a_prompt_of_a_file_is_said_to_be_of_that_file(tmp_path: Path) -> None:
+    path = tmp_path / "moods.py"
+    path.write_text(
+        "from otel_agentic import Turn, evaluator\n"
+        "from otel_agentic.judges import ReplyForm, Rubric\n"
+        "MOOD = Rubric(name='house.mood', version='1', instructions='Say.', form=ReplyForm())\n"
+        "@evaluator(name='house.mood', rubrics=[MOOD])\n"
+        "def mood(turn: Turn):\n"
+        "    yield []\n",
+        encoding="utf-8",
+    )
+    (shown,) = prompts_of([evaluator_of(f"{path}:mood", EvaluatorSettings())], OWN)
+    assert str(path.resolve()) == shown.source
 
 
 def test_the_prompt_that_joins_failures_may_be_replaced_as_it_is_shown(tmp_path: Path) -> None:

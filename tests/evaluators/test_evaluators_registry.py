@@ -128,6 +128,16 @@ def test_a_metric_of_groups_that_is_chosen_by_name_brings_what_it_looks_at() -> 
     )
 
 
+def test_what_a_family_or_all_means_is_told_from_what_was_named() -> None:
+    asking = Asker(name="layers.tone", metrics=(metric("agentic.layers.tone"),))
+    every, none = (*ALL, asking), EvaluatorSettings()
+
+    assert {"agentic.layers.tone"} <= chosen(none, ["layers"], among=every).broad
+    assert frozenset() == chosen(none, ["layers.tone", "helpfulness"], among=every).broad
+    assert "agentic.layers.tone" not in chosen(none, ["all", "tone"], among=every).broad
+    assert "agentic.agentest.helpfulness" in chosen(none, ["all", "tone"], among=every).broad
+
+
 def test_the_settings_choose_unless_names_are_given_and_given_evaluators_are_always_run() -> None:
     settings, own = EvaluatorSettings(metrics=("layers",)), Plain()
 
@@ -191,10 +201,21 @@ class Nothing:
         ),
         (Plain(metrics=(metric("m", threshold=2.0),)), "low, threshold and high must be finite, and in this order"),
         (Plain(metrics=(metric("m", low=float("nan")),)), "low, threshold and high must be finite"),
+        (Plain(metrics=(metric("m", severity="awful"),)), "metric 'm' has severity awful; allowed: low, medium"),
+        (
+            Plain(metrics=(metric("m", labels=("a",), severities={"a": "awful"}),)),
+            "metric 'm' has severity awful; allowed: low, medium",
+        ),
+        (Plain(metrics=(metric("m", target="world"),)), "metric 'm' has the target 'world'; allowed: conversation"),
+        (Plain(metrics=(metric("m", labels="good"),)), "metric 'm' has the labels 'good'; texts are wanted"),
+        (Plain(metrics=(metric("m", labels=("a",), failing=["a"]),)), "has the wrong type: unsupported operand"),
+        (Plain(name=5), "has the wrong type: expected string"),  # type: ignore[arg-type]
+        (Plain(needs=[["turns"]]), "has the wrong type: unhashable"),  # type: ignore[arg-type]
         (Plain(needs=frozenset({"money"})), "needs 'money'; allowed: turns, queries"),  # type: ignore[arg-type]
         (Plain(needs=frozenset({"judge"})), "`judge` belongs to the needs of an evaluator that asks"),
         (Asker(needs=frozenset()), "`judge` belongs to the needs of an evaluator that asks"),
         (Asker(default=True), "`default` must be False"),
+        (Asker(rubrics=("polite",)), "'polite' among its rubrics is no Rubric"),  # type: ignore[arg-type]
         (
             Asker(rubrics=(replace(POLITE, name="answer"),)),
             "the name of a rubric, 'answer', is that of a built-in prompt",
@@ -231,5 +252,10 @@ def test_two_rubrics_of_one_name_are_refused_unless_they_are_the_same() -> None:
 def test_two_owners_of_a_metric_are_both_named() -> None:
     with pytest.raises(PluginError, match=r"metric 'length.kind' belongs to evaluator 'length' and to 'other'"):
         check_all([Plain(), Plain(name="other", metrics=(replace(Plain.metrics[1]),))])
-    with pytest.raises(PluginError, match=r"two evaluators are named 'length': .*Plain and .*Plain; rename one"):
-        check_all([Plain(), Plain(metrics=(metric("another"),))])
+    with pytest.raises(PluginError, match=r"two evaluators are named 'length': .*Plain and .*Asker; rename one"):
+        check_all([Plain(), Asker(name="length")])
+
+
+def test_an_evaluator_that_is_given_twice_is_told_so_and_where_the_second_one_may_be() -> None:
+    with pytest.raises(PluginError, match=r"evaluator 'length' is given twice; give it once: .* `evaluators.files`"):
+        check_all([Plain(), Plain()])

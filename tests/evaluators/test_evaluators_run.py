@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -78,8 +80,23 @@ def stops_halfway(_: Subject) -> Iterator[MetricScore]:
     raise KeyError("x")
 
 
+def ends_the_process(_: Subject) -> list[MetricScore]:
+    sys.exit(0)
+
+
+def is_cancelled(_: Subject) -> list[MetricScore]:
+    raise asyncio.CancelledError
+
+
 @pytest.mark.parametrize(
-    ("say", "kind"), [(raises, "ValueError"), (stops_halfway, "KeyError"), (lambda _: 1 / 0, "ZeroDivisionError")]
+    ("say", "kind"),
+    [
+        (raises, "ValueError"),
+        (stops_halfway, "KeyError"),
+        (lambda _: 1 / 0, "ZeroDivisionError"),
+        (ends_the_process, "SystemExit"),
+        (is_cancelled, "CancelledError"),
+    ],
 )
 def test_an_evaluator_that_raises_has_abstained_and_the_others_go_on(say: Any, kind: str) -> None:
     broken, sound = evaluate([Plain(say=say), Plain(name="sound")], [HI])
@@ -108,6 +125,16 @@ def characters(**changes: Any) -> MetricScore:
         (characters(value=1.0, turn_index=None, position=0), "names a call (position 0) without its turn"),
         (characters(value=1.0, position=1), "is of call 1 (0-based) of turn 0, which is not there"),
         (MetricScore(name="length.kind", label="huge"), "has the label 'huge'; it names short, long"),
+        (characters(value=10**400), "which is no finite number"),
+        (characters(value=10**5000), "which is no finite number"),
+        (characters(reason=["tired"]), "has neither a value nor a label, and no reason why"),
+        (characters(value=1.0, turn_index="0"), "has the turn_index '0', which is no whole number"),
+        (characters(value=1.0, position=0.0), "has the position 0.0, which is no whole number"),
+        (characters(value=1.0, tool_name=["book"]), "has tool_name of type list; text is wanted"),
+        (characters(value=1.0, explanation=5), "has explanation of type int; text is wanted"),
+        (characters(value=1.0, details=None), "has details of type NoneType; a mapping is wanted"),
+        (characters(value=1.0, details={"a": 2**80}), "has details that JSON cannot hold"),
+        (characters(value=1.0, details={"a": "\ud800"}), "has details that JSON cannot hold"),
     ],
 )
 def test_a_score_that_breaks_the_contract_is_an_abstention_and_the_sound_ones_stay(
@@ -123,7 +150,25 @@ def test_a_score_that_breaks_the_contract_is_an_abstention_and_the_sound_ones_st
     assert ran.scores[0].abstained
 
 
-@pytest.mark.parametrize("stranger", [MetricScore(name="width", value=1.0), 0.7, None, {"name": "length.kind"}])
+def test_half_a_character_harms_no_other_score() -> None:
+    said = characters(value=1.0, explanation="half: \ud800", tool_name="\udfff")
+
+    (ran,) = evaluate([Plain(say=lambda _: [said])], [HI])
+
+    assert [("half: ?", "?")] == [(score.explanation, score.tool_name) for score in ran.scores]
+    assert () == ran.faults
+
+
+@pytest.mark.parametrize(
+    "stranger",
+    [
+        MetricScore(name="width", value=1.0),
+        MetricScore(name=["width"], value=1.0),  # type: ignore[arg-type]
+        0.7,
+        None,
+        {"name": "length.kind"},
+    ],
+)
 def test_a_score_of_nobodys_metric_is_left_out_and_told(stranger: object) -> None:
     (alone,) = evaluate([Plain(say=lambda _: [stranger])], [HI])
     (beside,) = evaluate([Plain(say=lambda _: [stranger, MetricScore(name="length.kind", label="long")])], [HI])

@@ -184,6 +184,16 @@ def test_what_one_expectation_asks_for_is_no_extra_call_to_another() -> None:
     assert [1.0] * 8 == [score.value for score in scores_of(Calls(), subject(made, wanted)).values()]
 
 
+def test_a_call_too_many_for_its_turn_and_for_the_whole_is_one_call() -> None:
+    wanted = case(tools("z"), {"query": "one", "tools": tools("a")})
+    made = conversation(turn("one", "x", *(tool_call(name, {}) for name in "azx")))
+
+    found = scores_of(Calls(), subject(made, wanted))
+
+    assert (pytest.approx(2 / 3), 1.0, pytest.approx(0.8)) == tuple(found[name].value for name in SHARES)
+    assert {"required": 2, "made": 3, "right": 2} == found["precision"].details
+
+
 def test_a_turn_that_never_came_is_missing_once_the_conversation_has_ended() -> None:
     wanted = case(None, {"query": "one", "tools": tools("a")}, {"query": "two", "tools": tools("b")})
     ended = conversation(turn("one", "x", tool_call("a", {})), closed_by="end_mark")

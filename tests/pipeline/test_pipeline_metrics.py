@@ -93,6 +93,7 @@ def test_what_evaluators_say_is_stored_beside_the_scores(engine: Engine) -> None
                 "not_evaluated": {},
             },
         ],
+        "left_out": [],
     } == done["evaluators"]
     assert [(4, 4)] == rows(
         engine, "SELECT count(score_id), count(DISTINCT score_id) FROM scores WHERE evaluator = 'length'"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,13 +16,14 @@ from otel_agentic.telemetry import Telemetry
 from otel_agentic.testing import SECOND_NS, speak_genai
 from tests.judges.parts import PlainJudge
 from tests.pipeline.conftest import settings_for
-from tests.pipeline.parts import CASE, ask_hotel, feed
+from tests.pipeline.parts import CASE, ask_hotel, feed, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from tests.judges.parts import Answer
+    from tests.pipeline.conftest import OpenEngine
 
 
 @pytest.fixture
@@ -105,6 +107,39 @@ def test_agreement_is_told_of_the_judge_in_force_and_after_a_restart(engine: Eng
     engine.evaluating.judge = PlainJudge(say=by_answer, name="paid", version="2")
     Telling(engine, telemetry)
     assert shown(telemetry, "agentic_judge_agreement{") == []
+
+
+def test_what_is_counted_of_metrics_adds_up_to_the_report_and_to_the_store(
+    open_engine: OpenEngine, telemetry: Telemetry
+) -> None:
+    engine = open_engine(evaluators={"thresholds": {"operations.tool_calls": {"max": 0}}})
+    commands = evaluated(engine, Telling(engine, telemetry), "The Ritz.", "The Plaza.", "The Ritz.")
+    lines = shown(telemetry, "agentic_metric_results_total")
+    told = [(dict(re.findall(r'(\w+)="(.*?)"', line)), int(float(line.rpartition(" ")[2]))) for line in lines]
+
+    def counted(name: str, **only: str) -> int:
+        wanted = {"gen_ai_evaluation_name": name, **only}
+        return sum(count for attributes, count in told if wanted.items() <= attributes.items())
+
+    (group,) = commands.report(metrics=["all"])["groups"]
+    reported = {
+        one["name"]: (one["n"], sum(one["not_evaluated"].values()), one["failures"])
+        for one in group["metrics"]
+        if one["target"] != "group"
+    }
+    none = {"agentic_outcome": "not_evaluated"}
+    assert reported == {
+        name: (counted(name) - counted(name, **none), counted(name, **none), counted(name, agentic_outcome="fail"))
+        for name in reported
+    }
+    stored = rows(
+        engine,
+        "SELECT count(*) FROM scores WHERE NOT superseded AND name IN (SELECT unnest($names))",
+        {"names": [*reported]},
+    )
+    assert [(sum(count for _, count in told),)] == stored
+    assert (3, 0, 3) == reported["agentic.operations.tool_calls"]
+    assert 3 == counted("agentic.operations.tool_calls", agentic_severity="medium", agentic_revision="first")
 
 
 def test_late_spans_and_open_conversations_are_told(engine: Engine, telemetry: Telemetry) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from otel_agentic.testing import tool_call
+from otel_agentic.conversations.model import ConversationId
+from otel_agentic.testing import tool_call, turn
 from tests.store.asking import rows
 from tests.store.test_store_failing import asked, book, find, save, talk
 
@@ -78,6 +79,15 @@ def test_what_is_not_known_has_no_class(store: Store) -> None:
     # Faults of earlier releases do not tell what their tools do.
     store.write(lambda con: con.execute("UPDATE tool_faults SET effect = NULL"))
     assert {None} == {row["state_changes"] for row in asked(store, "v_state_changes")}
+
+
+def test_calls_that_nobody_could_have_seen_are_not_missing(store: Store) -> None:
+    said = turn(None, None, query_captured=False, answer_captured=False)
+    silent = replace(MADE[1], conversation_id=ConversationId("silent"), turns=(said,))
+    save(store, [silent, MADE[1]], {"silent": False})
+    assert {"silent": None, "missing": "missing"} == {
+        row["conversation_id"]: row["state_changes"] for row in asked(store, "v_state_changes")
+    }
 
 
 def test_the_arithmetic_of_another_system_tells_no_faults_and_so_no_class(trips: Store) -> None:

@@ -45,8 +45,8 @@ def test_an_id_of_two_different_references_is_told() -> None:
     with pytest.raises(CaseError) as told:
         read_attempts("set.jsonl", lines({**ASKED, "id": "a"}, {**ASKED, "id": "a", "reference": "Lyon"}))
     assert (
-        "set.jsonl:2: id: 'a' stands on line 1 already, with other queries or another reference; give each row its own"
-        == str(told.value)
+        "set.jsonl:2: id: 'a' stands on line 1 already, with other queries, or another reference or dataset; "
+        "give each row its own" == str(told.value)
     )
 
 

@@ -36,7 +36,8 @@ _METRICS: Final = (
         needs=frozenset({"expected_state", "state"}),
         limits="Values compare as `exact` parameters do: numbers by value, true is not 1, null is not absent; lists item by "
         "item. Put together from results, the state holds what the tools tell, not what the world is like; and of a tool that "
-        "was called for several things only the last. The page's function looks at the top level alone, and takes an absent "
+        "was called for several things only the last. No data where a value is missing there and the last result of some tool "
+        "was not recorded. The page's function looks at the top level alone, and takes an absent "
         "field for an expected null.",
         threshold=1.0,
         severity="high",

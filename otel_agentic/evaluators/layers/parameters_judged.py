@@ -10,6 +10,8 @@ from otel_agentic.evaluators.layers.judged import rubric
 from otel_agentic.evaluators.layers.parameters import PARAMETER_LIMITS, comparable, compared
 from otel_agentic.evaluators.layers.sources import AGENT_SURFACE
 from otel_agentic.judges.base import JudgeFailure, rubric_question
+from otel_agentic.scoring.checks import agrees
+from otel_agentic.scoring.results import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,7 +29,10 @@ _READ: Final = frozenset({"exact", "casefold", "unordered", "judge"})
 
 
 class _Text(NamedTuple):
-    """A parameter whose two texts differ: a judge says how far the same is meant. `open`: nobody has compared them."""
+    """A parameter of which a judge says how far the same is meant: two texts that differ, or what `match` leaves to a judge.
+
+    `open`: nobody has compared them.
+    """
 
     pair: PairedCall
     made: MadeCall
@@ -49,7 +54,7 @@ class ParametersJudged:
             source=f"{AGENT_SURFACE}; the rubric is ours",
             target="conversation",
             needs=frozenset({"arguments"}),
-            limits=f"{PARAMETER_LIMITS} Only texts at the top of the arguments are read; a model's opinion.",
+            limits=f"{PARAMETER_LIMITS} Only texts at the top of the arguments are read, and what `match` leaves to a judge; a model's opinion.",
         ),
     )
     needs: frozenset[Need] = frozenset({"turns", "case", "expected_tools", "judge"})
@@ -67,7 +72,7 @@ class ParametersJudged:
         found = comparable(subject, SEMANTICS_JUDGED)
         if isinstance(found, MetricScore):
             return [found]
-        texts = list(_texts(found))
+        texts = list(_texts(found, numbers_as_text=subject.settings.numbers_as_text))
         replies: Sequence[Verdict | JudgeFailure] = ()
         if texts:
             replies = yield [self._question(subject, text) for text in texts]
@@ -83,21 +88,23 @@ class ParametersJudged:
             self.rubrics[0],
             tool=text.made.call.name,
             parameter=text.key,
-            expected=text.pair.expected.parameters.values[text.key],
-            made=(text.made.call.arguments or {})[text.key],
+            expected=json_text(text.pair.expected.parameters.values.get(text.key)),
+            made=json_text((text.made.call.arguments or {})[text.key]),
             **({} if query is None else {"query": query}),
         )
 
 
-def _texts(found: ExpectedCalls) -> Iterator[_Text]:
+def _texts(found: ExpectedCalls, *, numbers_as_text: bool) -> Iterator[_Text]:
     for pair, made in found.paired:
         parameters, arguments = pair.expected.parameters, made.call.arguments or {}
-        for key, mode in parameters.modes.items():
-            expected, given = parameters.values.get(key), arguments.get(key)
-            if mode in _READ and isinstance(expected, str) and isinstance(given, str) and expected != given:
-                wrong = key in pair.agreement.wrong
-                if wrong or mode == "judge":
-                    yield _Text(pair, made, key, open=not wrong)
+        for key, rule in pair.expected.call.rules.items():
+            if key not in arguments or rule.mode not in _READ:
+                continue
+            expected, given = parameters.values.get(key), arguments[key]
+            # Left to a judge by the case: whatever it is, nothing else can tell.
+            left = rule.mode == "judge" and agrees(expected, given, rule, numbers_as_text=numbers_as_text) is None
+            if left or (key in pair.agreement.wrong and isinstance(expected, str) and isinstance(given, str)):
+                yield _Text(pair, made, key, open=left)
 
 
 def _score(found: ExpectedCalls, texts: Sequence[_Text], scores: Sequence[float]) -> MetricScore:
@@ -111,7 +118,7 @@ def _score(found: ExpectedCalls, texts: Sequence[_Text], scores: Sequence[float]
             "tool": text.made.call.name,
             "turn_index": text.made.turn_index,
             "parameter": text.key,
-            "expected": text.pair.expected.parameters.values[text.key],
+            "expected": text.pair.expected.parameters.values.get(text.key),
             "made": (text.made.call.arguments or {})[text.key],
             "score": score,
         }

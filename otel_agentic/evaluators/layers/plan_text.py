@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 #: What is read of a plan: characters of its text, steps, and lists inside lists.
 _CHARACTERS: Final = 50_000
 _STEPS: Final = 300
-_DEPTH: Final = 6
+MAX_DEPTH: Final = 6
 #: Tools that are looked for, and the characters of a name; nobody means more.
 _NAMES: Final = 1_000
 _NAME_CHARACTERS: Final = 256
@@ -30,7 +30,7 @@ _TOOL_KEYS: Final = (*_SURE_KEYS, "function", "action", "name")
 #: what it is in words,
 _TEXT_KEYS: Final = ("content", "step", "description", "task", "title", "text")
 #: and its state, of which some say that it is not to be done, or was done.
-_STATE_KEYS: Final = ("status", "state")
+STATE_KEYS: Final = ("status", "state")
 DROPPED: Final = frozenset({"cancelled", "canceled", "skipped", "dropped"})
 DONE: Final = frozenset({"completed", "complete", "done", "finished"})
 
@@ -98,31 +98,14 @@ def tools_named(plan: Any, names: ToolNames) -> tuple[str, ...]:
     ('search', 'book')
     """
     try:
-        return tuple(_named(plan, names, _DEPTH))[:_STEPS]
+        return tuple(_named(plan, names, MAX_DEPTH))[:_STEPS]
     except RecursionError:
         return ()
 
 
-def steps_in(plan: Any, states: frozenset[str], depth: int = _DEPTH) -> list[Any]:
-    """Return the steps of a plan that say to be in one of some states, as a plan of their own.
-
-    >>> steps_in('[{"tool": "search", "status": "completed"}, {"tool": "book"}]', DONE)
-    [{'tool': 'search'}]
-    """
-    held = _json_in(plan) if isinstance(plan, str) else plan
-    if depth <= 0:
-        return []
-    if isinstance(held, (list, tuple)):
-        return [step for one in held[:_STEPS] for step in steps_in(one, states, depth - 1)]
-    if not isinstance(held, Mapping):
-        return []
-    if _is_in(held, states):
-        return [{key: value for key, value in held.items() if key not in _STATE_KEYS}]
-    return [step for key in STEP_LISTS for step in steps_in(held.get(key), states, depth - 1)]
-
-
-def _is_in(step: Mapping[str, Any], states: frozenset[str]) -> bool:
-    return any(str(step.get(key)).lower() in states for key in _STATE_KEYS)
+def is_in(step: Mapping[str, Any], states: frozenset[str]) -> bool:
+    """Return whether a step says to be in one of some states."""
+    return any(str(step.get(key)).lower() in states for key in STATE_KEYS)
 
 
 def _named(plan: Any, names: ToolNames, depth: int) -> Iterator[str]:
@@ -140,7 +123,7 @@ def _named(plan: Any, names: ToolNames, depth: int) -> Iterator[str]:
 
 def _in_text(text: str, names: ToolNames, depth: int) -> Iterator[str]:
     stripped = text.strip()
-    held = _json_in(stripped)
+    held = json_in(stripped)
     if held is not None:
         yield from _named(held, names, depth - 1)
         return
@@ -157,7 +140,7 @@ def _in_text(text: str, names: ToolNames, depth: int) -> Iterator[str]:
             last = name
 
 
-def _json_in(text: str) -> Any | None:
+def json_in(text: str) -> Any | None:
     """Return the object or list that a text is, or holds as a block of code; None where there is none."""
     stripped = text[:_CHARACTERS].strip()
     return next(filter(None, map(_json, (stripped, *_FENCED.findall(stripped)))), None)
@@ -195,7 +178,7 @@ def _in_step(step: Any, names: ToolNames, depth: int) -> Iterator[str]:
     if not isinstance(step, Mapping):
         yield from _named(step, names, depth)
         return
-    if _is_in(step, DROPPED):
+    if is_in(step, DROPPED):
         return
     tool = next(filter(None, (_tool_of(step.get(key), names, sure=key in _SURE_KEYS) for key in _TOOL_KEYS)), None)
     if tool is not None:

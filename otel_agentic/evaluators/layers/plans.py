@@ -8,7 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.evaluators.layers.plan_text import DONE, DROPPED, STEP_LISTS, ToolNames, steps_in, tools_named
+from otel_agentic.evaluators.layers.plan_text import (
+    DONE,
+    DROPPED,
+    MAX_DEPTH,
+    STATE_KEYS,
+    STEP_LISTS,
+    ToolNames,
+    is_in,
+    json_in,
+    tools_named,
+)
 from otel_agentic.evaluators.layers.scopes import ExpectedCalls
 from otel_agentic.scoring.results import json_text, read
 
@@ -59,7 +69,7 @@ def written_plan(subject: Subject, expected: Sequence[str] = ()) -> WrittenPlan 
     for turn, plans in written:
         force, held = _in_force(plans, names)
         parts.append((turn.index, held))
-        done = Counter(tools_named(steps_in(plans[0], DONE), names)) & Counter(tools)
+        done = Counter(tools_named(_steps_in_state(plans[0], DONE), names)) & Counter(tools)
         force = _less(force, done)
         open_steps = Counter(tools) - Counter(_called_before(subject, turn))
         tools = [*reversed(_less(tools[::-1], open_steps & Counter(force))), *force]
@@ -75,8 +85,26 @@ def _in_force(plans: Sequence[Any], names: ToolNames) -> tuple[list[str], Any]:
         if held is None or (named and not _is_rest(named, force)):
             force, held = list(named), plan
         else:
-            force = _less(force, Counter(tools_named(steps_in(plan, DROPPED), names)))
+            force = _less(force, Counter(tools_named(_steps_in_state(plan, DROPPED), names)))
     return force, held
+
+
+def _steps_in_state(plan: Any, states: frozenset[str], depth: int = MAX_DEPTH) -> list[Any]:
+    """Return the steps of a plan that say to be in one of some states, as a plan of their own.
+
+    >>> _steps_in_state('[{"tool": "search", "status": "completed"}, {"tool": "book"}]', DONE)
+    [{'tool': 'search'}]
+    """
+    held = json_in(plan) if isinstance(plan, str) else plan
+    if depth <= 0:
+        return []
+    if isinstance(held, (list, tuple)):
+        return [step for one in held for step in _steps_in_state(one, states, depth - 1)]
+    if not isinstance(held, Mapping):
+        return []
+    if is_in(held, states):
+        return [{key: value for key, value in held.items() if key not in STATE_KEYS}]
+    return [step for key in STEP_LISTS for step in _steps_in_state(held.get(key), states, depth - 1)]
 
 
 def _less(tools: Sequence[str], without: Counter[str]) -> list[str]:

@@ -26,7 +26,7 @@ ADHERENCE: Final = "agentic.layers.plan_adherence"
 
 _PLAN_LIMITS: Final = (
     "The plan is what plan spans and plan-shaped calls (write_todos, update_plan, planner …) hold; of several in a turn the "
-    "last, unless it only drops steps. Tools are found in it by their names, words parted by any mark, as far as they are "
+    "last, unless it only drops steps that are not cancelled; a step that a later turn takes up again is the same one. Tools are found in it by their names, words parted by any mark, as far as they are "
     "defined, called or expected; a tool that is called by a plain word (`search`) is found wherever the word stands, and one "
     "that the plan only describes is not found: see the judged metric."
 )

@@ -143,7 +143,7 @@ def _required(_: Any, wanted: Any, value: Any, __: Any) -> Iterator[ValidationEr
         yield from (_wrong((key,)) for key in wanted if key not in value)
 
 
-def _is_whole(_: Any, value: object) -> bool:
+def _is_whole(_: Any, value: Any) -> bool:
     # By value in every draft: JSON has one kind of numbers, and drafts 3 and 4 would tell 5.0 from 5.
     return is_number(value) and (isinstance(value, int) or float(value).is_integer())
 

@@ -42,7 +42,7 @@ _METRICS: Final = (
         needs=frozenset({"arguments"}),
         limits="What writes is said by `effects`, of the case or the settings; a tool that none names is taken to write. A "
         "call may have changed something although it answered with an error. `v_state_changes` in the store tells the same "
-        "from the stored faults.",
+        "from the stored faults, and null where these do not tell.",
         low=None,
         high=None,
         labels=("right", "missing", "extra", "wrong_arguments", "missing_and_extra", "other"),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from otel_agentic.dialects.values import has_named_arguments
 from otel_agentic.evaluators.base import Metric, MetricScore
 from otel_agentic.evaluators.layers.abstaining import none_of
 from otel_agentic.evaluators.layers.schema_check import SchemaFault, SchemaUnusableError, schema_faults
@@ -11,7 +14,7 @@ from otel_agentic.evaluators.layers.sources import AGENT_SURFACE, AGENT_SURFACE_
 from otel_agentic.evaluators.layers.wording import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from otel_agentic.config import EvaluatorSettings
     from otel_agentic.conversations.model import Conversation, ToolCall, Turn
@@ -22,9 +25,19 @@ VALIDITY: Final = "agentic.layers.parameter_validity"
 CALL: Final = "agentic.layers.call_validity"
 HALLUCINATED: Final = "agentic.layers.hallucinated_tools"
 
+#: What frameworks answer to a name that they do not know; characters of an error that are read.
+_NO_TOOL: Final = re.compile(
+    r"\b(?:no such|unknown|invalid|unrecognized|undefined|unsupported) (?:tool|function)\b(?! (?:arg|param|input|call|result))"
+    r"|\b(?:tool|function)\b.{0,300}?\b(?:not found|not (?:a )?(?:valid|known) tool|does not exist|doesn't exist|not exist"
+    r"|not defined|not registered)\b|\bis not a valid tool\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_ERROR_CHARACTERS: Final = 1_000
+
 _SCHEMA_LIMITS: Final = (
-    "The draft is that of `$schema`, else 2020-12; `format` is not checked, and nothing is fetched. A call is left out where "
-    "its tool has no recorded schema, its arguments were not recorded, or the schema is not valid or takes too long to check. "
+    "The draft is that of `$schema`, else 2020-12; `nullable` allows null, `format` is not checked, and nothing is fetched. Of "
+    "several schemas of one tool, as of two turns, the last one holds for all calls. A call is left out where its tool has no "
+    "recorded schema, its arguments were not recorded, or the schema is not valid or takes too long to check. "
     "Where the instrumentation turns numbers into texts, they are texts here. The page's functions look at required "
     "parameters and at text, or compare JavaScript's types, by which nothing is an integer; they give 1 without a call."
 )
@@ -57,10 +70,11 @@ _METRICS: Final = (
         definition="Share of the tool calls whose name is none of the tools that the agent was given, to the letter.",
         source=f"{AGENT_SURFACE_METRICS}, where calls without a required argument count, too",
         target="conversation",
-        limits="Transfers and agents used as tools are left out: they were there to be called. A call inside such an agent "
-        "counts where its name is known, or where it failed: what the inner agent was given may not be recorded. Where the "
-        "spans leave tools out of the definitions, calls of those count as hallucinated. The page's function gives 0 without "
-        "a call; here that is no data.",
+        limits="Transfers and agents used as tools are left out: they were there to be called. Given is what any agent of the "
+        "conversation was given in any turn: calls of a tool that was taken away, or belongs to another agent, do not count. A "
+        "call inside an agent used as a tool counts where its name is known, or where its error says that there is no such "
+        "tool: what the inner agent was given may not be recorded. Where the spans leave tools out of the definitions, calls "
+        "of those count as hallucinated. The page's function gives 0 without a call; here that is no data.",
         higher_is_better=False,
         threshold=0.0,
         severity="high",
@@ -108,9 +122,14 @@ def hallucinated(conversation: Conversation) -> tuple[list[tuple[Turn, ToolCall]
     seen = [
         (turn, call)
         for turn, call in tool_calls(conversation)
-        if call.parent_span_id is None or call.name in definitions or call.error is not None
+        if call.parent_span_id is None or call.name in definitions or _is_refused(call)
     ]
     return [(turn, call) for turn, call in seen if call.name not in definitions], len(seen)
+
+
+def _is_refused(call: ToolCall) -> bool:
+    """Return whether the answer to a call was that there is no such tool."""
+    return call.error is not None and _NO_TOOL.search(call.error[:_ERROR_CHARACTERS]) is not None
 
 
 def tool_calls(conversation: Conversation) -> Iterator[tuple[Turn, ToolCall]]:
@@ -133,6 +152,8 @@ def _call_score(turn: Turn, call: ToolCall, schema: Any, given_up: dict[str, str
         return none("content_not_captured", "the schema of its parameters was not recorded")
     if call.arguments is None:
         return none("content_not_captured", "its arguments were not recorded")
+    if not (has_named_arguments(call.arguments) or _takes(schema, *call.arguments)):
+        return none("content_not_captured", "its one argument was recorded without a name")
     if call.name in given_up:
         return none("no_data", given_up[call.name])
     try:
@@ -142,6 +163,11 @@ def _call_score(turn: Turn, call: ToolCall, schema: Any, given_up: dict[str, str
             given_up[call.name] = f"{error}"
         return none("no_data", f"{error}")
     return _judged(turn, call, faults, place)
+
+
+def _takes(schema: Any, parameter: str) -> bool:
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    return isinstance(properties, Mapping) and parameter in properties
 
 
 def _judged(turn: Turn, call: ToolCall, faults: Sequence[SchemaFault], place: Mapping[str, Any]) -> MetricScore:

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from otel_agentic.evaluators.base import Metric, MetricScore
 from otel_agentic.evaluators.layers.abstaining import none_of
 from otel_agentic.evaluators.layers.outcome import completion
 from otel_agentic.evaluators.layers.plans import executed, expected_plan, written_plan
-from otel_agentic.evaluators.layers.scopes import expected_calls
+from otel_agentic.evaluators.layers.scopes import ExpectedCalls, expected_calls
 from otel_agentic.evaluators.layers.sources import AGENT_SURFACE
 from otel_agentic.evaluators.layers.subsequence import common, in_order
 from otel_agentic.evaluators.layers.validity import call_scores, hallucinated, tool_calls
 from otel_agentic.evaluators.needs import first_missing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from otel_agentic.config import EvaluatorSettings
     from otel_agentic.evaluators.base import Need, Subject
-    from otel_agentic.scoring.model import ConversationScore, FaultKind, ToolFault
+    from otel_agentic.scoring.model import ConversationScore, FaultKind, ToolFault, ToolScore
 
 VERDICT: Final = "agentic.layers.verdict"
 Layer = Literal["none", "reasoning", "action", "outcome"]
@@ -89,7 +89,9 @@ class Verdict:
         if score.outcome == "not_evaluated":
             told = f"the conversation neither passed nor failed: {score.explanation}"
             return [none_of(VERDICT, score.reason if score.reason is not None else "no_data", told)]  # type: ignore[arg-type]  # a reason of such an outcome
-        evidence = [*_reasoning(subject), *_action(subject, score), *_outcome(subject, score)]
+        # A draft (no case here) repeats what an agent did, right or wrong: what is said of it is no evidence.
+        held = score if subject.case is not None else replace(score, turns=(), tools=(), missing_outputs=())
+        evidence = [*_reasoning(subject), *_action(subject, held), *_outcome(subject, held)]
         return [_passed(evidence) if score.outcome == "pass" else _failed(evidence, score)]
 
 
@@ -144,16 +146,30 @@ def _reasoning(subject: Subject) -> Iterator[Evidence]:
     plan = written_plan(subject, wanted)
     if plan is None or not plan.tools:
         return
-    for name in Counter(wanted) - Counter(plan.tools):
+    planned, called = Counter(plan.tools), Counter(name for step in executed(subject) for name in step)
+    # A step may stand for several calls: a tool is planned where the plan names it at all.
+    for name in dict.fromkeys(name for name in wanted if name not in planned):
         yield Evidence(layer="reasoning", kind="not_planned", tool=name, told=f"the plan does not name {name}")
     if wanted and in_order(plan.tools, groups) < common(plan.tools, wanted):
         yield Evidence(
             layer="reasoning", kind="planned_order", told="the plan has the tools in another order than expected"
         )
-    # What nobody expected may be left out. Without an expectation, the plan is what is known to be wanted.
-    left = Counter(name for name in plan.tools if not wanted or name in wanted)
-    for name in left - Counter(name for step in executed(subject) for name in step):
-        yield Evidence(layer="reasoning", kind="plan_not_kept", tool=name, told=f"{name} was planned and not called")
+    for name, times in _to_be_kept(subject, planned, wanted).items():
+        if called[name] < times:
+            told = f"{name} was planned and not called"
+            if called[name]:
+                told = f"{name} was planned for {times} calls and called {called[name]} times"
+            yield Evidence(layer="reasoning", kind="plan_not_kept", tool=name, told=told)
+
+
+def _to_be_kept(subject: Subject, planned: Counter[str], wanted: Sequence[str]) -> Mapping[str, int]:
+    """Return how often each planned tool is to be called: what nobody expects may be left out.
+
+    Where the case says nothing of tools, the plan is what is known to be wanted.
+    """
+    if wanted:
+        return planned & Counter(wanted)
+    return {} if first_missing(subject, ("expected_tools",)) is None else dict.fromkeys(planned, 1)
 
 
 def _action(subject: Subject, score: ConversationScore) -> Iterator[Evidence]:
@@ -162,12 +178,22 @@ def _action(subject: Subject, score: ConversationScore) -> Iterator[Evidence]:
         if tools.outcome == "pass":
             continue
         faults = [fault for fault in tools.faults if fault.kind in _ACTION_FAULTS]
+        if _may_be_made(subject, tools):
+            faults = [fault for fault in faults if fault.kind != "missing"]
         yield from map(_of_fault, faults)
         # The arithmetic of another system (`--compat`) tells no faults.
         if not tools.faults and tools.outcome == "fail":
             yield Evidence(layer="action", kind="tool_fault", turn_index=tools.turn_index, told=tools.explanation)
     if not judged:
         yield from _unannotated(subject)
+
+
+def _may_be_made(subject: Subject, tools: ToolScore) -> bool:
+    """Return whether calls that are missing may still come, or were made and not recorded."""
+    if tools.reason == "content_not_captured":
+        return tools.calls is None or not (tools.calls.made or tools.calls.errored)
+    found = expected_calls(subject)
+    return tools.turn_index is None and not isinstance(found, ExpectedCalls) and found[0] == "incomplete"
 
 
 def _of_fault(fault: ToolFault) -> Evidence:

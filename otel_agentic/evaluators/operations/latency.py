@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from otel_agentic.config import EvaluatorSettings
+    from otel_agentic.conversations.model import Conversation, Turn
     from otel_agentic.evaluators.base import Need, Subject
+    from otel_agentic.evaluators.needs import Missing
 
 _NS_PER_S: Final = 1e9
 
@@ -22,7 +24,8 @@ _METRICS: Final = (
         definition="Seconds from the first start to the last end of the spans of a turn.",
         source=OWN,
         target="turn",
-        limits="Time in which an interrupted turn waits for a person counts, too. The clocks are those of the senders.",
+        limits="Time in which an interrupted turn waits for a person counts, too. The clocks are those of the senders: no data "
+        "where a turn ends before it starts, nor where nothing tells its times (rows of a dataset, conversations given as JSON).",
         high=None,
         unit="s",
         higher_is_better=False,
@@ -48,6 +51,23 @@ class Latency:
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return one score a turn, seconds."""
         for turn in subject.conversation.turns:
-            lasted_s = max(0, turn.ended_ns - turn.started_ns) / _NS_PER_S
+            lacking = _lacking(turn, subject.conversation)
+            if lacking is not None:
+                reason, told = lacking
+                yield MetricScore(name=LATENCY, reason=reason, turn_index=turn.index, explanation=told)
+                continue
+            lasted_s = (turn.ended_ns - turn.started_ns) / _NS_PER_S
             told = f"turn {turn.index + 1} took {lasted_s:.3f} s"
             yield MetricScore(name=LATENCY, value=lasted_s, turn_index=turn.index, explanation=told)
+
+
+def _lacking(turn: Turn, conversation: Conversation) -> Missing | None:
+    """Return why nobody knows how long a turn took, as (reason, explanation); None where it is known."""
+    if turn.ended_ns < turn.started_ns:
+        return "incomplete", f"turn {turn.index + 1} ends before it starts: the times of its spans contradict each other"
+    whole = (conversation.started_ns, conversation.ended_ns)
+    # A conversation that was not rebuilt from spans lends its own times to its turns: of several none lasts the whole.
+    lent = len(conversation.turns) > 1 and all((each.started_ns, each.ended_ns) == whole for each in conversation.turns)
+    if lent or not turn.span_id or not turn.started_ns:
+        return "content_not_captured", f"no span tells when turn {turn.index + 1} began and ended"
+    return None

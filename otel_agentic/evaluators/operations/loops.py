@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from otel_agentic.conversations.duplicates import comparable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from otel_agentic.conversations.model import ToolCall, Turn
 
 
@@ -37,26 +39,34 @@ def runs_of(turn: Turn) -> list[Run] | Unknown:
 
     A call repeats an earlier one of the turn when tool and arguments are the same, it came to the same, and no call from the
     one to the other brought anything new. Something new is the first call of a tool with some arguments, or one that comes to
-    something else than the last time. Transfers to other agents are no calls here.
+    something else than the last time. Transfers to other agents are no calls here. Unknown where it matters what a call came
+    to of which that was not recorded.
     """
+    calls = [call for call in turn.calls if call.kind != "transfer"]
+    times = Counter(call.name for call in calls)
+    again = [call for call in calls if times[call.name] > 1]
+    lacking = next((call for call in again if call.arguments is None), None)
+    if not again:
+        return []
+    if lacking is not None:
+        return Unknown(what="arguments", turn_index=turn.index, tool_name=lacking.name)
+    fewest = _runs(calls, turn.index, same_unless_told=False)
+    silent = next((call for call in again if call.error is None and not call.result_captured), None)
+    if silent is not None and fewest != _runs(calls, turn.index, same_unless_told=True):
+        return Unknown(what="results", turn_index=turn.index, tool_name=silent.name)
+    return fewest
+
+
+def _runs(calls: Sequence[ToolCall], turn_index: int, *, same_unless_told: bool) -> list[Run]:
     runs: list[Run] = []
     seen: dict[tuple[str, str], tuple[ToolCall, int]] = {}  # the last of its kind, and how much was new until then
     news, in_a_row = 0, False
-    calls = [call for call in turn.calls if call.kind != "transfer"]
-    times = Counter(call.name for call in calls)
     for call in calls:
-        if times[call.name] == 1:  # nearly all: what they came to need not be looked at
-            news, in_a_row = news + 1, False
-            continue
-        if call.arguments is None:
-            return Unknown(what="arguments", turn_index=turn.index, tool_name=call.name)
         key = (call.name, comparable(call.arguments))
         before, at = seen.get(key, (None, news))
-        is_same = before is not None and _came_to_the_same(before, call)
-        if is_same is None and at == news:
-            return Unknown(what="results", turn_index=turn.index, tool_name=call.name)
+        is_same = before is not None and _came_to_the_same(before, call, same_unless_told=same_unless_told)
         if is_same and at == news:
-            runs = _with_repeat(runs, call, turn.index, goes_on=in_a_row)
+            runs = _with_repeat(runs, call, turn_index, goes_on=in_a_row)
             in_a_row = True
         else:
             news, in_a_row = news + (not is_same), False
@@ -64,11 +74,13 @@ def runs_of(turn: Turn) -> list[Run] | Unknown:
     return runs
 
 
-def _came_to_the_same(one: ToolCall, other: ToolCall) -> bool | None:
-    """Return whether two calls came to the same, None where that was not recorded."""
+def _came_to_the_same(one: ToolCall, other: ToolCall, *, same_unless_told: bool) -> bool:
+    """Return whether two calls came to the same; where that was not recorded, what to take it for."""
     if one.error is not None or other.error is not None:
         return one.error == other.error
-    return one.result == other.result if one.result_captured and other.result_captured else None
+    if not (one.result_captured and other.result_captured):
+        return same_unless_told
+    return comparable(one.result) == comparable(other.result)
 
 
 def _with_repeat(runs: list[Run], call: ToolCall, turn_index: int, *, goes_on: bool) -> list[Run]:

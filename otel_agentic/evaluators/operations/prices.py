@@ -5,6 +5,8 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
+from otel_agentic.scoring.effects import spelled_out
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -31,7 +33,7 @@ def price_of(model: str | None, prices: Mapping[str, Price]) -> Price | None:
         return prices[model]
     fitting = [pattern for pattern in prices if fnmatchcase(model, pattern)]
     # Of two that are as specific the first by name, so that the order in the file changes nothing.
-    return prices[min(fitting, key=lambda pattern: (-_spelled_out(pattern), pattern))] if fitting else None
+    return prices[min(fitting, key=lambda pattern: (-spelled_out(pattern), pattern))] if fitting else None
 
 
 def cost_usd(price: Price, input_tokens: int, output_tokens: int) -> float:
@@ -42,7 +44,3 @@ def cost_usd(price: Price, input_tokens: int, output_tokens: int) -> float:
     3.0
     """
     return (input_tokens * price.input_usd + output_tokens * price.output_usd) / _TOKENS
-
-
-def _spelled_out(pattern: str) -> int:
-    return sum(character not in "*?" for character in pattern)

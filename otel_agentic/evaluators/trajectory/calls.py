@@ -93,7 +93,7 @@ def _shares(walks: Sequence[Walk], pairs: Sequence[Mapping[int, int]], told: str
     """Return precision, recall and F1 over the calls of all walks together."""
     required = sum(walk.path.required for walk in walks)
     right = sum(map(_paired, walks, pairs))
-    counted = sum(map(_counted, walks, pairs))
+    counted = right + len(_beside(walks, pairs))
     details = {"required": required, "made": counted, "right": right}
 
     def share(name: str, part: int, whole: int, nothing: float) -> MetricScore:
@@ -107,11 +107,13 @@ def _shares(walks: Sequence[Walk], pairs: Sequence[Mapping[int, int]], told: str
     ]
 
 
-def _counted(walk: Walk, pairs: Mapping[int, int]) -> int:
-    """Return how many made calls count: not those of optional calls, nor free ones that nothing expects."""
-    excused = {made for index, made in pairs.items() if not walk.path.wanted[index].required}
-    unexpected = walk.path.free - set(pairs.values())
-    return len(walk.made) - len(excused) - len(unexpected)
+def _beside(walks: Sequence[Walk], pairs: Sequence[Mapping[int, int]]) -> set[tuple[int, int, int]]:
+    """Return the places of made calls that count and are not as expected; one of a turn and of the whole counts once."""
+    taken = {walk.places[made] for walk, found in zip(walks, pairs, strict=True) for made in found.values()}
+    counted = {
+        place for walk in walks for made, place in enumerate(walk.places) if made not in walk.path.free
+    }
+    return counted - taken
 
 
 def _order_told(walks: Sequence[Walk], anyhow: Sequence[bool], ordered: Sequence[bool]) -> str:

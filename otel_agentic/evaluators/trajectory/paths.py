@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 class Walk:
     """One turn (`turn_index`), a turn that never came, or the whole conversation: the calls, and how they fit.
 
-    `expected` are the names of the expected calls as listed, `names` the same in order, `made` those of the made calls, `forbidden` those of calls that are forbidden.
+    `expected` are the names of the expected calls as listed, `names` the same in order, `made` those of the made calls,
+    `forbidden` those of calls that are forbidden; `places` tell made calls apart, also those of two walks.
     """
 
     where: str
@@ -31,6 +32,7 @@ class Walk:
     expected: tuple[str, ...]
     names: tuple[str, ...]
     made: tuple[str, ...]
+    places: tuple[tuple[int, int, int], ...]
     forbidden: tuple[str, ...]
 
 
@@ -85,6 +87,7 @@ def _walk(found: ExpectedCalls, scope: SortedScope) -> Walk:
             call.name for call in sorted(expected, key=lambda call: (step_of(call.call, call.index), call.index))
         ),
         made=tuple(made.call.name for made in calls.made),
+        places=tuple(made.place for made in calls.made),
         forbidden=tuple(calls.made[place].call.name for place in calls.forbidden),
     )
 

@@ -88,7 +88,7 @@ class EvaluationCommands(EngineCommands):
             "disagreements": found.disagreements,
             "warnings": [*found.warnings, *unknown_labels(self._engine.store, labels_given)],
             "judge": judge_json(self._engine, found.tally, [*wanted.keys, *wanted.lacking]),
-            "evaluators": found.metrics.told(chosen.metrics),
+            "evaluators": {**found.metrics.told(chosen.metrics), "left_out": list(chosen.unasked)},
         }
 
     def report(

@@ -8,7 +8,7 @@ from typing import Annotated
 import orjson
 from pydantic import Field
 
-from otel_agentic.errors import BadInputError
+from otel_agentic.errors import BadInputError, UsageError
 from otel_agentic.pipeline.commands.base import EngineCommands, Json
 from otel_agentic.pipeline.gate.baseline import Baseline, is_file, read, require_name, stored
 from otel_agentic.pipeline.gate.run import Gate
@@ -53,7 +53,7 @@ class GateCommands(EngineCommands):
             measure: return what is measured now as a baseline of this name, too.
 
         Raises:
-            UsageError: a condition, metric, window or name is not one.
+            UsageError: a condition, metric, window or name is not one, or there is no condition and nothing to save.
             PluginError: there is no estimator of that name.
             BadInputError: there is no such baseline, or no case with the tag.
         """
@@ -68,6 +68,11 @@ class GateCommands(EngineCommands):
         held = self._baseline(wanted.baseline) if baseline is None else read(baseline, "the baseline file")
         gate = Gate.of(self._engine, wanted, chosen, estimator, held)
         rows = gate.rows()
+        if not rows and measure is None:
+            raise UsageError(
+                "no condition: failures of a severity are turned off, and nothing else is asked for; "
+                "give one, such as --min-pass-pow-k 3=0.7"
+            )
         found = {
             "passed": not any(row.stops for row in rows),
             "agents": [group.agent for group in gate.groups],

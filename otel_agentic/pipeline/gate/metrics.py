@@ -83,7 +83,7 @@ def limit_row(limit: Limit, group: Group, summary: MetricSummary | None) -> Row:
         verdict="no_data" if value is None else "pass" if holds else "fail",
         reason=_why_none(limit.metric, group, summary)
         if summary is None or value is None
-        else _spread(summary, holds=holds),
+        else _spread(summary, group, holds=holds),
     )
 
 
@@ -145,11 +145,13 @@ def _limits(metric: Metric, threshold: Threshold) -> Iterator[Limit]:
         yield Limit(metric=metric, operator="<=", wanted=threshold.max)
 
 
-def _spread(summary: MetricSummary, *, holds: bool) -> str:
+def _spread(summary: MetricSummary, group: Group, *, holds: bool) -> str:
     held = "the mean holds it" if holds else "the mean does not hold it"
     told = f"{held}; of {counted(summary.n, 'score')} the lowest is {_text(summary.low)}, the highest {_text(summary.high)}"
     missing = _missing(summary)
-    return f"{told}; not scored: {missing}" if missing else told
+    told += f"; not scored: {missing}" if missing else ""
+    rest = len(group.members) - (len(group.members) if summary.looked_at is None else summary.looked_at)
+    return f"{told}; not computed for {counted(rest, 'conversation')}" if rest > 0 else told
 
 
 def _why_none(metric: Metric, group: Group, summary: MetricSummary | None) -> str:
@@ -158,7 +160,8 @@ def _why_none(metric: Metric, group: Group, summary: MetricSummary | None) -> st
         return f"{_short(metric)} was not computed for {many}; `otel-agentic evaluate --metrics {_short(metric)}` does"
     if summary.n:
         return f"{_short(metric)} gives labels, not values; --fail-on-severity looks at them"
-    return f"{_short(metric)} has no score: {_missing(summary)}"
+    why = f": {summary.explanation}" if summary.explanation else ""
+    return f"{_short(metric)} has no score: {_missing(summary)}{why}"
 
 
 def _short(metric: Metric) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, Literal
 
 from otel_agentic.pipeline.gate.model import Row
@@ -58,11 +59,12 @@ class Regressions:
                 else self._row(target, group.agent, change)
             )
 
-    def gone(self, groups: Sequence[Group]) -> Iterator[Row]:
-        """Yield a row for each agent of the baseline of which there is nothing now."""
+    def gone(self, groups: Sequence[Group], agent: str | None) -> Iterator[Row]:
+        """Yield a row for each agent of the baseline of which there is nothing now; `agent` is the name or glob asked for."""
         there = {group.agent for group in groups}
         for one in self.baseline.agents:
-            if one.agent not in there and one.conversations:
+            wanted = agent is None or (one.agent is not None and fnmatchcase(one.agent, agent))
+            if wanted and one.agent not in there and one.conversations:
                 yield Row(
                     condition="conversations",
                     kind="data",

@@ -139,7 +139,7 @@ class Gate:
             if self.regressions is not None:
                 yield from self.regressions.rows(group, self.values.get(group.agent, {}))
         if self.regressions is not None:
-            yield from self.regressions.gone(self.groups)
+            yield from self.regressions.gone(self.groups, self.chosen.selection.agent)
 
     def _of_metrics(self, group: Group) -> Iterator[Row]:
         for limit in self.limits:

@@ -59,14 +59,14 @@ def targets(wanted: GateSettings, named: Mapping[str, Metric], limited: Iterable
         limited: the metrics that have a limit.
 
     Raises:
-        UsageError: of a metric that is asked for neither more nor less is better.
+        UsageError: of a metric that is asked for neither more nor less is better, or it is one of groups.
     """
     chance: Tolerance = "chance"
     drop = chance if wanted.max_drop is None else wanted.max_drop
     if not wanted.max_regression:
         rates = [SUCCESS, *(f"pass@{k}" for k in sorted(wanted.min_pass_at_k) if k > 1)]
         rates += [f"pass^{k}" for k in sorted(wanted.min_pass_pow_k) if k > 1]  # of one attempt both are success
-        metrics = [metric for metric in limited if metric.higher_is_better is not None]
+        metrics = [one for one in limited if one.higher_is_better is not None and one.target != "group"]
         return [
             *(Target(name=name, tolerance=drop) for name in rates),
             *(Target(name=metric.name, tolerance=chance, metric=metric) for metric in metrics),
@@ -76,6 +76,11 @@ def targets(wanted: GateSettings, named: Mapping[str, Metric], limited: Iterable
         metric = named.get(name)
         if metric is not None and metric.higher_is_better is None:
             raise UsageError(f"--max-regression {name}: of {metric.name} neither more nor less is better")
+        if metric is not None and metric.target == "group":
+            raise UsageError(
+                f"--max-regression {name}: {metric.name} is of all conversations together, and has no spread to compare by; "
+                f"--threshold {name}=V holds it against a limit"
+            )
         tolerance = drop if given == "chance" and metric is None else given
         found.append(Target(name=metric.name if metric else name, tolerance=tolerance, metric=metric))
     return found

@@ -69,8 +69,8 @@ def attempts_of(parsed: Parsed, name: str) -> tuple[Attempt, ...]:
         known_line, known = first.setdefault(case.case_id, (line, case))
         if known.version != case.version:
             told = (
-                f"id: {case.case_id!r} stands on {parsed.unit} {known_line} already, with other queries or another "
-                "reference; give each row its own"
+                f"id: {case.case_id!r} stands on {parsed.unit} {known_line} already, with other queries, or "
+                "another reference or dataset; give each row its own"
             )
             troubles.append(Trouble(place=line, text=told))
             continue
