@@ -102,7 +102,8 @@ metrics = ["default", "agentest.helpfulness", "ragas"]
 ```
 
 A name is that of a metric (whole, or its last parts: `helpfulness`, `agentest.helpfulness`), of an evaluator, or of a family;
-`default`, `all` and `none` are names, too. An evaluator runs as a whole: all of its metrics are stored. One of your own is a
+`default`, `all` and `none` are names, too. Where the judge asks no model, what needs one is left out of a family or `all`, and
+named; a metric that was named itself is an error then. An evaluator runs as a whole: all of its metrics are stored. One of your own is a
 function or a class: [plug-ins](plugins.md).
 
 ## No score

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from otel_agentic.cli.advice import advice
-from otel_agentic.cli.evaluate_metrics import left_out_notes, metric_notes, metrics_of, own_files, require_no_files
+from otel_agentic.cli.evaluate_metrics import metric_notes, metrics_of, own_files, require_no_files, say_left_out
 from otel_agentic.cli.evaluate_notes import judge_notes, score_warnings
 from otel_agentic.cli.options import (
     cases_option,
@@ -136,8 +136,7 @@ def _print(done: dict[str, Any]) -> None:
     out = console()
     cases, labels = plural(done["cases"], "case"), plural(done["labels"], "label")
     say(out, f"{cases} and {labels} in force; evaluator version {done['evaluation_id']}")
-    for line in left_out_notes(done["evaluators"]):
-        say(out, line)
+    say_left_out(out, done["evaluators"]["left_out"])
     if done["scored"]:
         _print_outcomes(out, done)
     elif not done["unchanged"] and not done["stopped"]:

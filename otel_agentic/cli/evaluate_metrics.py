@@ -12,7 +12,7 @@ from otel_agentic.cli.text import NOTHING, plural
 from otel_agentic.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from rich.console import Console
@@ -67,12 +67,12 @@ def require_no_files(client: Client, evaluators: Sequence[str]) -> None:
         )
 
 
-def left_out_notes(done: Mapping[str, Any]) -> Iterator[str]:
-    """Yield which metrics of a family were left out, for the judge asks no model."""
+def say_left_out(out: Console, names: Sequence[str]) -> None:
+    """Say which metrics of a family were left out, for the judge asks no model; nothing without any."""
     from otel_agentic.pipeline.metrics import unasked_note  # noqa: PLC0415 — not needed for --help
 
-    if done["left_out"]:
-        yield unasked_note(done["left_out"])
+    if names:
+        say(out, unasked_note(names))
 
 
 def metric_notes(out: Console, done: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from click.core import ParameterSource
 
-from otel_agentic.cli.evaluate_metrics import metrics_of, own_files, print_metrics
+from otel_agentic.cli.evaluate_metrics import metrics_of, own_files, print_metrics, say_left_out
 from otel_agentic.cli.evaluate_notes import judge_notes
 from otel_agentic.cli.options import settings_of
 from otel_agentic.cli.output import console, print_json, say
@@ -130,9 +130,6 @@ def _print_notes(out: Console, told: dict[str, Any]) -> None:
         say(out, f"warning: {fault} ({plural(count, 'row')})", style="yellow")
     for name, count in told["left_out"].items():
         say(out, f"{name} of {plural(count, 'row')} is not looked at by any metric here")
-    if told["metrics_left_out"]:
-        from otel_agentic.pipeline.metrics import unasked_note  # noqa: PLC0415 — not needed for --help
-
-        say(out, unasked_note(told["metrics_left_out"]))
+    say_left_out(out, told["metrics_left_out"])
     for line in judge_notes({**told["judge"], "canaries": None}):
         say(out, line)

@@ -115,7 +115,9 @@ def _read(value: Any) -> Definitions | None:
 
 def _is_cut(value: Any) -> bool:
     """Return whether JSON text, or what Python shows of a list, ends before it is closed."""
-    return isinstance(value, str) and (is_cut(value) or not value.rstrip().endswith(_CLOSING.get(value.lstrip()[:1], "")))
+    return isinstance(value, str) and (
+        is_cut(value) or not value.rstrip().endswith(_CLOSING.get(value.lstrip()[:1], ""))
+    )
 
 
 def _opened(value: Any) -> Any:
@@ -196,9 +198,11 @@ def _is_definition(schema: Mapping[str, Any]) -> bool:
 
 def _plain(schema: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """Return a schema with the types of JSON Schema."""
-    if schema is None or schema.get("type") not in _GEMINI_TYPES:
+    kind = None if schema is None else schema.get("type")
+    if not isinstance(kind, str) or kind not in _GEMINI_TYPES:  # it may be a list of types
         return schema
-    return _lowered(schema, _DEEPEST_SCHEMA)
+    lowered: Mapping[str, Any] = _lowered(schema, _DEEPEST_SCHEMA)
+    return lowered
 
 
 def _lowered(value: Any, depth: int) -> Any:
@@ -209,6 +213,8 @@ def _lowered(value: Any, depth: int) -> Any:
     if not isinstance(value, dict):
         return value
     return {
-        key: item.lower() if key == "type" and isinstance(item, str) and item in _GEMINI_TYPES else _lowered(item, depth - 1)
+        key: item.lower()
+        if key == "type" and isinstance(item, str) and item in _GEMINI_TYPES
+        else _lowered(item, depth - 1)
         for key, item in value.items()
     }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 import orjson
 
 from otel_agentic.evaluators.base import MetricScore
+from otel_agentic.evaluators.returned import FAULT
 from otel_agentic.scoring.model import NotEvaluatedReason
 
 if TYPE_CHECKING:
@@ -47,14 +48,14 @@ def checked_scores(
             one = _instead(one, metrics, conversation, told)  # noqa: PLW2901 — of the same place, and the same metric
         if isinstance(one, MetricScore):
             scores.append(_written(one))
-            if "fault" in one.details:  # the evaluator caught what went wrong in it, and says so
-                faults[str(one.details["fault"])] = None
+            if one.abstained and FAULT in one.details:  # the evaluator caught what went wrong in it, and says so
+                faults[str(one.details[FAULT])] = None
     return scores, list(faults)
 
 
 def _written(one: MetricScore) -> MetricScore:
     """Return a score whose texts UTF-8 can hold: one lone surrogate would make the store refuse all that is written with it."""
-    told = {name: text for name in _TEXTS if isinstance(text := getattr(one, name), str) and not text.isascii()}
+    told: dict[str, Any] = {name: text for name in _TEXTS if (text := getattr(one, name)) and not text.isascii()}
     fit = {name: text.encode("utf-8", "replace").decode("utf-8") for name, text in told.items()}
     return one if fit == told else replace(one, **fit)
 
@@ -63,7 +64,8 @@ def _instead(
     one: object, metrics: Mapping[str, Metric], conversation: Conversation | None, told: str
 ) -> MetricScore | None:
     """Return an abstention in the place of a score that breaks the contract, None where nobody knows of what."""
-    if isinstance(one, MetricScore) and isinstance(one.name, str) and one.name in metrics:
+    name: Any = getattr(one, "name", None)
+    if isinstance(one, MetricScore) and isinstance(name, str) and name in metrics:
         there = conversation is None or next(_place_problems(one, conversation), None) is None
         place = (one.turn_index, one.position) if there else (None, None)
         return MetricScore(name=one.name, reason="no_data", explanation=told, turn_index=place[0], position=place[1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Final, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from otel_agentic.config import Severity
 from otel_agentic.errors import PluginError
@@ -151,7 +151,8 @@ def _metric_problems(metric: object) -> Iterator[str]:
     awful = sorted({*metric.severities.values(), metric.severity} - set(get_args(Severity)))
     if awful:
         yield f"metric {metric.name!r} has severity {', '.join(awful)}; allowed: {', '.join(get_args(Severity))}"
-    if isinstance(metric.labels, str) or not all(isinstance(label, str) for label in metric.labels):
+    labels: Any = metric.labels
+    if isinstance(labels, str) or not all(isinstance(label, str) for label in labels):
         yield f"metric {metric.name!r} has the labels {metric.labels!r}; texts are wanted"
     bounds = [bound for bound in (metric.low, metric.threshold, metric.high) if bound is not None]
     if bounds != sorted(bounds) or not all(map(math.isfinite, bounds)):

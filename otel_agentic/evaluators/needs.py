@@ -153,7 +153,8 @@ def _score(subject: Subject) -> Missing | None:
 def _case_missing(subject: Subject, need: Need) -> Missing | None:
     case = subject.case
     if case is None:
-        reason = subject.score.reason if subject.score is not None else None
+        # Where a verdict is given, that is the reason; why there is no case is in what was computed.
+        reason = subject.score.computed_reason if subject.score is not None else None
         if reason == "ambiguous" or reason == "unreviewed":  # noqa: PLR1714 — so that the type of the reason is known
             return reason, _NO_CASE[reason]
         return "unmatched", _UNMATCHED

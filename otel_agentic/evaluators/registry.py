@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Final, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from otel_agentic import plugins
-from otel_agentic.errors import UsageError
+from otel_agentic.errors import OtelAgenticError, PluginError, UsageError
 from otel_agentic.evaluators.contract import check_all, require_evaluator
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def all_evaluators(settings: EvaluatorSettings, given: Sequence[AnyEvaluator] = 
     """Return the installed evaluators by name, then those of the settings' files, one each, then the given ones.
 
     Raises:
-        PluginError: one does not load, breaks the contract, or has a metric of the same name as another one's.
+        PluginError: one does not load, cannot be made, breaks the contract, or has a metric of the same name as another one's.
         UsageError: a file of the settings cannot be loaded.
         ConfigError: one cannot work with the settings.
     """
@@ -193,7 +193,16 @@ def _wanted(evaluator: AnyEvaluator, metrics: set[str]) -> bool:
 def _installed(settings: EvaluatorSettings) -> Iterator[AnyEvaluator]:
     for plugin in plugins.find("evaluators").values():
         where = f"evaluators plug-in {plugin.name!r} of {plugin.distribution} {plugin.version}"
-        yield require_evaluator(plugin.load().from_settings(settings), where, plugin.name)
+        yield require_evaluator(_made(plugin.load(), where, settings), where, plugin.name)
+
+
+def _made(kind: Any, where: str, settings: EvaluatorSettings) -> object:
+    try:
+        return kind.from_settings(settings)
+    except OtelAgenticError:
+        raise
+    except Exception as error:
+        raise PluginError(f"{where}: it cannot be made: {type(error).__name__}: {error}") from error
 
 
 def _meant(name: str, evaluators: Sequence[AnyEvaluator]) -> Iterable[str]:

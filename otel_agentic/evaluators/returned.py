@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from otel_agentic.scoring.model import NotEvaluatedReason
 
 _ALLOWED: Final = "a number, True or False, one of its labels, a MetricScore, None, or several of these"
+#: The name, among `details` of an abstention, of what went wrong in an evaluator. A user's own names are others.
+FAULT: Final = "otel_agentic.fault"
 #: What is kept of the text of an exception, in characters.
 _MAX_TOLD: Final = 300
 
@@ -86,7 +88,7 @@ class Place:
         text = " ".join(str(error).split())[:_MAX_TOLD]
         raised = f"{type(error).__name__}: {text}" if text else type(error).__name__
         told = f"evaluator {self.evaluator} failed at {self.told}: {raised}"
-        fault = {"fault": f"evaluator {self.evaluator} failed: {type(error).__name__}"}
+        fault = {FAULT: f"evaluator {self.evaluator} failed: {type(error).__name__}"}
         return [replace(one, details=fault) for one in self.abstentions(told) if one.name not in there]
 
     @property

@@ -67,8 +67,7 @@ def with_metrics(
     budget: Budget,
     tally: Tally,
 ) -> tuple[list[ScoredAttempt], tuple[str, ...]]:
-    """Return scored conversations with what evaluators say of them, and what was left out or
-    went wrong, one sentence each."""
+    """Return scored conversations with what evaluators say of them, and what was left out or went wrong in sentences."""
     subjects = [subject_of(one.conversation, one.match, one.score, settings) for one in attempts]
     said: list[dict[str, tuple[MetricScore, ...]]] = [{} for _ in attempts]
     faults: Counter[str] = Counter()

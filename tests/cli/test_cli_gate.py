@@ -16,6 +16,19 @@ from tests.cli.running import Ran, done, on_terminal, run
 #: Six cases, four attempts each: of two cases one attempt is wrong.
 MIXED = {name: [True, True, True, name not in {"A", "B"}] for name in "ABCDEF"}
 
+#: An evaluator of any name; the metric is always the same.
+OWN = """
+from otel_agentic.conversations.model import Conversation
+from otel_agentic.evaluators.base import Metric, MetricScore
+from otel_agentic.evaluators.custom import evaluator
+
+TONE = Metric(name="desk.tone", title="tone", definition="", source="", target="conversation", high=10.0)
+
+@evaluator(name="desk.{name}", metrics=[TONE])
+def own(conversation: Conversation) -> MetricScore:
+    return MetricScore(name="desk.tone", value={value})
+"""
+
 
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -175,6 +188,28 @@ class TestSeverity:
 
 
 class TestMetrics:
+    def test_for_how_many_it_was_not_computed_is_told(self, tmp_path: Path) -> None:
+        db = judged_store(tmp_path, {"A": [True] * 3})
+        done("evaluate", "--db", db, "--metrics", "trajectory", "--until", "2026-03-02T12:30:00Z", "--quiet")
+        found = rows(db, "--threshold", "trajectory.f1=0.5")["agentic.trajectory.f1"]
+        assert ("pass", 1) == (found["verdict"], found["n"])
+        assert found["reason"].endswith("; not computed for 2 conversations")
+
+    def test_a_threshold_of_answers_is_no_condition_on_a_mean(self, mixed: Path, tmp_path: Path) -> None:
+        (tmp_path / "s.toml").write_text("[evaluators.thresholds]\nanswer = {min = 0.5}\n")
+        assert {"severity"} == rows(mixed, "--config", str(tmp_path / "s.toml")).keys()
+
+    def test_scores_of_an_evaluator_that_is_gone_do_not_count(self, tmp_path: Path) -> None:
+        db = judged_store(tmp_path, {"A": [True]})
+        for name, value in (("new", 1.0), ("old", 5.0)):
+            (tmp_path / f"{name}.py").write_text(OWN.format(name=name, value=value))
+            own = ("--metrics", "none", "--evaluator", tmp_path / f"{name}.py:own")
+            done("evaluate", "--db", db, *own, "--quiet")
+        settings = tmp_path / "settings.toml"
+        settings.write_text(f"[evaluators]\nfiles = [{json.dumps(f'{tmp_path}/new.py:own')}]\n")
+        found = rows(db, "--config", str(settings), "--threshold", "desk.tone=3")["desk.tone"]
+        assert ("fail", 1.0) == (found["verdict"], found["value"])
+
     def test_the_mean_is_held_against_the_least_value(self, mixed: Path) -> None:
         # 22 calls as expected, 2 with a wrong order: parameters of all 24 are there, one call each.
         found = rows(mixed, "--threshold", "ragas.tool_call_accuracy=0.9", "--threshold", "ragas.tool_call_f1>=0.99")

@@ -118,6 +118,12 @@ def test_where_one_tool_cannot_be_read_none_is_known(lost: Any) -> None:
     assert read_definitions(lost) is CUT
 
 
+@pytest.mark.parametrize("kind", [["object", "null"], {"anyOf": []}, None, 7])
+def test_a_schema_may_have_several_types_or_strange_ones(kind: Any) -> None:
+    """A reader that raises costs the whole span."""
+    assert {"add": {"type": kind}} == read_definitions([{"name": "add", "parameters": {"type": kind}}])
+
+
 def test_a_schema_that_was_cut_off_leaves_the_name() -> None:
     assert {"add": None} == read_definitions([{"name": "add", "parameters": json.dumps(SCHEMA)[:-3]}])
 

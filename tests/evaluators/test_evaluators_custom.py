@@ -137,6 +137,16 @@ def test_what_breaks_the_contract_is_an_abstention_that_says_so(returned: object
     assert told in score.explanation
 
 
+def test_details_of_a_users_own_are_no_fault_of_the_evaluator_whatever_they_are_called() -> None:
+    @evaluator(name="house.brief")
+    def brief(turn: Turn) -> MetricScore:
+        return MetricScore(name="house.brief", value=1.0, details={"fault": "none that I know of"})
+
+    (ran,) = evaluate([brief], [subject(turn("a", answer="short"))])
+
+    assert () == ran.faults
+
+
 def test_where_it_raises_the_other_turns_keep_their_scores() -> None:
     @evaluator(name="house.brief")
     def brief(turn: Turn) -> bool:

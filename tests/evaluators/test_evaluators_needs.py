@@ -22,6 +22,7 @@ from otel_agentic.judges import ExactJudge
 from otel_agentic.scoring import MatchedConversation, score_conversations
 from otel_agentic.testing import conversation, tool_call, turn
 from otel_agentic.truth import CaseIndex, parse_cases
+from otel_agentic.truth.labels import Label
 
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import Turn
@@ -145,11 +146,14 @@ def test_what_a_case_does_not_annotate_is_told_with_the_field(need: Need, told: 
         ('{"case_id": "a", "reviewed": false, "turns": [{"query": "hi"}]}', "unreviewed", "is a draft"),
     ],
 )
-def test_why_no_case_counts_is_told_by_the_score(cases: str, reason: str, told: str) -> None:
+@pytest.mark.parametrize("verdict", [None, False])
+def test_why_no_case_counts_is_told_by_the_score_also_beside_a_given_verdict(
+    cases: str, reason: str, told: str, *, verdict: bool | None
+) -> None:
     one = conversation(turn("hi", "Hello."))
-    matched = MatchedConversation(
-        conversation=one, match=CaseIndex(parse_cases("c.jsonl", cases).require()).match(one, None)
-    )
+    label = Label(conversation_id=one.conversation_id, case_id=None, verdict=verdict, line=1)
+    index = CaseIndex(parse_cases("c.jsonl", cases).require())
+    matched = MatchedConversation(conversation=one, match=index.match(one, label), label=label)
     (score,) = score_conversations([matched], judge=ExactJudge(), settings=ScoringSettings())
 
     found = missing(

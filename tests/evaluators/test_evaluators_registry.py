@@ -10,6 +10,7 @@ import pytest
 from otel_agentic import plugins
 from otel_agentic.config import EvaluatorSettings
 from otel_agentic.errors import PluginError, UsageError
+from otel_agentic.evaluators import registry
 from otel_agentic.evaluators.contract import check_all, require_evaluator
 from otel_agentic.evaluators.registry import (
     all_evaluators,
@@ -237,6 +238,16 @@ def test_what_breaks_the_contract_is_refused_when_it_is_loaded(found: object, to
 def test_an_entry_point_and_its_evaluator_have_one_name() -> None:
     with pytest.raises(PluginError, match="it is named 'length'; the entry point"):
         require_evaluator(Plain(), "plug-in", "size")
+
+
+def test_a_plugin_that_cannot_be_made_is_named() -> None:
+    class Broken:
+        @classmethod
+        def from_settings(cls, _: EvaluatorSettings) -> None:
+            raise KeyError("token")
+
+    with pytest.raises(PluginError, match=r"plug-in x of acme 1\.0: it cannot be made: KeyError: 'token'"):
+        registry._made(Broken, "plug-in x of acme 1.0", EvaluatorSettings())
 
 
 def test_two_rubrics_of_one_name_are_refused_unless_they_are_the_same() -> None:

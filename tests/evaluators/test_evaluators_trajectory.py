@@ -97,6 +97,12 @@ OPTIONAL = {"calls": [{"tool_name": "a"}, {"tool_name": "o", "required": False},
         (OPTIONAL, "aob", ("11111", 1.0, 1.0, 1.0)),
         (OPTIONAL, "aoob", ("01111", 2 / 3, 1.0, 0.8)),
         (tools("a", alternatives=[tools("b")]), "b", ("11111", 1.0, 1.0, 1.0)),
+        # Where no order is asked for both fit equally; only the second is in order.
+        (tools("a", "b", alternatives=[tools("b", "a")]), "ba", ("11111", 1.0, 1.0, 1.0)),
+        (tools("a", "b", alternatives=[tools("b", "a")]), "bxa", ("01110", 2 / 3, 1.0, 0.8)),
+        (tools("a", "b", alternatives=[tools("c")]), "a", ("00001", 1.0, 0.5, 2 / 3)),
+        # The second fits best and was made whole, with one call more; nothing was made that the first does not expect.
+        (tools("a", "b", "c", alternatives=[tools("a")]), "ab", ("01111", 0.5, 1.0, 2 / 3)),
     ],
 )
 def test_a_trajectory_scores_as_worked_out_by_hand(expected: dict[str, Any], made: str, worked_out: Any) -> None:
@@ -190,8 +196,17 @@ def test_a_call_too_many_for_its_turn_and_for_the_whole_is_one_call() -> None:
 
     found = scores_of(Calls(), subject(made, wanted))
 
-    assert (pytest.approx(2 / 3), 1.0, pytest.approx(0.8)) == tuple(found[name].value for name in SHARES)
+    assert [pytest.approx(2 / 3), 1.0, pytest.approx(0.8)] == [found[name].value for name in SHARES]
     assert {"required": 2, "made": 3, "right": 2} == found["precision"].details
+
+
+def test_of_alternatives_the_one_that_matches_is_the_one_that_is_told() -> None:
+    wanted = case(None, {"query": "one", "tools": tools("a", "b", alternatives=[tools("b", "a")])})
+    made = conversation(turn("one", "x", tool_call("b", {}), tool_call("a", {})))
+
+    found = scores_of(Calls(), subject(made, wanted))
+
+    assert (1.0, "every expected call was made, and no other") == (found["exact"].value, found["exact"].explanation)
 
 
 def test_a_turn_that_never_came_is_missing_once_the_conversation_has_ended() -> None:
@@ -321,6 +336,18 @@ def test_pairs_and_orders_are_those_that_trying_everything_finds(path: Path) -> 
     assert bool(ordered) == is_in_order(path)
     needed = set(range(len(path.steps))) - path.free
     assert any(needed <= set(pairs.values()) for pairs in ordered) == is_exact(path)
+
+
+def test_neither_the_first_calls_in_order_nor_the_last_need_be_the_right_ones() -> None:
+    """The calls 1 to 3 have to be expected ones: the first takes 2, the others 3 and 1, which is of the response of 2."""
+    wanted = ((1, {0, 2, 3}), (3, {0, 2, 3}), (3, {1, 4}))
+    path = Path(
+        wanted=tuple(Wanted(group=group, required=True, fits=frozenset(fits)) for group, fits in wanted),
+        steps=((0, 1), (0, 2), (0, 2), (0, 3), (0, 5)),
+        free=frozenset({0, 4}),
+    )
+
+    assert is_exact(path)
 
 
 @given(expected=st.text("abc", max_size=4), made=st.text("abcx", max_size=5))

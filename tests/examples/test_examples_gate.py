@@ -6,26 +6,25 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.cli.judged import write_run
+from tests.cli.judged import case_of, write_run
 from tests.cli.running import done
 from tests.cli.small import write_cases
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from tests.cli.judged import Files
 
 SCRIPT: Final = Path(__file__).parents[2] / "examples" / "ci_gate.sh"
 BIN: Final = Path(sys.executable).parent
-RIGHT: Final = {name: [True] * 3 for name in "ABCD"}
-WRONG: Final = {name: [True, False, name == "A"] for name in "ABCD"}
+CASES: Final = [case_of(name) for name in "ABCD"]
 #: The command line, except that a store that is made already takes the place of `ingest` and `evaluate`: these are the same
 #: in every job, and most of its time.
 SHORTCUT: Final = f"""#!/bin/sh
@@ -41,10 +40,10 @@ pytestmark = pytest.mark.skipif(shutil.which("sh") is None, reason="a shell runs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A run of an agent with its cases; `store` is one that holds both and is scored, None where the job makes it."""
+    """A run of an agent with its cases, and a store that holds it."""
 
     files: Files
-    store: Path | None = None
+    store: Path
 
 
 @pytest.fixture(scope="module")
@@ -57,19 +56,20 @@ def shortcut(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def right(tmp_path_factory: pytest.TempPathFactory) -> Job:
-    """A good agent."""
-    return scored(tmp_path_factory.mktemp("right"), RIGHT)
-
-
-def scored(folder: Path, outcomes: Mapping[str, Sequence[bool]], cases: Sequence[dict[str, object]] = ()) -> Job:
-    """Return a run that is scored already, by its own cases or by other ones."""
-    files = write_run(folder, outcomes)
-    if cases:
-        write_cases(files.cases, list(cases))
+def run(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """A run of an agent that looks the right orders up, and its cases; the store holds it unscored."""
+    folder = tmp_path_factory.mktemp("run")
+    files = write_run(folder, {name: [True] * 3 for name in "ABCD"})
     done("ingest", files.spans, "--db", folder / "run.duckdb", "--quiet")
-    done("evaluate", "--db", folder / "run.duckdb", "--cases", files.cases, "--quiet")
     return Job(files=files, store=folder / "run.duckdb")
+
+
+def scored(folder: Path, run: Job, cases: Sequence[dict[str, Any]]) -> Job:
+    """Return the run with these cases, scored by them."""
+    files = replace(run.files, cases=write_cases(folder / "cases.jsonl", list(cases)))
+    store = Path(shutil.copy(str(run.store), folder / "scored.duckdb"))
+    done("evaluate", "--db", store, "--cases", files.cases, "--quiet")
+    return Job(files=files, store=store)
 
 
 def ci_job(folder: Path, job: Job, *options: str, commands: Path = BIN) -> subprocess.CompletedProcess[str]:
@@ -101,39 +101,39 @@ def test_it_is_listed() -> None:
     assert "(ci_gate.sh)" in (SCRIPT.parent / "README.md").read_text()
 
 
-def test_a_good_agent_passes(tmp_path: Path) -> None:
-    ran = ci_job(tmp_path, Job(files=write_run(tmp_path, RIGHT)))
+def test_a_good_agent_passes(tmp_path: Path, run: Job) -> None:
+    ran = ci_job(tmp_path, run)  # all of it, as a user would
     assert (0, "") == (ran.returncode, ran.stderr)
     assert ran.stdout.splitlines()[-1] == "gate passed: 4 conditions of clerk hold"
     assert "0" == junit(tmp_path).get("failures")
 
 
-def test_a_bad_agent_fails_and_the_condition_is_named(tmp_path: Path, shortcut: Path) -> None:
-    ran = ci_job(tmp_path, scored(tmp_path, WRONG), commands=shortcut)
+def test_a_bad_agent_fails_and_the_condition_is_named(tmp_path: Path, run: Job, shortcut: Path) -> None:
+    others = [{**case, "tools": case_of("Z")["tools"]} for case in CASES[1:]]
+    ran = ci_job(tmp_path, scored(tmp_path, run, [CASES[0], *others]), commands=shortcut)
     assert (1, "") == (ran.returncode, ran.stderr)
     assert "gate failed: 1 of 4 conditions of clerk does not hold" in ran.stdout
     (failed,) = junit(tmp_path).findall(".//testcase[failure]")
     assert "pass^3 >= .700" == failed.get("name")
 
 
-def test_missing_data_fails_and_what_is_missing_is_told(tmp_path: Path, shortcut: Path) -> None:
-    others = [{"case_id": "another", "turns": [{"query": "What else?", "answer": "Nothing."}]}]
-    ran = ci_job(tmp_path, scored(tmp_path, RIGHT, others), commands=shortcut)
+def test_missing_data_fails_and_what_is_missing_is_told(tmp_path: Path, run: Job, shortcut: Path) -> None:
+    others: list[dict[str, Any]] = [{"case_id": "another", "turns": [{"query": "What else?", "answer": "Nothing."}]}]
+    ran = ci_job(tmp_path, scored(tmp_path, run, others), commands=shortcut)
     assert 1 == ran.returncode
     assert "for want of data" in ran.stdout
     assert "none of 12 conversations was evaluated: 12 x unmatched" in " ".join(ran.stdout.split())
 
 
-@pytest.mark.parametrize("metric", ["helpfulness", "layers.plan_quality"])
-def test_a_metric_without_a_score_fails(tmp_path: Path, shortcut: Path, right: Job, metric: str) -> None:
-    ran = ci_job(tmp_path, right, "--threshold", f"{metric}=0.1", commands=shortcut)
+def test_a_metric_that_was_not_computed_fails(tmp_path: Path, run: Job, shortcut: Path) -> None:
+    ran = ci_job(tmp_path, scored(tmp_path, run, CASES), "--threshold", "helpfulness=3", commands=shortcut)
     assert (1, "") == (ran.returncode, ran.stderr)
     (failed,) = junit(tmp_path).findall(".//testcase[failure]")
-    assert str(failed.get("name")).endswith(f"{metric} >= 0.1")
+    assert "agentest.helpfulness >= 3" == failed.get("name")
 
 
-def test_an_unknown_metric_is_a_mistake_in_the_script(tmp_path: Path, shortcut: Path, right: Job) -> None:
-    ran = ci_job(tmp_path, right, "--threshold", "politeness=4", commands=shortcut)
+def test_an_unknown_metric_is_a_mistake_in_the_script(tmp_path: Path, run: Job, shortcut: Path) -> None:
+    ran = ci_job(tmp_path, run, "--threshold", "politeness=4", commands=shortcut)
     assert (2, "") == (ran.returncode, ran.stdout)
     assert "--threshold politeness: no metric 'politeness'" in ran.stderr
     assert not (tmp_path / "work" / "gate.xml").exists()

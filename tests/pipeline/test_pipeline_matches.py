@@ -103,7 +103,7 @@ def test_a_command_that_is_sent_wrong_is_told(clustered: Commands) -> None:
 def test_a_running_collector_promotes_too(tmp_path: Path) -> None:
     settings = live_settings(tmp_path / "live.duckdb")
     with running(settings):
-        assert {"cases": [], "left_out": [], "unscored": 0} == ask(settings, "truth_promote")
+        assert {"cases": [], "left_out": [], "tagged": [], "unscored": 0} == ask(settings, "truth_promote")
         assert [] == ask(settings, "truth_clusters")
 
 

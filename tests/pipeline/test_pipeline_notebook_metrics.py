@@ -83,7 +83,7 @@ def test_those_of_the_settings_run_unless_others_are_chosen() -> None:
         ({"metrics": "nonsense"}, UsageError, "no metric 'nonsense'; allowed: default, all, none"),
         ({"metrics": "none", "evaluators": Asker()}, UsageError, "a model is to be asked for manners.polite"),
         ({"metrics": "none", "evaluators": Plain}, PluginError, "is a class, not an object"),
-        ({"metrics": "none", "evaluators": [Plain(), Plain()]}, PluginError, "two evaluators are named 'length'"),
+        ({"metrics": "none", "evaluators": [Plain(), Plain()]}, PluginError, "evaluator 'length' is given twice"),
         (
             {"metrics": "none", "evaluators": Plain(metrics=(metric("agentic.answer"),))},
             PluginError,

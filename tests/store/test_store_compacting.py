@@ -20,7 +20,13 @@ if TYPE_CHECKING:
     from tests.store.conftest import OpenStore
 
 #: Text that does not compress.
-FILL: Final = "INSERT INTO judge_calls SELECT md5(range::VARCHAR), 'j', NULL, 1, list_reduce(list_transform(range(40), lambda x: sha256((x + range)::VARCHAR)), lambda a, b: a || b), NULL, 1, 1, 1, 1, 1, make_timestamp_ns(range), NULL, NULL, NULL FROM range(3000)"
+FILL: Final = """
+INSERT INTO judge_calls BY NAME
+SELECT
+    md5(range::VARCHAR) AS content_hash, 'j' AS judge, 1 AS tries, make_timestamp_ns(range) AS judged_at,
+    list_reduce(list_transform(range(40), lambda x: sha256((x + range)::VARCHAR)), lambda a, b: a || b) AS reasoning
+FROM range(3000)
+"""
 
 
 def filled(open_store: OpenStore) -> None:

@@ -64,7 +64,10 @@ class Latency:
 def _lacking(turn: Turn, conversation: Conversation) -> Missing | None:
     """Return why nobody knows how long a turn took, as (reason, explanation); None where it is known."""
     if turn.ended_ns < turn.started_ns:
-        return "incomplete", f"turn {turn.index + 1} ends before it starts: the times of its spans contradict each other"
+        return (
+            "incomplete",
+            f"turn {turn.index + 1} ends before it starts: the times of its spans contradict each other",
+        )
     whole = (conversation.started_ns, conversation.ended_ns)
     # A conversation that was not rebuilt from spans lends its own times to its turns: of several none lasts the whole.
     lent = len(conversation.turns) > 1 and all((each.started_ns, each.ended_ns) == whole for each in conversation.turns)

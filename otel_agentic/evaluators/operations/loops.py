@@ -45,9 +45,9 @@ def runs_of(turn: Turn) -> list[Run] | Unknown:
     calls = [call for call in turn.calls if call.kind != "transfer"]
     times = Counter(call.name for call in calls)
     again = [call for call in calls if times[call.name] > 1]
-    lacking = next((call for call in again if call.arguments is None), None)
-    if not again:
+    if not again:  # nearly always: what calls came to need not be looked at
         return []
+    lacking = next((call for call in again if call.arguments is None), None)
     if lacking is not None:
         return Unknown(what="arguments", turn_index=turn.index, tool_name=lacking.name)
     fewest = _runs(calls, turn.index, same_unless_told=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from otel_agentic.evaluators.base import MetricScore
 from otel_agentic.evaluators.trajectory.metrics import (
@@ -21,7 +21,7 @@ from otel_agentic.evaluators.trajectory.pairing import is_exact, is_in_order, mo
 from otel_agentic.evaluators.trajectory.paths import Walk, walks_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from otel_agentic.config import EvaluatorSettings
     from otel_agentic.evaluators.base import Metric, Need, Subject
@@ -50,30 +50,29 @@ class Calls:
         if not isinstance(walks, list):
             reason, explanation = walks
             return [MetricScore(name=metric.name, reason=reason, explanation=explanation) for metric in METRICS]
-        pairs = [most_pairs(walk.path) for walk in walks]
-        told = "; ".join(filter(None, map(_told, walks, pairs))) or _ALL_FIT
-        return [*_matches(walks, pairs, told), *_shares(walks, pairs, told)]
+        best = [ways[0] for ways in walks]
+        return [*(_match(name, fits, walks) for name, fits in _FITS.items()), *_shares(best)]
 
 
-def _matches(walks: Sequence[Walk], pairs: Sequence[Mapping[int, int]], told: str) -> list[MetricScore]:
-    """Return the scores that are 0 or 1."""
-    exact = [is_exact(walk.path) for walk in walks]
-    ordered = [not walk.forbidden and is_in_order(walk.path) for walk in walks]
-    anyhow = [
-        not walk.forbidden and _paired(walk, found) == walk.path.required
-        for walk, found in zip(walks, pairs, strict=True)
-    ]
-    contained = [not walk.forbidden and all(each.fits for each in walk.path.wanted if each.required) for walk in walks]
-    inside = [_within(walk) for walk in walks]
-    order = _order_told(walks, anyhow, ordered)
-    both = "; ".join(each for each in (order, told) if each and (each != _ALL_FIT or not order))
-    return [
-        _match(EXACT, exact, both),
-        _match(IN_ORDER, ordered, both),
-        _match(ANY_ORDER, anyhow, told),
-        _match(CONTAINS, contained, told),
-        _match(WITHIN, inside, told),
-    ]
+def _match(name: str, fits: Callable[[Walk], bool], walks: Sequence[Sequence[Walk]]) -> MetricScore:
+    """Return a score that is 0 or 1: whether each walk fits, under whichever alternative."""
+    picked = [next(filter(fits, ways), ways[0]) for ways in walks]
+    told = _all_told(picked)
+    order = _order_told(picked) if name in {EXACT, IN_ORDER} else ""
+    explanation = "; ".join(each for each in (order, told) if each and (each != _ALL_FIT or not order))
+    return MetricScore(name=name, value=float(all(map(fits, picked))), explanation=explanation)
+
+
+def _in_order(walk: Walk) -> bool:
+    return not walk.forbidden and is_in_order(walk.path)
+
+
+def _any_order(walk: Walk) -> bool:
+    return not walk.forbidden and _paired(walk, most_pairs(walk.path)) == walk.path.required
+
+
+def _contains(walk: Walk) -> bool:
+    return not walk.forbidden and all(each.fits for each in walk.path.wanted if each.required)
 
 
 def _paired(walk: Walk, pairs: Mapping[int, int]) -> int:
@@ -85,12 +84,19 @@ def _within(walk: Walk) -> bool:
     return not walk.forbidden and len(fitting) == len(walk.made)
 
 
-def _match(name: str, found: Sequence[bool], told: str) -> MetricScore:
-    return MetricScore(name=name, value=float(all(found)), explanation=told)
+_FITS: Final[Mapping[str, Callable[[Walk], bool]]] = {
+    EXACT: lambda walk: is_exact(walk.path),
+    IN_ORDER: _in_order,
+    ANY_ORDER: _any_order,
+    CONTAINS: _contains,
+    WITHIN: _within,
+}
 
 
-def _shares(walks: Sequence[Walk], pairs: Sequence[Mapping[int, int]], told: str) -> list[MetricScore]:
+def _shares(walks: Sequence[Walk]) -> list[MetricScore]:
     """Return precision, recall and F1 over the calls of all walks together."""
+    pairs = [most_pairs(walk.path) for walk in walks]
+    told = _all_told(walks)
     required = sum(walk.path.required for walk in walks)
     right = sum(map(_paired, walks, pairs))
     counted = right + len(_beside(walks, pairs))
@@ -110,19 +116,21 @@ def _shares(walks: Sequence[Walk], pairs: Sequence[Mapping[int, int]], told: str
 def _beside(walks: Sequence[Walk], pairs: Sequence[Mapping[int, int]]) -> set[tuple[int, int, int]]:
     """Return the places of made calls that count and are not as expected; one of a turn and of the whole counts once."""
     taken = {walk.places[made] for walk, found in zip(walks, pairs, strict=True) for made in found.values()}
-    counted = {
-        place for walk in walks for made, place in enumerate(walk.places) if made not in walk.path.free
-    }
+    counted = {place for walk in walks for made, place in enumerate(walk.places) if made not in walk.path.free}
     return counted - taken
 
 
-def _order_told(walks: Sequence[Walk], anyhow: Sequence[bool], ordered: Sequence[bool]) -> str:
+def _order_told(walks: Sequence[Walk]) -> str:
     """Return where all was made but in another order, in words; empty where that is not what is wrong."""
     return "; ".join(
         f"{walk.where}made in another order: {', '.join(walk.made)}; expected: {', '.join(walk.names)}"
-        for walk, there, in_place in zip(walks, anyhow, ordered, strict=True)
-        if there and not in_place
+        for walk in walks
+        if _any_order(walk) and not _in_order(walk)
     )
+
+
+def _all_told(walks: Sequence[Walk]) -> str:
+    return "; ".join(filter(None, (_told(walk, most_pairs(walk.path)) for walk in walks))) or _ALL_FIT
 
 
 def _told(walk: Walk, pairs: Mapping[int, int]) -> str:

@@ -22,7 +22,8 @@ _LIMITS: Final = (
     "A made call is as expected when its name is the same and every parameter compares as the case's `match` says; one that "
     "answered with an error was not made. Calls of one model response have no order among themselves, nor have expected "
     "calls of one `step`. Extra calls that the case allows (`extra_calls`) are looked over, optional calls may be there or "
-    "not, and a forbidden call is a match of nothing. Turns are compared one by one, and all have to match."
+    "not, and a forbidden call is a match of nothing. Turns are compared one by one, and all have to match. Of "
+    "alternatives a match takes any one; shares are those of the one that fits best."
 )
 
 METRICS: Final = (

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from itertools import groupby
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from itertools import combinations_with_replacement, groupby, pairwise
+from math import comb
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+
+#: Where there are more ways to divide responses among groups than this, they are not tried: calls alike make ever more.
+_MOST_DIVISIONS: Final = 500
+#: Paths of which the pairs are kept: the metrics of one conversation are computed one after the other.
+_KEPT: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +44,7 @@ class Path:
         return sum(each.required for each in self.wanted)
 
 
+@lru_cache(maxsize=_KEPT)
 def most_pairs(path: Path) -> Mapping[int, int]:
     """Return expected -> made, one to one, as many as there can be: required calls first, then optional ones.
 
@@ -52,6 +60,7 @@ def most_pairs(path: Path) -> Mapping[int, int]:
     return pairs.made_by_wanted
 
 
+@lru_cache(maxsize=_KEPT)
 def is_in_order(path: Path) -> bool:
     """Return whether each required call has a made call of its own, in order, whatever else was made.
 
@@ -64,15 +73,21 @@ def is_exact(path: Path) -> bool:
     """Return whether the required calls were made in order, and nothing else but free and optional calls.
 
     Where one made call could stand for a required one and for an optional or free one alike, the first required calls in
-    order are tried, and the last.
+    order are tried, and the last, and of calls few enough every way to divide the responses among the groups.
     """
-    return any(map(_is_covered, (path, _mirrored(path))))
-
-
-def _is_covered(path: Path) -> bool:
-    pairs = _ordered(path)
-    if pairs is None:
+    needed = frozenset(range(len(path.steps))) - path.free
+    if len(needed) > len(path.wanted) or not needed <= frozenset().union(*(each.fits for each in path.wanted)):
         return False
+    first = _ordered(path)
+    if first is None:
+        return False
+    if _is_covered(first) or any(map(_is_covered, filter(None, (_ordered(_mirrored(path)),)))):
+        return True
+    return any(map(_is_covered, _divided(path)))
+
+
+def _is_covered(pairs: _Pairs) -> bool:
+    path = pairs.path
     pairs.allowed |= {index: each.fits for index, each in enumerate(path.wanted) if not each.required}
     return all(pairs.cover(made) for made in range(len(path.steps)) if made not in path.free)
 
@@ -86,13 +101,36 @@ def _mirrored(path: Path) -> Path:
     return Path(wanted=tuple(wanted), steps=path.steps[::-1], free=frozenset(last - made for made in path.free))
 
 
+def _divided(path: Path) -> Iterator[_Pairs]:
+    """Yield pairs of all required calls, each time with another last response for each group but the last."""
+    responses = _responses(path)
+    groups = sorted({each.group for each in path.wanted if each.required})
+    between = max(len(groups) - 1, 0)
+    if comb(max(len(responses) + between - 1, 0), between) > _MOST_DIVISIONS:
+        return
+    for lasts in combinations_with_replacement(range(len(responses)), between):
+        bounds = dict(zip(groups, pairwise((0, *lasts, len(responses) - 1)), strict=False))
+        pairs = _Pairs(path=path)
+        for index, each in enumerate(path.wanted):
+            if each.required:
+                first, last = bounds[each.group]
+                pairs.allowed[index] = each.fits & frozenset().union(*responses[first : last + 1])
+        if all(map(pairs.add, list(pairs.allowed))):
+            yield pairs
+
+
+def _responses(path: Path) -> list[frozenset[int]]:
+    """Return the made calls of each response of the model, in order."""
+    return [frozenset(those) for _, those in groupby(range(len(path.steps)), key=lambda made: path.steps[made])]
+
+
 def _ordered(path: Path) -> _Pairs | None:
     """Return pairs of all required calls in order, None where there are none.
 
     Group by group, each gets the responses from the last one of the group before it on, as few as will do: had it more, the
     groups after it would have fewer.
     """
-    responses = [frozenset(those) for _, those in groupby(range(len(path.steps)), key=lambda made: path.steps[made])]
+    responses = _responses(path)
     pairs, first = _Pairs(path=path), 0
     groups = sorted({each.group for each in path.wanted if each.required})
     for group in groups:

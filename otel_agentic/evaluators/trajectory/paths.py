@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from otel_agentic.evaluators.layers.scopes import ExpectedCalls, expected_calls
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from otel_agentic.evaluators.needs import Missing
     from otel_agentic.scoring.compiled import CompiledCall
     from otel_agentic.scoring.made import MadeCall
+    from otel_agentic.truth.model import Case, ToolExpectation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,13 +37,39 @@ class Walk:
     forbidden: tuple[str, ...]
 
 
-def walks_of(subject: Subject) -> list[Walk] | Missing:
-    """Return the walks of a conversation, of its turns first; or why there are none, as (reason, explanation)."""
+def walks_of(subject: Subject) -> list[tuple[Walk, ...]] | Missing:
+    """Return the walks of a conversation, of its turns first; or why there are none, as (reason, explanation).
+
+    Each under the expectation that fits best, and then under the others where there are alternatives.
+    """
     found = expected_calls(subject)
     if not isinstance(found, ExpectedCalls):
         return found
     lacks = next((missing for scope in found.scopes for missing in _unknown(scope)), None)
-    return lacks if lacks is not None else [_walk(found, scope) for scope in found.scopes]
+    if lacks is not None:
+        return lacks
+    return [(_walk(found, scope), *_otherwise(subject, number, scope)) for number, scope in enumerate(found.scopes)]
+
+
+def _otherwise(subject: Subject, number: int, scope: SortedScope) -> Iterator[Walk]:
+    """Yield the numbered walk under each alternative, where there are some: which one fits best says nothing of the order."""
+    case = subject.case
+    assert case is not None  # noqa: S101 — for the types: without a case there are no scopes
+    places = [index for index, turn in enumerate(case.turns) if turn.tools is not None]
+    place = None if scope.is_whole else places[number]
+    tools = case.tools if place is None else case.turns[place].tools
+    for one in (tools, *tools.alternatives) if tools is not None and tools.alternatives else ():
+        alone = one.model_copy(update={"alternatives": ()})
+        found = expected_calls(replace(subject, case=_with_tools(case, place, alone)))
+        if isinstance(found, ExpectedCalls) and not any(_unknown(found.scopes[number])):
+            yield _walk(found, found.scopes[number])
+
+
+def _with_tools(case: Case, place: int | None, tools: ToolExpectation) -> Case:
+    if place is None:
+        return case.model_copy(update={"tools": tools})
+    turn = case.turns[place].model_copy(update={"tools": tools})
+    return case.model_copy(update={"turns": (*case.turns[:place], turn, *case.turns[place + 1 :])})
 
 
 def _unknown(scope: SortedScope) -> Iterator[Missing]:

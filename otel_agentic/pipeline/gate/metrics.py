@@ -49,7 +49,7 @@ def limits_of(wanted: GateSettings, settings: EvaluatorSettings, evaluators: Seq
     """
     found: dict[str, tuple[Metric, Threshold]] = {}
     for name, threshold in settings.thresholds.items():
-        if name not in _CORE:
+        if _CORE.isdisjoint({name, f"agentic.{name}"}):
             metric = _named("evaluators.thresholds", name, evaluators)
             found[metric.name] = (metric, threshold)
     for name, given in wanted.thresholds.items():

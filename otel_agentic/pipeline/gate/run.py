@@ -161,7 +161,9 @@ class Gate:
             names=sorted({limit.metric.name for limit in self.limits}),
             keys=self._keys,
         )
-        return {(summary.agent, summary.name): summary for summary in found}
+        owners = {metric.name: one.name for one in self.evaluators for metric in one.metrics}
+        # An evaluator that is not there any more may have left scores of the same name.
+        return {(one.agent, one.name): one for one in found if owners[one.name] == one.evaluator}
 
     def _looked_at(self, group: Group) -> int:
         """Return how many conversations could have shown a failure: evaluated ones, or with a score that may be one."""
