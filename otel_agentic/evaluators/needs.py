@@ -115,7 +115,8 @@ def _some(turn: Turn, calls: tuple[ToolCall, ...], captured: Callable[[ToolCall]
 
 
 def _usage(turn: Turn) -> Missing | None:
-    if any(use.input_tokens is not None or use.output_tokens is not None for use in turn.models):
+    # Requests that all failed without tokens took none: they count as told.
+    if any(use.input_tokens is not None or use.output_tokens is not None or use.priced_calls for use in turn.models):
         return None
     return "content_not_captured", f"no span of turn {turn.index + 1} tells how many tokens a model took"
 

@@ -76,13 +76,17 @@ def test_the_limit_is_exact_and_a_bomb_stops_at_it(encoding: Encoding) -> None:
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
 def test_members_of_two_bytes_each_take_no_more_memory_than_they_hold(encoding: Encoding) -> None:
     packed = COMPRESS[encoding](b"ab") * 100_000
-    tracemalloc.start()
-    try:
-        assert 200_000 == len(inflate(packed, encoding, 1_000_000, keep))
-        peak_bytes = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak_bytes < 1_000_000
+
+    def peak_bytes() -> int:
+        tracemalloc.start()
+        try:
+            assert 200_000 == len(inflate(packed, encoding, 1_000_000, keep))
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    # The least of several: a thread that another test left may take memory meanwhile.
+    assert min(peak_bytes() for _ in range(3)) < 1_000_000
 
 
 @pytest.mark.parametrize(("opened", "encoding", "bound"), [(Gunzip(), "gzip", 2**18), (Unzstd(), "zstd", 2**23)])

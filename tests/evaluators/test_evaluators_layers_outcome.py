@@ -48,6 +48,14 @@ def test_the_expected_state_is_part_of_the_final_one_at_any_depth(expected: Any,
     assert (float(not paths), paths) == (score.value, [one["path"] for one in score.details["differing"]])
 
 
+def test_a_value_that_the_sender_took_out_may_be_the_expected_one() -> None:
+    state = {"email": "[REDACTED]", "paid": False}
+    unknown = completion({"email": "ann@example.org"}, state=state)
+    assert (None, "content_not_captured") == (unknown.value, unknown.reason)
+    assert "in the recorded state, email was taken out before it was recorded" == unknown.explanation
+    assert 0.0 == completion({"email": "ann@example.org", "paid": True}, state=state).value
+
+
 def test_the_explanation_names_the_first_paths_that_differ() -> None:
     expected = {"order": {"status": "draft"}, "a": 1, "b": 2, "c": 3}
     score = completion(expected, state=STATE)
@@ -126,11 +134,9 @@ def test_a_large_state_is_compared_to_its_end() -> None:
     ]
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from("ab"),
-    lambda held: st.lists(held, max_size=2) | st.dictionaries(st.sampled_from("xyz"), held, max_size=3),
-    max_leaves=6,
-)
+LEAVES = st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from("ab")
+HELD = LEAVES | st.lists(LEAVES, max_size=2) | st.dictionaries(st.sampled_from("xyz"), LEAVES, max_size=3)
+JSON = HELD | st.lists(HELD, max_size=2) | st.dictionaries(st.sampled_from("xyz"), HELD, max_size=3)
 OBJECTS = st.dictionaries(st.sampled_from("xyz"), JSON, max_size=3)
 
 

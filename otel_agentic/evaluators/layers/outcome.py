@@ -89,6 +89,9 @@ def completion(subject: Subject) -> MetricScore:
     if wrong and state.unseen:
         lost = f"the last result of {listed(state.unseen)} was not recorded, and {_told(wrong[:1])} in the others"
         return none_of(COMPLETION, "content_not_captured", lost)
+    if wrong and all(one.hidden for one in wrong):
+        told = f"in {state.source}, {listed([one.path for one in wrong[:_TOLD]])} was taken out before it was recorded"
+        return none_of(COMPLETION, "content_not_captured", told)
     named = size_of(expected) if expected else 0
     told = _told(wrong) if wrong else f"{named} of {named} expected values are there"
     return MetricScore(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from otel_agentic.dialects.values import is_redacted
 from otel_agentic.scoring.checks import agrees
 from otel_agentic.scoring.effects import effect_of
 from otel_agentic.scoring.results import read
@@ -40,6 +41,14 @@ class Differing(NamedTuple):
     path: str
     expected: Any
     found: Any
+
+    @property
+    def hidden(self) -> bool:
+        """Whether what is there was taken out by the sender, so that it may be what is expected.
+
+        Our own marks are none of these: cases are redacted alike, so that equal values have equal marks.
+        """
+        return is_redacted(self.found)
 
 
 def final_state(subject: Subject) -> FinalState | Missing:
