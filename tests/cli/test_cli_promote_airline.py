@@ -109,6 +109,7 @@ def test_taken_as_reviewed_each_passes_its_own_conversation(airline: Promoting, 
     assert own <= {row["conversation_id"] for row in passed}
 
 
+@pytest.mark.slow
 def test_beside_the_original_cases_nothing_changes(airline: Promoting, tmp_path: Path) -> None:
     db = shutil.copy(airline.scored, tmp_path / "beside.duckdb")
     told = "SELECT conversation_id, case_id, outcome, reason FROM v_conversations ORDER BY ALL"

@@ -58,13 +58,6 @@ def outside(question: Question) -> str:
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_no_attack_changes_a_word_of_what_a_judge_is_told(kind: Any) -> None:
-    harmless = [outside(one) for one in questions(kind, "Rome 7")]
-    for attack in ATTACKS:
-        assert harmless == [outside(one) for one in questions(kind, attack.whole)], attack.id
-
-
-@pytest.mark.parametrize("kind", ALL)
 def test_the_material_of_every_attack_is_whole_json_lines_within_bounds(kind: Any) -> None:
     for attack in ATTACKS:
         for question in questions(kind, attack.whole):

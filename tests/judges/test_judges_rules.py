@@ -22,7 +22,7 @@ from otel_agentic.judges.wording import similarity, stem, stems
 if TYPE_CHECKING:
     from otel_agentic.judges import Question
 
-TEXT = st.text(st.characters(exclude_characters="`"), max_size=5)
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="`"), max_size=5)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-1000, 1000) | TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),

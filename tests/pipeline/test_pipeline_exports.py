@@ -317,6 +317,7 @@ print(sorted(seen), rounds >= 3)
 """
 
 
+@pytest.mark.slow
 def test_another_process_reads_while_files_are_replaced(
     engine: Engine, clock: Clock, folder: Path, tmp_path: Path
 ) -> None:

@@ -89,6 +89,7 @@ def test_a_small_set_gives_the_same_numbers_and_faults(engine: Engine, rule: Any
     )
 
 
+@pytest.mark.slow
 def test_tau_airline_gives_the_same_scores_numbers_and_faults(
     copy_of: CopyOf, tau_file: Path, tau: Path, tau_truth: dict[str, Any]
 ) -> None:

@@ -99,6 +99,7 @@ def test_every_sample_is_there_once_and_its_chances_sum_to_1(design: Design) -> 
     assert grouped(design).attempts(len(every) // 2).n == design.cases * design.attempts
 
 
+@pytest.mark.slow
 def test_the_tables_of_the_page_are_what_the_study_prints() -> None:
     page = PAGE.read_text(encoding="utf-8")
     for table in (
