@@ -134,7 +134,7 @@ the settings say of `metric=label` comes first, then of the metric, then the met
 "operations.latency" = { max = 30 }
 
 [evaluators.severities]
-"layers.verdict=action" = "critical"
+"agent_behavior_failure=false_information" = "critical"
 "operations.latency" = "low"
 ```
 
