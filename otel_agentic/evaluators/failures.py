@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from otel_agentic.config import EvaluatorSettings, Severity
+    from otel_agentic.conversations.model import Conversation
     from otel_agentic.evaluators.base import Metric, MetricScore, Subject
 
 #: From the least bad one.
@@ -36,6 +37,18 @@ class Place:
     agent: str | None
     agent_version: str | None
     ended_ns: int
+
+    @classmethod
+    def of(cls, conversation: Conversation) -> Place:
+        """Return the place of what goes wrong in a conversation."""
+        return cls(
+            environment=conversation.environment,
+            conversation_id=conversation.conversation_id,
+            revision=conversation.revision,
+            agent=conversation.agent_name,
+            agent_version=conversation.agent_version,
+            ended_ns=conversation.ended_ns,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,18 +184,4 @@ def at_least(severity: Severity, least: Severity) -> bool:
 
 def failures_of(subject: Subject, scores: Iterable[MetricScore], rules: FailureRules) -> list[Failure]:
     """Return the failures of one conversation: first those of its outcome, then those among the scores of metrics."""
-    place = place_of(subject)
-    return rules.failures(place, [*core_scores(subject), *scores])
-
-
-def place_of(subject: Subject) -> Place:
-    """Return where the failures of a conversation are."""
-    conversation = subject.conversation
-    return Place(
-        environment=conversation.environment,
-        conversation_id=conversation.conversation_id,
-        revision=conversation.revision,
-        agent=conversation.agent_name,
-        agent_version=conversation.agent_version,
-        ended_ns=conversation.ended_ns,
-    )
+    return rules.failures(Place.of(subject.conversation), [*core_scores(subject), *scores])

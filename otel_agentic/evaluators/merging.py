@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.evaluators.groups import joined, ordered
-from otel_agentic.judges.base import ReplyForm, rubric_question
-from otel_agentic.judges.rubrics import load_rubric
+from otel_agentic.judges.base import rubric_question
+from otel_agentic.judges.rubrics import MOST_CAUSES, merge_rubric
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from otel_agentic.evaluators.groups import ErrorGroup
-    from otel_agentic.judges.base import Question, Rubric
+    from otel_agentic.judges.base import Question
 
 #: Groups shown in one question: what a judge can still tell apart.
-SHOWN: Final = 40
+SHOWN: Final = 2 * MOST_CAUSES
 #: Characters of a title and of an example, so that all of them are shown; and of a cause in the judge's words.
 _TITLE: Final = 120
 _EXAMPLE: Final = 160
 _CAUSE: Final = 100
 #: `2, 5 = a cause`.
 _SET: Final = re.compile(r"\s*([0-9]+(?:\s*,\s*[0-9]+)*)\s*=\s*(.*)", re.DOTALL)
-_FORM: Final = ReplyForm(kind="texts", most=SHOWN // 2)
-
-
-@cache
-def merge_rubric() -> Rubric:
-    """Return how a judge is asked."""
-    return load_rubric("otel_agentic.evaluators", "prompts/merge.md", _FORM)
 
 
 def merge_question(groups: Sequence[ErrorGroup]) -> Question | None:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 from otel_agentic import plugins
 from otel_agentic.errors import UsageError
-from otel_agentic.evaluators.merging import merge_rubric
 from otel_agentic.evaluators.registry import asks, resolved
 from otel_agentic.judges.fence import SYSTEM, Way, human_told
 from otel_agentic.judges.forms import schema_of
 from otel_agentic.judges.prompts import KINDS, own_prompt
+from otel_agentic.judges.rubrics import merge_rubric
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from otel_agentic import plugins
 from otel_agentic.config import EvaluatorSettings
 from otel_agentic.errors import ConfigError
-from otel_agentic.judges.base import Rubric
+from otel_agentic.judges.base import ReplyForm, Rubric
 from otel_agentic.judges.prompts import KINDS, read_front
-
-if TYPE_CHECKING:
-    from otel_agentic.judges.base import ReplyForm
 
 #: What a rubric may be called: as metrics are, a family and what is judged.
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)*")
+#: Causes that a judge may name when it joins groups of failures.
+MOST_CAUSES: Final = 20
 
 
 def load_rubric(package: str, file: str, form: ReplyForm) -> Rubric:
@@ -66,6 +66,12 @@ def parse_rubric(text: str, form: ReplyForm, source: str) -> Rubric:
     return Rubric(name=head["name"], version=head["version"], instructions=body, form=form)
 
 
+@cache
+def merge_rubric() -> Rubric:
+    """Return how a judge is asked which groups of failures have one cause; it belongs to no evaluator."""
+    return load_rubric("otel_agentic.judges.prompts", "merge.md", ReplyForm(kind="texts", most=MOST_CAUSES))
+
+
 def installed_rubrics() -> dict[str, Rubric]:
     """Return the rubrics of all installed evaluators, and the one that joins groups of failures, by name, sorted.
 
@@ -74,7 +80,5 @@ def installed_rubrics() -> dict[str, Rubric]:
         ConfigError: an evaluator does not work without settings.
     """
     made = (plugin.load().from_settings(EvaluatorSettings()) for plugin in plugins.find("evaluators").values())
-    from otel_agentic.evaluators.merging import merge_rubric  # noqa: PLC0415 — it takes its rubric from here
-
     rubrics = [*(rubric for evaluator in made for rubric in getattr(evaluator, "rubrics", ())), merge_rubric()]
     return dict(sorted({rubric.name: rubric for rubric in rubrics}.items()))

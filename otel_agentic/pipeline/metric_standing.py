@@ -27,7 +27,7 @@ def standing(
         conversation: whose scores they are.
         rules: thresholds and severities.
     """
-    place = _place(conversation)
+    place = Place.of(conversation)
     told = []
     for row in rows:
         failure = rules.failure(place, MetricScore(**{name: row[name] for name in _FIELDS}))
@@ -40,14 +40,3 @@ def _known(metric: Metric | None) -> dict[str, Any]:
     if metric is None:
         return {"title": None, "unit": None, "range": None}
     return {"title": metric.title, "unit": metric.unit, "range": [metric.low, metric.high]}
-
-
-def _place(conversation: Conversation) -> Place:
-    return Place(
-        environment=conversation.environment,
-        conversation_id=conversation.conversation_id,
-        revision=conversation.revision,
-        agent=conversation.agent_name,
-        agent_version=conversation.agent_version,
-        ended_ns=conversation.ended_ns,
-    )

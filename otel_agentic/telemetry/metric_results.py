@@ -155,7 +155,7 @@ def standing_of(conversation: Conversation, score: MetricScore, rules: FailureRu
     bound = None if threshold is None else _bound(threshold)
     if score.abstained:
         return Standing(threshold=bound)
-    failure = rules.failure(_place(conversation), score)
+    failure = rules.failure(Place.of(conversation), score)
     if failure is not None:
         return Standing("fail", failure.severity, bound)
     says = threshold is not None or (metric is not None and metric.failing)
@@ -164,14 +164,3 @@ def standing_of(conversation: Conversation, score: MetricScore, rules: FailureRu
 
 def _bound(threshold: Threshold) -> float | None:
     return threshold.max if threshold.min is None else threshold.min
-
-
-def _place(conversation: Conversation) -> Place:
-    return Place(
-        environment=conversation.environment,
-        conversation_id=conversation.conversation_id,
-        revision=conversation.revision,
-        agent=conversation.agent_name,
-        agent_version=conversation.agent_version,
-        ended_ns=conversation.ended_ns,
-    )

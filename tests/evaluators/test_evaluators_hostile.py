@@ -15,13 +15,13 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from otel_agentic.config import EvaluatorSettings, JudgeSettings
-from otel_agentic.evaluators.merging import merge_rubric
 from otel_agentic.evaluators.registry import all_evaluators, asks
 from otel_agentic.evaluators.run import evaluate
 from otel_agentic.judges import AskingJudge, JudgeFailure, LangChainJudge, Verdict
 from otel_agentic.judges.fence import messages, shown
 from otel_agentic.judges.prompts import KINDS
 from otel_agentic.judges.replies import read_text
+from otel_agentic.judges.rubrics import merge_rubric
 from otel_agentic.testing import conversation, tool_call, turn
 from tests.evaluators.scripted import about
 from tests.judges.models import Bare, Structured, Tools, fields_of

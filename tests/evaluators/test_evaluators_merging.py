@@ -9,9 +9,10 @@ import pytest
 
 from otel_agentic.config import JudgeSettings
 from otel_agentic.evaluators.groups import group_failures
-from otel_agentic.evaluators.merging import SHOWN, merge_question, merge_rubric, merged
+from otel_agentic.evaluators.merging import SHOWN, merge_question, merged
 from otel_agentic.judges import JudgeFailure, Verdict
 from otel_agentic.judges.langchain_judge import LangChainJudge
+from otel_agentic.judges.rubrics import merge_rubric
 from tests.evaluators.failing import failure, place, rules
 from tests.judges.models import Bare, Structured, Tools, fields_of
 
