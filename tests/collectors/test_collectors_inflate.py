@@ -85,8 +85,8 @@ def test_members_of_two_bytes_each_take_no_more_memory_than_they_hold(encoding: 
         finally:
             tracemalloc.stop()
 
-    # The least of several: a thread that another test left may take memory meanwhile.
-    assert min(peak_bytes() for _ in range(3)) < 1_000_000
+    # More than once: a thread that another test left may take memory meanwhile.
+    assert any(peak_bytes() < 1_000_000 for _ in range(3))
 
 
 @pytest.mark.parametrize(("opened", "encoding", "bound"), [(Gunzip(), "gzip", 2**18), (Unzstd(), "zstd", 2**23)])

@@ -75,7 +75,7 @@ def export(exporter: SpanExporter) -> None:
     provider.shutdown()
 
 
-@pytest.fixture(params=["http", "grpc"])
+@pytest.fixture(params=["http", pytest.param("grpc", marks=pytest.mark.slow)])
 def transport(
     request: pytest.FixtureRequest, serve_http: Serve, serve_grpc: Serve
 ) -> tuple[Serve, Callable[..., SpanExporter]]:

@@ -117,6 +117,7 @@ def test_a_taken_port_ends_with_exit_code_2_and_leaves_the_file_free(serve: Serv
     duckdb.connect(str(db)).close()
 
 
+@pytest.mark.slow  # the crash suite kills ten times
 def test_a_kill_under_real_exporters_loses_nothing_that_was_acknowledged(
     serve: Serve, db: Path, settings: Settings
 ) -> None:

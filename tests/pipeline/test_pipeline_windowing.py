@@ -300,6 +300,7 @@ def _finished(engine: Engine, widths: Sequence[str], now_ns: int) -> list[tuple[
     return _said(engine)
 
 
+@pytest.mark.slow  # the command line is held against the same table
 def test_tau_airline_passes_what_its_labels_say_in_every_other_window(copy_of: CopyOf, labelled_file: Path) -> None:
     hour_ns = 3_600 * SECOND_NS
     since_ns = 1_772_442_000 * SECOND_NS  # 2026-03-02T09:00:00Z

@@ -236,6 +236,7 @@ for number in itertools.count():
 """
 
 
+@pytest.mark.slow  # the crash suite kills ten times
 def test_nothing_that_was_acknowledged_is_lost_by_a_kill(open_store: OpenStore, db: Path) -> None:
     acknowledged = []
     for run in range(3):
