@@ -17,17 +17,16 @@ from otel_agentic.config.sections import (
     EmitSettings,
     JudgeSettings,
     LogSettings,
-    Objective,
     ReceiveSettings,
     RedactionSettings,
     RetentionSettings,
     SamplingSettings,
     ScoringSettings,
-    SloSettings,
     StatsSettings,
     StoreSettings,
     WindowSettings,
 )
+from otel_agentic.config.slo import Objective, SloSettings
 
 __all__ = [
     "CONFIG_FILE_VARIABLE",

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from otel_agentic.config.section import Section
 
 Severity = Literal["low", "medium", "high", "critical"]
 _Bound = Annotated[float, Field(allow_inf_nan=False)]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Threshold(_Part):
+class Threshold(Section):
     """Which values of a metric are good: from `min` to `max`, both inclusive; None is no bound."""
 
     min: _Bound | None = None
@@ -35,14 +33,14 @@ class Threshold(_Part):
         return (self.min is None or value >= self.min - 1e-9) and (self.max is None or value <= self.max + 1e-9)
 
 
-class Price(_Part):
+class Price(Section):
     """What a model costs, US dollars a million tokens."""
 
     input_usd: Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
     output_usd: Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 
 
-class EvaluatorSettings(_Part):
+class EvaluatorSettings(Section):
     """Which metrics are computed beyond the outcome, and what counts as a failure."""
 
     metrics: tuple[str, ...] = Field(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from otel_agentic.config.evaluators import Severity, Threshold
+from otel_agentic.config.section import Count, Section
 
 #: From which severity on a failure fails the gate; `none`: no failure does by itself.
 FailOn = Severity | Literal["none"]
@@ -16,15 +17,12 @@ TierName = Literal["ready", "needs_improvement", "inconsistent", "not_ready", "i
 
 _Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
 _K = Annotated[int, Field(ge=1, le=999_999)]
-_Count = Annotated[int, Field(ge=1)]
 _Limit = Annotated[float, Field(allow_inf_nan=False)]
 _Drop = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 
 
-class GateSettings(BaseModel):
+class GateSettings(Section):
     """What must hold of each agent for the gate to pass; flags of `otel-agentic gate` add to it, or take its place."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     min_pass_pow_k: dict[_K, _Ratio] = Field(default={}, description="least pass^k by k, as in {3 = 0.7}")
     min_pass_at_k: dict[_K, _Ratio] = Field(default={}, description="least pass@k by k, as in {3 = 0.95}")
@@ -34,7 +32,7 @@ class GateSettings(BaseModel):
     min_coverage: _Ratio | None = Field(
         default=None, description="least share of closed conversations that were evaluated"
     )
-    min_n: _Count | None = Field(default=None, description="least number of evaluated conversations")
+    min_n: Count | None = Field(default=None, description="least number of evaluated conversations")
     thresholds: dict[str, Threshold | _Limit] = Field(
         default={},
         description="means of metrics that are good, by name of the metric, as in {min = 3}, or a number alone: the least, "

@@ -37,11 +37,11 @@ from otel_agentic.config.sections import (
     RetentionSettings,
     SamplingSettings,
     ScoringSettings,
-    SloSettings,
     StatsSettings,
     StoreSettings,
     WindowSettings,
 )
+from otel_agentic.config.slo import SloSettings
 from otel_agentic.errors import ConfigError
 
 CONFIG_FILE_VARIABLE: Final = "OTEL_AGENTIC_CONFIG"

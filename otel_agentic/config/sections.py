@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     SecretStr,
     field_serializer,
@@ -18,15 +14,14 @@ from pydantic import (
     model_validator,
 )
 
-from otel_agentic.config.globs import may_meet
 from otel_agentic.config.masking import has_user, masked
 from otel_agentic.config.own_patterns import refusal_of
+from otel_agentic.config.section import Count, Section
 
 Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
 Seconds = Annotated[float, Field(gt=0.0)]
 #: What a connection may take: more than a day, or no end at all, is no bound.
 Deadline = Annotated[float, Field(gt=0.0, le=86_400.0)]
-Count = Annotated[int, Field(ge=1)]
 #: One conversation then stands for 1 / share of them: squares of that are summed, so there is a least share.
 SampledShare = Annotated[float, Field(ge=1e-6, le=1.0)]
 
@@ -36,11 +31,7 @@ def _digit(value: Any) -> Any:
     return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class StoreSettings(_Section):
+class StoreSettings(Section):
     """The DuckDB file."""
 
     db: Path = Field(default=Path("otel-agentic.duckdb"), description="the DuckDB file")
@@ -78,7 +69,7 @@ class StoreSettings(_Section):
         return db
 
 
-class ReceiveSettings(_Section):
+class ReceiveSettings(Section):
     """The ways in, their addresses and limits."""
 
     grpc: str = Field(default="127.0.0.1:4317", description="OTLP/gRPC address, host:port; port 0 takes a free one")
@@ -124,7 +115,7 @@ class ReceiveSettings(_Section):
     max_events: Count = Field(default=4096, description="events kept a span")
 
 
-class AdminSettings(_Section):
+class AdminSettings(Section):
     """The admin address: queries, commands on the live store, health, `/metrics`."""
 
     address: str = Field(default="127.0.0.1:8321", description="admin address, host:port; port 0 takes a free one")
@@ -158,7 +149,7 @@ class AdminSettings(_Section):
     query_slots: Count = Field(default=2, description="user queries running at once")
 
 
-class ConversationSettings(_Section):
+class ConversationSettings(Section):
     """How spans become conversations, and when these close."""
 
     turn_idle_s: Seconds = Field(default=60.0, description="a turn closes this long after its last span, seconds")
@@ -188,7 +179,7 @@ class ConversationSettings(_Section):
     )
 
 
-class DialectSettings(_Section):
+class DialectSettings(Section):
     """Which dialect reads which spans, and a dialect of your own made of attribute names."""
 
     scopes: dict[str, str] = Field(
@@ -203,7 +194,7 @@ class DialectSettings(_Section):
     )
 
 
-class ScoringSettings(_Section):
+class ScoringSettings(Section):
     """What makes a turn and a conversation correct."""
 
     judge: str = Field(
@@ -245,7 +236,7 @@ class ScoringSettings(_Section):
         return self
 
 
-class JudgeSettings(_Section):
+class JudgeSettings(Section):
     """Judges that ask a model: what they may spend, how hard they try."""
 
     model_options: dict[str, Any] = Field(
@@ -318,7 +309,7 @@ class JudgeSettings(_Section):
         return self
 
 
-class StatsSettings(_Section):
+class StatsSettings(Section):
     """How rates are estimated."""
 
     k: tuple[Count, ...] = Field(default=(1, 3, 5), description="the k of pass@k and pass^k")
@@ -331,7 +322,7 @@ class StatsSettings(_Section):
     tier_rule: Literal["interval", "paper", "docs"] = Field(default="interval", description="how tiers are given")
 
 
-class SamplingSettings(_Section):
+class SamplingSettings(Section):
     """Which closed conversations are evaluated, where evaluating all of them costs too much.
 
     A conversation is in or out by the hash of its id, whole; the ratio is stored with its score, and rates weigh by it.
@@ -343,7 +334,7 @@ class SamplingSettings(_Section):
     )
 
 
-class WindowSettings(_Section):
+class WindowSettings(Section):
     """Rolling windows by event time."""
 
     widths: tuple[str, ...] = Field(
@@ -360,63 +351,7 @@ class WindowSettings(_Section):
     )
 
 
-class Objective(_Section):
-    """What an agent is held to: pass^k at or above a target."""
-
-    name: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
-        default=None, description="name in metrics and reports; unset: made of k and target"
-    )
-    agent: Annotated[str, Field(min_length=1)] = Field(default="*", description="agent it is for, name or glob")
-    k: Count = Field(default=1, description="the k of pass^k")
-    target: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(description="pass^k that is promised")
-    method: Literal["pooled", "per_case"] = Field(
-        default="pooled",
-        description="pooled watches the pass rate over all conversations, per_case whether every case keeps the promise",
-    )
-    alpha: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
-        default=0.05, description="probability of a false alarm, ever; the alarm is at e-value 1 / alpha"
-    )
-    target_run_length: Annotated[float, Field(ge=1.0)] = Field(
-        default=1000.0, description="conversations between false alarms of change, on average, at least"
-    )
-
-    @property
-    def label(self) -> str:
-        """Its name, or one made of what it says."""
-        return self.name or f"pass^{self.k}>={self.target:g}"
-
-
-class SloSettings(_Section):
-    """Objectives that agents are watched against, conversation by conversation."""
-
-    objectives: tuple[Objective, ...] = Field(default=(), description="objectives: tables with k, target, agent, …")
-    since: datetime | None = Field(
-        default=None,
-        description="count from this time on, ISO 8601, UTC unless it says otherwise; unset: from the group's first "
-        "conversation",
-    )
-
-    @property
-    def since_ns(self) -> int | None:
-        """The time from which on conversations count, ns since the epoch."""
-        if self.since is None:
-            return None
-        aware = self.since if self.since.tzinfo else self.since.replace(tzinfo=UTC)
-        return (aware - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1) * 1_000
-
-    @model_validator(mode="after")
-    def _labels_tell_apart(self) -> SloSettings:
-        for one, other in combinations(self.objectives, 2):
-            if one.label == other.label and may_meet(one.agent, other.agent):
-                message = (
-                    f"two objectives are called {one.label!r}, for agents {one.agent!r} and {other.agent!r}, which may be "
-                    "the same agent; give one of them a name of its own"
-                )
-                raise ValueError(message)
-        return self
-
-
-class RedactionSettings(_Section):
+class RedactionSettings(Section):
     """What is taken out of everything that arrives before it is written: credentials by default, personal data if asked."""
 
     credentials: bool = Field(
@@ -444,7 +379,7 @@ class RedactionSettings(_Section):
         return self
 
 
-class RetentionSettings(_Section):
+class RetentionSettings(Section):
     """How long the store keeps what it holds, and what it writes out before it forgets."""
 
     keep: str | None = Field(
@@ -463,7 +398,7 @@ class RetentionSettings(_Section):
     every_s: Seconds = Field(default=300.0, description="time between looks at what is due, seconds")
 
 
-class LogSettings(_Section):
+class LogSettings(Section):
     """What a collector writes to standard error. Never content of spans."""
 
     format: Literal["text", "json"] = Field(default="text", description="text for people, json one object a line")
@@ -472,7 +407,7 @@ class LogSettings(_Section):
     )
 
 
-class EmitSettings(_Section):
+class EmitSettings(Section):
     """Telemetry back into the backend."""
 
     endpoint: str | None = Field(default=None, description="OTLP endpoint, http(s)://host:port; unset: nothing is sent")

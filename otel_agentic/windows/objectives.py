@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from otel_agentic.config.sections import Objective
+    from otel_agentic.config.slo import Objective
     from otel_agentic.windows.model import GroupKey
 
     BoolArray = npt.NDArray[np.bool_]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
@@ -27,7 +28,7 @@ class Item:
     note: str = ""
 
 
-class Judging:
+class Judging(ABC):
     """An evaluator that asks one question for each item; the rest of its kind is data.
 
     `values` are those of labels, where labels have values.
@@ -47,9 +48,9 @@ class Judging:
         del settings
         return cls()
 
+    @abstractmethod
     def items(self, subject: Subject) -> Iterable[Item]:
         """Yield the scores that are to come, in their order."""
-        raise NotImplementedError
 
     def ask(self, subject: Subject) -> Asking:
         """Yield all questions about a conversation together, and return its scores."""
