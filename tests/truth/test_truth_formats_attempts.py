@@ -73,3 +73,13 @@ def test_a_file_without_rows_is_told(text: str) -> None:
 def test_what_nothing_looks_at_is_named_by_row() -> None:
     (row,) = read_attempts("set.jsonl", lines({**ASKED, "retrieved_contexts": ["x"], "rubrics": {}}))
     assert ("retrieved_contexts",) == row.left_out
+
+
+def test_what_a_text_row_does_not_tell_of_calls_is_unknown_and_not_none() -> None:
+    row = {"user_input": "Weather?", "response": "Sunny.", "reference_tool_calls": [{"name": "weather", "args": {}}]}
+    untold, none_made = read_attempts("rows.jsonl", lines(row, {**row, "tool_calls": []}))
+
+    assert untold.case.tools is None
+    assert ("reference_tool_calls without tool_calls",) == untold.left_out
+    assert none_made.case.tools is not None
+    assert () == none_made.left_out

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import chain, count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.conversations.model import ConversationId
 from otel_agentic.errors import CaseError
@@ -15,7 +15,7 @@ from otel_agentic.truth.formats.ragas import Ragas
 from otel_agentic.truth.formats.reading import parse_text
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Mapping
 
     from otel_agentic.conversations.model import Conversation
     from otel_agentic.truth.formats.items import Parsed
@@ -66,6 +66,9 @@ def attempts_of(parsed: Parsed, name: str) -> tuple[Attempt, ...]:
     names: set[str] = set()
     for item, reading, case in _RAGAS.readings(parsed, name, troubles):
         line = item.place_of(())
+        untold = _calls_untold(item.value, reading.conversation) and case.tools is not None
+        if untold:
+            case = case.model_copy(update={"tools": None})  # noqa: PLW2901 — what was called is unknown, not nothing
         known_line, known = first.setdefault(case.case_id, (line, case))
         if known.version != case.version:
             told = (
@@ -80,7 +83,9 @@ def attempts_of(parsed: Parsed, name: str) -> tuple[Attempt, ...]:
         made = reading.conversation
         if made is not None:
             made = replace(made, conversation_id=ConversationId(row_name), case_id=case.case_id)
-        left_out = tuple(dict.fromkeys(reading.left_out))
+        left_out = tuple(
+            dict.fromkeys((*reading.left_out, *(("reference_tool_calls without tool_calls",) if untold else ())))
+        )
         rows.append(Attempt(file=name, line=line, name=row_name, case=known, conversation=made, left_out=left_out))
     if troubles:
         troubles.sort(key=lambda trouble: trouble.place)
@@ -88,6 +93,11 @@ def attempts_of(parsed: Parsed, name: str) -> tuple[Attempt, ...]:
     if not rows:
         raise CaseError(f"{name}: no row; a row is an object with `user_input`, such as one line of JSON lines")
     return tuple(rows)
+
+
+def _calls_untold(row: Mapping[str, Any], made: Conversation | None) -> bool:
+    """Return whether a question with an answer says nothing of calls: messages hold them, a text has them beside it."""
+    return made is not None and isinstance(row.get("user_input"), str) and row.get("tool_calls") is None
 
 
 def _unused(case_id: str, time: int, names: Container[str]) -> str:
