@@ -1,4 +1,7 @@
-"""Numbered migrations, each applied once; comments in the SQL become comments in the database."""
+"""The schema of a store: `schema.sql`, then numbered migrations, each applied once.
+
+Comments in the SQL become comments in the database.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
+#: The whole schema of a new store.
+BASE: Final = "schema.sql"
 _MIGRATIONS: Final = (
     "CREATE TABLE IF NOT EXISTS schema_migrations (name VARCHAR NOT NULL, applied_at TIMESTAMP_NS NOT NULL)"
 )
@@ -26,8 +31,8 @@ _COMMENTED_COLUMN: Final = {
 _END: Final = {"TABLE": "\n);", "VIEW": ";\n"}
 _IS_OURS: Final = "SELECT 1 FROM duckdb_tables() WHERE table_name = 'schema_migrations'"
 _MIGRATION_COMMENTS: Final = (
-    "COMMENT ON TABLE schema_migrations IS 'One row is an applied migration of this schema.'",
-    "COMMENT ON COLUMN schema_migrations.name IS 'migration file'",
+    "COMMENT ON TABLE schema_migrations IS 'One row is an applied part of this schema: schema.sql, then migrations.'",
+    "COMMENT ON COLUMN schema_migrations.name IS 'schema.sql or a migration file'",
     "COMMENT ON COLUMN schema_migrations.applied_at IS 'when it was applied'",
 )
 
@@ -41,10 +46,9 @@ class Migration:
 
 
 def all_migrations() -> list[Migration]:
-    """Return every migration that this release knows, in order."""
-    folder = files("otel_agentic.store") / "migrations"
-    found = [entry for entry in folder.iterdir() if entry.name.endswith(".sql")]
-    return [Migration(name=entry.name, sql=entry.read_text("utf-8")) for entry in sorted(found, key=lambda e: e.name)]
+    """Return `schema.sql` and every later migration of this release, in order."""
+    package = files("otel_agentic.store")
+    return [Migration(name=BASE, sql=(package / BASE).read_text("utf-8"))]
 
 
 def migrate(con: DuckDBPyConnection, path: str, known: Sequence[Migration] | None = None) -> list[str]:
@@ -56,10 +60,16 @@ def migrate(con: DuckDBPyConnection, path: str, known: Sequence[Migration] | Non
         known: the migrations of this release, in order; None takes `all_migrations`.
 
     Raises:
-        StoreUnusableError: the file was written by a newer release.
+        StoreUnusableError: the file was written by a newer release, or before the first one.
     """
     applied = _applied(con)
     known = all_migrations() if known is None else known
+    if applied and BASE not in applied:
+        raise StoreUnusableError(
+            f"{path} was written by a development version from before the first release and cannot be upgraded. To keep "
+            f"its data, run `otel-agentic store export --db {path} FOLDER` with that version, then "
+            "`otel-agentic store import --db NEW.duckdb FOLDER` with this one"
+        )
     newer = sorted(applied - {migration.name for migration in known})
     if newer:
         raise StoreUnusableError(

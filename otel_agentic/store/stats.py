@@ -50,7 +50,7 @@ SELECT
     max(exported_at) AS exported_at
 FROM exports WHERE table_name IN ('spans', 'log_records', 'conversations')
 """
-_SCHEMA: Final = "SELECT max(name) FROM schema_migrations"
+_SCHEMA: Final = "SELECT arg_max(name, applied_at) FROM schema_migrations"
 
 
 def table_stats(con: DuckDBPyConnection) -> list[Row]:

@@ -96,8 +96,12 @@ def test_the_wheel_holds_every_file_of_both_packages(wheel: Path) -> None:
         packed = {name for name in archive.namelist() if ".dist-info/" not in name}
 
     assert wanted == packed
-    assert {"otel_agentic/py.typed", "collectors/py.typed", "otel_agentic/demo/cases.jsonl"} <= packed
-    assert [name for name in packed if name.startswith("otel_agentic/store/migrations/") and name.endswith(".sql")]
+    assert {
+        "otel_agentic/py.typed",
+        "collectors/py.typed",
+        "otel_agentic/demo/cases.jsonl",
+        "otel_agentic/store/schema.sql",
+    } <= packed
 
 
 def test_the_wheel_says_its_license_python_and_entry_points(wheel: Path) -> None:

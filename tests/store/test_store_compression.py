@@ -5,15 +5,10 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-import duckdb
-
-from otel_agentic.store.migrations import all_migrations, migrate
 from otel_agentic.testing import NOON_NS, batch, span
 from tests.store.asking import rows
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.store.conftest import OpenStore
 
 SPANS = 3000
@@ -36,24 +31,6 @@ def test_the_text_of_spans_takes_less_than_half_of_its_bytes_on_disk(open_store:
         )
 
     assert path.stat().st_size - empty < 0.5 * sum(map(len, texts))
-
-
-def test_files_of_earlier_schemas_have_their_wide_columns_compressed_too(tmp_path: Path) -> None:
-    con = duckdb.connect(str(tmp_path / "old.duckdb"), config={"storage_compatibility_version": "v1.4.0"})
-    known = all_migrations()
-    migrate(con, "old", [one for one in known if one.name < "0011"])
-    con.execute(
-        "INSERT INTO spans BY NAME SELECT 't' AS trace_id, 's' AS span_id, 'n' AS name, 1 AS kind, now()::TIMESTAMP_NS AS "
-        "start_time, now()::TIMESTAMP_NS AS end_time, 0 AS status, '' AS environment, 'x' AS scope, 'none' AS dialect, "
-        "'{\"a\":1}' AS attributes, '{}' AS resource, 0 AS bucket, now()::TIMESTAMP_NS AS received_at"
-    )
-    before = con.execute("SELECT * FROM spans").fetchall()
-    migrate(con, "old", known)
-    con.execute("CHECKPOINT")
-
-    assert before == con.execute("SELECT * FROM spans").fetchall()
-    assert [("attributes", "ZSTD"), ("events", "ZSTD")] == con.execute(_COMPRESSION.format("spans")).fetchall()
-    con.close()
 
 
 def test_every_column_still_says_what_it_holds(open_store: OpenStore) -> None:

@@ -1,13 +1,10 @@
-"""The second migration: who wrote a turn, and the view that counts by it."""
+"""Coverage by dialect and instrumentation scope, and the view that counts by them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import duckdb
-
 from otel_agentic.store.conversations import Built, content_hash, load_conversations, save_conversations
-from otel_agentic.store.migrations import all_migrations, migrate
 from otel_agentic.testing import NOON_NS, conversation, tool_call, turn
 from tests.store.asking import rows, value
 
@@ -55,25 +52,6 @@ def test_what_failed_lacks_nothing_and_a_transfer_is_no_call(store: Store) -> No
     assert [(1, 1, 2, 1, None, 1.0, 1.0)] == rows(
         store, "SELECT turns, failed_turns, calls, failed_calls, answer, arguments, results FROM v_coverage"
     )
-
-
-def test_a_file_of_the_first_release_keeps_its_turns_and_gets_the_view() -> None:
-    first, *later = all_migrations()
-    with duckdb.connect() as con:
-        migrate(con, "memory", [first])
-        con.execute(
-            "INSERT INTO conversations SELECT 'e', 'c', 1, false, NULL, NULL, 's', now()::TIMESTAMP_NS, now()::TIMESTAMP_NS, "
-            "'idle', 'explicit', false, NULL, NULL, 1, 0, 'full', 'h', 0, now()::TIMESTAMP_NS"
-        )
-        con.execute(
-            "INSERT INTO turns SELECT 'e', 'c', 1, 0, 'q', true, 'a', true, NULL, NULL, 't', 's', now()::TIMESTAMP_NS, "
-            "now()::TIMESTAMP_NS"
-        )
-
-        assert [each.name for each in later] == migrate(con, "memory", [first, *later])
-        assert [("s", None, None, 1, 1.0)] == con.execute(
-            "SELECT service, dialect, scope, turns, query FROM v_coverage"
-        ).fetchall()
 
 
 def test_the_view_of_an_empty_file_is_empty(store: Store) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import duckdb
 import pytest
 
 from otel_agentic.config import JudgeSettings
@@ -15,13 +14,10 @@ from otel_agentic.judges.allowance import Cost
 from otel_agentic.judges.base import ReplyForm, Rubric, rubric_question
 from otel_agentic.store.judge_budget import DuckDbBudget
 from otel_agentic.store.judge_calls import DuckDbJudgeCache, clear_verdicts, judge_summary
-from otel_agentic.store.migrations import all_migrations, migrate
 from otel_agentic.testing import NOON_NS, SECOND_NS
 from tests.store.asking import rows, value
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from otel_agentic.store import Store
     from tests.store.conftest import OpenStore
 
@@ -131,27 +127,6 @@ def test_a_label_counts_as_a_verdict_in_the_summary_and_goes_when_the_cache_is_c
     assert {} == cache.get(["label", "texts"])
     assert [(None, None)] == rows(store, "SELECT DISTINCT reasoning, texts FROM judge_calls")
     cache.close()
-
-
-def test_verdicts_of_a_file_from_before_there_were_rubrics_are_found(db: Path, open_store: OpenStore) -> None:
-    before = [each for each in all_migrations() if each.name < "0012"]
-    with duckdb.connect(str(db)) as con:
-        migrate(con, "before", before)
-        con.execute(
-            "INSERT INTO judge_calls (content_hash, judge, score, reasoning, error, tries, judged_at) VALUES "
-            "('right', 'j', 0.9, 'yes', NULL, 1, now()::TIMESTAMP_NS), "
-            "('failed', 'j', NULL, NULL, 'timeout', 1, now()::TIMESTAMP_NS)"
-        )
-
-    got = found(open_store(), "right", "failed")
-
-    assert ["right"] == list(got)
-    assert (0.9, "yes", None, ()) == (
-        got["right"].score,
-        got["right"].reasoning,
-        got["right"].label,
-        got["right"].texts,
-    )
 
 
 def test_a_verdict_after_a_failure_is_the_answer_and_the_newest_of_two_wins(open_store: OpenStore) -> None:

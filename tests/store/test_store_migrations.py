@@ -1,26 +1,28 @@
-"""Schema: applied once, in whole or not at all; everything in it is commented."""
+"""The schema: applied once, completely or not at all; every table and column has a comment."""
 
 from __future__ import annotations
 
+import gzip
+import signal
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import duckdb
 import pytest
 
 from otel_agentic.errors import StoreUnusableError
-from otel_agentic.store.migrations import Migration, all_migrations, migrate
+from otel_agentic.store.migrations import BASE, Migration, all_migrations, migrate
 from tests.store.asking import rows, run_python
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from otel_agentic.store import Store
     from tests.store.conftest import OpenStore
 
 pytestmark = pytest.mark.usefixtures("migrated")
 
+# Stands for the base schema: small, so that what is left of it is easy to list.
 GOOD = Migration(
-    name="9001_good.sql",
+    name=BASE,
     sql="-- One row is a thing.\nCREATE TABLE things (\n    size INTEGER, -- how big\n    label VARCHAR -- its name\n);\n",
 )
 BAD = Migration(name="9002_bad.sql", sql="CREATE TABLE half (a INTEGER);\nCREATE TABLE things (a INTEGER);\n")
@@ -56,7 +58,7 @@ def test_a_migration_that_fails_leaves_nothing_behind() -> None:
             migrate(con, "memory", [GOOD, BAD])
 
         assert {"schema_migrations", "things"} == names_of_tables(con)
-        assert [(GOOD.name,)] == con.execute("SELECT name FROM schema_migrations").fetchall()
+        assert [(BASE,)] == con.execute("SELECT name FROM schema_migrations").fetchall()
 
 
 def test_the_next_release_goes_on_where_the_last_one_stopped() -> None:
@@ -106,7 +108,7 @@ os._exit(9)
 """
 
 
-def test_a_process_that_dies_right_after_the_migrations_leaves_a_file_that_opens(
+def test_a_process_that_dies_right_after_the_schema_was_applied_leaves_a_file_that_opens(
     db: Path, open_store: OpenStore
 ) -> None:
     with run_python(MIGRATED, db) as process:
@@ -114,3 +116,47 @@ def test_a_process_that_dies_right_after_the_migrations_leaves_a_file_that_opens
     assert db.with_name(db.name + ".wal").exists()
 
     assert len(all_migrations()) == len(rows(open_store(), "SELECT * FROM schema_migrations"))
+
+
+#: A store of a development version, from before there was one schema file.
+BEFORE_RELEASE: Final = Path(__file__).parent.parent / "golden" / "store" / "before-release.duckdb.gz"
+
+
+def test_a_store_from_before_the_first_release_is_refused_with_the_way_to_keep_its_data(
+    db: Path, open_store: OpenStore
+) -> None:
+    content = gzip.decompress(BEFORE_RELEASE.read_bytes())
+    db.write_bytes(content)
+
+    with pytest.raises(StoreUnusableError) as refused:
+        open_store()
+
+    assert f"store export --db {db} FOLDER" in str(refused.value)
+    assert "store import --db NEW.duckdb FOLDER" in str(refused.value)
+    assert content == db.read_bytes()
+
+
+KILLED: Final = """
+import os, signal, sys
+from pathlib import Path
+from otel_agentic.config import StoreSettings
+from otel_agentic.store.database import open_database
+from otel_agentic.store.migrations import Migration, all_migrations, migrate
+
+con = open_database(Path(sys.argv[1]), StoreSettings(), create=False)
+con.create_function("die", lambda: os.kill(os.getpid(), signal.SIGKILL), [], "INTEGER", side_effects=True)
+later = Migration(name="9001_later.sql", sql="ALTER TABLE spans ADD COLUMN later INTEGER; SELECT die(); CREATE TABLE later (a INTEGER);")
+migrate(con, sys.argv[1], [*all_migrations(), later])
+"""
+
+
+def test_a_migration_that_is_killed_leaves_the_schema_before_it(db: Path, open_store: OpenStore) -> None:
+    with open_store() as store:
+        before = rows(store, "SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal ORDER BY ALL")
+
+    with run_python(KILLED, db) as process:
+        assert -signal.SIGKILL == process.wait()
+
+    assert before == rows(
+        open_store(), "SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal ORDER BY ALL"
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import duckdb
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -22,12 +21,9 @@ from tests.store.asking import rows, value
 from tests.store.scored import save, score, scored_as
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from otel_agentic.conversations.model import ClosedBy, Conversation
     from otel_agentic.scoring.model import Outcome
     from otel_agentic.store import Store
-    from tests.store.conftest import OpenStore
 
 #: What `results` stands for, without the numbers that only `results` has.
 JOIN = """
@@ -176,35 +172,6 @@ def test_a_conversation_that_dissolves_while_it_is_scored_has_no_result(store: S
 
     assert [] == rows(store, "SELECT * FROM results")
     assert [(True,)] == rows(store, "SELECT superseded FROM conversation_scores")
-
-
-def test_an_older_file_gets_its_results_from_its_scores(open_store: OpenStore, db: Path, closed: Conversation) -> None:
-    with open_store() as store:
-        history = History(store)
-        for key in KEYS:
-            for case, does in ((None, "close"), (CASES[1], "score"), (None, "close"), (CASES[2], "score")):
-                history.take(
-                    Step(
-                        does=does, key=key, agent=key[1], second=1, case=case, outcome="pass", evaluation="e", ratio=1.0
-                    )
-                )
-        history.take(
-            Step(
-                does="dissolve", key=KEYS[1], agent=None, second=1, case=None, outcome="pass", evaluation="e", ratio=1.0
-            )
-        )
-        expected = rows(store, STORED)
-    with duckdb.connect(str(db)) as con:
-        for table in ("results", "subjects", "result_cases", "window_changes"):
-            con.execute(f"DROP TABLE {table}")
-        con.execute("ALTER TABLE conversation_scores DROP COLUMN sample_ratio")
-        con.execute("UPDATE conversation_scores SET superseded = false WHERE conversation_id = 'c-2' AND revision = 2")
-        con.execute("DELETE FROM schema_migrations WHERE name = '0007_results.sql'")
-
-    with open_store() as store:
-        assert 2 == len(expected)
-        assert expected == rows(store, STORED) == rows(store, JOIN)
-        assert 0 == value(store, NUMBERS)
 
 
 def test_changes_are_told_at_the_times_where_results_are_and_were(store: Store, closed: Conversation) -> None:

@@ -1,0 +1,1072 @@
+-- The schema of a store. The text after a column, and the line before a table or view, become its COMMENT in the database.
+-- Times are UTC. The columns (environment, conversation_id, revision) join all tables below `conversations`.
+
+-- One row is a span, as it was received.
+CREATE TABLE spans (
+    trace_id VARCHAR NOT NULL, -- trace id, 32 hex characters
+    span_id VARCHAR NOT NULL, -- span id, 16 hex characters; unique within its trace
+    parent_span_id VARCHAR, -- span id of the parent, null for a root
+    name VARCHAR NOT NULL, -- span name
+    kind UTINYINT NOT NULL, -- OTLP kind: 1 internal, 2 server, 3 client, 4 producer, 5 consumer
+    start_time TIMESTAMP_NS NOT NULL, -- start of the span
+    end_time TIMESTAMP_NS NOT NULL, -- end of the span
+    status UTINYINT NOT NULL, -- OTLP status: 0 unset, 1 ok, 2 error
+    status_message VARCHAR, -- status text
+    service VARCHAR, -- service.name of the resource
+    environment VARCHAR NOT NULL, -- deployment environment of the resource, empty when unknown
+    scope VARCHAR NOT NULL, -- instrumentation scope name
+    scope_version VARCHAR, -- instrumentation scope version
+    dialect VARCHAR NOT NULL, -- dialect that reads the span
+    operation VARCHAR, -- gen_ai.operation.name or openinference.span.kind
+    conversation_id VARCHAR, -- conversation id written on this very span; most spans inherit theirs, see trace_links
+    agent_name VARCHAR, -- gen_ai.agent.name or agent.name
+    tool_name VARCHAR, -- gen_ai.tool.name or tool.name
+    model VARCHAR, -- model that answered, else model asked
+    attributes JSON NOT NULL USING COMPRESSION zstd, -- all attributes
+    events JSON USING COMPRESSION zstd, -- span events: name, time_ns, attributes
+    links JSON, -- span links: trace_id, span_id, attributes
+    resource JSON NOT NULL, -- resource attributes
+    bucket USMALLINT NOT NULL, -- stable hash of the trace id, 0 to 1023, to divide work
+    received_at TIMESTAMP_NS NOT NULL -- when the span was committed
+);
+
+-- One row is an OTLP log record that belongs to a span and is an event.
+CREATE TABLE log_records (
+    trace_id VARCHAR NOT NULL, -- trace id of the span it belongs to
+    span_id VARCHAR NOT NULL, -- span id of the span it belongs to
+    "time" TIMESTAMP_NS NOT NULL, -- time of the record, else when it was observed
+    event_name VARCHAR NOT NULL, -- event name
+    body JSON USING COMPRESSION zstd, -- body
+    attributes JSON NOT NULL USING COMPRESSION zstd, -- attributes
+    scope VARCHAR NOT NULL, -- instrumentation scope name
+    resource JSON NOT NULL, -- resource attributes
+    content_hash UBIGINT NOT NULL, -- hash of all of the above: a record has no id of its own, this finds resent ones
+    received_at TIMESTAMP_NS NOT NULL -- when the record was committed
+);
+
+-- One row says which conversation a trace, or a part of one, belongs to.
+CREATE TABLE trace_links (
+    trace_id VARCHAR NOT NULL, -- trace id
+    environment VARCHAR NOT NULL, -- deployment environment, empty when unknown
+    service VARCHAR, -- service.name
+    explicit_id VARCHAR, -- conversation id found in the spans, null when there is none
+    conversation_id VARCHAR, -- conversation that the trace was linked to, null before it was linked
+    linked_traces VARCHAR[] NOT NULL, -- traces that span links point at
+    history_in VARCHAR[] NOT NULL, -- digests of what was said before it, the weakest first; empty with an id
+    history_out VARCHAR[], -- digests of all that was said in the end, the weakest first; empty with an id
+    events INTEGER NOT NULL, -- agent events found; 0 when nothing in the trace concerns an agent
+    started_at TIMESTAMP_NS NOT NULL, -- start of the first event, the epoch when there is none
+    ended_at TIMESTAMP_NS NOT NULL, -- end of the last event, the epoch when there is none
+    received_until TIMESTAMP_NS NOT NULL, -- newest received_at among the spans and log records that were read
+    query_digest VARCHAR, -- digest of the query, null when none was captured
+    scopes VARCHAR[] -- names of the instrumentation scopes that tell of it
+);
+
+-- One row is a revision of a conversation.
+CREATE TABLE conversations (
+    environment VARCHAR NOT NULL, -- deployment environment, empty when unknown; part of the identity
+    conversation_id VARCHAR NOT NULL, -- conversation id; without one in the spans the id of its first trace
+    revision INTEGER NOT NULL, -- 1-based; late spans that change a closed conversation make a new one
+    superseded BOOLEAN NOT NULL, -- true when a newer revision took its place
+    agent VARCHAR, -- agent name
+    agent_version VARCHAR, -- gen_ai.agent.version, else service.version
+    service VARCHAR, -- service.name
+    started_at TIMESTAMP_NS NOT NULL, -- start of the first event
+    ended_at TIMESTAMP_NS NOT NULL, -- end of the last event
+    closed_by VARCHAR, -- end_mark, end_of_input or idle; null while open
+    link_method VARCHAR NOT NULL, -- explicit, span_link, history or trace: how its traces were put together
+    ambiguous_link BOOLEAN NOT NULL, -- true when its history fitted two conversations equally, so that it stands alone
+    case_id VARCHAR, -- case named in the spans
+    verdict BOOLEAN, -- verdict found in the spans
+    turn_count INTEGER NOT NULL, -- number of turns
+    call_count INTEGER NOT NULL, -- number of tool calls
+    content_captured VARCHAR NOT NULL, -- full, partial or none
+    content_hash VARCHAR NOT NULL, -- hash of turns and calls: input that changes nothing makes no revision
+    bucket USMALLINT NOT NULL, -- stable hash of environment and conversation id, 0 to 1023
+    built_at TIMESTAMP_NS NOT NULL, -- when this revision was built
+    definitions_hash VARCHAR, -- tools that the agent was given, see tool_definitions; null where that was not captured
+    final_state JSON -- state in which the conversation left the world, as its last span that names one tells; null where none does
+);
+
+-- One row is a turn: a query, its calls and its answer.
+CREATE TABLE turns (
+    environment VARCHAR NOT NULL, -- conversation
+    conversation_id VARCHAR NOT NULL, -- conversation
+    revision INTEGER NOT NULL, -- conversation revision
+    turn_index INTEGER NOT NULL, -- 0-based place in the conversation
+    query VARCHAR, -- what the user asked
+    query_captured BOOLEAN NOT NULL, -- false when the instrumentation did not record it
+    answer VARCHAR, -- what the agent answered; null when it gave none
+    answer_captured BOOLEAN NOT NULL, -- false when the instrumentation did not record it
+    error VARCHAR, -- why the run failed
+    response_id VARCHAR, -- gen_ai.response.id of the answer
+    trace_id VARCHAR NOT NULL, -- trace of the span that stands for the turn
+    span_id VARCHAR NOT NULL, -- span that stands for the turn: its agent run
+    started_at TIMESTAMP_NS NOT NULL, -- start
+    ended_at TIMESTAMP_NS NOT NULL, -- end
+    dialect VARCHAR, -- dialect that read the span that stands for the turn
+    scope VARCHAR, -- instrumentation scope of that span
+    models JSON, -- models asked, a list: model, calls, failed, input_tokens, output_tokens, priced_calls (calls of which no tokens are missing)
+    plans VARCHAR[] -- plans that the agent wrote down, in order
+);
+
+-- One row is a tool call that the agent made.
+CREATE TABLE tool_calls (
+    environment VARCHAR NOT NULL, -- conversation
+    conversation_id VARCHAR NOT NULL, -- conversation
+    revision INTEGER NOT NULL, -- conversation revision
+    turn_index INTEGER NOT NULL, -- turn
+    position INTEGER NOT NULL, -- 0-based place in the turn
+    step INTEGER NOT NULL, -- 1-based model response that asked for it; calls of one response share it
+    kind VARCHAR NOT NULL, -- tool, transfer (to another agent) or agent (an agent used as a tool)
+    name VARCHAR NOT NULL, -- tool name
+    arguments JSON, -- arguments, null when not captured
+    result JSON, -- result, null when not captured or null
+    result_captured BOOLEAN NOT NULL, -- false when the instrumentation did not record it
+    error VARCHAR, -- why the call failed
+    call_id VARCHAR, -- tool call id; not unique over time
+    trace_id VARCHAR NOT NULL, -- trace
+    span_id VARCHAR, -- its own span, null when only messages tell of it
+    parent_span_id VARCHAR, -- span of the call that holds it, when a sub-agent made it
+    agent_name VARCHAR, -- agent that made it
+    source VARCHAR NOT NULL, -- span, message or both: where it was seen
+    used_flag BOOLEAN, -- whether the data itself says that the result was used
+    started_at TIMESTAMP_NS, -- start of its span, null where it has none
+    ended_at TIMESTAMP_NS -- end of its span, null where it has none
+);
+
+-- One row is a version of an annotated case.
+CREATE TABLE cases (
+    dataset VARCHAR NOT NULL, -- dataset name, empty when none is given
+    case_id VARCHAR NOT NULL, -- case id
+    version VARCHAR NOT NULL, -- hash of the case's content
+    current BOOLEAN NOT NULL, -- true for the version in force
+    agent VARCHAR, -- agent name or glob that the case is for
+    tags VARCHAR[] NOT NULL, -- tags
+    definition JSON NOT NULL, -- the whole case
+    source VARCHAR NOT NULL, -- file that it came from
+    imported_at TIMESTAMP_NS NOT NULL, -- when it was imported
+    reviewed BOOLEAN -- false for a draft promoted from production that nobody has reviewed
+);
+
+-- One row is an annotated turn of a case.
+CREATE TABLE case_turns (
+    dataset VARCHAR NOT NULL, -- case
+    case_id VARCHAR NOT NULL, -- case
+    version VARCHAR NOT NULL, -- case version
+    turn_index INTEGER NOT NULL, -- 0-based
+    query VARCHAR, -- query
+    answer VARCHAR -- expected answer
+);
+
+-- One row is an expected tool call of a case.
+CREATE TABLE expected_calls (
+    dataset VARCHAR NOT NULL, -- case
+    case_id VARCHAR NOT NULL, -- case
+    version VARCHAR NOT NULL, -- case version
+    turn_index INTEGER, -- turn, null when the call may fall in any turn
+    call_index INTEGER NOT NULL, -- 0-based place in the expectation
+    tool_name VARCHAR NOT NULL, -- tool name
+    parameters JSON NOT NULL, -- expected parameters
+    step INTEGER, -- expected step
+    required BOOLEAN NOT NULL -- false when the call is optional
+);
+
+-- One row is a given label of a conversation.
+CREATE TABLE labels (
+    conversation_id VARCHAR NOT NULL, -- conversation
+    case_id VARCHAR, -- case that the label maps it to
+    verdict BOOLEAN, -- true for pass; null when the label only maps
+    source VARCHAR NOT NULL, -- file and line
+    imported_at TIMESTAMP_NS NOT NULL -- when it was imported
+);
+
+-- One row is an evaluator version: everything that a score depends on besides the conversation.
+CREATE TABLE evaluations (
+    evaluation_id VARCHAR NOT NULL, -- hash of code, judge, settings and truth
+    judge VARCHAR NOT NULL, -- judge name
+    judge_version VARCHAR NOT NULL, -- judge version
+    settings JSON NOT NULL, -- scoring settings
+    truth_version VARCHAR NOT NULL, -- hash of cases and labels
+    first_run_at TIMESTAMP_NS NOT NULL, -- first run
+    last_run_at TIMESTAMP_NS NOT NULL, -- last run
+    evaluator VARCHAR, -- evaluator, null for an evaluation of the core scores
+    evaluator_version VARCHAR -- version of the evaluator, null for an evaluation of the core scores
+);
+
+-- One row says which case a conversation was matched to.
+CREATE TABLE matches (
+    evaluation_id VARCHAR NOT NULL, -- evaluation
+    environment VARCHAR NOT NULL, -- conversation
+    conversation_id VARCHAR NOT NULL, -- conversation
+    revision INTEGER NOT NULL, -- conversation revision
+    dataset VARCHAR, -- case
+    case_id VARCHAR, -- case, null when unmatched or ambiguous
+    case_version VARCHAR, -- case version
+    method VARCHAR, -- case_id, labels_file, exact_queries, first_query or fuzzy
+    confidence DOUBLE, -- 0 to 1
+    reason VARCHAR, -- unmatched or ambiguous
+    candidates VARCHAR[] NOT NULL, -- cases that fitted equally
+    warning VARCHAR -- why the ground truth looks wrong
+);
+
+-- One row is the outcome of a conversation revision under an evaluation.
+CREATE TABLE conversation_scores (
+    evaluation_id VARCHAR NOT NULL, -- evaluation
+    environment VARCHAR NOT NULL, -- conversation
+    conversation_id VARCHAR NOT NULL, -- conversation
+    revision INTEGER NOT NULL, -- conversation revision
+    superseded BOOLEAN NOT NULL, -- true when a newer score took its place
+    dataset VARCHAR, -- case
+    case_id VARCHAR, -- case
+    outcome VARCHAR NOT NULL, -- pass, fail or not_evaluated
+    reason VARCHAR, -- why it failed or was not evaluated
+    outcome_source VARCHAR NOT NULL, -- computed, or labels, case, event when a verdict was given
+    computed_outcome VARCHAR NOT NULL, -- what turns and tools say, whatever a label says
+    computed_reason VARCHAR, -- why
+    answer_outcome VARCHAR NOT NULL, -- outcome by answers alone
+    tool_outcome VARCHAR NOT NULL, -- outcome by tools alone
+    both_outcome VARCHAR NOT NULL, -- outcome by answers and tools
+    match_method VARCHAR, -- how the case was found
+    warning VARCHAR, -- why the ground truth looks wrong
+    missing_outputs VARCHAR[] NOT NULL, -- expected outputs that no answer says
+    explanation VARCHAR NOT NULL, -- one sentence
+    scored_at TIMESTAMP_NS NOT NULL, -- when
+    case_version VARCHAR, -- case version, null when unmatched
+    partial BOOLEAN, -- true for a computed fail beside needed parts that could not be evaluated
+    sample_ratio DOUBLE, -- share of conversations evaluated when it was scored
+    metrics_at TIMESTAMP_NS -- when scores of evaluators were last stored beside it, null when never
+);
+
+-- One row is the outcome of a turn.
+CREATE TABLE turn_scores (
+    evaluation_id VARCHAR NOT NULL, -- evaluation
+    environment VARCHAR NOT NULL, -- conversation
+    conversation_id VARCHAR NOT NULL, -- conversation
+    revision INTEGER NOT NULL, -- conversation revision
+    turn_index INTEGER NOT NULL, -- turn
+    case_turn_index INTEGER, -- turn of the case that it was aligned with
+    outcome VARCHAR NOT NULL, -- pass, fail or not_evaluated
+    reason VARCHAR, -- why
+    answer_score DOUBLE, -- 0 to 1, null when no answer was judged
+    answer_outcome VARCHAR NOT NULL, -- outcome by the answer
+    tool_outcome VARCHAR, -- outcome by the tools, null when none are expected
+    explanation VARCHAR NOT NULL, -- one sentence
+    answer_reason VARCHAR -- why the answer failed or was not evaluated; null for a pass
+);
+
+-- One row is the tool correctness of one expectation.
+CREATE TABLE tool_scores (
+    evaluation_id VARCHAR NOT NULL, -- evaluation
+    environment VARCHAR NOT NULL, -- conversation
+    conversation_id VARCHAR NOT NULL, -- conversation
+    revision INTEGER NOT NULL, -- conversation revision
+    turn_index INTEGER, -- turn, null for an expectation on the whole conversation
+    outcome VARCHAR NOT NULL, -- pass, fail or not_evaluated
+    reason VARCHAR, -- why
+    overall DOUBLE, -- weighted mean of the dimensions that apply, null when none does
+    selection DOUBLE, -- were the right tools called; null when it does not apply
+    parameters DOUBLE, -- were they given the right parameters; null when it does not apply
+    sequence DOUBLE, -- were they called in the right order; null when it does not apply
+    utilization DOUBLE, -- were their results used; null when it does not apply or is not known
+    evidence JSON, -- by dimension, one record a call of which something is known: which value was found where; read by v_tool_evidence
+    explanation VARCHAR NOT NULL -- one sentence
+);
+
+-- One row is one thing wrong with one call.
+CREATE TABLE tool_faults (
+    evaluation_id VARCHAR NOT NULL, -- evaluation
+    environment VARCHAR NOT NULL, -- conversation
+    conversation_id VARCHAR NOT NULL, -- conversation
+    revision INTEGER NOT NULL, -- conversation revision
+    turn_index INTEGER, -- turn of the made call, else of the expectation
+    fault VARCHAR NOT NULL, -- missing, spurious, wrong_parameters, wrong_order, unused_result, errored or forbidden
+    dimension VARCHAR, -- dimension that it hurts
+    tool_name VARCHAR NOT NULL, -- tool
+    parameter VARCHAR, -- parameter, for wrong_parameters
+    expected JSON, -- expected value
+    made JSON, -- value that the agent gave
+    expected_index INTEGER, -- place of the expected call
+    made_position INTEGER, -- place of the made call in its turn
+    trace_id VARCHAR, -- trace of the made call
+    span_id VARCHAR, -- span of the made call
+    explanation VARCHAR NOT NULL, -- one sentence
+    expected_call JSON, -- parameters of the expected call; null when none was expected
+    failed BOOLEAN, -- true when the tools failed and this was not made good, as an error is by a later call
+    tried INTEGER, -- of a missing call, how often the tool answered with an error where it was expected; null for other faults
+    effect VARCHAR -- read or write: what the tool does, by `effects` of the case or the settings
+);
+
+-- One row is a named score of any evaluator.
+CREATE TABLE scores (
+    evaluation_id VARCHAR NOT NULL, -- evaluation: of the core scores, or of one evaluator
+    environment VARCHAR NOT NULL, -- conversation
+    conversation_id VARCHAR NOT NULL, -- conversation
+    revision INTEGER NOT NULL, -- conversation revision
+    target VARCHAR NOT NULL, -- conversation, turn or call
+    turn_index INTEGER, -- turn, null for the conversation
+    name VARCHAR NOT NULL, -- evaluation name, as in gen_ai.evaluation.name
+    value DOUBLE, -- score, null when there is none
+    label VARCHAR, -- label: pass, fail or not_evaluated in a core score, one of the metric's in any other; null where there is only a value, or none
+    explanation VARCHAR, -- one sentence
+    evaluator VARCHAR, -- evaluator, null for a core score
+    evaluator_version VARCHAR, -- version of the evaluator, null for a core score
+    position INTEGER, -- place of the call in its turn, 0-based; null unless the score is of a call
+    tool_name VARCHAR, -- tool that the score is about, where it is about one
+    parameter VARCHAR, -- parameter that the score is about, where it is about one
+    reason VARCHAR, -- why there is no score; null where there is one, and for a core score
+    details JSON, -- what else the evaluator says, null for nothing
+    score_id VARCHAR, -- hash of evaluation, conversation revision, place and name: the same input gives the same id; null for a core score
+    superseded BOOLEAN DEFAULT false -- true when a newer revision or evaluation replaced it
+);
+
+-- One row is what a judge said of one question; it is also the cache, and what the budget is counted from.
+CREATE TABLE judge_calls (
+    content_hash VARCHAR NOT NULL, -- hash of judge version and everything that was asked
+    judge VARCHAR NOT NULL, -- judge name
+    model VARCHAR, -- model
+    score DOUBLE, -- score, 0 to 1 unless the rubric says otherwise; null when the judge failed, or was asked for a label or for texts
+    reasoning VARCHAR, -- the judge's reasoning
+    error VARCHAR, -- why the judge failed
+    tries INTEGER NOT NULL, -- requests made
+    latency_s DOUBLE, -- seconds of all requests together
+    input_tokens BIGINT, -- tokens sent
+    output_tokens BIGINT, -- tokens received
+    cost_usd DOUBLE, -- cost in US dollars
+    judged_at TIMESTAMP_NS NOT NULL, -- when
+    judge_version VARCHAR, -- judge version
+    cleared BOOLEAN, -- true when taken out of the cache: it counts in the budget window still; null, which means false, otherwise
+    used_at TIMESTAMP_NS, -- when it was last taken from the cache, to the day; null when it never was
+    metric VARCHAR, -- prompt that was asked with: answer, parameter, utilization, or a rubric of an evaluator
+    label VARCHAR, -- label, null when none was asked for
+    texts VARCHAR[] -- texts, null when none were asked for
+);
+
+-- One row is a group's estimate over one rolling window.
+CREATE TABLE windows (
+    agent VARCHAR, -- agent name
+    agent_version VARCHAR, -- agent version
+    environment VARCHAR, -- deployment environment
+    service VARCHAR, -- service.name
+    tag VARCHAR, -- case tag; null for the whole
+    "window" VARCHAR NOT NULL, -- width such as 1h, 24h, 7d, or n200: the newest 200 conversations
+    "end" TIMESTAMP_NS NOT NULL, -- end of the window, inclusive
+    k INTEGER NOT NULL, -- number of attempts
+    estimator VARCHAR NOT NULL, -- estimator
+    interval_method VARCHAR NOT NULL, -- how the interval was made
+    level DOUBLE NOT NULL, -- level of the interval
+    n BIGINT NOT NULL, -- conversations evaluated
+    c BIGINT NOT NULL, -- of them correct
+    not_evaluated JSON NOT NULL, -- conversations not evaluated, by reason
+    coverage DOUBLE, -- evaluated / all
+    pass_at_k DOUBLE, -- at least one of k attempts succeeds; null where undefined
+    pass_at_k_lower DOUBLE, -- lower bound
+    pass_at_k_upper DOUBLE, -- upper bound
+    pass_pow_k DOUBLE, -- all k attempts succeed; null where undefined
+    pass_pow_k_lower DOUBLE, -- lower bound
+    pass_pow_k_upper DOUBLE, -- upper bound
+    lower_bound DOUBLE, -- pass rate if all not evaluated failed
+    upper_bound DOUBLE, -- pass rate if all not evaluated passed
+    tier VARCHAR NOT NULL, -- deployment tier that the interval supports
+    leaning VARCHAR, -- tier of the point estimate, while the evidence is insufficient
+    revision INTEGER NOT NULL, -- 1-based; a restated window counts up
+    computed_at TIMESTAMP_NS NOT NULL -- when
+);
+
+-- One row is a version of a dataset coming into force: one that comes back has a row for each time, the newest row is in force.
+CREATE TABLE dataset_versions (
+    dataset VARCHAR NOT NULL, -- dataset
+    version VARCHAR NOT NULL, -- hash of its case ids and their versions
+    cases INTEGER NOT NULL, -- how many cases it holds
+    source VARCHAR NOT NULL, -- file whose import made it
+    imported_at TIMESTAMP_NS NOT NULL -- when it came into force
+);
+
+-- One row is a case in a version of a dataset.
+CREATE TABLE dataset_members (
+    dataset VARCHAR NOT NULL, -- dataset
+    version VARCHAR NOT NULL, -- dataset version
+    case_id VARCHAR NOT NULL, -- case
+    case_version VARCHAR NOT NULL -- version of the case, as in `cases`
+);
+
+-- One row is how often a tool was expected and made under one expectation.
+CREATE TABLE tool_counts (
+    evaluation_id VARCHAR NOT NULL, -- evaluation
+    environment VARCHAR NOT NULL, -- conversation
+    conversation_id VARCHAR NOT NULL, -- conversation
+    revision INTEGER NOT NULL, -- conversation revision
+    turn_index INTEGER, -- turn, null for an expectation on the whole conversation
+    tool_name VARCHAR NOT NULL, -- tool
+    expected INTEGER NOT NULL, -- required calls
+    made INTEGER NOT NULL, -- calls that answered without an error
+    errored INTEGER NOT NULL, -- calls that answered with an error
+    paired INTEGER NOT NULL, -- required calls that were made
+    unasked INTEGER NOT NULL, -- extra calls that are not allowed
+    parameters DOUBLE NOT NULL, -- sum, over required calls, of the share of parameters that agree
+    compared INTEGER NOT NULL, -- required calls whose parameters could be compared
+    in_order INTEGER NOT NULL, -- required calls made in their place
+    ordered INTEGER NOT NULL, -- required calls that have an order
+    used DOUBLE NOT NULL, -- results that were used
+    known INTEGER NOT NULL -- results of which it is known whether they were used
+);
+
+-- One row is a verdict of a person on a conversation, or on one of its turns.
+CREATE TABLE human_verdicts (
+    environment VARCHAR NOT NULL, -- conversation
+    conversation_id VARCHAR NOT NULL, -- conversation
+    revision INTEGER NOT NULL, -- newest conversation revision when the verdict was read
+    turn_index INTEGER, -- turn (0-based), null for the conversation as a whole
+    verdict BOOLEAN NOT NULL, -- true for pass
+    random_sample BOOLEAN NOT NULL, -- true when it was said that the labelled conversations are a random sample
+    source VARCHAR NOT NULL, -- file and line
+    imported_at TIMESTAMP_NS NOT NULL -- when it was read
+);
+
+-- One row is a comparison of a judge with people, on turns or on conversations. A pass is the positive; what has no data is null.
+CREATE TABLE judge_calibrations (
+    calibration_id VARCHAR NOT NULL, -- one for each run of `judge calibrate`
+    evaluation_id VARCHAR NOT NULL, -- evaluation: judge, settings and truth
+    judge VARCHAR NOT NULL, -- judge name
+    judge_version VARCHAR NOT NULL, -- judge version
+    model VARCHAR, -- model that answered, null for a judge without one
+    target VARCHAR NOT NULL, -- turn or conversation
+    n BIGINT NOT NULL, -- verdicts compared
+    both_pass BIGINT NOT NULL, -- judge and people pass
+    false_pass BIGINT NOT NULL, -- the judge passes, people fail
+    false_fail BIGINT NOT NULL, -- the judge fails, people pass
+    both_fail BIGINT NOT NULL, -- judge and people fail
+    agreement DOUBLE, -- share of equal verdicts
+    agreement_lower DOUBLE, -- lower bound
+    agreement_upper DOUBLE, -- upper bound
+    kappa DOUBLE, -- Cohen's kappa: agreement beyond chance
+    kappa_lower DOUBLE, -- lower bound
+    kappa_upper DOUBLE, -- upper bound
+    sensitivity DOUBLE, -- share of what people pass that the judge passes
+    sensitivity_lower DOUBLE, -- lower bound
+    sensitivity_upper DOUBLE, -- upper bound
+    specificity DOUBLE, -- share of what people fail that the judge fails
+    specificity_lower DOUBLE, -- lower bound
+    specificity_upper DOUBLE, -- upper bound
+    interval_method VARCHAR NOT NULL, -- how the intervals of the rates were made
+    level DOUBLE NOT NULL, -- level of the intervals
+    threshold DOUBLE NOT NULL, -- answer threshold in force
+    best_threshold DOUBLE, -- threshold with the highest Youden index on these labels
+    curve JSON NOT NULL, -- agreement, sensitivity and specificity at each distinct score
+    not_judged JSON NOT NULL, -- labelled, but without a verdict of the judge: counts by reason
+    random_sample BOOLEAN NOT NULL, -- true when it was said that the labelled conversations are a random sample
+    labels VARCHAR[] NOT NULL, -- files of labels
+    calibrated_at TIMESTAMP_NS NOT NULL -- when
+);
+
+-- One row is a labelled conversation or turn with what the judge said of it, as compared by a calibration.
+CREATE TABLE calibration_verdicts (
+    calibration_id VARCHAR NOT NULL, -- calibration
+    environment VARCHAR NOT NULL, -- conversation
+    conversation_id VARCHAR NOT NULL, -- conversation
+    revision INTEGER NOT NULL, -- conversation revision
+    turn_index INTEGER, -- turn (0-based), null for the conversation as a whole
+    dataset VARCHAR, -- case
+    case_id VARCHAR, -- case
+    human BOOLEAN NOT NULL, -- verdict of the person, true for pass
+    judge_outcome VARCHAR NOT NULL, -- pass, fail or not_evaluated
+    judge_reason VARCHAR, -- why it failed or was not evaluated
+    judge_score DOUBLE, -- score of the answer, of a conversation the lowest of its answers; null when none was judged
+    random_sample BOOLEAN NOT NULL -- true when it was said that the labelled conversations are a random sample
+);
+
+-- One row is an agent in one version, environment and service: a subject of rates. Numbers make counting quick.
+CREATE TABLE subjects (
+    subject INTEGER NOT NULL, -- its number
+    agent VARCHAR, -- agent name
+    agent_version VARCHAR, -- agent version
+    environment VARCHAR NOT NULL, -- deployment environment, empty when unknown
+    service VARCHAR -- service.name
+);
+
+-- One row is the number of a case that a result names.
+CREATE TABLE result_cases (
+    case_no INTEGER NOT NULL, -- its number
+    dataset VARCHAR NOT NULL, -- dataset, empty when none is given
+    case_id VARCHAR NOT NULL -- case id
+);
+
+-- One row is a closed conversation with its newest score: the conversation revision that was scored last. A later revision takes its place once that is scored; a conversation that dissolved into others has none.
+CREATE TABLE results (
+    environment VARCHAR NOT NULL, -- conversation
+    conversation_id VARCHAR NOT NULL, -- conversation
+    revision INTEGER NOT NULL, -- conversation revision that was scored
+    evaluation_id VARCHAR NOT NULL, -- evaluation
+    subject INTEGER NOT NULL, -- number of agent, version, environment and service in `subjects`
+    agent VARCHAR, -- agent name
+    agent_version VARCHAR, -- agent version
+    service VARCHAR, -- service.name
+    ended_at TIMESTAMP_NS NOT NULL, -- end of its last event
+    closed_by VARCHAR, -- end_mark, end_of_input or idle
+    case_no INTEGER, -- number of the case in `result_cases`, null without a case
+    dataset VARCHAR, -- case
+    case_id VARCHAR, -- case, null without one
+    tags VARCHAR[] NOT NULL, -- tags of the case, in the version that it was scored with
+    outcome VARCHAR NOT NULL, -- pass, fail or not_evaluated
+    reason VARCHAR, -- why it failed or was not evaluated
+    selection DOUBLE, -- mean of the tool dimension over its expectations; null when it does not apply
+    parameters DOUBLE, -- the same
+    sequence DOUBLE, -- the same
+    utilization DOUBLE, -- the same
+    sample_ratio DOUBLE NOT NULL -- share of conversations evaluated when it was scored
+);
+
+-- One row is an event time at which results changed: the windows that hold it are to be computed anew.
+CREATE TABLE window_changes (
+    serial BIGINT NOT NULL, -- rises with each change
+    ended_at TIMESTAMP_NS NOT NULL, -- end of a conversation that is counted there now, or was before
+    live BOOLEAN NOT NULL -- true for a conversation that was closed live: of others only windows that are stored are computed anew
+);
+
+-- One row is an objective of a group as a running collector last saw it: what evidence there is that it is broken. It is made of the final results in event order, and made anew when one of them changes.
+CREATE TABLE monitors (
+    agent VARCHAR, -- agent name
+    agent_version VARCHAR, -- agent version
+    environment VARCHAR NOT NULL, -- deployment environment, empty when unknown
+    service VARCHAR, -- service.name
+    objective VARCHAR NOT NULL, -- name of the objective
+    k INTEGER NOT NULL, -- the k of pass^k
+    target DOUBLE NOT NULL, -- pass^k that is promised
+    p0 DOUBLE NOT NULL, -- pass rate below which the objective is broken: target to the power of 1 / k
+    alpha DOUBLE NOT NULL, -- probability of a false alarm, ever, at most
+    method VARCHAR NOT NULL, -- pooled or per_case
+    n BIGINT NOT NULL, -- evaluated conversations seen
+    c BIGINT NOT NULL, -- correct ones among them
+    e_value DOUBLE NOT NULL, -- evidence that the objective is broken; 1 says nothing; kept within 1e-300 and 1e300
+    log_e DOUBLE NOT NULL, -- its natural logarithm, without bounds
+    largest DOUBLE NOT NULL, -- largest e-value so far, kept within the same bounds
+    alarmed_at TIMESTAMP_NS, -- end of the conversation at which the e-value first reached 1 / alpha; null while it has not
+    detector DOUBLE NOT NULL, -- value of the change detector since its last alarm
+    target_run_length DOUBLE NOT NULL, -- conversations between false alarms of change on average, at least; the alarm is at this value
+    changes BIGINT NOT NULL, -- alarms of the change detector so far
+    changed_at TIMESTAMP_NS, -- end of the conversation at which the change detector last raised an alarm
+    watermark TIMESTAMP_NS NOT NULL, -- results up to this time are final and were seen
+    computed_at TIMESTAMP_NS NOT NULL -- when the row was written
+);
+
+-- One row is a backfill: everything that decides its result, and how far its newest pass has come.
+CREATE TABLE backfills (
+    run_id VARCHAR NOT NULL, -- hash of what was asked: equal backfills have one row and go on where they were stopped
+    asked JSON NOT NULL, -- range, windows, step, k, estimators, statistics, evaluator version, where points go
+    state VARCHAR NOT NULL, -- running (or killed: run it again) or finished
+    passes INTEGER NOT NULL, -- how many times all window ends were gone through, the newest pass included
+    first_end TIMESTAMP_NS NOT NULL, -- first window end of the newest pass
+    last_end TIMESTAMP_NS NOT NULL, -- last window end of the newest pass
+    position TIMESTAMP_NS, -- newest window end that is done in the newest pass; null before the first
+    sent_until TIMESTAMP_NS, -- start of the newest finished pass: rows computed up to it were sent; null when there is none
+    rows_changed BIGINT NOT NULL, -- rows of windows that the newest pass added or restated
+    points_sent BIGINT NOT NULL, -- points that the newest pass sent or wrote
+    started_at TIMESTAMP_NS NOT NULL, -- when the newest pass began
+    updated_at TIMESTAMP_NS NOT NULL, -- when the newest step of it was done
+    finished_at TIMESTAMP_NS -- when the newest pass ended; null while it runs
+);
+
+-- One row says from when on the store is complete. There is none while nothing was removed.
+CREATE TABLE retention (
+    conversations_from TIMESTAMP_NS NOT NULL, -- conversations that ended before this were removed, once they were closed
+    results_from TIMESTAMP_NS NOT NULL, -- results before this were removed: windows that reach further back stay as they are
+    conversations BIGINT NOT NULL, -- conversations removed so far
+    spans BIGINT NOT NULL, -- spans removed so far
+    log_records BIGINT NOT NULL, -- log records removed so far
+    updated_at TIMESTAMP_NS NOT NULL -- when something was last removed
+);
+
+-- One row is a conversation or a trace that was removed: what comes late for it is counted, and not rebuilt.
+CREATE TABLE removed (
+    kind VARCHAR NOT NULL, -- conversation or trace
+    identity UBIGINT NOT NULL, -- md5_number_lower of the trace id, or of environment, line feed and conversation id
+    removed_at TIMESTAMP_NS NOT NULL -- when; forgotten after another time as long as conversations are kept
+);
+
+-- One row is an hour of a table that was exported as Parquet, or waits for it.
+CREATE TABLE exports (
+    table_name VARCHAR NOT NULL, -- table
+    hour TIMESTAMP_NS NOT NULL, -- start of the hour
+    row_count BIGINT NOT NULL, -- rows of the hour that the store held when they were written
+    file VARCHAR, -- file, from the export folder on; several hours of a day may share one; null where no row was there
+    digest UBIGINT, -- of the conversations and scores of the hour when they were written; null for other tables
+    dirty BOOLEAN NOT NULL, -- true when it is to be written, again or for the first time
+    exported_at TIMESTAMP_NS -- when it was last written, null before the first time
+);
+
+-- One row says up to when what arrived was looked through for hours to export.
+CREATE TABLE export_looks (
+    table_name VARCHAR NOT NULL, -- table
+    looked_until TIMESTAMP_NS NOT NULL -- newest received_at that was seen
+);
+
+-- One row is a tool as agents were given it. Conversations whose agents were given the same tools share their rows; the hash of a list without tools has none.
+CREATE TABLE tool_definitions (
+    definitions_hash VARCHAR NOT NULL, -- hash of all tools that are given together, see conversations
+    name VARCHAR NOT NULL, -- tool name
+    parameters JSON -- JSON schema of its parameters, null where only the name was recorded
+);
+
+-- One row is a baseline: what was measured of each agent when it was saved. A name that is saved again takes the place of the older one.
+CREATE TABLE gate_baselines (
+    name VARCHAR NOT NULL, -- its name
+    saved_at TIMESTAMP_NS NOT NULL, -- when it was saved
+    conversations BIGINT NOT NULL, -- closed conversations that it was made of
+    evaluations VARCHAR[] NOT NULL, -- evaluations that their scores belong to
+    definition JSON NOT NULL -- attempts by case and means of metrics by agent, as in a baseline file
+);
+
+-- Reliability of each agent, version and environment over all closed conversations.
+CREATE VIEW v_reliability AS
+SELECT
+    c.agent, -- agent name
+    c.agent_version, -- agent version
+    nullif(c.environment, '') AS environment, -- deployment environment, null when unknown
+    count(*) FILTER (s.outcome IN ('pass', 'fail')) AS evaluated, -- conversations that passed or failed
+    count(*) FILTER (s.outcome = 'pass') AS correct, -- of them passed
+    count(*) FILTER (s.outcome = 'not_evaluated') AS not_evaluated, -- conversations that could not be judged
+    count(*) FILTER (s.outcome = 'pass') / nullif(count(*) FILTER (s.outcome IN ('pass', 'fail')), 0) AS success_rate, -- correct / evaluated; null when none is evaluated
+    count(*) FILTER (s.outcome IN ('pass', 'fail')) / count(*) AS coverage, -- evaluated / all
+    max(c.ended_at) AS last_conversation -- end of the newest conversation
+FROM conversation_scores s
+JOIN conversations c USING (environment, conversation_id, revision)
+WHERE NOT s.superseded AND NOT c.superseded
+GROUP BY ALL;
+
+-- Each conversation in its newest revision, with its score.
+CREATE VIEW v_conversations AS
+SELECT
+    c.conversation_id, -- conversation id
+    nullif(c.environment, '') AS environment, -- deployment environment, null when unknown
+    c.revision, -- newest revision
+    c.agent, -- agent name
+    c.agent_version, -- agent version
+    c.service, -- service.name
+    c.started_at, -- start of the first event
+    c.ended_at, -- end of the last event
+    c.closed_by, -- end_mark, end_of_input or idle; null while open
+    c.turn_count, -- number of turns
+    c.call_count, -- number of tool calls
+    c.content_captured, -- full, partial or none
+    s.case_id, -- case that it was matched to
+    s.outcome, -- pass, fail or not_evaluated; null before it is scored
+    s.reason, -- why it failed or was not evaluated
+    s.explanation -- one sentence
+FROM conversations c
+LEFT JOIN conversation_scores s
+    ON s.environment = c.environment AND s.conversation_id = c.conversation_id AND s.revision = c.revision
+    AND NOT s.superseded
+WHERE NOT c.superseded;
+
+-- What the instrumentation records, as shares of turns and calls, by service, dialect and instrumentation scope. A turn that failed needs no answer, a call that failed no result, and a transfer to another agent is no call here. A share of nothing is null.
+CREATE VIEW v_coverage AS
+WITH calls AS (
+    SELECT
+        environment, conversation_id, revision, turn_index,
+        count(*) AS calls,
+        count(*) FILTER (error IS NOT NULL) AS failed,
+        count(arguments) AS with_arguments,
+        count(*) FILTER (result_captured AND error IS NULL) AS with_result
+    FROM tool_calls
+    WHERE kind <> 'transfer'
+    GROUP BY ALL
+)
+SELECT
+    c.service, -- service.name
+    t.dialect, -- dialect that read the turns
+    t.scope, -- instrumentation scope of the spans that stand for the turns
+    count(*) AS turns, -- turns
+    count(*) FILTER (t.error IS NOT NULL) AS failed_turns, -- of them failed
+    coalesce(sum(calls.calls), 0)::BIGINT AS calls, -- tool calls, transfers to other agents left out
+    coalesce(sum(calls.failed), 0)::BIGINT AS failed_calls, -- of them failed
+    avg(t.query_captured::INT) AS query, -- share of turns with their query
+    avg(t.answer_captured::INT) FILTER (t.error IS NULL) AS answer, -- share of turns that did not fail with their answer
+    sum(calls.with_arguments) / nullif(sum(calls.calls), 0) AS arguments, -- share of calls with their arguments
+    sum(calls.with_result) / nullif(sum(calls.calls - calls.failed), 0) AS results, -- share of calls that did not fail with their result
+    avg((c.link_method = 'explicit')::INT) AS conversation_id -- share of turns whose conversation names itself
+FROM turns t
+JOIN conversations c USING (environment, conversation_id, revision)
+LEFT JOIN calls USING (environment, conversation_id, revision, turn_index)
+WHERE NOT c.superseded
+GROUP BY c.service, t.dialect, t.scope;
+
+-- Each tool fault of the newest scores, with what was expected and what was made.
+CREATE VIEW v_tool_faults AS
+SELECT
+    c.agent, -- agent name
+    c.agent_version, -- agent version
+    nullif(c.environment, '') AS environment, -- deployment environment, null when unknown
+    c.conversation_id, -- conversation id
+    c.ended_at, -- end of the conversation
+    s.dataset, -- dataset of the case
+    s.case_id, -- case that it was held against
+    s.outcome, -- outcome of the conversation
+    f.turn_index, -- turn, 0-based; null for a call that may fall in any turn
+    t.query AS query, -- what the user asked in that turn, in the first one where there is none
+    f.tool_name AS tool, -- tool name
+    f.dimension, -- dimension that the fault hurts: selection, parameters, sequence or utilization; null for none
+    f.fault, -- missing, spurious, wrong_parameters, wrong_order, unused_result, errored or forbidden
+    f.parameter, -- parameter, for wrong_parameters
+    f.expected, -- expected value of the parameter
+    f.made, -- value that the agent gave it
+    f.expected_call, -- parameters of the expected call
+    m.arguments AS made_call, -- arguments of the made call
+    m.step AS step, -- 1-based model response that asked for the made call
+    m.error AS error, -- why the made call failed
+    f.explanation, -- one sentence
+    coalesce(f.failed, false) AS failed, -- true when the tools failed and this was not made good, as an error is by a later call
+    f.tried, -- of a missing call, how often the tool answered with an error where it was expected
+    coalesce(f.trace_id, t.trace_id) AS trace_id, -- trace of the made call, of the turn where there is none
+    coalesce(f.span_id, t.span_id) AS span_id, -- span of the made call, of the turn where there is none
+    f.evaluation_id -- evaluation
+FROM tool_faults f
+JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
+JOIN conversations c USING (environment, conversation_id, revision)
+LEFT JOIN turns t ON t.environment = c.environment AND t.conversation_id = c.conversation_id
+    AND t.revision = c.revision AND t.turn_index = coalesce(f.turn_index, 0)
+LEFT JOIN tool_calls m ON m.environment = c.environment AND m.conversation_id = c.conversation_id
+    AND m.revision = c.revision AND m.turn_index = f.turn_index AND m.position = f.made_position
+WHERE NOT s.superseded AND NOT c.superseded;
+
+-- Each tool of each agent and version: how often it was expected, made and right, by the newest scores.
+CREATE VIEW v_tool_health AS
+SELECT
+    c.agent, -- agent name
+    c.agent_version, -- agent version
+    nullif(c.environment, '') AS environment, -- deployment environment, null when unknown
+    n.tool_name AS tool, -- tool name
+    count(DISTINCT (c.environment, c.conversation_id)) AS conversations, -- scored conversations that expected or made it
+    count(DISTINCT (c.environment, c.conversation_id)) FILTER (n.expected > 0) AS expected_conversations, -- scored conversations that expected it
+    sum(n.expected)::BIGINT AS expected, -- required calls
+    sum(n.made)::BIGINT AS made, -- calls that answered without an error
+    sum(n.errored)::BIGINT AS errored, -- calls that answered with an error
+    sum(n.paired)::BIGINT AS paired, -- required calls that were made
+    sum(n.unasked)::BIGINT AS unasked, -- extra calls that are not allowed
+    sum(n.paired) / nullif(sum(n.expected + n.unasked), 0) AS selection, -- paired / (expected + unasked); null when it does not apply
+    sum(n.parameters) / nullif(sum(n.compared), 0) AS parameters, -- mean share of parameters that agree; null when it does not apply
+    sum(n.in_order) / nullif(sum(n.ordered), 0) AS sequence, -- share of required calls made in their place; null when it does not apply
+    sum(n.used) / nullif(sum(n.known), 0) AS utilization, -- share of results that were used, of those of which it is known; null when of none
+    sum(n.known)::BIGINT AS known_results, -- results of which it is known whether they were used
+    min(c.ended_at) AS first_seen, -- end of the oldest conversation with it
+    max(c.ended_at) AS last_seen -- end of the newest conversation with it
+FROM tool_counts n
+JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
+JOIN conversations c USING (environment, conversation_id, revision)
+WHERE NOT s.superseded AND NOT c.superseded
+GROUP BY c.agent, c.agent_version, c.environment, n.tool_name;
+
+-- Each thing that is wrong with a tool, over all versions of its agent: since when, and which version brought it. Versions follow each other by their numbers where all of an agent's have some, else by when they appeared.
+CREATE VIEW v_fault_history AS
+WITH scored AS (
+    SELECT
+        s.evaluation_id, c.agent, nullif(c.environment, '') AS environment, c.agent_version, c.environment AS place,
+        c.conversation_id, c.revision, c.ended_at
+    FROM conversation_scores s
+    JOIN conversations c USING (environment, conversation_id, revision)
+    WHERE NOT s.superseded AND NOT c.superseded
+), versions AS (
+    SELECT
+        agent, environment, agent_version, min(ended_at) AS appeared,
+        try_cast(nullif(regexp_extract_all(regexp_extract(agent_version, '^v?([0-9]+([.][0-9]+)*)', 1), '[0-9]+'), [])
+            AS HUGEINT[]) AS numbers
+    FROM scored
+    GROUP BY ALL
+), numbered AS (
+    SELECT *, bool_and(numbers IS NOT NULL) OVER (PARTITION BY agent, environment) AS by_number FROM versions
+), ranked AS (
+    SELECT
+        agent, environment, agent_version,
+        row_number() OVER (
+            PARTITION BY agent, environment ORDER BY CASE WHEN by_number THEN numbers END, appeared, agent_version
+        ) AS rank
+    FROM numbered
+), by_version AS (
+    SELECT
+        f.agent, f.environment, f.agent_version, r.rank, f.tool, f.dimension, f.fault, f.parameter,
+        count(*) AS faults, min(f.ended_at) AS since
+    FROM v_tool_faults f
+    JOIN ranked r ON r.agent IS NOT DISTINCT FROM f.agent AND r.environment IS NOT DISTINCT FROM f.environment
+        AND r.agent_version IS NOT DISTINCT FROM f.agent_version
+    GROUP BY ALL
+), problems AS (
+    SELECT
+        agent, environment, tool, dimension, fault, parameter, sum(faults)::BIGINT AS faults, min(since) AS since,
+        min(rank) AS rank, list(agent_version ORDER BY rank)[1] AS introduced_in,
+        to_json(list({'agent_version': agent_version, 'faults': faults} ORDER BY rank)) AS versions
+    FROM by_version
+    GROUP BY ALL
+), chances AS (
+    SELECT DISTINCT o.agent, o.environment, r.rank, n.tool_name AS tool, o.conversation_id, o.ended_at
+    FROM tool_counts n
+    JOIN scored o ON o.evaluation_id = n.evaluation_id AND o.place = n.environment
+        AND o.conversation_id = n.conversation_id AND o.revision = n.revision
+    JOIN ranked r ON r.agent IS NOT DISTINCT FROM o.agent AND r.environment IS NOT DISTINCT FROM o.environment
+        AND r.agent_version IS NOT DISTINCT FROM o.agent_version
+), before AS (
+    SELECT
+        p.agent, p.environment, p.tool, p.dimension, p.fault, p.parameter,
+        count(*) FILTER (h.ended_at < p.since) AS clean_before, count(*) FILTER (h.rank < p.rank) > 0 AS is_new
+    FROM problems p
+    JOIN chances h ON h.agent IS NOT DISTINCT FROM p.agent AND h.environment IS NOT DISTINCT FROM p.environment
+        AND h.tool = p.tool
+    GROUP BY ALL
+)
+SELECT
+    p.agent, -- agent name
+    p.environment, -- deployment environment, null when unknown
+    p.tool, -- tool name
+    p.dimension, -- dimension that the fault hurts; null for none
+    p.fault, -- what is wrong with the call
+    p.parameter, -- parameter, for wrong_parameters
+    p.faults, -- how often
+    p.versions, -- agent versions with how often, the first one first
+    p.since, -- end of the oldest conversation with it
+    p.introduced_in, -- the first agent version that has it
+    b.is_new, -- true when an earlier version used the tool without this; null when that is not known
+    b.clean_before -- scored conversations with the tool that ended before the oldest one with this; null when that is not known
+FROM problems p
+LEFT JOIN before b ON b.agent IS NOT DISTINCT FROM p.agent AND b.environment IS NOT DISTINCT FROM p.environment
+    AND b.tool = p.tool AND b.dimension IS NOT DISTINCT FROM p.dimension AND b.fault = p.fault
+    AND b.parameter IS NOT DISTINCT FROM p.parameter;
+
+-- What is wrong with which tool: dimension, fault and parameter, how often, since when, in which version, and a conversation to look at.
+CREATE VIEW v_failing_tools AS
+WITH problems AS (
+    SELECT
+        agent, agent_version, environment, tool, dimension, fault, parameter, count(*) AS faults,
+        count(DISTINCT conversation_id) AS conversations,
+        count(DISTINCT conversation_id) FILTER (failed) AS failed, count(*) FILTER (tried > 0) AS tried,
+        min(ended_at) AS first_seen, max(ended_at) AS last_seen
+    FROM v_tool_faults
+    GROUP BY ALL
+), newest AS (
+    SELECT *
+    FROM v_tool_faults
+    QUALIFY row_number() OVER (
+        PARTITION BY agent, agent_version, environment, tool, dimension, fault, parameter
+        ORDER BY ended_at DESC, conversation_id DESC, turn_index DESC, step DESC, explanation
+    ) = 1
+), pairs AS (
+    SELECT agent, agent_version, environment, tool, fault, parameter, expected, made, count(*) AS n
+    FROM v_tool_faults
+    WHERE parameter IS NOT NULL
+    GROUP BY ALL
+), frequent AS (
+    SELECT
+        agent, agent_version, environment, tool, fault, parameter,
+        to_json(list({'made': made, 'expected': expected, 'count': n} ORDER BY n DESC, made, expected)[:5]) AS wrong_values
+    FROM pairs
+    GROUP BY ALL
+)
+SELECT
+    p.agent, -- agent name
+    p.agent_version, -- agent version
+    p.environment, -- deployment environment, null when unknown
+    p.tool, -- tool name
+    p.dimension, -- dimension that the fault hurts: selection, parameters, sequence or utilization; null for none
+    p.fault, -- what is wrong with the call
+    p.parameter, -- parameter, for wrong_parameters
+    p.faults, -- how often
+    p.conversations, -- in how many conversations
+    p.failed, -- in how many of them the tools failed and it was not made good: what to look at first
+    CASE p.fault WHEN 'missing' THEN p.tried END AS tried, -- of missing calls, how many stand beside errors of the tool: it may have been tried
+    p.faults / sum(p.faults) OVER (PARTITION BY p.agent, p.agent_version, p.environment) AS share, -- share of all faults of the agent, version and environment
+    CASE p.fault WHEN 'missing' THEN h.expected WHEN 'errored' THEN h.made + h.errored WHEN 'spurious' THEN h.made WHEN 'forbidden' THEN h.made ELSE h.paired END AS calls, -- calls that could have it: the expected ones for missing, all for errored, those without an error for spurious and forbidden, else the expected ones that were made
+    p.faults / nullif(calls, 0) AS rate, -- faults / calls; null when the calls are not known
+    h.expected_conversations AS expected_conversations, -- scored conversations that expected the tool
+    p.first_seen, -- end of the oldest conversation with it, in this version
+    p.last_seen, -- end of the newest conversation with it, in this version
+    y.since AS since, -- end of the oldest conversation with it, in any version
+    y.introduced_in AS introduced_in, -- the first agent version that has it
+    y.is_new AND y.introduced_in IS NOT DISTINCT FROM p.agent_version AS is_new, -- true when this version brought it: an earlier one used the tool without; null when that is not known
+    y.clean_before AS clean_before, -- scored conversations with the tool before the first one with it
+    y.versions AS versions, -- agent versions with how often, the first one first
+    q.wrong_values AS wrong_values, -- the most frequent pairs of made and expected value, with their counts
+    e.conversation_id AS example_conversation, -- the newest conversation with it
+    e.explanation AS example, -- what happened there, one sentence
+    e.expected AS expected, -- value of the parameter that was expected there
+    e.made AS made, -- value that the agent gave there
+    e.expected_call AS expected_call, -- parameters of the expected call there
+    e.made_call AS made_call, -- arguments of the made call there
+    e.error AS error, -- why the made call failed there
+    e.trace_id AS trace_id, -- trace there
+    e.span_id AS span_id -- span there
+FROM problems p
+JOIN newest e ON e.agent IS NOT DISTINCT FROM p.agent AND e.agent_version IS NOT DISTINCT FROM p.agent_version
+    AND e.environment IS NOT DISTINCT FROM p.environment AND e.tool = p.tool AND e.fault = p.fault
+    AND e.parameter IS NOT DISTINCT FROM p.parameter
+JOIN v_fault_history y ON y.agent IS NOT DISTINCT FROM p.agent AND y.environment IS NOT DISTINCT FROM p.environment
+    AND y.tool = p.tool AND y.fault = p.fault AND y.parameter IS NOT DISTINCT FROM p.parameter
+LEFT JOIN v_tool_health h ON h.agent IS NOT DISTINCT FROM p.agent AND h.agent_version IS NOT DISTINCT FROM p.agent_version
+    AND h.environment IS NOT DISTINCT FROM p.environment AND h.tool = p.tool
+LEFT JOIN frequent q ON q.agent IS NOT DISTINCT FROM p.agent AND q.agent_version IS NOT DISTINCT FROM p.agent_version
+    AND q.environment IS NOT DISTINCT FROM p.environment AND q.tool = p.tool AND q.fault = p.fault
+    AND q.parameter IS NOT DISTINCT FROM p.parameter;
+
+-- What shows that the result of a call was used, or was not; and what a judge said of parameters. One row is a call of the newest scores of which something is known.
+CREATE VIEW v_tool_evidence AS
+WITH found AS (
+    SELECT
+        t.evaluation_id, t.environment, t.conversation_id, t.revision, t.turn_index AS scope_turn_index, d.dimension,
+        unnest(from_json(json_extract(t.evidence, d.dimension), '["JSON"]')) AS record
+    FROM tool_scores t
+    CROSS JOIN (VALUES ('utilization'), ('parameters')) d (dimension)
+    WHERE json_type(t.evidence, d.dimension) = 'ARRAY'
+)
+SELECT
+    c.agent, -- agent name
+    c.agent_version, -- agent version
+    nullif(c.environment, '') AS environment, -- deployment environment, null when unknown
+    c.conversation_id, -- conversation id
+    c.ended_at, -- end of the conversation
+    s.case_id, -- case that it was held against
+    f.scope_turn_index, -- turn of the expectation, null for one on the whole conversation
+    f.dimension, -- utilization, or parameters
+    f.record ->> 'tool' AS tool, -- tool name
+    (f.record ->> 'turn_index')::INTEGER AS turn_index, -- turn of the call
+    (f.record ->> 'position')::INTEGER AS position, -- place of the call in its turn
+    f.record ->> 'span_id' AS span_id, -- span of the call
+    f.record ->> 'parameter' AS parameter, -- parameter that a judge compared
+    (f.record ->> 'score')::DOUBLE AS score, -- 1 used, 0 not used; of a parameter the judge's score
+    f.record ->> 'how' AS how, -- argument, answer, contradiction, flag or judge: by what it is known
+    f.record ->> 'key' AS key, -- key of the result that holds the value
+    f.record -> 'value' AS value, -- value of the result
+    (f.record ->> 'found_turn_index')::INTEGER AS found_turn_index, -- turn of the answer or call where it was found, or contradicted
+    f.record ->> 'found_text' AS found_text, -- the words there
+    f.record ->> 'found_tool' AS found_tool, -- later call that was given the value, null for an answer
+    f.record ->> 'found_argument' AS found_argument, -- its argument
+    (f.record ->> 'found_position')::INTEGER AS found_position, -- its place in its turn
+    f.record ->> 'found_span_id' AS found_span_id, -- its span
+    f.record ->> 'explanation' AS explanation -- the same as a part of a sentence
+FROM found f
+JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
+JOIN conversations c USING (environment, conversation_id, revision)
+WHERE NOT s.superseded AND NOT c.superseded AND json_type(f.record) = 'OBJECT';
+
+-- Conversations whose given verdict says something else than their turns and tools, by the newest scores.
+CREATE VIEW v_disagreements AS
+SELECT
+    c.agent, -- agent name
+    c.agent_version, -- agent version
+    nullif(c.environment, '') AS environment, -- deployment environment, null when unknown
+    c.conversation_id, -- conversation id
+    c.ended_at, -- end of the conversation
+    s.dataset, -- dataset of the case
+    s.case_id, -- case that it was held against
+    s.outcome_source, -- where the verdict comes from: labels, case or event
+    s.outcome, -- the verdict
+    s.computed_outcome, -- what turns and tools say
+    s.computed_reason, -- why
+    s.explanation -- both in one sentence
+FROM conversation_scores s
+JOIN conversations c USING (environment, conversation_id, revision)
+WHERE NOT s.superseded AND NOT c.superseded AND s.outcome_source <> 'computed'
+    AND s.computed_outcome IN ('pass', 'fail') AND s.computed_outcome <> s.outcome;
+
+-- How many fails of each agent, version and environment were decided while other needed parts could not be evaluated.
+CREATE VIEW v_partial_evidence AS
+SELECT
+    c.agent, -- agent name
+    c.agent_version, -- agent version
+    nullif(c.environment, '') AS environment, -- deployment environment, null when unknown
+    count(*) AS evaluated, -- conversations that passed or failed
+    count(*) FILTER (s.partial) AS partial_fails, -- of them fails on partial evidence
+    count(*) FILTER (s.partial) / count(*) AS share -- partial_fails / evaluated; above 0.05 the success rate is biased downwards
+FROM conversation_scores s
+JOIN conversations c USING (environment, conversation_id, revision)
+WHERE NOT s.superseded AND NOT c.superseded AND s.outcome IN ('pass', 'fail')
+GROUP BY c.agent, c.agent_version, c.environment;
+
+-- What evaluators say, by agent, version and environment: one row is a metric, by the newest scores.
+CREATE VIEW v_metrics AS
+SELECT
+    c.agent, -- agent name
+    c.agent_version, -- agent version
+    nullif(c.environment, '') AS environment, -- deployment environment, null when unknown
+    s.name AS metric, -- metric
+    s.evaluator, -- evaluator
+    count(*) FILTER (s.reason IS NULL) AS n, -- scores, of conversations, turns or calls
+    avg(s.value) AS mean, -- mean of the values, null without any
+    min(s.value) AS low, -- least value
+    median(s.value) AS median, -- middle value
+    max(s.value) AS high, -- greatest value
+    mode(s.label) AS most_frequent_label, -- most frequent label, null without any
+    count(*) FILTER (s.reason IS NOT NULL) AS not_evaluated, -- how often there was no score
+    mode(s.reason) AS most_frequent_reason, -- most frequent reason why not
+    count(DISTINCT s.conversation_id) AS conversations, -- conversations that were looked at
+    max(c.ended_at) AS last_conversation -- end of the newest of them
+FROM scores s
+JOIN conversations c USING (environment, conversation_id, revision)
+WHERE s.evaluator IS NOT NULL AND NOT s.superseded AND NOT c.superseded
+GROUP BY c.agent, c.agent_version, c.environment, s.name, s.evaluator;
+
+-- What is wrong with the state-changing calls of each conversation that passed or failed and has expected tools, by the faults of its newest score.
+CREATE VIEW v_state_changes AS
+WITH counted AS (
+    SELECT
+        evaluation_id, environment, conversation_id, revision,
+        count(*) FILTER (effect = 'write' AND fault = 'missing') AS missing,
+        -- A call may be too many for its turn and for the conversation: it is one call.
+        count(DISTINCT (turn_index, made_position)) FILTER (effect = 'write' AND fault IN ('spurious', 'forbidden')) AS extra,
+        count(DISTINCT (turn_index, made_position)) FILTER (effect = 'write' AND fault = 'wrong_parameters') AS wrong,
+        count(*) FILTER (effect IS NULL) AS unknown
+    FROM tool_faults
+    GROUP BY ALL
+), called AS (
+    SELECT DISTINCT evaluation_id, environment, conversation_id, revision, turn_index
+    FROM tool_counts
+    WHERE made + errored > 0
+), expected AS (
+    SELECT
+        t.evaluation_id, t.environment, t.conversation_id, t.revision,
+        bool_or(t.outcome = 'not_evaluated') AS open,
+        -- Nothing at all was recorded: calls may have been made.
+        bool_or(t.reason = 'content_not_captured' AND n.evaluation_id IS NULL) AS unseen
+    FROM tool_scores t
+    LEFT JOIN called n ON n.evaluation_id = t.evaluation_id AND n.environment = t.environment
+        AND n.conversation_id = t.conversation_id AND n.revision = t.revision
+        AND n.turn_index IS NOT DISTINCT FROM t.turn_index
+    GROUP BY ALL
+), absent AS (
+    -- Turns that never came have no faults: what they require is not made yet, or never.
+    SELECT s.evaluation_id, s.environment, s.conversation_id, s.revision, bool_or(e.required) AS required
+    FROM conversation_scores s
+    JOIN case_turns k ON k.dataset = s.dataset AND k.case_id = s.case_id AND k.version = s.case_version
+    ANTI JOIN turn_scores t ON t.evaluation_id = s.evaluation_id AND t.environment = s.environment
+        AND t.conversation_id = s.conversation_id AND t.revision = s.revision AND t.case_turn_index = k.turn_index
+    LEFT JOIN expected_calls e ON e.dataset = k.dataset AND e.case_id = k.case_id AND e.version = k.version
+        AND e.turn_index = k.turn_index
+    WHERE NOT s.superseded
+    GROUP BY ALL
+)
+SELECT
+    c.agent, -- agent name
+    c.agent_version, -- agent version
+    nullif(c.environment, '') AS environment, -- deployment environment, null when unknown
+    c.conversation_id, -- conversation id
+    c.ended_at, -- end of the conversation
+    s.dataset, -- dataset of the case
+    s.case_id, -- case that it was held against
+    s.outcome, -- outcome of the conversation
+    CASE
+        WHEN f.unknown > 0 OR x.unseen OR s.computed_reason = 'unreviewed' OR e.settings ->> 'compat' IS NOT NULL THEN NULL
+        WHEN a.evaluation_id IS NOT NULL AND (a.required OR c.closed_by IS NULL OR c.closed_by = 'idle') THEN NULL
+        WHEN f.missing > 0 AND f.extra > 0 THEN 'missing_and_extra'
+        WHEN f.missing > 0 THEN 'missing'
+        WHEN f.extra > 0 THEN 'extra'
+        WHEN f.wrong > 0 THEN 'wrong_arguments'
+        WHEN x.open THEN NULL
+        WHEN s.outcome = 'fail' THEN 'other'
+        ELSE 'right'
+    END AS state_changes, -- missing, extra, missing_and_extra, wrong_arguments, right, or other: right, and failed all the same; null when not known, as where something was not recorded, an expected turn never came, or the case is a draft
+    coalesce(f.missing, 0) AS missing, -- expected state-changing calls that were not made without an error
+    coalesce(f.extra, 0) AS extra, -- state-changing calls that are not asked for, or forbidden
+    coalesce(f.wrong, 0) AS wrong_arguments, -- state-changing calls that were expected with other arguments
+    s.evaluation_id -- evaluation
+FROM conversation_scores s
+JOIN conversations c USING (environment, conversation_id, revision)
+JOIN evaluations e USING (evaluation_id)
+JOIN expected x USING (evaluation_id, environment, conversation_id, revision)
+LEFT JOIN counted f USING (evaluation_id, environment, conversation_id, revision)
+LEFT JOIN absent a USING (evaluation_id, environment, conversation_id, revision)
+WHERE NOT s.superseded AND NOT c.superseded AND s.outcome IN ('pass', 'fail');
