@@ -7,7 +7,8 @@ import base64
 from google.protobuf import json_format
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from benchmarks.workload import SPANS_A_CONVERSATION, best_s, request, show
+from benchmarks.cpu_time import best_s
+from benchmarks.workload import SPANS_A_CONVERSATION, request, show
 from otel_agentic.config import ReceiveSettings
 from otel_agentic.spans import Limits, decode_traces, decode_traces_json
 
@@ -22,12 +23,14 @@ def main() -> None:
     # Its ids are base64, which OTLP/JSON does not allow; json_format can read nothing else, and the length is alike.
     foreign_json = json_format.MessageToJson(message, indent=None).encode()
     own_json = _with_hex_ids(message, foreign_json)
-    times_s = {
-        "protobuf package, parse only": best_s(lambda: ExportTraceServiceRequest.FromString(protobuf)),
-        "decode_traces, protobuf to spans": best_s(lambda: decode_traces(protobuf, limits)),
-        "decode_traces_json, OTLP/JSON to spans": best_s(lambda: decode_traces_json(own_json, limits)),
-        "json_format, parse only": best_s(lambda: json_format.Parse(foreign_json, ExportTraceServiceRequest())),
-    }
+    times_s = best_s(
+        {
+            "protobuf package, parse only": lambda: ExportTraceServiceRequest.FromString(protobuf),
+            "decode_traces, protobuf to spans": lambda: decode_traces(protobuf, limits),
+            "decode_traces_json, OTLP/JSON to spans": lambda: decode_traces_json(own_json, limits),
+            "json_format, parse only": lambda: json_format.Parse(foreign_json, ExportTraceServiceRequest()),
+        }
+    )
     show(times_s, CONVERSATIONS * SPANS_A_CONVERSATION)
 
 

@@ -6,12 +6,12 @@ The promise is half the speed of plain GenAI. `BENCH_SPANS` sets how many spans 
 from __future__ import annotations
 
 import os
-import time
 from collections import defaultdict
 from functools import partial
 from itertools import cycle
 from typing import TYPE_CHECKING, Final, get_args
 
+from benchmarks.cpu_time import best_s
 from otel_agentic.config import ConversationSettings
 from otel_agentic.conversations import assemble, link_segments, read_segments
 from otel_agentic.dialects import Reader
@@ -132,15 +132,13 @@ def rebuild(reader: Reader, portion: SpanBatch) -> None:
 
 
 def timed(workloads: dict[str, list[SpanBatch]], work: Callable[[SpanBatch], object]) -> dict[str, float]:
-    """Return the shortest CPU time of several that the work took on each workload, seconds; workloads take turns."""
-    best_s: dict[str, float] = {}
-    for _ in range(ROUNDS):
-        for name, portions in workloads.items():
-            began = time.process_time()
-            for portion in portions:
-                work(portion)
-            best_s[name] = min(best_s.get(name, float("inf")), time.process_time() - began)
-    return best_s
+    """Return the least CPU time that the work took on each workload, seconds; workloads take turns."""
+
+    def all_of(portions: list[SpanBatch]) -> None:
+        for portion in portions:
+            work(portion)
+
+    return best_s({name: partial(all_of, portions) for name, portions in workloads.items()}, ROUNDS)
 
 
 if __name__ == "__main__":

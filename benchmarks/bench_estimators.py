@@ -3,18 +3,17 @@
 Monte Carlo draws 5,000 rates from the Beta posterior of each group. The plain way puts them through pass@k and pass^k for each
 k and takes quantiles of what comes out. The frugal way takes quantiles of the rates once and transforms these, which needs to
 know that both formulas rise with the rate; it samples for the means only. No group is computed once for several: equal
-counts are not merged on any side. Times are of the processor, so that what else runs on the machine counts little.
+counts are not merged on any side. All times are CPU time.
 """
 
 from __future__ import annotations
 
-import statistics
-import time
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from benchmarks.cpu_time import median_s, timed
 from otel_agentic.config import StatsSettings
 from otel_agentic.stats import (
     BayesianEstimator,
@@ -49,12 +48,12 @@ def main() -> None:
     c = rng.binomial(n, rng.beta(4.0, 1.0, GROUPS))
     grouped = independent(n, c)
     exact = BayesianEstimator().estimate_groups(grouped, K)
-    exact_s = median_s(lambda: BayesianEstimator().estimate_groups(grouped, K))
+    exact_s = _median_s(partial(BayesianEstimator().estimate_groups, grouped, K))
     print(f"{GROUPS:,} groups x {len(K)} k, exact: {exact_s * 1e3:.1f} ms, {GROUPS / exact_s:,.0f} groups/s")
     for name, sample in (("plain", plain), ("frugal", frugal)):
-        began = time.process_time()
-        sampled = np.stack([sample(rng.beta(1 + c[i], 1 + n[i] - c[i], DRAWS)) for i in range(GROUPS)])
-        sampled_s = time.process_time() - began
+        with timed() as taken:
+            sampled = np.stack([sample(rng.beta(1 + c[i], 1 + n[i] - c[i], DRAWS)) for i in range(GROUPS)])
+        sampled_s = taken.cpu_s
         rate = f"{sampled_s:.2f} s, {GROUPS / sampled_s:,.0f} groups/s"
         print(f"{name} Monte Carlo of {DRAWS:,} draws: {rate}; exact is {sampled_s / exact_s:.0f}x as fast")
         difference = np.abs(sampled - np.stack((exact.pass_at_k, exact.pass_pow_k), axis=1))
@@ -96,23 +95,17 @@ def show_parts(grouped: GroupedAttempts, groups: int) -> None:
     settings = StatsSettings()
     print(f"{groups:,} group{'s' * (groups > 1)} x {len(K)} k")
     for estimator in (BayesianEstimator(), PluginEstimator(), UnbiasedEstimator(), PerCaseEstimator()):
-        print(f"  {estimator.name:32} {1e3 * median_s(partial(estimator.estimate_groups, grouped, K)):7.3f} ms")
+        print(f"  {estimator.name:32} {1e3 * _median_s(partial(estimator.estimate_groups, grouped, K)):7.3f} ms")
     for name, work in (
         ("tiers", partial(claim_tiers, grouped, settings, needed=False)),
         ("tiers, how many more are needed", partial(claim_tiers, grouped, settings, needed=True)),
         ("which estimator is shown first", partial(default_estimators, grouped, K, settings)),
     ):
-        print(f"  {name:32} {1e3 * median_s(work):7.3f} ms")
+        print(f"  {name:32} {1e3 * _median_s(work):7.3f} ms")
 
 
-def median_s(work: Callable[[], object]) -> float:
-    """Return the median time of some runs, in seconds."""
-    times = []
-    for _ in range(RUNS):
-        began = time.process_time()
-        work()
-        times.append(time.process_time() - began)
-    return statistics.median(times)
+def _median_s(work: Callable[[], object]) -> float:
+    return median_s({"": work}, RUNS)[""]
 
 
 if __name__ == "__main__":

@@ -11,13 +11,13 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-import time
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
+from benchmarks.cpu_time import timed
 from otel_agentic.config import Settings
 from otel_agentic.evaluators.run import evaluate
 from otel_agentic.pipeline import Commands, Engine, ingest_files
@@ -60,10 +60,9 @@ def measured(base: Path, metrics: str) -> Run:
     db = Path(shutil.copy(base, base.with_name("run.duckdb")))
     with engine_on(db) as engine:
         engine.evaluating.choose([metrics])  # loading plug-ins is paid for once a process
-        began = time.process_time()
-        done = Commands(engine).evaluate(**truth(), metrics=[metrics])
-        cpu_s = time.process_time() - began
-    return Run(cpu_s=cpu_s, rows=done["evaluators"]["rows"], file_bytes=db.stat().st_size)
+        with timed() as taken:
+            done = Commands(engine).evaluate(**truth(), metrics=[metrics])
+    return Run(cpu_s=taken.cpu_s, rows=done["evaluators"]["rows"], file_bytes=db.stat().st_size)
 
 
 def alone(base: Path) -> Iterator[tuple[str, float, int]]:
@@ -84,9 +83,9 @@ def alone(base: Path) -> Iterator[tuple[str, float, int]]:
         rows: dict[str, int] = {}
         for _ in range(_ROUNDS):
             for evaluator in evaluating.choose(["default"]).evaluators:
-                began = time.process_time()
-                rows[evaluator.name] = sum(len(ran.scores) for ran in evaluate([evaluator], subjects))
-                took[evaluator.name].append(time.process_time() - began)
+                with timed() as taken:
+                    rows[evaluator.name] = sum(len(ran.scores) for ran in evaluate([evaluator], subjects))
+                took[evaluator.name].append(taken.cpu_s)
         for name, times in sorted(took.items(), key=lambda item: -median(item[1])):
             yield name, median(times), rows[name]
 

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from collections import Counter
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from benchmarks.cpu_time import best_s
 from otel_agentic.config import ReceiveSettings, RedactionSettings
 from otel_agentic.spans import Limits, SpanBatch, decode_traces
 from otel_agentic.spans.redact_batch import BatchRedactor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 ROUNDS: Final = 7
 BATCH: Final = 512
@@ -34,23 +35,23 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of each; the best counts")
     rounds = parser.parse_args().rounds
     plain, dirty = (request(dirty=every) for every in (0, 1))
-    decoding = best(lambda: decode_traces(plain, LIMITS), rounds)
-    print(f"{BATCH} spans a batch, {len(plain) / BATCH:,.0f} bytes a span in protobuf; CPU time, best of {rounds}")
-    print(f"{'decoding':44}{decoding:8.2f} us")
     clean, one_in_fifty, secrets = (decode_traces(body, LIMITS) for body in (plain, request(dirty=50), dirty))
     default = redactor()
-    for name, by, batch in (
-        ("clean spans, credentials", default, clean),
-        ("clean spans, credentials and personal data", redactor(personal=PERSONAL), clean),
-        ("clean spans, a pattern of one's own", redactor(custom={"project": "Project [A-Z]+"}), clean),
-        ("one span in fifty has a key", default, one_in_fifty),
-        ("each span has a key and a password", default, secrets),
-    ):
-        spent = best(lambda by=by, batch=batch: by.batch(batch), rounds)  # type: ignore[misc] # defaults bind the loop's own
-        print(f"{name:44}{spent:8.2f} us{spent / decoding:8.2f} of decoding")
+    works: dict[str, Callable[[], object]] = {
+        "decoding": partial(decode_traces, plain, LIMITS),
+        "clean spans, credentials": partial(default.batch, clean),
+        "clean spans, credentials and personal data": partial(redactor(personal=PERSONAL).batch, clean),
+        "clean spans, a pattern of one's own": partial(redactor(custom={"project": "Project [A-Z]+"}).batch, clean),
+        "one span in fifty has a key": partial(default.batch, one_in_fifty),
+        "each span has a key and a password": partial(default.batch, secrets),
+    }
+    print(f"{BATCH} spans a batch, {len(plain) / BATCH:,.0f} bytes a span in protobuf; CPU time, best of {rounds}")
+    spent = best(works, rounds)
+    for name, each in spent.items():
+        print(f"{name:44}{each:8.2f} us{each / spent['decoding']:8.2f} of decoding")
     ones = [SpanBatch(spans=(span,)) for span in clean.spans]
-    spent = best(lambda: [default.batch(one) for one in ones], rounds)
-    print(f"{'clean spans in batches of one':44}{spent:8.2f} us")
+    (alone,) = best({"": lambda: [default.batch(one) for one in ones]}, rounds).values()
+    print(f"{'clean spans in batches of one':44}{alone:8.2f} us")
     hostile(default)
 
 
@@ -61,26 +62,21 @@ def hostile(by: BatchRedactor) -> None:
         ("near misses", "password: a "),
         ("prose", "some words. "),
     ):
-        times = []
-        for size in (100_000, 200_000, 400_000):
-            text = (atom * (size // len(atom) + 1))[:size]
-            times.append(best(lambda text=text: by.text(text, Counter()), 3) * BATCH / 1000)  # type: ignore[misc] # as above
-        print(f"{name:44}" + "".join(f"{spent:8.1f} ms" for spent in times) + "  for 100, 200, 400 KB")
+        texts = [(atom * (size // len(atom) + 1))[:size] for size in (100_000, 200_000, 400_000)]
+        works = {str(len(text)): partial(by.text, text, Counter()) for text in texts}
+        times_ms = [1e3 * each for each in best_s(works, 3).values()]
+        print(f"{name:44}" + "".join(f"{spent:8.1f} ms" for spent in times_ms) + "  for 100, 200, 400 KB")
 
 
 def redactor(**settings: Any) -> BatchRedactor:
     return BatchRedactor.from_settings(RedactionSettings.model_validate(settings), lambda: b"k" * 32)
 
 
-def best(work: Callable[[], object], rounds: int) -> float:
-    """Return the least CPU time of some rounds, microseconds a span of a batch."""
-    work()
-    spent = []
-    for _ in range(rounds):
-        start = time.process_time()
+def best(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Return the least CPU time of each work, measured in turns after a warm-up, microseconds a span of a batch."""
+    for work in works.values():
         work()
-        spent.append(time.process_time() - start)
-    return min(spent) / BATCH * 1e6
+    return {name: taken_s / BATCH * 1e6 for name, taken_s in best_s(works, rounds).items()}
 
 
 def request(*, dirty: int) -> bytes:

@@ -1,5 +1,7 @@
 """Retention and export: how long removing a million spans takes, for how long it holds the writer, and what it adds to acknowledgements.
 
+Acknowledgements and how long the writer is held are latencies: elapsed time, with CPU time alongside.
+
 `python -m benchmarks.bench_retention [--spans 1000000]`
 """
 
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from benchmarks.cpu_time import timed
 from otel_agentic.pipeline.exports import Exporting
 from otel_agentic.pipeline.removal import Removing
 from otel_agentic.testing import NOON_NS, batch, span
@@ -25,6 +28,7 @@ from tests.pipeline.keeping import Clock, keeping
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from benchmarks.cpu_time import Taken
     from otel_agentic.pipeline import Engine
 
 PER_CONVERSATION: Final = 25
@@ -72,16 +76,16 @@ def acknowledged(engine: Engine, stop: threading.Event, start_ns: int) -> list[f
     return took
 
 
-def beside(engine: Engine, work: Callable[[], object], start_ns: int) -> tuple[float, float, float, list[float]]:
-    """Do work while batches arrive; return its seconds, its process' CPU seconds, and the acknowledgements."""
+def beside(engine: Engine, work: Callable[[], object], start_ns: int) -> tuple[Taken, list[float]]:
+    """Do work while batches arrive; return what both took, and the seconds of each acknowledgement."""
     stop, took = threading.Event(), list[float]()
     sender = threading.Thread(target=lambda: took.extend(acknowledged(engine, stop, start_ns)))
-    cpu, began = time.process_time(), time.perf_counter()
-    sender.start()
-    work()
-    stop.set()
-    sender.join()
-    return time.perf_counter() - began, time.process_time() - cpu, float(len(took)), took
+    with timed() as taken:
+        sender.start()
+        work()
+        stop.set()
+        sender.join()
+    return taken, took
 
 
 def told(name: str, took: list[float]) -> str:
@@ -103,24 +107,24 @@ def main() -> None:
         say(f"{spans:,} spans in {per_hour * HOURS:,} conversations over {HOURS} hours, file {mb(engine.store.path)}")
         clock.at(HOURS + 1)
         now_ns = clock.now_ns
-        *_, idle = beside(engine, lambda: time.sleep(5), now_ns)
+        _, idle = beside(engine, lambda: time.sleep(5), now_ns)
         say(told("nothing else", idle))
 
-        wall, cpu, _, took = beside(engine, lambda: Exporting(engine).run(), now_ns + HOUR_NS)
+        taken, took = beside(engine, lambda: Exporting(engine).run(), now_ns + HOUR_NS)
         size = sum(path.stat().st_size for path in (Path(folder) / "t.duckdb.export").rglob("*.parquet"))
         say(told("while exporting", took))
         say(
-            f"  exported all in {wall:.1f} s, {cpu:.1f} s of CPU (both with the sending), {size / 1e6:.0f} MB of Parquet"
+            f"  exported all in {taken.cpu_s:.1f} s of CPU, {taken.elapsed_s:.1f} s elapsed (both with the sending), {size / 1e6:.0f} MB of Parquet"
         )
 
         watched = Watched(engine)
         cut_ns = clock.now_ns - (NOON_NS + HOURS * HOUR_NS)
         gone = []
-        wall, cpu, _, took = beside(engine, lambda: gone.append(Removing(engine, cut_ns).run()), now_ns + 2 * HOUR_NS)
+        taken, took = beside(engine, lambda: gone.append(Removing(engine, cut_ns).run()), now_ns + 2 * HOUR_NS)
         held, busy = np.array(watched.held_s) * 1000, np.array(watched.cpu_s) * 1000
         say(told("while removing", took))
         say(
-            f"  removed {gone[0].spans:,} spans, {gone[0].conversations:,} conversations in {wall:.1f} s, {cpu:.1f} s of CPU"
+            f"  removed {gone[0].spans:,} spans, {gone[0].conversations:,} conversations in {taken.cpu_s:.1f} s of CPU, {taken.elapsed_s:.1f} s elapsed"
         )
         say(
             f"  {len(held)} pieces of work held the writer: median {np.median(held):.1f} ms, p99 {np.percentile(held, 99):.1f} ms, max {held.max():.1f} ms"

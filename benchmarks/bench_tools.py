@@ -12,12 +12,12 @@ import json
 import os
 import subprocess
 import sys
-import time
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from benchmarks.cpu_time import timed
 from otel_agentic.config import ScoringSettings
 from otel_agentic.conversations.model import ToolCall
 from otel_agentic.scoring import MadeCall, ToolRules
@@ -83,10 +83,10 @@ def show(name: str, turns: list[Turn], theirs: FairForge | None, rounds: int) ->
         fit = theirs.choose(fit)
     chosen = [turns[number] for number in fit]
     ours = [one for one in map(ours_of, chosen) if one is not None]
-    runs: dict[str, Callable[[int], float]] = {"ours": partial(timed, partial(score_all, ours))}
+    runs: dict[str, Callable[[int], float]] = {"ours": partial(passes_s, partial(score_all, ours))}
     if theirs is not None:
         runs[f"fair-forge {theirs.version}"] = theirs.run
-    runs["plain Python"] = partial(timed, partial(score_plainly, chosen))
+    runs["plain Python"] = partial(passes_s, partial(score_plainly, chosen))
     best = best_of(runs, rounds)
     print(f"{name}: {len(chosen)} of {len(turns)} turns that all can score")
     for scorer, taken_s in best.items():
@@ -108,12 +108,12 @@ def best_of(runs: dict[str, Callable[[int], float]], rounds: int) -> dict[str, f
     return best
 
 
-def timed(work: Callable[[], None], passes: int) -> float:
+def passes_s(work: Callable[[], None], passes: int) -> float:
     """Return the CPU seconds that some passes took."""
-    began = time.process_time()
-    for _ in range(passes):
-        work()
-    return time.process_time() - began
+    with timed() as taken:
+        for _ in range(passes):
+            work()
+    return taken.cpu_s
 
 
 def score_all(turns: Sequence[Ours]) -> None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import random
 import re
-import time
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.cpu_time import cpu_of
 from otel_agentic.config import Settings
 from otel_agentic.judges.facts import extract
 from otel_agentic.pipeline.inspect import read_traces
@@ -44,9 +45,8 @@ def main() -> None:
     else:
         print(why)
     for name, result, answer in _large():
-        began = time.perf_counter()
-        _uses(turn("Please look.", answer, tool_call("look", {}, result=result)))
-        print(f"{name}: {1e3 * (time.perf_counter() - began):.0f} ms")
+        looked = turn("Please look.", answer, tool_call("look", {}, result=result))
+        print(f"{name}: {1e3 * cpu_of(partial(_uses, looked)):.0f} ms CPU")
 
 
 def _print(what: str, uses: list[Use]) -> None:

@@ -1,13 +1,12 @@
-"""One tick of the windows over a million results, beside the bare SQL aggregate over the same table."""
+"""CPU time of one tick of the windows over a million results, beside the bare SQL aggregate over the same table."""
 
 from __future__ import annotations
 
-import statistics
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from benchmarks.cpu_time import median_s
 from otel_agentic.config import EmitSettings, Settings, StatsSettings
 from otel_agentic.pipeline import Engine
 from otel_agentic.pipeline.estimators import stored_estimators
@@ -73,7 +72,7 @@ EDGES: Final = {"end": END_NS, "hour": END_NS - WEEK_NS // 168, "day": END_NS - 
 def main() -> None:
     """Measure without cases, with 200 cases, and with a count window."""
     print(
-        f"{RESULTS:,} results, {AGENTS} agents x {VERSIONS} versions x {len(WIDTHS)} windows x {len(K)} k; medians of {ROUNDS}"
+        f"{RESULTS:,} results, {AGENTS} agents x {VERSIONS} versions x {len(WIDTHS)} windows x {len(K)} k; medians of {ROUNDS}, CPU time"
     )
     _measure("without cases", cases=0, widths=WIDTHS)
     _measure("200 cases", cases=200, widths=WIDTHS)
@@ -115,7 +114,7 @@ def _measure(what: str, *, cases: int, widths: tuple[str, ...]) -> None:
                 "points": points.points,
                 "tick": whole,
             }
-            took = _medians_ms(work)
+            took = {name: 1e3 * each_s for name, each_s in median_s(work, ROUNDS).items()}
             telemetry.shutdown(1.0)
     print(f"\n{what}: {tallies.size} points, {len(tallies.attempts.n):,} kinds of cases")
     print(f"  bare aggregate by group and window     {took['bare']:7.1f} ms  (in one pass {took['one_pass']:.1f} ms)")
@@ -139,17 +138,6 @@ def _fill(con: Connection, cases: int) -> None:
             "week": WEEK_NS,
         },
     )
-
-
-def _medians_ms(work: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Return the median time of each, taken in turns: what else the machine does falls on all alike."""
-    took: dict[str, list[float]] = {name: [] for name in work}
-    for _ in range(ROUNDS):
-        for name, run in work.items():
-            began = time.perf_counter()
-            run()
-            took[name].append(1e3 * (time.perf_counter() - began))
-    return {name: statistics.median(times) for name, times in took.items()}
 
 
 if __name__ == "__main__":

@@ -13,12 +13,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from benchmarks.cpu_time import process_s
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _START_S: Final = 240.0
 _STORE_S: Final = 180.0
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
 #: It writes what it keeps about its users' machines nowhere, and asks nobody for news.
 _QUIET: Final = {"PHOENIX_TELEMETRY_ENABLED": "false", "PHOENIX_ALLOW_EXTERNAL_RESOURCES": "false"}
 
@@ -53,10 +54,10 @@ def run_phoenix(
                 file = Path(folder) / "phoenix.db"
                 before = warm_up(url)
                 _await_rows(file, before)
-                began_s = _cpu_s(process.pid)
+                began_s = process_s(process.pid)
                 send(url)
                 _await_rows(file, before + spans)
-                return _cpu_s(process.pid) - began_s, _rss_bytes(process.pid), _size(Path(folder))
+                return process_s(process.pid) - began_s, _rss_bytes(process.pid), _size(Path(folder))
             finally:
                 process.kill()
                 process.wait()
@@ -85,11 +86,6 @@ def _await_rows(file: Path, spans: int) -> None:
 def _rows(file: Path) -> int:
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as con:
         return int(con.execute("SELECT count(*) FROM spans").fetchone()[0])
-
-
-def _cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def _rss_bytes(pid: int) -> int:

@@ -18,6 +18,7 @@ import numpy as np
 import orjson
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from benchmarks.cpu_time import cpu_of
 from otel_agentic import plugins
 from otel_agentic.config import ReceiveSettings, Settings, StoreSettings
 from otel_agentic.dialects import Reader
@@ -159,11 +160,9 @@ def keep_requests(file: Path, requests: Iterable[bytes]) -> None:
 
 def _measure(work: Callable[[], None], ready: dict[str, Any]) -> None:
     print(json.dumps(ready), flush=True)
-    before = resource.getrusage(resource.RUSAGE_SELF)
-    work()
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    print(json.dumps({"cpu_s": cpu_s, "rss_bytes": after.ru_maxrss * 1024}), flush=True)
+    cpu_s = cpu_of(work)
+    rss_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(json.dumps({"cpu_s": cpu_s, "rss_bytes": rss_bytes}), flush=True)
 
 
 if __name__ == "__main__":

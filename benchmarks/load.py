@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import orjson
 
+from benchmarks.cpu_time import children_s, process_s
 from benchmarks.sender import Load, Sent
 from otel_agentic.config import Settings, StoreSettings
 from otel_agentic.pipeline.engine import Engine
@@ -39,7 +40,6 @@ _START_S: Final = 30.0
 _SAMPLE_S: Final = 0.25
 _PROBE_BYTES: Final = 4096
 _PAGE_BYTES: Final = resource.getpagesize()
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +83,7 @@ class Serving:
 
     def cpu_s(self) -> float:
         """Return the CPU time that the process took."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text("ascii").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
+        return process_s(self.process.pid)
 
     def stop(self) -> float:
         """End the process as a service manager does; return how long it took, seconds."""
@@ -129,12 +128,10 @@ def serving(folder: Path, *options: str) -> Iterator[Serving]:
 
 def sent_by_process(load: Load) -> tuple[Sent, float]:
     """Send a load from a process of its own; return what became of it, and the CPU time that sending took, seconds."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before_s = children_s()
     command = (sys.executable, "-m", "benchmarks.sender", json.dumps(asdict(load)))
     out = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=Path(__file__).parents[1]).stdout  # noqa: S603 — our own command
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    taken_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Sent(**orjson.loads(out)), taken_s
+    return Sent(**orjson.loads(out)), children_s() - before_s
 
 
 def address(url: str) -> tuple[str, int]:

@@ -1,15 +1,14 @@
-"""The spans that the benchmarks use, and how they time: best of several, so that a busy machine matters little."""
+"""The spans that the benchmarks use, and how a table of CPU times is printed."""
 
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans
 
@@ -72,18 +71,8 @@ def _span(scope: ScopeSpans, number: int, place: int, name: str, attributes: Map
         span.attributes.add(key=key).value.string_value = value
 
 
-def best_s(work: Callable[[], object], repeats: int = 5) -> float:
-    """Return the shortest time that some work took, seconds."""
-    times = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - began)
-    return min(times)
-
-
 def show(times_s: Mapping[str, float], spans: int) -> None:
-    """Print each time a span, and as a ratio to the first."""
+    """Print each CPU time per span, and as a ratio to the first."""
     base = next(iter(times_s.values()))
     for name, taken in times_s.items():
-        print(f"{name:<48} {taken / spans * 1e6:8.2f} us a span   x {taken / base:5.2f}")
+        print(f"{name:<48} {taken / spans * 1e6:8.2f} us CPU a span   x {taken / base:5.2f}")

@@ -1,0 +1,80 @@
+"""CPU time for every benchmark: of this process (all threads), of a running process, and of child processes that ended.
+
+Ratios compare CPU time, not elapsed time: on a shared machine elapsed time depends on what else runs. Work that is compared
+is measured in one run and in turns, so that a change of the machine's speed affects all of it alike.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import statistics
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+#: CPU time of this process and all its threads, seconds.
+own_s: Final = time.process_time
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(slots=True)
+class Taken:
+    """What a block of code took: CPU time of this process, and elapsed time, seconds."""
+
+    cpu_s: float = 0.0
+    elapsed_s: float = 0.0
+
+
+@contextmanager
+def timed() -> Iterator[Taken]:
+    """Measure the block; the times are set when it ends."""
+    taken = Taken()
+    elapsed_s, cpu_s = time.perf_counter(), own_s()
+    try:
+        yield taken
+    finally:
+        taken.cpu_s, taken.elapsed_s = own_s() - cpu_s, time.perf_counter() - elapsed_s
+
+
+def cpu_of(work: Callable[[], object]) -> float:
+    """Return the CPU time that some work takes in this process, seconds."""
+    with timed() as taken:
+        work()
+    return taken.cpu_s
+
+
+def in_turns(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    """Return the CPU time of each work in each round, seconds; a round does each work once."""
+    found: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(rounds):
+        for name, work in works.items():
+            found[name].append(cpu_of(work))
+    return found
+
+
+def best_s(works: Mapping[str, Callable[[], object]], rounds: int = 5) -> dict[str, float]:
+    """Return the least CPU time of each work, measured in turns, seconds."""
+    return {name: min(times) for name, times in in_turns(works, rounds).items()}
+
+
+def median_s(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Return the median CPU time of each work, measured in turns, seconds."""
+    return {name: statistics.median(times) for name, times in in_turns(works, rounds).items()}
+
+
+def process_s(pid: int) -> float:
+    """Return the CPU time that a running process took so far, seconds, in steps of the kernel's clock tick."""
+    fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def children_s() -> float:
+    """Return the CPU time of all child processes that ended and were waited for, seconds."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
