@@ -24,8 +24,8 @@ _FILES: Final = sorted([*_DEPLOY.iterdir(), _ROOT / "docs" / "deployment.md"])
 _COLLECTORS: Final = sorted(_DEPLOY.glob("*.yaml"))
 
 
-def test_the_three_kinds_of_files_are_there() -> None:
-    assert {"Containerfile", "collector-fan-out.yaml", "collector-sharded.yaml", "otel-agentic.service"} == {
+def test_every_deployment_file_is_known_here() -> None:
+    assert {"Containerfile", "collector-fan-out.yaml", "otel-agentic.service"} == {
         path.name for path in _DEPLOY.iterdir()
     }
 
@@ -84,3 +84,10 @@ def test_the_pipelines_of_a_collector_name_parts_that_it_has(path: Path) -> None
     pipelines = settings["service"]["pipelines"].values()
     used = {(kind, name) for pipeline in pipelines for kind in ("receivers", "exporters") for name in pipeline[kind]}
     assert {(kind, name) for kind in ("receivers", "exporters") for name in settings[kind]} == used
+
+
+def test_no_deployment_file_routes_spans_by_conversation() -> None:
+    # Spans without the id, and traces tied by another trace, would land in other stores than their conversation.
+    routed = [path.name for path in _COLLECTORS if "gen_ai.conversation.id" in path.read_text("utf-8")]
+
+    assert [] == routed
