@@ -14,34 +14,34 @@ from otel_agentic.errors import codes_of
 
 __all__ = ["cli", "main"]
 
-#: Command -> module and function.
+#: Each command with its short help: its module and its function have its name. With these `--help` imports no command.
 _COMMANDS: Final = {
-    "serve": "serve:serve",
-    "ingest": "ingest:ingest",
-    "evaluate": "evaluate:evaluate",
-    "backfill": "backfill:backfill",
-    "report": "report:report",
-    "gate": "gate:gate",
-    "suite": "suite:suite",
-    "tools": "tools:tools",
-    "failures": "failures:failures",
-    "query": "query:query",
-    "conversations": "conversations:conversations",
-    "truth": "truth:truth",
-    "judge": "judge:judge",
-    "prompts": "prompts:prompts",
-    "alerts": "alerts:alerts",
-    "store": "store:store",
-    "doctor": "doctor:doctor",
-    "plugins": "plugins:plugins",
-    "config": "config:config",
-    "demo": "demo:demo",
+    "serve": "Receive spans, rebuild and score, emit metrics.",
+    "ingest": "Read files of spans into the store.",
+    "evaluate": "Match conversations to cases and score them.",
+    "backfill": "Compute windows of the past, and emit them.",
+    "report": "Tell how reliable each agent is.",
+    "gate": "Fail a CI run unless agents are good enough.",
+    "suite": "Ask about suites of cases.",
+    "tools": "Ask which tools fail, and how.",
+    "failures": "List what goes wrong, grouped by cause.",
+    "query": "Run SQL on the store, read-only.",
+    "conversations": "List, show and export what was rebuilt.",
+    "truth": "Import, export, list and check cases and labels.",
+    "judge": "Hold a judge against people; look into its memory.",
+    "prompts": "Show what a judge's model is told.",
+    "alerts": "Print Prometheus rules, a Grafana dashboard.",
+    "store": "Look after the store: size, age, export, import.",
+    "doctor": "Show how spans are read; check a collector or the installation.",
+    "plugins": "List what is installed, and whether it loads.",
+    "config": "Show the settings in force.",
+    "demo": "Watch it work: agents, spans, scores, in a minute.",
 }
 _INTERRUPTED: Final = 130
 
 
 class _LazyGroup(click.Group):
-    """A group that imports a command when it is asked for: `--help` stays quick."""
+    """A group that imports a command when it is called: `--help` imports none."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 — click's signature
         """Return the commands in the order of a first day's work."""
@@ -49,12 +49,15 @@ class _LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 — click's signature
         """Return a command, None when there is none of that name."""
-        home = _COMMANDS.get(cmd_name)
-        if home is None:
+        if cmd_name not in _COMMANDS:
             return None
-        module, _, name = home.partition(":")
-        found: click.Command = getattr(import_module(f"otel_agentic.cli.{module}"), name)
+        found: click.Command = getattr(import_module(f"otel_agentic.cli.{cmd_name}"), cmd_name)
         return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 — click's signature
+        """List the commands without importing them, which click itself would do."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command. Where the reader of its output went away (`| head`), that is its end, and a good one.
