@@ -1,0 +1,79 @@
+"""Copies of whole files: by reflink where the file system can, byte by byte elsewhere, complete or not there at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final
+
+from otel_agentic.store.checkpoints import sync_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: `ioctl(2)` request of Linux that shares the blocks of one file with another (Btrfs, XFS, bcachefs, ZFS).
+_FICLONE: Final = 0x40049409
+_COPY_BYTES: Final = 4 * 1024 * 1024
+
+
+def clone_file(source: Path, target: Path) -> bool:
+    """Make `target` a copy of `source`, readable by its owner only; return whether the blocks are shared (reflink).
+
+    The target is replaced atomically once the copy is on disk. The caller makes sure that nobody writes to the source.
+
+    Raises:
+        OSError: the source cannot be read, or the target cannot be written; an existing target stays as it was.
+    """
+    with source.open("rb") as file:
+        return clone_open_file(file, target)
+
+
+def clone_open_file(source: IO[bytes], target: Path) -> bool:
+    """Do what `clone_file` does for a file that is open already.
+
+    A process that closes any handle of a DuckDB file gives up its lock on it: where this process has the database open,
+    pass a handle that stays open.
+
+    Raises:
+        OSError: as `clone_file`.
+    """
+    with replacing(target) as draft:
+        if reflinked := _reflink(source, draft):
+            return reflinked
+        source.seek(0)
+        shutil.copyfileobj(source, draft, _COPY_BYTES)
+    return False
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[IO[bytes]]:
+    """Return a new file, mode 0600, that takes the place of `target` at the end, durably; on an error it is removed.
+
+    Raises:
+        OSError: it cannot be written or renamed.
+    """
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".draft", dir=target.parent)
+    draft = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(target)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    sync_folder(target.parent)
+
+
+def _reflink(source: IO[bytes], target: IO[bytes]) -> bool:
+    try:
+        import fcntl  # noqa: PLC0415 — not on every system; without it the bytes are copied
+
+        fcntl.ioctl(target.fileno(), _FICLONE, source.fileno())
+    except (ImportError, OSError):  # no such system, or a file system without reflinks
+        return False
+    return True
