@@ -1,4 +1,4 @@
-"""The probability that one Beta variable lies below another, against integration and sampling by other means."""
+"""The probability that one Beta variable lies below another, against sums, integration and sampling by other means."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
+from scipy.special import betaln
 
 from otel_agentic.stats.beta import BetaPosterior
-from otel_agentic.stats.beta_order import integrated, probability_below
+from otel_agentic.stats.beta_order import probability_below
 
 Parameters = tuple[float, float]
 
@@ -22,7 +23,11 @@ PAIRS: list[tuple[Parameters, Parameters]] = [
     ((1000.5, 10.2), (30.1, 1.4)),
     ((5000.3, 200.7), (5050.2, 150.1)),
     ((1.01, 50.2), (1.2, 900.3)),
+    ((2.0, 146.5), (131.5, 527.0)),
 ]
+#: Both parameters of the grid take these values.
+_VALUES = (0.01, 0.5, 2.0, 146.5, 1e6)
+GRID: list[Parameters] = [(a, b) for a in _VALUES for b in _VALUES]
 
 
 def posterior(parameters: Parameters) -> BetaPosterior:
@@ -47,14 +52,34 @@ def test_any_parameters_give_the_integral(x: Parameters, y: Parameters) -> None:
     assert by_quadrature(x, y) == pytest.approx(probability_below(posterior(x), posterior(y)), abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("x", "y"),
-    [((3.0, 2.5), (4.0, 1.5)), ((2.5, 3.0), (4.5, 1.5)), ((40.0, 60.0), (55.0, 45.0)), ((1.0, 9.0), (2.0, 3.0))],
-)
-def test_the_sum_for_whole_parameters_agrees_with_the_quadrature(x: Parameters, y: Parameters) -> None:
-    assert integrated(posterior(x), posterior(y)) == pytest.approx(
-        probability_below(posterior(x), posterior(y)), abs=1e-11
-    )
+def by_sum(x: Parameters, y: Parameters) -> float:
+    """Return P(X < Y) where the first parameter of Y is a whole number: a sum of positive terms.
+
+    Ref: Thompson 1933, "On the likelihood that one unknown probability exceeds another in view of the evidence of two
+    samples".
+    """
+    term = np.arange(int(y[0]), dtype=np.float64)
+    logs = betaln(x[0] + term, x[1] + y[1]) - np.log(y[1] + term) - betaln(1.0 + term, y[1]) - betaln(*x)
+    return float(np.sum(np.exp(logs)))
+
+
+@pytest.mark.parametrize("x", GRID)
+def test_parameters_from_a_hundredth_to_a_million_agree_with_the_sum_and_with_their_mirror_image(x: Parameters) -> None:
+    for y in GRID:
+        below, above = probability_below(posterior(x), posterior(y)), probability_below(posterior(y), posterior(x))
+        assert below + above == pytest.approx(1.0, abs=1e-10), y
+        if y[0] == 2.0:
+            assert below == pytest.approx(by_sum(x, y), abs=1e-8), y
+
+
+@pytest.mark.parametrize("x", [(0.5, 0.5), (2.0, 146.5), (1e6, 2.0), (1e6, 1e6)])
+def test_more_successes_never_lower_it_and_more_failures_never_raise_it(x: Parameters) -> None:
+    steps = (0.01, 0.5, 2.0, 146.5, 1e4, 1e6)
+    for other in steps:
+        by_successes = [probability_below(posterior(x), posterior((a, other))) for a in steps]
+        by_failures = [probability_below(posterior(x), posterior((other, b))) for b in steps]
+        assert np.all(np.diff(by_successes) >= -1e-12), other
+        assert np.all(np.diff(by_failures) <= 1e-12), other
 
 
 def test_drawn_variables_agree_with_it() -> None:
@@ -66,7 +91,7 @@ def test_drawn_variables_agree_with_it() -> None:
     assert float(drawn.mean()) == pytest.approx(found, abs=4 * (found / 400_000) ** 0.5)
 
 
-curves = st.tuples(st.floats(0.5, 3000.0), st.floats(0.5, 3000.0))
+curves = st.tuples(st.floats(0.5, 1e6), st.floats(0.5, 1e6))
 
 
 @given(curves, curves)
