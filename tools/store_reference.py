@@ -24,8 +24,9 @@ _INTRODUCTION: Final = """\
 # What is in the DuckDB file
 
 Written by `make docs` from the comments in the database: `SELECT * FROM duckdb_columns()` tells the same. Times are
-UTC, `TIMESTAMP_NS`. Rows of a conversation are keyed by (environment, conversation id, revision); a late span makes a
-new revision, and the rows of the old one stay, superseded. The views are the place to begin.
+UTC: `TIMESTAMP_NS` in tables, `TIMESTAMP WITH TIME ZONE` in views. An environment that is not set is `''`, never null.
+Rows of a conversation are keyed by (environment, conversation id, revision); a late span makes a new revision, and the
+rows of the old one stay, superseded. The views are the place to begin.
 """
 
 _TABLES: Final = "SELECT table_name, comment FROM duckdb_tables() WHERE NOT internal ORDER BY table_oid"

@@ -68,7 +68,7 @@ def show(
     output: str,
 ) -> None:
     """Show one conversation: its turns and calls with what was expected, its outcome, and what is wrong with its tools."""
-    arguments = {"conversation_id": conversation_id, **({"environment": environment} if environment else {})}
+    arguments = {"conversation_id": conversation_id, **({} if environment is None else {"environment": environment})}
     with opened(db, server, config_file) as client:
         found = client.call("conversations_show", **arguments)
     if output == "json":

@@ -126,7 +126,7 @@ def _missing_name(group: Group, groups: Sequence[Group]) -> str:
 
 def _name(group: Group, groups: Sequence[Group]) -> str:
     differing, _ = told_apart(groups, KEYS)
-    return " ".join(str(group[each]) for each in differing if group[each] is not None)
+    return " ".join(str(group[each]) for each in differing if group[each])
 
 
 def _signed(value: float | None) -> str:

@@ -63,7 +63,7 @@ def title(groups: Sequence[Group]) -> str:
 def name_of(group: Group, groups: Sequence[Group]) -> str:
     """Return the name of a group among the others: what tells it apart, or its agent where it is the only one."""
     differing, _ = told_apart(groups, KEYS)
-    told = [str(group[name]) for name in differing if group[name] is not None]
+    told = [str(group[name]) for name in differing if group[name]]
     return " ".join(told) or str(group["agent"] or "all")
 
 

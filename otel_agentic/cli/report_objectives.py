@@ -24,7 +24,7 @@ def objective_notes(objectives: Sequence[dict[str, Any]]) -> list[str]:
     names, _ = told_apart(objectives, _KEYS)
     lines = []
     for found in objectives:
-        group = " ".join(str(found[name]) for name in names if found[name] is not None)
+        group = " ".join(str(found[name]) for name in names if found[name])
         label = f"{group}: {found['objective']}" if group else found["objective"]
         lines += [f"{label}: {sentence}" for sentence in _sentences(found)]
     return [*lines, *_not_proven(objectives)]

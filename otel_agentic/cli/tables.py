@@ -73,7 +73,7 @@ def fits(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: int) -
 def told_apart(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
     """Return the names whose values differ between the rows, and the values of those where all rows agree.
 
-    A name without a value in any row is in neither.
+    A name without a value in any row is in neither; an empty text is none.
 
     >>> told_apart([{"agent": "a", "tool": "x", "tag": None}, {"agent": "a", "tool": "y", "tag": None}], ["agent", "tool", "tag"])
     (['tool'], {'agent': 'a'})
@@ -83,7 +83,7 @@ def told_apart(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple
         values = {row[name] for row in rows}
         if len(values) > 1:
             differing.append(name)
-        elif values and values != {None}:
+        elif values - {None, ""}:
             (same[name],) = values
     return differing, same
 

@@ -113,7 +113,7 @@ def _print(out: Console, found: dict[str, Any], *, filtered: bool) -> None:
     versions = {each["agent_version"] for row in rows for each in row["versions"]}
     if len(versions) == 1 and "agent_version" not in names:
         (same["agent_version"],) = versions
-    subject = " ".join(str(same[name]) for name in _SUBJECT if same.get(name) is not None)
+    subject = " ".join(str(same[name]) for name in _SUBJECT if same.get(name))
     several = len(versions) > 1
     shown = [_cells(number, row, names, several=several) for number, row in enumerate(rows, 1)]
     title = f"Failing tools of {subject}" if subject else "Failing tools"

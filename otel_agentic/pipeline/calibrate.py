@@ -196,5 +196,5 @@ def _point(point: CurvePoint) -> dict[str, Any]:
 
 
 def _example(one: Labelled) -> dict[str, Any]:
-    shown = asdict(one) | {"environment": one.environment or None, "human": "pass" if one.human else "fail"}
+    shown = asdict(one) | {"human": "pass" if one.human else "fail"}
     return shown | {"turn": None if one.turn_index is None else one.turn_index + 1, "judge": shown.pop("outcome")}

@@ -106,7 +106,7 @@ def comparison_json(
         twice = _identities(a) & _identities(b)
         on_both += len(twice)
         one, other = (attempts_of(each for each in side if _identity(each) not in twice) for side in (a, b))
-        name = {**asdict(key), "environment": key.environment or None}
+        name = asdict(key)
         if one.n and other.n:
             made = compare(one, other, k, level=settings.level, prior=settings.prior)
             counts = {"n": {"a": one.n, "b": other.n}, "c": {"a": one.c, "b": other.c}}

@@ -25,7 +25,7 @@ def conversation_json(
     case_id, outcome, reason = told or (conversation.case_id, None, None)
     return {
         "conversation_id": str(conversation.conversation_id),
-        "environment": conversation.environment or None,
+        "environment": conversation.environment,
         "revision": conversation.revision,
         "agent_name": conversation.agent_name,
         "agent_version": conversation.agent_version,

@@ -67,7 +67,7 @@ def failure_json(failure: Failure) -> dict[str, Json]:
     """Return one failure: where it is, what it is, how bad, and why."""
     place, threshold = failure.place, failure.threshold
     return {
-        "environment": place.environment or None,
+        "environment": place.environment,
         "conversation_id": place.conversation_id,
         "revision": place.revision,
         "agent": place.agent,

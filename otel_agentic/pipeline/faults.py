@@ -38,7 +38,7 @@ class FailingTool:
 
     agent: str | None
     agent_version: str | None
-    environment: str | None
+    environment: str
     tool: str
     dimension: str | None
     fault: str
@@ -127,7 +127,7 @@ def _row(members: list[_Found], whole: int, counts: Mapping[Any, Counter[str]]) 
     return FailingTool(
         agent=agent,
         agent_version=version,
-        environment=environment or None,
+        environment=environment,
         tool=tool,
         dimension=FAULT_DIMENSION[members[0].fault.kind],
         fault=fault,

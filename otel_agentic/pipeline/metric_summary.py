@@ -128,7 +128,7 @@ def metric_summaries(
     groups: dict[_Told, set[Key]] = {}
     for key, agent, version in found:
         if keys is None or key in keys:
-            told = {"agent": agent, "version": version, "environment": key[0] or None}
+            told = {"agent": agent, "version": version, "environment": key[0]}
             groups.setdefault(_Told(*(told[one] if one in by else None for one in _BY)), set()).add(key)
     ordered = sorted(groups, key=lambda told: tuple((value is not None, value or "") for value in told))
     summaries = summaries_of(engine, [groups[told] for told in ordered], names=names)

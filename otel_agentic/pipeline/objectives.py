@@ -148,7 +148,7 @@ def _monitor_json(monitor: Monitor, pending: int) -> dict[str, Any]:
     return {
         "agent": key.agent,
         "agent_version": key.agent_version,
-        "environment": key.environment or None,
+        "environment": key.environment,
         "service": key.service,
         "objective": objective.label,
         "k": objective.k,

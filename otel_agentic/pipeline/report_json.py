@@ -21,7 +21,7 @@ def group_json(summary: GroupSummary, window: str | None) -> dict[str, Any]:
     return {
         "agent": key.agent,
         "agent_version": key.agent_version,
-        "environment": key.environment or None,
+        "environment": key.environment,
         "service": key.service,
         "tag": key.tag,
         "dataset": key.dataset,

@@ -93,7 +93,7 @@ def rows_of(table: TableName, attempts: Iterable[ScoredAttempt]) -> list[Row]:
 
 
 def _whose(one: ScoredAttempt) -> Row:
-    return {"environment": one.conversation.environment or None, "conversation_id": one.score.conversation_id}
+    return {"environment": one.conversation.environment, "conversation_id": one.score.conversation_id}
 
 
 def _named(dimensions: Mapping[Dimension, float | None] | Mapping[Dimension, float]) -> Row:

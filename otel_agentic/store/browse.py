@@ -15,15 +15,16 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-#: What a selection bounds: closed over `c`, a row of `conversations`.
+#: What a selection bounds: closed over `c`, a row of `conversations`. Not of a view, whose times are TIMESTAMPTZ.
 BOUNDS: Final = """
     ($since IS NULL OR c.ended_at >= make_timestamp_ns($since))
     AND ($until IS NULL OR c.ended_at < make_timestamp_ns($until))
     AND ($agent IS NULL OR c.agent GLOB $agent)
 """
 _LIST: Final = f"""
-SELECT c.* FROM v_conversations c
-WHERE {BOUNDS} AND ($outcome IS NULL OR c.outcome = $outcome)
+SELECT v.* FROM v_conversations v
+JOIN conversations c USING (environment, conversation_id)
+WHERE NOT c.superseded AND {BOUNDS} AND ($outcome IS NULL OR v.outcome = $outcome)
 ORDER BY c.ended_at DESC, c.conversation_id
 LIMIT $limit
 """  # noqa: S608 — a constant of our own

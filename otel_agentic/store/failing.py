@@ -19,13 +19,14 @@ _JSON: Final = ("expected", "made", "versions", "wrong_values", "expected_call",
 #: Of a selection what `v_failing_tools` says of all; `since`, `introduced_in` and `versions` look beyond the selection.
 _FAILING: Final = f"""
 WITH faults AS (
-    SELECT c.* REPLACE (CASE WHEN $by_version THEN c.agent_version END AS agent_version)
-    FROM v_tool_faults c
-    WHERE {BOUNDS}
+    SELECT v.* REPLACE (CASE WHEN $by_version THEN v.agent_version END AS agent_version)
+    FROM v_tool_faults v
+    JOIN conversations c USING (environment, conversation_id)
+    WHERE NOT c.superseded AND {BOUNDS}
 ), health AS (
     SELECT
         c.agent, CASE WHEN $by_version THEN c.agent_version END AS agent_version,
-        nullif(c.environment, '') AS environment, n.tool_name AS tool,
+        c.environment, n.tool_name AS tool,
         count(DISTINCT c.conversation_id) FILTER (n.expected > 0) AS expected_conversations,
         sum(n.expected)::BIGINT AS expected, sum(n.made)::BIGINT AS made, sum(n.errored)::BIGINT AS errored,
         sum(n.paired)::BIGINT AS paired
@@ -81,14 +82,14 @@ WITH faults AS (
         e.evaluation_id
     FROM problems p
     JOIN newest e ON e.agent IS NOT DISTINCT FROM p.agent AND e.agent_version IS NOT DISTINCT FROM p.agent_version
-        AND e.environment IS NOT DISTINCT FROM p.environment AND e.tool = p.tool AND e.fault = p.fault
+        AND e.environment = p.environment AND e.tool = p.tool AND e.fault = p.fault
         AND e.parameter IS NOT DISTINCT FROM p.parameter
-    JOIN v_fault_history y ON y.agent IS NOT DISTINCT FROM p.agent AND y.environment IS NOT DISTINCT FROM p.environment
+    JOIN v_fault_history y ON y.agent IS NOT DISTINCT FROM p.agent AND y.environment = p.environment
         AND y.tool = p.tool AND y.fault = p.fault AND y.parameter IS NOT DISTINCT FROM p.parameter
     LEFT JOIN health h ON h.agent IS NOT DISTINCT FROM p.agent AND h.agent_version IS NOT DISTINCT FROM p.agent_version
-        AND h.environment IS NOT DISTINCT FROM p.environment AND h.tool = p.tool
+        AND h.environment = p.environment AND h.tool = p.tool
     LEFT JOIN frequent q ON q.agent IS NOT DISTINCT FROM p.agent AND q.agent_version IS NOT DISTINCT FROM p.agent_version
-        AND q.environment IS NOT DISTINCT FROM p.environment AND q.tool = p.tool AND q.fault = p.fault
+        AND q.environment = p.environment AND q.tool = p.tool AND q.fault = p.fault
         AND q.parameter IS NOT DISTINCT FROM p.parameter
 )
 SELECT * EXCLUDE (evaluation_id)
@@ -98,12 +99,13 @@ WHERE ($tool IS NULL OR tool GLOB $tool) AND ($dimension IS NULL OR dimension = 
 ORDER BY failed DESC, faults DESC, agent, agent_version, environment, tool, fault, parameter
 """  # noqa: S608 — a constant of our own
 _EXAMPLE: Final = f"""
-SELECT c.* EXCLUDE (evaluation_id)
-FROM v_tool_faults c
-WHERE {BOUNDS} AND c.agent IS NOT DISTINCT FROM $of_agent AND c.environment IS NOT DISTINCT FROM $environment
-    AND (NOT $by_version OR c.agent_version IS NOT DISTINCT FROM $version) AND c.tool = $tool AND c.fault = $fault
-    AND c.parameter IS NOT DISTINCT FROM $parameter
-ORDER BY c.ended_at DESC, c.conversation_id DESC, c.turn_index DESC, c.step DESC, c.explanation
+SELECT v.* EXCLUDE (evaluation_id)
+FROM v_tool_faults v
+JOIN conversations c USING (environment, conversation_id)
+WHERE NOT c.superseded AND {BOUNDS} AND v.agent IS NOT DISTINCT FROM $of_agent AND v.environment = $environment
+    AND (NOT $by_version OR v.agent_version IS NOT DISTINCT FROM $version) AND v.tool = $tool AND v.fault = $fault
+    AND v.parameter IS NOT DISTINCT FROM $parameter
+ORDER BY c.ended_at DESC, v.conversation_id DESC, v.turn_index DESC, v.step DESC, v.explanation
 LIMIT 1
 """  # noqa: S608 — a constant of our own
 _COUNTS: Final = f"""

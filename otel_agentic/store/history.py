@@ -36,7 +36,7 @@ WITH chosen AS (
     FROM chosen
 )
 SELECT
-    agent, agent_version, nullif(environment, '') AS environment, service, tag,
+    agent, agent_version, environment, service, tag,
     epoch_ns("end") AS end_ns, n, c, coverage, level, pass_at_k, pass_at_k_lower, pass_at_k_upper,
     pass_pow_k, pass_pow_k_lower, pass_pow_k_upper, tier, leaning, revision, epoch_ns(computed_at) AS computed_ns,
     (SELECT max(place) FROM ranked) AS series
@@ -46,9 +46,10 @@ ORDER BY agent, agent_version, environment, service, tag, "end"
 """  # noqa: S608 — a constant of our own
 _TOOLS: Final = f"""
 WITH faults AS (
-    SELECT c.agent, c.tool, c.dimension, count(*) AS faults
-    FROM v_tool_faults c
-    WHERE {BOUNDS}
+    SELECT v.agent, v.tool, v.dimension, count(*) AS faults
+    FROM v_tool_faults v
+    JOIN conversations c USING (environment, conversation_id)
+    WHERE NOT c.superseded AND {BOUNDS}
     GROUP BY ALL
 ), health AS (
     SELECT

@@ -27,7 +27,7 @@ ORDER BY k.dataset, k.case_id
 """
 _MATCHES: Final = f"""
 SELECT
-    nullif(c.environment, '') AS environment, c.conversation_id, c.agent, m.dataset, m.case_id, m.method, m.confidence,
+    c.environment, c.conversation_id, c.agent, m.dataset, m.case_id, m.method, m.confidence,
     coalesce(m.reason, CASE WHEN m.evaluation_id IS NULL THEN 'not evaluated yet' END) AS reason,
     m.candidates, m.warning
 FROM conversations c

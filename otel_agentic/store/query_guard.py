@@ -127,7 +127,18 @@ def _refused(error: Exception, query: UserQuery) -> QueryError:
         return QueryError(
             "the query needs more memory than it may have (store.memory_limit_mb, store.temp_limit_mb); narrow it"
         )
-    return QueryError(f"the query failed: {str(error).rstrip()}")
+    return QueryError(f"the query failed: {str(error).rstrip()}{_hint(error)}")
+
+
+def _hint(error: Exception) -> str:
+    """Return what to write instead, for an error that everybody makes once; else nothing."""
+    text = str(error)
+    if isinstance(error, duckdb.BinderException) and "TIMESTAMP_NS" in text and "TIMESTAMP WITH TIME ZONE" in text:
+        return (
+            "\nTimes in tables are UTC without a time zone: write `now() AT TIME ZONE 'UTC'` instead of now(), or use a view "
+            "such as v_conversations, whose times have one"
+        )
+    return ""
 
 
 def _fetched(found: DuckDBPyConnection, limits: QueryLimits) -> Result:

@@ -346,7 +346,7 @@ CREATE TABLE judge_calls (
 CREATE TABLE windows (
     agent VARCHAR, -- agent name
     agent_version VARCHAR, -- agent version
-    environment VARCHAR, -- deployment environment
+    environment VARCHAR NOT NULL, -- deployment environment, empty when unknown
     service VARCHAR, -- service.name
     tag VARCHAR, -- case tag; null for the whole
     "window" VARCHAR NOT NULL, -- width such as 1h, 24h, 7d, or n200: the newest 200 conversations
@@ -621,13 +621,13 @@ CREATE VIEW v_reliability AS
 SELECT
     c.agent, -- agent name
     c.agent_version, -- agent version
-    nullif(c.environment, '') AS environment, -- deployment environment, null when unknown
+    c.environment, -- deployment environment, empty when unknown
     count(*) FILTER (s.outcome IN ('pass', 'fail')) AS evaluated, -- conversations that passed or failed
     count(*) FILTER (s.outcome = 'pass') AS correct, -- of them passed
     count(*) FILTER (s.outcome = 'not_evaluated') AS not_evaluated, -- conversations that could not be judged
     count(*) FILTER (s.outcome = 'pass') / nullif(count(*) FILTER (s.outcome IN ('pass', 'fail')), 0) AS success_rate, -- correct / evaluated; null when none is evaluated
     count(*) FILTER (s.outcome IN ('pass', 'fail')) / count(*) AS coverage, -- evaluated / all
-    max(c.ended_at) AS last_conversation -- end of the newest conversation
+    make_timestamptz(epoch_ns(max(c.ended_at)) // 1000) AS last_conversation -- end of the newest conversation
 FROM conversation_scores s
 JOIN conversations c USING (environment, conversation_id, revision)
 WHERE NOT s.superseded AND NOT c.superseded
@@ -637,13 +637,13 @@ GROUP BY ALL;
 CREATE VIEW v_conversations AS
 SELECT
     c.conversation_id, -- conversation id
-    nullif(c.environment, '') AS environment, -- deployment environment, null when unknown
+    c.environment, -- deployment environment, empty when unknown
     c.revision, -- newest revision
     c.agent, -- agent name
     c.agent_version, -- agent version
     c.service, -- service.name
-    c.started_at, -- start of the first event
-    c.ended_at, -- end of the last event
+    make_timestamptz(epoch_ns(c.started_at) // 1000) AS started_at, -- start of the first event
+    make_timestamptz(epoch_ns(c.ended_at) // 1000) AS ended_at, -- end of the last event
     c.closed_by, -- end_mark, end_of_input or idle; null while open
     c.turn_count, -- number of turns
     c.call_count, -- number of tool calls
@@ -695,9 +695,9 @@ CREATE VIEW v_tool_faults AS
 SELECT
     c.agent, -- agent name
     c.agent_version, -- agent version
-    nullif(c.environment, '') AS environment, -- deployment environment, null when unknown
+    c.environment, -- deployment environment, empty when unknown
     c.conversation_id, -- conversation id
-    c.ended_at, -- end of the conversation
+    make_timestamptz(epoch_ns(c.ended_at) // 1000) AS ended_at, -- end of the conversation
     s.dataset, -- dataset of the case
     s.case_id, -- case that it was held against
     s.outcome, -- outcome of the conversation
@@ -733,7 +733,7 @@ CREATE VIEW v_tool_health AS
 SELECT
     c.agent, -- agent name
     c.agent_version, -- agent version
-    nullif(c.environment, '') AS environment, -- deployment environment, null when unknown
+    c.environment, -- deployment environment, empty when unknown
     n.tool_name AS tool, -- tool name
     count(DISTINCT (c.environment, c.conversation_id)) AS conversations, -- scored conversations that expected or made it
     count(DISTINCT (c.environment, c.conversation_id)) FILTER (n.expected > 0) AS expected_conversations, -- scored conversations that expected it
@@ -747,8 +747,8 @@ SELECT
     sum(n.in_order) / nullif(sum(n.ordered), 0) AS sequence, -- share of required calls made in their place; null when it does not apply
     sum(n.used) / nullif(sum(n.known), 0) AS utilization, -- share of results that were used, of those of which it is known; null when of none
     sum(n.known)::BIGINT AS known_results, -- results of which it is known whether they were used
-    min(c.ended_at) AS first_seen, -- end of the oldest conversation with it
-    max(c.ended_at) AS last_seen -- end of the newest conversation with it
+    make_timestamptz(epoch_ns(min(c.ended_at)) // 1000) AS first_seen, -- end of the oldest conversation with it
+    make_timestamptz(epoch_ns(max(c.ended_at)) // 1000) AS last_seen -- end of the newest conversation with it
 FROM tool_counts n
 JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
 JOIN conversations c USING (environment, conversation_id, revision)
@@ -759,8 +759,8 @@ GROUP BY c.agent, c.agent_version, c.environment, n.tool_name;
 CREATE VIEW v_fault_history AS
 WITH scored AS (
     SELECT
-        s.evaluation_id, c.agent, nullif(c.environment, '') AS environment, c.agent_version, c.environment AS place,
-        c.conversation_id, c.revision, c.ended_at
+        s.evaluation_id, c.agent, c.environment, c.agent_version,
+        c.conversation_id, c.revision, make_timestamptz(epoch_ns(c.ended_at) // 1000) AS ended_at
     FROM conversation_scores s
     JOIN conversations c USING (environment, conversation_id, revision)
     WHERE NOT s.superseded AND NOT c.superseded
@@ -785,7 +785,7 @@ WITH scored AS (
         f.agent, f.environment, f.agent_version, r.rank, f.tool, f.dimension, f.fault, f.parameter,
         count(*) AS faults, min(f.ended_at) AS since
     FROM v_tool_faults f
-    JOIN ranked r ON r.agent IS NOT DISTINCT FROM f.agent AND r.environment IS NOT DISTINCT FROM f.environment
+    JOIN ranked r ON r.agent IS NOT DISTINCT FROM f.agent AND r.environment = f.environment
         AND r.agent_version IS NOT DISTINCT FROM f.agent_version
     GROUP BY ALL
 ), problems AS (
@@ -798,22 +798,22 @@ WITH scored AS (
 ), chances AS (
     SELECT DISTINCT o.agent, o.environment, r.rank, n.tool_name AS tool, o.conversation_id, o.ended_at
     FROM tool_counts n
-    JOIN scored o ON o.evaluation_id = n.evaluation_id AND o.place = n.environment
+    JOIN scored o ON o.evaluation_id = n.evaluation_id AND o.environment = n.environment
         AND o.conversation_id = n.conversation_id AND o.revision = n.revision
-    JOIN ranked r ON r.agent IS NOT DISTINCT FROM o.agent AND r.environment IS NOT DISTINCT FROM o.environment
+    JOIN ranked r ON r.agent IS NOT DISTINCT FROM o.agent AND r.environment = o.environment
         AND r.agent_version IS NOT DISTINCT FROM o.agent_version
 ), before AS (
     SELECT
         p.agent, p.environment, p.tool, p.dimension, p.fault, p.parameter,
         count(*) FILTER (h.ended_at < p.since) AS clean_before, count(*) FILTER (h.rank < p.rank) > 0 AS is_new
     FROM problems p
-    JOIN chances h ON h.agent IS NOT DISTINCT FROM p.agent AND h.environment IS NOT DISTINCT FROM p.environment
+    JOIN chances h ON h.agent IS NOT DISTINCT FROM p.agent AND h.environment = p.environment
         AND h.tool = p.tool
     GROUP BY ALL
 )
 SELECT
     p.agent, -- agent name
-    p.environment, -- deployment environment, null when unknown
+    p.environment, -- deployment environment, empty when unknown
     p.tool, -- tool name
     p.dimension, -- dimension that the fault hurts; null for none
     p.fault, -- what is wrong with the call
@@ -825,7 +825,7 @@ SELECT
     b.is_new, -- true when an earlier version used the tool without this; null when that is not known
     b.clean_before -- scored conversations with the tool that ended before the oldest one with this; null when that is not known
 FROM problems p
-LEFT JOIN before b ON b.agent IS NOT DISTINCT FROM p.agent AND b.environment IS NOT DISTINCT FROM p.environment
+LEFT JOIN before b ON b.agent IS NOT DISTINCT FROM p.agent AND b.environment = p.environment
     AND b.tool = p.tool AND b.dimension IS NOT DISTINCT FROM p.dimension AND b.fault = p.fault
     AND b.parameter IS NOT DISTINCT FROM p.parameter;
 
@@ -861,7 +861,7 @@ WITH problems AS (
 SELECT
     p.agent, -- agent name
     p.agent_version, -- agent version
-    p.environment, -- deployment environment, null when unknown
+    p.environment, -- deployment environment, empty when unknown
     p.tool, -- tool name
     p.dimension, -- dimension that the fault hurts: selection, parameters, sequence or utilization; null for none
     p.fault, -- what is wrong with the call
@@ -893,14 +893,14 @@ SELECT
     e.span_id AS span_id -- span there
 FROM problems p
 JOIN newest e ON e.agent IS NOT DISTINCT FROM p.agent AND e.agent_version IS NOT DISTINCT FROM p.agent_version
-    AND e.environment IS NOT DISTINCT FROM p.environment AND e.tool = p.tool AND e.fault = p.fault
+    AND e.environment = p.environment AND e.tool = p.tool AND e.fault = p.fault
     AND e.parameter IS NOT DISTINCT FROM p.parameter
-JOIN v_fault_history y ON y.agent IS NOT DISTINCT FROM p.agent AND y.environment IS NOT DISTINCT FROM p.environment
+JOIN v_fault_history y ON y.agent IS NOT DISTINCT FROM p.agent AND y.environment = p.environment
     AND y.tool = p.tool AND y.fault = p.fault AND y.parameter IS NOT DISTINCT FROM p.parameter
 LEFT JOIN v_tool_health h ON h.agent IS NOT DISTINCT FROM p.agent AND h.agent_version IS NOT DISTINCT FROM p.agent_version
-    AND h.environment IS NOT DISTINCT FROM p.environment AND h.tool = p.tool
+    AND h.environment = p.environment AND h.tool = p.tool
 LEFT JOIN frequent q ON q.agent IS NOT DISTINCT FROM p.agent AND q.agent_version IS NOT DISTINCT FROM p.agent_version
-    AND q.environment IS NOT DISTINCT FROM p.environment AND q.tool = p.tool AND q.fault = p.fault
+    AND q.environment = p.environment AND q.tool = p.tool AND q.fault = p.fault
     AND q.parameter IS NOT DISTINCT FROM p.parameter;
 
 -- What shows that the result of a call was used, or was not; and what a judge said of parameters. One row is a call of the newest scores of which something is known.
@@ -916,9 +916,9 @@ WITH found AS (
 SELECT
     c.agent, -- agent name
     c.agent_version, -- agent version
-    nullif(c.environment, '') AS environment, -- deployment environment, null when unknown
+    c.environment, -- deployment environment, empty when unknown
     c.conversation_id, -- conversation id
-    c.ended_at, -- end of the conversation
+    make_timestamptz(epoch_ns(c.ended_at) // 1000) AS ended_at, -- end of the conversation
     s.case_id, -- case that it was held against
     f.scope_turn_index, -- turn of the expectation, null for one on the whole conversation
     f.dimension, -- utilization, or parameters
@@ -948,9 +948,9 @@ CREATE VIEW v_disagreements AS
 SELECT
     c.agent, -- agent name
     c.agent_version, -- agent version
-    nullif(c.environment, '') AS environment, -- deployment environment, null when unknown
+    c.environment, -- deployment environment, empty when unknown
     c.conversation_id, -- conversation id
-    c.ended_at, -- end of the conversation
+    make_timestamptz(epoch_ns(c.ended_at) // 1000) AS ended_at, -- end of the conversation
     s.dataset, -- dataset of the case
     s.case_id, -- case that it was held against
     s.outcome_source, -- where the verdict comes from: labels, case or event
@@ -968,7 +968,7 @@ CREATE VIEW v_partial_evidence AS
 SELECT
     c.agent, -- agent name
     c.agent_version, -- agent version
-    nullif(c.environment, '') AS environment, -- deployment environment, null when unknown
+    c.environment, -- deployment environment, empty when unknown
     count(*) AS evaluated, -- conversations that passed or failed
     count(*) FILTER (s.partial) AS partial_fails, -- of them fails on partial evidence
     count(*) FILTER (s.partial) / count(*) AS share -- partial_fails / evaluated; above 0.05 the success rate is biased downwards
@@ -982,7 +982,7 @@ CREATE VIEW v_metrics AS
 SELECT
     c.agent, -- agent name
     c.agent_version, -- agent version
-    nullif(c.environment, '') AS environment, -- deployment environment, null when unknown
+    c.environment, -- deployment environment, empty when unknown
     s.name AS metric, -- metric
     s.evaluator, -- evaluator
     count(*) FILTER (s.reason IS NULL) AS n, -- scores, of conversations, turns or calls
@@ -994,7 +994,7 @@ SELECT
     count(*) FILTER (s.reason IS NOT NULL) AS not_evaluated, -- how often there was no score
     mode(s.reason) AS most_frequent_reason, -- most frequent reason why not
     count(DISTINCT s.conversation_id) AS conversations, -- conversations that were looked at
-    max(c.ended_at) AS last_conversation -- end of the newest of them
+    make_timestamptz(epoch_ns(max(c.ended_at)) // 1000) AS last_conversation -- end of the newest of them
 FROM scores s
 JOIN conversations c USING (environment, conversation_id, revision)
 WHERE s.evaluator IS NOT NULL AND NOT s.superseded AND NOT c.superseded
@@ -1042,9 +1042,9 @@ WITH counted AS (
 SELECT
     c.agent, -- agent name
     c.agent_version, -- agent version
-    nullif(c.environment, '') AS environment, -- deployment environment, null when unknown
+    c.environment, -- deployment environment, empty when unknown
     c.conversation_id, -- conversation id
-    c.ended_at, -- end of the conversation
+    make_timestamptz(epoch_ns(c.ended_at) // 1000) AS ended_at, -- end of the conversation
     s.dataset, -- dataset of the case
     s.case_id, -- case that it was held against
     s.outcome, -- outcome of the conversation

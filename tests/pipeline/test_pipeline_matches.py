@@ -71,7 +71,7 @@ def test_unmatched_conversations_are_told_by_what_they_begin_with(clustered: Com
         "share": pytest.approx(2 / 3),
         "agents": ["travel"],
         "example_conversation": "a2",
-        "environment": None,
+        "environment": "",
     } == {name: first[name] for name in first if not name.endswith("seen")}
     assert first["first_seen"] < first["last_seen"] < second["last_seen"]
     assert ("Play music", 1) == (second["query"], second["size"])

@@ -99,7 +99,7 @@ def test_windows_come_as_they_are_stored_by_group(hotel: Commands) -> None:
     first, _, last = found["rows"]
     assert [NOON_NS + hour * HOUR_NS for hour in (0, 1, 2)] == first["end_ns"]
     assert [0.5] * 3 == first["pass_pow_k"]
-    assert last["environment"] is None
+    assert last["environment"] == ""
 
 
 def test_windows_of_tags_are_drawn_where_tags_are_asked_for(hotel: Commands) -> None:

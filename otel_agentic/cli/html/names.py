@@ -31,7 +31,7 @@ def telling(groups: Sequence[Mapping[str, Any]], *always: str) -> list[str]:
 
 def group_name(group: Mapping[str, Any], differing: Sequence[str]) -> Html:
     """Return the name of a group by the keys that tell it apart, or its agent where there are none."""
-    parts = [stranger(group[name]) for name in differing if group[name] is not None]
+    parts = [stranger(group[name]) for name in differing if group[name]]
     return Html(" · ".join(parts)) or stranger(group["agent"] or "all conversations")
 
 

@@ -97,7 +97,7 @@ def _cluster_json(found: Cluster) -> dict[str, Json]:
         "share": found.share,
         "agents": list(found.agents),
         "example_conversation": found.example.conversation_id,
-        "environment": found.example.environment or None,
+        "environment": found.example.environment,
         "first_seen": iso(found.first_seen_ns),
         "last_seen": iso(found.last_seen_ns),
     }
@@ -110,7 +110,7 @@ def _promoted_json(found: Promoted) -> dict[str, Json]:
         "left_out": [
             {
                 "conversation_id": one.candidate.conversation_id,
-                "environment": one.candidate.environment or None,
+                "environment": one.candidate.environment,
                 "reason": one.reason,
                 "case_id": one.case and one.case.case_id,
                 "dataset": one.case and one.case.dataset,
