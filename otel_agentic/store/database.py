@@ -25,6 +25,8 @@ _FULL: Final = re.compile(r"no space left|disk quota exceeded|file too large", r
 _HELD: Final = re.compile(r"could not set lock|conflicting lock", re.IGNORECASE)
 #: Errors about values, which DuckDB shows in them.
 _QUOTING: Final = (duckdb.DataError, duckdb.IntegrityError, duckdb.InvalidInputException)
+_BAD_LOG: Final = re.compile(r"\bWAL\b")
+_DAMAGED: Final = re.compile(r"corrupt|checksum", re.IGNORECASE)
 _OPEN_HERE: Final = re.compile(r"configuration has been locked|different configuration than existing connections")
 
 
@@ -123,4 +125,19 @@ def describe(error: Exception, path: Path) -> StoreBusyError | StoreUnusableErro
         return StoreUnusableError(f"{path} is not a DuckDB file; give another --db")
     if says_full(error):
         return StoreUnusableError(f"{path}: {first_line}. Nothing of it was stored; free some space")
-    return StoreUnusableError(f"{path} cannot be used: {told(error)}")
+    return StoreUnusableError(f"{path} cannot be used: {told(error)}{_advice(text, path)}")
+
+
+def _advice(text: str, path: Path) -> str:
+    """Return what to do about a damaged file or log."""
+    if _BAD_LOG.search(text):
+        return (
+            f". Its log {path}.wal cannot be replayed: restore a backup (`otel-agentic store restore`), or move the log away "
+            "to go on without what it holds"
+        )
+    if _DAMAGED.search(text):
+        return (
+            ". The file is damaged: restore a backup (`otel-agentic store restore BACKUP`), or import the Parquet export into a "
+            "new file (`otel-agentic store import FOLDER --db NEW.duckdb`)"
+        )
+    return ""

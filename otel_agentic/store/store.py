@@ -21,6 +21,7 @@ from otel_agentic.store.spans import SpanTables
 from otel_agentic.store.state import StoreState, file_bytes
 from otel_agentic.store.undo import UndoFile, restore
 from otel_agentic.store.user_queries import UserQueries
+from otel_agentic.store.write_ahead_log import keep_damaged_log
 from otel_agentic.store.writer import Writer
 
 if TYPE_CHECKING:
@@ -202,6 +203,7 @@ def _opened(
     is_new = not path.exists()
     try:
         restore(path)
+        keep_damaged_log(path)
     except OSError as error:
         raise describe(error, path) from error
     con = open_database(path, settings, create=create, export_folder=export_folder)

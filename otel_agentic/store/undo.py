@@ -109,7 +109,7 @@ def restore(db: Path) -> bool:
     if not (path.exists() and db.exists()):
         return False
     with db.open("r+b") as file:
-        if not _locked(file.fileno()):
+        if not lock_like_duckdb(file.fileno()):
             return False
         pieces = _decoded(path.read_bytes())
         unfinished = bool(pieces) and file.read(_HEADERS_BYTES) == pieces[0].content
@@ -124,7 +124,7 @@ def restore(db: Path) -> bool:
     return unfinished
 
 
-def _locked(handle: int) -> bool:
+def lock_like_duckdb(handle: int) -> bool:
     """Lock a file as DuckDB does, until it is closed; return whether that could be done."""
     try:
         import fcntl  # noqa: PLC0415 — not on every system; where it is not, an open file cannot be opened again
