@@ -113,8 +113,10 @@ Where something is missing there is no score, and never 0. The reason is stored,
 | reason | when |
 |---|---|
 | `unmatched`, `ambiguous` | no case belongs to the conversation, or two fit equally |
+| `not_scored` | it is closed, and has no score yet |
 | `unreviewed` | its case is a draft |
-| `incomplete` | it went quiet before an expected turn came |
+| `incomplete` | an expected turn is missing, and no end mark proves that the conversation ended |
+| `no_conversation_id` | the same, and no span carries a conversation id: the turn may be stored as another conversation |
 | `empty` | it has no turn |
 | `no_data` | nothing applies, or the case does not annotate it |
 | `content_not_captured` | the instrumentation did not record it |

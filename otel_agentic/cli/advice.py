@@ -12,9 +12,10 @@ _ADVICE: Final = {
         "the instrumentation does not record the texts or arguments that the score needs; `otel-agentic doctor FILE` names "
         "the setting of your framework, mostly OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY"
     ),
+    "not_scored": "closed, but not scored yet; `otel-agentic evaluate --cases FILE` scores them",
     "unmatched": (
-        "no case belongs to them, or they were not evaluated yet; `otel-agentic evaluate --cases FILE`, then "
-        "`otel-agentic truth matches --clusters` tells what to annotate next and `truth promote` drafts the cases"
+        "no case belongs to them; `otel-agentic truth matches --clusters` shows what to annotate next, `truth promote` "
+        "drafts the cases, and `otel-agentic evaluate --cases FILE` scores with them"
     ),
     "ambiguous": (
         "several cases fit equally; `otel-agentic truth matches --only ambiguous` lists them, and a case id on the spans "
@@ -26,8 +27,13 @@ _ADVICE: Final = {
     ),
     "judge_error": "the judge failed after its retries; `otel-agentic evaluate` asks it again",
     "incomplete": (
-        "idleness closed them before all turns of the case were there, or their spans contradict each other; an end mark "
-        "(agentic.conversation.end) on the last span says that a conversation is over"
+        "an expected turn is missing and nothing proves that the conversation ended, or its spans contradict each other; an "
+        "end mark (agentic.conversation.end: true) on the last span proves it, and `scoring.strict_turns` does without"
+    ),
+    "no_conversation_id": (
+        "an expected turn is missing, and no span carries a conversation id: the turns of one conversation may be stored as "
+        "several; record `gen_ai.conversation.id` or `session.id`, or name your own attribute in "
+        "conversations.conversation_id_attributes"
     ),
     "sampled_out": (
         "the judge was not asked, by sampling (`sampling.ratio`) or budget; `otel-agentic judge cache` tells what is spent, "

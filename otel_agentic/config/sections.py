@@ -210,7 +210,9 @@ class ScoringSettings(Section):
         )
     )
     turn_rule: Literal["answer", "tools", "both"] = Field(default="answer", description="what decides a turn")
-    strict_turns: bool = Field(default=False, description="a turn beyond the case's turns fails the conversation")
+    strict_turns: bool = Field(
+        default=False, description="a turn beyond the case's turns, or a missing one, fails the conversation"
+    )
     count_errors: bool = Field(default=False, description="a call that answered with an error counts as made")
     compat: Literal["fair-forge", "ragas", "agent-surface", "agentest"] | None = Field(
         default=None, description="score with another system's arithmetic, faults included; unset: our own"

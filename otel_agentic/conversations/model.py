@@ -123,8 +123,8 @@ class Conversation:
 
     @property
     def ended(self) -> bool:
-        """Whether the conversation is known to have ended, rather than gone quiet."""
-        return self.closed_by in {"end_mark", "end_of_input"}
+        """Whether an end mark proves that the conversation ended: idleness and the end of a file prove nothing."""
+        return self.closed_by == "end_mark"
 
     @property
     def content_captured(self) -> Captured:

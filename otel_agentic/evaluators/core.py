@@ -133,13 +133,15 @@ def _answers(score: ConversationScore) -> Iterator[MetricScore]:
 
 
 def _lacking(subject: Subject, score: ConversationScore) -> Iterator[MetricScore]:
-    # A conversation that went quiet may still come to it: what is awaited is not missing.
-    if subject.case is not None and (subject.conversation.ended or not score.partial):
+    if subject.case is not None:
         came = _came(score.turns)
-        for index, wanted in enumerate(subject.case.turns):
-            if index not in came:
-                yield missing_turn(index, wanted.query)
-        yield from map(missing_output, score.missing_outputs)
+        absent = [(index, wanted.query) for index, wanted in enumerate(subject.case.turns) if index not in came]
+        # Where nothing proves that a missing turn never came, it may exist, and say the missing outputs.
+        if subject.conversation.ended or not score.partial:
+            yield from (missing_turn(index, query) for index, query in absent)
+            absent = []
+        if not absent:
+            yield from map(missing_output, score.missing_outputs)
     for turn in score.turns:
         if turn.reason == "extra_turn":
             yield extra_turn(turn.turn_index)

@@ -18,9 +18,11 @@ Missing: TypeAlias = "tuple[NotEvaluatedReason, str]"
 _CAPTURE: Final = "let the instrumentation record content (`otel-agentic doctor` tells what is recorded)"
 _UNMATCHED: Final = "no case belongs to the conversation; annotate one, or see `otel-agentic truth matches`"
 #: Why no case counts, by the reason that the score gives.
-_NO_CASE: Final[Mapping[str, str]] = {
+_NO_CASE: Final[Mapping[NotEvaluatedReason, str]] = {
     "ambiguous": "several cases fit the conversation equally; `otel-agentic truth matches` lists them",
     "unreviewed": "the case of the conversation is a draft; look at it and set `reviewed` to true",
+    "content_not_captured": f"no query was recorded by which its case could be found; {_CAPTURE}",
+    "empty": "the conversation has no turn",
 }
 
 
@@ -151,14 +153,17 @@ def _score(subject: Subject) -> Missing | None:
     )
 
 
+def without_case(subject: Subject) -> Missing:
+    """Return why a conversation has no reviewed case."""
+    # Where a verdict is given, that is the reason; why there is no case is in what was computed.
+    computed = subject.score.computed_reason if subject.score is not None else None
+    return next(((reason, told) for reason, told in _NO_CASE.items() if reason == computed), ("unmatched", _UNMATCHED))
+
+
 def _case_missing(subject: Subject, need: Need) -> Missing | None:
     case = subject.case
     if case is None:
-        # Where a verdict is given, that is the reason; why there is no case is in what was computed.
-        reason = subject.score.computed_reason if subject.score is not None else None
-        if reason == "ambiguous" or reason == "unreviewed":  # noqa: PLR1714 — so that the type of the reason is known
-            return reason, _NO_CASE[reason]
-        return "unmatched", _UNMATCHED
+        return without_case(subject)
     if need == "case":
         return None
     there, what = _OF_CASE[need]

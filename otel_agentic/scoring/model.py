@@ -41,6 +41,8 @@ NotEvaluatedReason = Literal[
     "content_not_captured",
     "judge_error",
     "incomplete",
+    "no_conversation_id",
+    "not_scored",
     "sampled_out",
     "empty",
     "no_data",

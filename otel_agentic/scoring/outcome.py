@@ -13,18 +13,23 @@ from otel_agentic.scoring.outputs import missing_outputs, outputs_part
 from otel_agentic.scoring.parts import Part, combine, failed, not_evaluated
 from otel_agentic.scoring.plan import MatchedConversation, Plan
 from otel_agentic.scoring.tooling import await_missing_calls
-from otel_agentic.scoring.turns import TurnRule, decide_turn, deciding_parts
+from otel_agentic.scoring.turns import TurnRule, decide_turn, deciding_parts, unproven_absence
 from otel_agentic.scoring.verdict import given_verdict, under_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from typing import TypeAlias
 
     from otel_agentic.config import ScoringSettings
     from otel_agentic.conversations.model import Conversation, Turn
     from otel_agentic.judges.base import Judge, JudgeFailure, Verdict
+    from otel_agentic.scoring.model import NotEvaluatedReason
     from otel_agentic.truth.labels import Label
     from otel_agentic.truth.match import Match
     from otel_agentic.truth.model import Case
+
+    #: Why turns that are missing may still exist, as (reason, explanation); None where none is missing or none can.
+    Awaited: TypeAlias = tuple[NotEvaluatedReason, str] | None
 
 _RULES: Final[tuple[TurnRule, ...]] = ("answer", "tools", "both")
 #: Conversations whose questions go to the judge together: enough to keep a slow one busy, few enough to hold.
@@ -58,15 +63,30 @@ def _scored_together(
     return (_score(plan, [next(verdicts) for _ in plan.questions]) for plan in plans)
 
 
+def without_case(conversation: Conversation, match: Match) -> Part:
+    """Return why a conversation that has turns has no case.
+
+    Where no query was captured that would find its case, or tell its candidates apart, the content is what is missing.
+    A case id that leads nowhere is a mistake of its own.
+    """
+    unknown = [turn for turn in conversation.turns if not turn.query_captured]
+    if unknown and not match.warning and (match.reason == "ambiguous" or unknown[0] is conversation.turns[0]):
+        return not_evaluated(
+            "content_not_captured",
+            f"the query of turn {unknown[0].index + 1} was not recorded, so no case can be found",
+        )
+    if match.reason == "ambiguous":
+        return not_evaluated("ambiguous", f"fits {', '.join(match.candidates)} equally")
+    return not_evaluated("unmatched", "no case belongs to it")
+
+
 def _score(plan: Plan, verdicts: Sequence[Verdict | JudgeFailure]) -> ConversationScore:
     """Return the score of a planned conversation, given one verdict or failure for each of `plan.questions`."""
     conversation, match = plan.matched.conversation, plan.matched.match
     if not conversation.turns:
         return _finish(plan, _Computed.nothing(not_evaluated("empty", "the conversation has no turn")))
     if plan.case is None:
-        reason = match.reason or "unmatched"
-        told = "no case belongs to it" if reason == "unmatched" else f"fits {', '.join(match.candidates)} equally"
-        return _finish(plan, _Computed.nothing(not_evaluated(reason, told), conversation.turns))
+        return _finish(plan, _Computed.nothing(without_case(conversation, match), conversation.turns))
     computed = _compute(plan, plan.case, verdicts)
     return _finish(plan, computed if plan.case.reviewed else computed.as_draft(plan.case.case_id))
 
@@ -98,16 +118,16 @@ class _Computed:
 def _compute(plan: Plan, case: Case, verdicts: Sequence[Verdict | JudgeFailure]) -> _Computed:
     turns, settings = plan.matched.conversation.turns, plan.settings
     absent = [index for index in range(len(case.turns)) if index not in plan.aligned.values()]
-    incomplete = bool(absent) and not (plan.matched.conversation.ended or settings.strict_turns)
+    awaited = unproven_absence(plan.matched.conversation, settings) if absent else None
     tools = plan.judged_tools(verdicts)
     whole = tools.whole
-    if whole is not None and incomplete:
-        whole = await_missing_calls(whole, case, settings)
+    if whole is not None and awaited is not None:
+        whole = await_missing_calls(whole, case, settings, awaited)
     missing = missing_outputs(turns, case.outputs)
-    shared = [*_presence_parts(plan, case, absent, incomplete=incomplete)]
+    shared = [*_presence_parts(plan, case, absent, awaited)]
     shared += [] if whole is None else [_tool_part(whole)]
     if case.outputs:
-        shared.append(_await_missing_outputs(outputs_part(turns, missing), incomplete=incomplete))
+        shared.append(_await_missing_outputs(outputs_part(turns, missing), awaited))
     answers = plan.answers(verdicts)
     needed = [index for index, place in sorted(plan.aligned.items()) if case.turns[place].annotated]
     parts = {index: (answers.get(index), _part_of(tools.turns.get(index))) for index in needed}
@@ -127,23 +147,22 @@ def _is_open(rule: TurnRule, turns: Sequence[tuple[Part | None, Part | None]], s
     return any(part.outcome == "not_evaluated" for part in (*needed, *shared))
 
 
-def _presence_parts(plan: Plan, case: Case, absent: Sequence[int], *, incomplete: bool) -> Iterator[Part]:
-    """Yield a part for turns that never came, and one for turns that nobody expected where that matters."""
+def _presence_parts(plan: Plan, case: Case, absent: Sequence[int], awaited: Awaited) -> Iterator[Part]:
+    """Yield a part for turns that are missing, and one for turns that nobody expected where that matters."""
     if absent:
         names = ", ".join(f"{index + 1} ({case.turns[index].query or 'no query'})" for index in absent)
-        told = f"expected turn {names} never came"
-        yield (
-            not_evaluated("incomplete", f"{told}; the conversation went quiet")
-            if incomplete
-            else failed("missing_turn", told)
-        )
+        if awaited is None:
+            yield failed("missing_turn", f"expected turn {names} never came")
+        else:
+            reason, explanation = awaited
+            yield not_evaluated(reason, f"expected turn {names} is missing; {explanation}")
     beyond = [turn.index + 1 for turn in plan.matched.conversation.turns if turn.index not in plan.aligned]
     if plan.settings.strict_turns and case.turns and beyond:
         yield failed("extra_turn", f"turn {', '.join(map(str, beyond))} is not in the case")
 
 
-def _await_missing_outputs(part: Part, *, incomplete: bool) -> Part:
-    return not_evaluated("incomplete", part.explanation) if incomplete and part.outcome == "fail" else part
+def _await_missing_outputs(part: Part, awaited: Awaited) -> Part:
+    return not_evaluated(awaited[0], part.explanation) if awaited is not None and part.outcome == "fail" else part
 
 
 def _part_of(score: ToolScore | None) -> Part | None:

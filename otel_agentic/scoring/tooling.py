@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from otel_agentic.conversations.model import Turn
     from otel_agentic.judges.base import JudgeFailure, Question, QuestionKind, Verdict
     from otel_agentic.scoring.made import MadeCall, Scope
-    from otel_agentic.scoring.model import Dimension, ToolScore
+    from otel_agentic.scoring.model import Dimension, NotEvaluatedReason, ToolScore
     from otel_agentic.truth.model import Case, ToolExpectation
 
 #: Turn, step and position of a call.
@@ -144,14 +144,17 @@ def _extra(score: ToolScore) -> list[MadeCall]:
     return [] if calls is None else [calls.made[place] for place, _ in calls.extra if place not in calls.forbidden]
 
 
-def await_missing_calls(score: ToolScore, case: Case, settings: ScoringSettings) -> ToolScore:
-    """Return the score of a whole conversation that went quiet: what is missing may come in the turns that did not.
+def await_missing_calls(
+    score: ToolScore, case: Case, settings: ScoringSettings, awaited: tuple[NotEvaluatedReason, str]
+) -> ToolScore:
+    """Return the score of a whole conversation whose missing turns may still exist: they may hold the missing calls.
 
-    A fail stays one only where no further call could mend it.
+    A fail stays one only where no further call could mend it. `awaited` is (reason, explanation) of `unproven_absence`.
     """
     if score.outcome != "fail" or case.tools is None or _is_settled(score, case.tools, ToolRules.of(case, settings)):
         return score
-    return score._replace(outcome="not_evaluated", reason="incomplete", note="the conversation went quiet")
+    reason, explanation = awaited
+    return score._replace(outcome="not_evaluated", reason=reason, note=explanation)
 
 
 def _is_settled(score: ToolScore, expectation: ToolExpectation, rules: ToolRules) -> bool:

@@ -10,6 +10,10 @@ from otel_agentic.truth.text import Bag
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from otel_agentic.config import ScoringSettings
+    from otel_agentic.conversations.model import Conversation
+    from otel_agentic.scoring.model import NotEvaluatedReason
+
 TurnRule = Literal["answer", "tools", "both"]
 
 #: What a pair is worth beside its similarity: people word the same question differently, so turns that are alike by
@@ -17,6 +21,21 @@ TurnRule = Literal["answer", "tools", "both"]
 PAIR_WORTH: Final = 0.5
 #: Sums of similarities are floating-point: totals this close are equal.
 _ROUNDING: Final = 1e-9
+
+
+def unproven_absence(conversation: Conversation, settings: ScoringSettings) -> tuple[NotEvaluatedReason, str] | None:
+    """Return why an expected turn that is missing may still exist, as (reason, explanation); None where it cannot.
+
+    Only an end mark, or `strict_turns`, proves that a turn never came: the end of a file and idleness prove nothing, and
+    where no span carries a conversation id, the turn may be stored as another conversation.
+    """
+    if conversation.ended or settings.strict_turns:
+        return None
+    if conversation.link_method != "explicit":
+        return "no_conversation_id", "no span carries a conversation id, so it may be stored as another conversation"
+    if conversation.closed_by == "end_of_input":
+        return "incomplete", "no end mark proves that the conversation was over at the end of the input"
+    return "incomplete", "the conversation went quiet"
 
 
 def align_turns(expected: Sequence[str | None], made: Sequence[str | None]) -> Mapping[int, int]:

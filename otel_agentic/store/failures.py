@@ -23,14 +23,14 @@ Found = tuple[Place, MetricScore]
 _PLACE: Final = """
     c.environment, c.conversation_id, c.revision, c.agent, c.agent_version, epoch_ns(c.ended_at) AS ended_ns
 """
-#: Conversations that failed. Nothing fails by a draft, and one that went quiet may still come to what it lacks.
+#: Conversations that failed. Nothing fails by a draft; without an end mark, turns that are missing may still exist.
 _FAILED: Final = f"""
 WITH failed AS (
     SELECT
         {_PLACE}, s.evaluation_id, s.dataset, s.case_id, s.case_version, s.missing_outputs, s.explanation,
         s.computed_reason IS DISTINCT FROM 'unreviewed' AS held,
-        held AND s.case_id IS NOT NULL
-            AND (c.closed_by IN ('end_mark', 'end_of_input') OR NOT coalesce(s.partial, false)) AS lacking
+        held AND s.case_id IS NOT NULL AS lacking,
+        c.closed_by IS DISTINCT FROM 'end_mark' AND coalesce(s.partial, false) AS awaiting
     FROM conversation_scores s
     JOIN conversations c USING (environment, conversation_id, revision)
     WHERE NOT s.superseded AND NOT c.superseded AND s.outcome = 'fail' AND {BOUNDS}
@@ -113,11 +113,17 @@ def core_found(con: DuckDBPyConnection, selection: Selection) -> list[Found]:
     conversations = rows(con, _CONVERSATIONS, where)
     for row in conversations:
         found[_place(row)] = []
-    for place, score in (*_faults(con, where), *_answers(con, where), *_missing_turns(con, where)):
+    for place, score in (*_faults(con, where), *_answers(con, where)):
         found[place].append(score)
+    awaited: set[Place] = set()
+    for row in rows(con, _MISSING_TURNS, where):
+        if row["awaiting"]:
+            awaited.add(_place(row))
+        else:
+            found[_place(row)].append(missing_turn(row["case_turn_index"], row["query"]))
     for row in conversations:
         of_one = found[_place(row)]
-        if row["lacking"]:
+        if row["lacking"] and _place(row) not in awaited:
             of_one += map(missing_output, row["missing_outputs"])
         if not of_one:
             of_one.append(verdict(row["explanation"]))
@@ -161,11 +167,6 @@ def _answers(con: DuckDBPyConnection, where: dict[str, Any]) -> Iterator[Found]:
         else:
             told = row["told"], row["told_of_tools"] or ""
             yield _place(row), wrong_answer(index, row["label"], row["value"], *told)
-
-
-def _missing_turns(con: DuckDBPyConnection, where: dict[str, Any]) -> Iterator[Found]:
-    for row in rows(con, _MISSING_TURNS, where):
-        yield _place(row), missing_turn(row["case_turn_index"], row["query"])
 
 
 def _place(row: Row) -> Place:

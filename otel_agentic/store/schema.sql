@@ -650,7 +650,7 @@ SELECT
     c.content_captured, -- full, partial or none
     s.case_id, -- case that it was matched to
     s.outcome, -- pass, fail or not_evaluated; null before it is scored
-    s.reason, -- why it failed or was not evaluated
+    CASE WHEN s.outcome IS NULL AND c.closed_by IS NOT NULL THEN 'not_scored' ELSE s.reason END AS reason, -- why it failed or was not evaluated; not_scored when it is closed and has no score yet
     s.explanation -- one sentence
 FROM conversations c
 LEFT JOIN conversation_scores s
@@ -1050,7 +1050,7 @@ SELECT
     s.outcome, -- outcome of the conversation
     CASE
         WHEN f.unknown > 0 OR x.unseen OR s.computed_reason = 'unreviewed' OR e.settings ->> 'compat' IS NOT NULL THEN NULL
-        WHEN a.evaluation_id IS NOT NULL AND (a.required OR c.closed_by IS NULL OR c.closed_by = 'idle') THEN NULL
+        WHEN a.evaluation_id IS NOT NULL AND (a.required OR c.closed_by IS DISTINCT FROM 'end_mark') THEN NULL
         WHEN f.missing > 0 AND f.extra > 0 THEN 'missing_and_extra'
         WHEN f.missing > 0 THEN 'missing'
         WHEN f.extra > 0 THEN 'extra'

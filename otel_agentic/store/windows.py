@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from otel_agentic.store.window_rows import Columns
     from otel_agentic.windows.columns import WindowTable
 
-#: Every closed conversation with its newest score; one that nobody scored is not evaluated and unmatched.
+#: Every closed conversation with its newest score; one without a score is not evaluated, for the reason `not_scored`.
 _SCORED: Final = """
 WITH tools AS (
     SELECT
@@ -42,7 +42,7 @@ WITH tools AS (
 )
 SELECT
     c.environment, c.conversation_id, c.revision, c.agent, c.agent_version, c.service, epoch_ns(c.ended_at),
-    s.dataset, s.case_id, k.tags, coalesce(s.outcome, 'not_evaluated'), coalesce(s.reason, CASE WHEN s.outcome IS NULL THEN 'unmatched' END),
+    s.dataset, s.case_id, k.tags, coalesce(s.outcome, 'not_evaluated'), coalesce(s.reason, CASE WHEN s.outcome IS NULL THEN 'not_scored' END),
     t.selection, t.parameters, t.sequence, t.utilization, n.tools, coalesce(s.sample_ratio, 1.0)
 FROM conversations c
 LEFT JOIN conversation_scores s

@@ -34,7 +34,7 @@ def test_conversations_that_nobody_scored_fail_and_the_advice_is_there(tmp_path:
 
     ran = gate(tmp_path / "raw.duckdb", "--min-pass-pow-k", "3=0.7")
     assert 1 == ran.code
-    assert "none of 1 conversation was evaluated: 1 x unmatched" in ran.out
+    assert "none of 1 conversation was evaluated: 1 x not_scored" in ran.out
     assert "gate failed: 2 of 2 conditions of clerk do not hold, 2 for want of data" in ran.out
     assert "`otel-agentic evaluate --cases FILE`" in ran.out
     assert "--allow-no-data NAME lets it pass" in ran.out

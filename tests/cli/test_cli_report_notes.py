@@ -63,7 +63,7 @@ def test_what_was_not_evaluated_stands_with_the_bounds_it_leaves() -> None:
     told = group_notes([group(coverage=0.8, bounds=[0.72, 0.92], not_evaluated={"incomplete": 5})])
 
     assert told[0] == "clerk: not evaluated: 5 incomplete; with them the pass rate lies in [.720, .920]"
-    assert told[1].startswith("incomplete: idleness closed them")
+    assert told[1].startswith("incomplete: an expected turn is missing")
 
 
 @pytest.mark.parametrize(

@@ -233,7 +233,9 @@ def test_a_turn_that_never_came_is_missing_once_the_conversation_ended() -> None
         "case_id": "trip",
         "turns": [{"query": "A room in Rome", "answer": "AB12"}, {"query": "And a taxi?", "answer": "Yes"}],
     }
-    ended, quiet = subjects([case], [talk(), talk(answer="No.", closed_by="idle", conversation_id="quiet")])
+    ended, quiet = subjects(
+        [case], [talk(closed_by="end_mark"), talk(answer="No.", closed_by="idle", conversation_id="quiet")]
+    )
     assert [("missing_turn", "expected turn 2 (And a taxi?) never came")] == [
         (each.label, each.explanation) for each in failures_of(ended, [], rules())
     ]
@@ -293,7 +295,7 @@ def test_a_failed_conversation_has_a_failure_and_another_has_none(
     cities: list[str | None], *, right: bool, ended: bool, labelled: bool
 ) -> None:
     calls = [tool_call("drop", {}) if city is None else book(city) for city in cities]
-    made = talk(*calls, answer="It is AB12." if right else "No.", closed_by="end_of_input" if ended else "idle")
+    made = talk(*calls, answer="It is AB12." if right else "No.", closed_by="end_mark" if ended else "idle")
     verdicts = {"conversation-1": False} if labelled else {}
     judge = PlainJudge(lambda asked: Verdict(score=float("AB12" in asked.answer), reasoning="."))
     (one,) = subjects([TRIP], [made], verdicts, judge, turn_rule="both")

@@ -11,7 +11,7 @@ from tests.evaluators.failing import subjects
 from tests.evaluators.judged import scores_of
 
 CANCEL = {"tool_name": "cancel", "parameters": {"id": "A"}}
-TALK: dict[str, Any] = {"closed_by": "end_of_input", "case_id": "c"}
+TALK: dict[str, Any] = {"closed_by": "end_mark", "case_id": "c"}
 
 
 def case(*calls: dict[str, Any], **fields: Any) -> dict[str, Any]:

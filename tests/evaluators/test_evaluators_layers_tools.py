@@ -90,11 +90,16 @@ def test_calls_expected_of_turns_and_of_the_conversation_excuse_each_other() -> 
 
 def test_a_turn_that_never_came_lacks_its_calls_once_the_conversation_has_ended() -> None:
     turns = [{"query": "one", "tools": tools("a")}, {"query": "two", "tools": tools("b")}]
-    talk = conversation(turn("one", "ok", tool_call("a", {})), closed_by="end_of_input")
+    talk = conversation(turn("one", "ok", tool_call("a", {})), closed_by="end_mark")
     found = scores_of(Tools(), subject(talk, case(turns=turns)))
     assert (0.5, 1.0, 0.5, 2 / 3) == tuple(score.value for score in found.values())
-    found = scores_of(Tools(), subject(replace(talk, closed_by="idle"), case(turns=turns)))
-    assert {(None, "incomplete")} == {(score.value, score.reason) for score in found.values()}
+    for unproven, reason in (
+        (replace(talk, closed_by="idle"), "incomplete"),
+        (replace(talk, closed_by="end_of_input"), "incomplete"),
+        (replace(talk, closed_by="end_of_input", link_method="trace"), "no_conversation_id"),
+    ):
+        found = scores_of(Tools(), subject(unproven, case(turns=turns)))
+        assert {(None, reason)} == {(score.value, score.reason) for score in found.values()}
 
 
 def test_explanations_name_what_is_missing_and_what_nobody_asked_for() -> None:

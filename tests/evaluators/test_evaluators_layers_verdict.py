@@ -27,7 +27,7 @@ def case(*calls: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 def talk(*calls: Any, **changes: Any) -> Any:
     plans = changes.pop("plans", ())
-    return conversation(turn("go", "done", *calls, plans=plans), closed_by="end_of_input", case_id="c", **changes)
+    return conversation(turn("go", "done", *calls, plans=plans), closed_by="end_mark", case_id="c", **changes)
 
 
 def verdict(expected: dict[str, Any], made: Any, *, given: bool | None = None, **scoring: Any) -> Any:

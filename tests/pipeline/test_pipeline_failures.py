@@ -68,10 +68,13 @@ TALKS: Final = (
 )
 
 
-def tell(engine: Engine, *scripts: AgentRunScript) -> None:
+def tell(engine: Engine, *scripts: AgentRunScript, ended: bool = True) -> None:
+    """Store conversations; with an end mark each, or closed by the end of the input only."""
     spans: list[Any] = []
     for number, script in enumerate(scripts):
         spans += speak_genai(script, start_ns=NOON_NS + number * 3600 * SECOND_NS).spans
+        if ended:
+            spans[-1] = replace(spans[-1], attributes={**spans[-1].attributes, "agentic.conversation.end": True})
     feed(engine, *spans)
 
 
@@ -99,16 +102,17 @@ def plain(one: Failure) -> Failure:
 LABELS: Final = {"right": False, "wrong": False, "short": True}
 
 
+@pytest.mark.parametrize("ended", [True, False])
 @pytest.mark.parametrize(
     ("rule", "strict", "labels"),
     [("answer", False, {}), ("tools", False, LABELS), ("both", True, {}), ("both", False, LABELS)],
 )
 def test_the_store_tells_the_failures_that_are_found_in_memory(
-    open_engine: OpenEngine, rule: str, labels: dict[str, bool], *, strict: bool
+    open_engine: OpenEngine, rule: str, labels: dict[str, bool], *, strict: bool, ended: bool
 ) -> None:
     scoring = {"turn_rule": rule, "strict_turns": strict}
     engine = open_engine(scoring=scoring)
-    tell(engine, *TALKS)
+    tell(engine, *TALKS, ended=ended)
     verdicts = "conversation_id,verdict\n" + "".join(
         f"{name},{'pass' if ok else 'fail'}\n" for name, ok in labels.items()
     )

@@ -186,7 +186,7 @@ def test_a_conversation_that_nobody_scored_counts_as_not_evaluated(engine: Engin
 
     (group,) = Commands(engine).report(k=[1])["groups"]
 
-    assert (0, {"unmatched": 1}) == (group["n"], group["not_evaluated"])
+    assert (0, {"not_scored": 1}) == (group["n"], group["not_evaluated"])
 
 
 def test_an_empty_store_has_no_groups(engine: Engine) -> None:

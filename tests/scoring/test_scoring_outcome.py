@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from otel_agentic import scoring
 from otel_agentic.config import JudgeSettings, ScoringSettings
-from otel_agentic.conversations.model import ClosedBy, Conversation, ConversationId, ToolCall, Turn
+from otel_agentic.conversations.model import ClosedBy, Conversation, ConversationId, LinkMethod, ToolCall, Turn
 from otel_agentic.judges import ExactJudge, JudgeFailure, Question, Verdict
 from otel_agentic.scoring import (
     ConversationScore,
@@ -98,6 +98,10 @@ def scored(
     )
 
 
+def derived(method: LinkMethod, *turns: Turn, closed_by: ClosedBy = "end_of_input") -> Conversation:
+    return replace(conversation(*turns, closed_by=closed_by), link_method=method)
+
+
 PARIS = {"query": "Capital of France?", "answer": "Paris"}
 ROME = {"query": "Capital of Italy?", "answer": "Rome"}
 SAY_PARIS = turn("Capital of France?", "It is Paris.")
@@ -128,7 +132,7 @@ def test_a_conversation_passes_when_every_needed_part_passed() -> None:
         (index_of({**PARIS, "not_answer": "Oslo"}), conversation(turn("x", "Paris, not Oslo")), "forbidden_answer"),
         (index_of(BOOK), conversation(turn("x", "done")), "tool_fault"),
         (index_of(tools=BOOK["tools"]), conversation(turn("x", "done")), "tool_fault"),
-        (index_of(PARIS, ROME), conversation(SAY_PARIS), "missing_turn"),
+        (index_of(PARIS, ROME), conversation(SAY_PARIS, closed_by="end_mark"), "missing_turn"),
         (index_of(outputs=["327"]), conversation(turn("x", "It costs $328.")), "output_not_said"),
     ],
 )
@@ -149,6 +153,10 @@ NOT_SEEN = turn(None, None, captured=False)
         (index_of({"query": "Hi"}), conversation(turn("Hi", "Hello")), "no_data"),
         (index_of(PARIS, ROME), conversation(SAY_PARIS, closed_by="idle"), "incomplete"),
         (index_of(PARIS, ROME), conversation(SAY_PARIS, closed_by=None), "incomplete"),
+        (index_of(PARIS, ROME), conversation(SAY_PARIS, closed_by="end_of_input"), "incomplete"),
+        (index_of(PARIS, ROME, outputs=["9"], tools=BOOK["tools"]), conversation(SAY_PARIS), "incomplete"),
+        (index_of(PARIS, ROME), derived("trace", SAY_PARIS), "no_conversation_id"),
+        (index_of(PARIS, ROME), derived("history", SAY_ROME, closed_by="idle"), "no_conversation_id"),
         (index_of(PARIS), conversation(NOT_SEEN), "content_not_captured"),
         (index_of(tools=BOOK["tools"]), conversation(NOT_SEEN), "content_not_captured"),
         (index_of(outputs=["327"]), conversation(NOT_SEEN), "content_not_captured"),
@@ -171,6 +179,40 @@ def test_an_ambiguous_conversation_tells_its_candidates() -> None:
     found = score_conversation(conversation(SAY_PARIS), match, judge=ExactJudge(), settings=ScoringSettings())
     assert (found.reason, found.explanation) == ("ambiguous", "fits a, b equally")
     assert [one.reason for one in found.turns] == ["ambiguous"]
+
+
+SAY_NOTHING = turn("Capital of Spain?", None)
+
+
+@pytest.mark.parametrize(
+    ("cases", "turns", "named", "reason"),
+    [
+        ([{"case_id": "a", "turns": [PARIS]}], [NOT_SEEN], None, "content_not_captured"),
+        ([{"case_id": "a", "turns": [PARIS]}], [NOT_SEEN, SAY_PARIS], None, "content_not_captured"),
+        ([{"case_id": "a", "turns": [PARIS]}], [NOT_SEEN], "b", "unmatched"),
+        ([{"case_id": "a", "turns": [PARIS]}], [SAY_NOTHING], None, "unmatched"),
+        ([{"case_id": "a", "turns": [PARIS]}], [SAY_NOTHING, NOT_SEEN], None, "unmatched"),
+        ([{"case_id": x, "turns": [PARIS, ROME]} for x in "ab"], [SAY_PARIS, NOT_SEEN], None, "content_not_captured"),
+        ([{"case_id": x, "turns": [PARIS, ROME]} for x in "ab"], [SAY_PARIS, SAY_ROME], None, "ambiguous"),
+    ],
+)
+def test_without_the_queries_that_would_find_a_case_the_content_is_what_is_missing(
+    cases: list[dict[str, Any]], turns: list[Turn], named: str | None, reason: str
+) -> None:
+    index = CaseIndex(parse_cases("d.jsonl", "\n".join(map(json.dumps, cases))).require())
+    made = replace(conversation(*turns), case_id=named)
+    assert reason == scored(index, made).reason
+
+
+def test_a_turn_that_an_end_mark_proves_missing_fails_without_a_conversation_id_too() -> None:
+    made = replace(derived("trace", SAY_PARIS), closed_by="end_mark")
+    assert "missing_turn" == scored(index_of(PARIS, ROME), made).reason
+    assert "missing_turn" == scored(index_of(PARIS, ROME), derived("trace", SAY_PARIS), strict_turns=True).reason
+
+
+def test_a_conversation_that_fails_by_what_it_holds_fails_whatever_is_missing() -> None:
+    found = scored(index_of(PARIS, ROME), derived("trace", turn("Capital of France?", "It is Oslo.")))
+    assert (found.outcome, found.reason, found.partial) == ("fail", "wrong_answer", True)
 
 
 def test_a_known_failing_part_outweighs_one_that_could_not_be_evaluated() -> None:

@@ -54,5 +54,13 @@ def test_what_failed_lacks_nothing_and_a_transfer_is_no_call(store: Store) -> No
     )
 
 
+def test_a_closed_conversation_without_a_score_is_shown_as_not_scored(store: Store) -> None:
+    save(store, conversation(turn(), closed_by="idle"), conversation(turn(), conversation_id="open", closed_by=None))
+
+    assert [("conversation-1", None, "not_scored"), ("open", None, None)] == rows(
+        store, "SELECT conversation_id, outcome, reason FROM v_conversations ORDER BY ALL"
+    )
+
+
 def test_the_view_of_an_empty_file_is_empty(store: Store) -> None:
     assert 0 == value(store, "SELECT count(*) FROM v_coverage")

@@ -87,7 +87,7 @@ def talk(random: Random, number: int) -> tuple[dict[str, Any], Conversation]:
         )
         for place, one in enumerate(came)
     ]
-    closed_by: Any = random.choice(["idle", "end_of_input", "end_of_input"])
+    closed_by: Any = random.choice(["idle", "end_of_input", "end_mark"])
     return case, conversation(*said, conversation_id=f"v{number}", case_id=f"c{number}", closed_by=closed_by)
 
 

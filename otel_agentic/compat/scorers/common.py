@@ -13,6 +13,7 @@ from otel_agentic.judges import JudgeFailure, Question, Verdict
 from otel_agentic.judges.checked import ask
 from otel_agentic.scoring.answers import answer_part, question_of
 from otel_agentic.scoring.model import DIMENSIONS, ConversationScore, Dimension, ToolScore, TurnScore
+from otel_agentic.scoring.outcome import without_case
 from otel_agentic.scoring.parts import Part, combine, not_evaluated
 from otel_agentic.scoring.sorting import ToolRules
 from otel_agentic.scoring.turns import align_turns
@@ -133,9 +134,7 @@ def _ready(matched: MatchedConversation, settings: ScoringSettings) -> Prepared 
     if not matched.conversation.turns:
         return not_evaluated("empty", "the conversation has no turn")
     if case is None:
-        reason = matched.match.reason or "unmatched"
-        told = "no case belongs to it" if reason == "unmatched" else "several cases fit equally"
-        return not_evaluated(reason, told)
+        return without_case(matched.conversation, matched.match)
     if not case.reviewed:
         return not_evaluated("unreviewed", f"case {case.case_id!r} is a draft that nobody has reviewed")
     return Prepared.of(matched, case, settings)

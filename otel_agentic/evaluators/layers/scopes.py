@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.evaluators.needs import first_missing
+from otel_agentic.evaluators.needs import first_missing, without_case
 from otel_agentic.scoring.compiled import compiled
 from otel_agentic.scoring.made import scope_of
 from otel_agentic.scoring.sorting import ToolRules
 from otel_agentic.scoring.tools import score_calls
+from otel_agentic.scoring.turns import unproven_absence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -115,10 +116,11 @@ def _remembered(same: _Same) -> ExpectedCalls | Missing:
     lacks = first_missing(subject, ("expected_tools",))
     case = subject.case
     if lacks is not None or case is None:
-        return lacks or ("unmatched", "no reviewed case belongs to the conversation")
+        return lacks or without_case(subject)
     absent = [str(index + 1) for index in range(len(case.turns)) if index not in subject.aligned.values()]
-    if absent and not (subject.conversation.ended or subject.settings.strict_turns):
-        return "incomplete", f"expected turn {', '.join(absent)} never came; the conversation went quiet"
+    awaited = unproven_absence(subject.conversation, subject.settings) if absent else None
+    if awaited is not None:
+        return awaited[0], f"expected turn {', '.join(absent)} is missing; {awaited[1]}"
     scopes = list(_scopes(subject, case))
     if any(_is_unseen(scope, is_whole=is_whole) for _, scope, is_whole in scopes):
         return "content_not_captured", "no content was recorded, so that calls may be missing from the record"

@@ -30,6 +30,8 @@ _LAYERS: Final[tuple[Layer, ...]] = ("reasoning", "action", "outcome")
 _ACTION_FAULTS: Final[frozenset[FaultKind]] = frozenset(
     {"missing", "spurious", "forbidden", "wrong_parameters", "wrong_order"}
 )
+#: Reasons for which a turn that is missing may still exist.
+_MISSING_TURNS: Final = frozenset({"incomplete", "no_conversation_id"})
 _KEPT: Final = 20
 
 _METRICS: Final = (
@@ -193,7 +195,7 @@ def _may_be_made(subject: Subject, tools: ToolScore) -> bool:
     if tools.reason == "content_not_captured":
         return tools.calls is None or not (tools.calls.made or tools.calls.errored)
     found = expected_calls(subject)
-    return tools.turn_index is None and not isinstance(found, ExpectedCalls) and found[0] == "incomplete"
+    return tools.turn_index is None and not isinstance(found, ExpectedCalls) and found[0] in _MISSING_TURNS
 
 
 def _of_fault(fault: ToolFault) -> Evidence:

@@ -7,10 +7,12 @@ from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.evaluators.base import Metric, MetricScore
+from otel_agentic.evaluators.needs import without_case
 from otel_agentic.evaluators.ragas.counting import Counted, Share, count
 from otel_agentic.evaluators.ragas.sources import RAGAS_AGENTS
 from otel_agentic.scoring.made import Scope, scope_of
 from otel_agentic.scoring.sorting import ToolRules
+from otel_agentic.scoring.turns import unproven_absence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -101,7 +103,7 @@ class ToolCalls:
         """Return the three scores of a conversation."""
         case = subject.case
         if case is None:
-            return _none("unmatched", "no reviewed case belongs to the conversation")
+            return _none(*without_case(subject))
         scopes = list(_scopes(subject, case))
         lacking = _lacking(subject, case, scopes)
         if lacking is not None:
@@ -131,9 +133,10 @@ def _lacking(
     if not scopes:
         return "no_data", f"case {case.case_id!r} expects nothing of tools; annotate `tools`"
     absent = sorted(set(range(len(case.turns))) - set(subject.aligned.values()))
-    if absent and not (subject.conversation.ended or subject.settings.strict_turns):
+    awaited = unproven_absence(subject.conversation, subject.settings) if absent else None
+    if awaited is not None:
         told = ", ".join(str(index + 1) for index in absent)
-        return "incomplete", f"expected turn {told} never came; the conversation went quiet"
+        return awaited[0], f"expected turn {told} is missing; {awaited[1]}"
     if not all(scope.captured for _, scope in scopes):
         return "content_not_captured", f"no content was captured, so that a call may be missing; {_RECORD}"
     unrecorded = next(_unrecorded(scopes, count_errors=subject.settings.count_errors), None)
