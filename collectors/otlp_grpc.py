@@ -12,7 +12,7 @@ import grpc  # type: ignore[import-untyped]  # grpcio ships no types
 from collectors._doors import credentials_of, require_open_door, tls_of
 from collectors._grpc_service import ExportServices
 from otel_agentic.errors import UsageError
-from otel_agentic.net import Address, listen, parse_address
+from otel_agentic.net import Address, affordable, listen, parse_address
 
 if TYPE_CHECKING:
     from otel_agentic.config import AdminSettings, ReceiveSettings, Settings
@@ -125,7 +125,7 @@ def _options(settings: ReceiveSettings) -> list[tuple[str, int]]:
         ("grpc.max_receive_message_length", min(settings.max_request_bytes, _MOST)),  # as sent, still compressed
         ("grpc.per_message_decompression", 0),  # ours is bounded, and counted
         ("grpc.max_concurrent_streams", min(settings.max_concurrent_requests, _MOST)),  # of one connection
-        ("grpc.max_allowed_incoming_connections", min(settings.max_connections, _MOST)),
+        ("grpc.max_allowed_incoming_connections", min(affordable(settings.max_connections), _MOST)),
         ("grpc.max_connection_idle_ms", int(settings.idle_timeout_s * _MS)),
         ("grpc.server_handshake_timeout_ms", int(settings.header_timeout_s * _MS)),
         ("grpc.http2.settings_timeout", int(settings.header_timeout_s * _MS)),

@@ -16,7 +16,15 @@ from collectors._answers import retry_after_s
 from collectors._doors import credentials_of, require_open_door, tls_of
 from collectors._http_app import ExportApp, refusal
 from otel_agentic.errors import UsageError
-from otel_agentic.net import Address, Bounds, Connections, guarded_protocol, listen, parse_address
+from otel_agentic.net import (
+    Address,
+    Bounds,
+    Connections,
+    affordable,
+    guarded_protocol,
+    listen_bounded,
+    parse_address,
+)
 
 if TYPE_CHECKING:
     import socket
@@ -81,7 +89,7 @@ class OtlpHttpCollector:
         if self._thread is not None:
             raise UsageError(f"the OTLP/HTTP collector on {self._address} already runs; stop it first")
         require_open_door(self._address, self._settings, self._credentials, self._tls)
-        listener = listen(parse_address(self._settings.http))
+        listener = listen_bounded(parse_address(self._settings.http), affordable(self._settings.max_connections))
         self._address = Address(host=self._address.host, port=listener.getsockname()[1])
         self._executor = ThreadPoolExecutor(self._settings.max_concurrent_requests, thread_name_prefix="otlp-http")
         self._server = uvicorn.Server(self._config(sink, self._executor))
@@ -102,7 +110,7 @@ class OtlpHttpCollector:
     def _config(self, sink: Sink, executor: ThreadPoolExecutor) -> uvicorn.Config:
         given = self._settings
         bounds = Bounds(
-            max_connections=given.max_connections,
+            max_connections=affordable(given.max_connections),
             head_timeout_s=given.header_timeout_s,
             body_timeout_s=given.body_timeout_s,
             min_body_rate=given.min_body_rate,

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from otel_agentic.pipeline.serverfile import LiveServer
 
 _log = logging.getLogger(__name__)
-#: What is open beside the connections of senders: the store, its temporary files, the admin address.
-_OPEN_FILES = 1024
 
 
 @click.command(short_help="Receive spans, rebuild and score, emit metrics.")
@@ -89,7 +87,7 @@ def _run(settings: Settings, truth: dict[str, list[tuple[str, str]]], extra: tup
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    raise_file_limit(_OPEN_FILES + 2 * settings.receive.max_connections)
+    raise_file_limit(settings.receive.max_connections)
     live = LiveCollector(settings, tuple(dict.fromkeys((*DEFAULT_COLLECTORS, *extra))))
     try:
         if any(truth.values()):

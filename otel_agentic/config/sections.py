@@ -97,7 +97,7 @@ class ReceiveSettings(Section):
     max_connections: Count = Field(
         default=1024,
         description="connections open at once, on each of the two ports; on the HTTP port a new one closes the one that "
-        "has been idle or sending for longest",
+        "has been idle or sending for longest; fewer where the limit of open files (RLIMIT_NOFILE) allows fewer",
     )
     header_timeout_s: Deadline = Field(
         default=10.0, description="time to agree on TLS and to send the request head, seconds"

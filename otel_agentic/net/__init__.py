@@ -3,7 +3,7 @@
 from otel_agentic.net.address import Address, listen, parse_address, require_allowed
 from otel_agentic.net.connections import Bounds, Connections
 from otel_agentic.net.guarded import guarded_protocol
-from otel_agentic.net.open_files import raise_file_limit
+from otel_agentic.net.open_files import affordable, listen_bounded, raise_file_limit
 from otel_agentic.net.tls import ServerTls, TlsFiles, client_context
 from otel_agentic.net.tokens import Credentials, Role, Tokens, read_tokens
 from otel_agentic.net.watched import Watched
@@ -18,9 +18,11 @@ __all__ = [
     "TlsFiles",
     "Tokens",
     "Watched",
+    "affordable",
     "client_context",
     "guarded_protocol",
     "listen",
+    "listen_bounded",
     "parse_address",
     "raise_file_limit",
     "read_tokens",

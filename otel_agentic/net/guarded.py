@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import h11
+from h11._receivebuffer import ReceiveBuffer
 
 from otel_agentic.net.gate import LEAVE_S, TlsGate
 
@@ -31,6 +33,39 @@ _LONG_HEAD: Final = f"the head of the request is larger than {_MOST_HEAD_BYTES} 
 #: uvicorn warns of every malformed request, which would let strangers fill a log.
 _QUIET: Final = logging.getLogger("uvicorn.error.strangers")
 _QUIET.setLevel(logging.ERROR)
+_BLANK_LINE: Final = re.compile(rb"\n\r?\n")
+#: A line that ends in a bare LF or CR, or continues the header of the line before it (obs-fold).
+_AMBIGUOUS_LINE: Final = re.compile(rb"(?<!\r)\n|\r(?!\n)|\n[ \t]")
+_LENGTH: Final = re.compile(rb"^content-length[ \t]*:([^\r]*)", re.IGNORECASE | re.MULTILINE)
+
+
+class StrictBuffer(ReceiveBuffer):
+    """What h11 received and did not read yet; refuses heads and trailers that a proxy may read differently.
+
+    h11 allows what RFC 9112 lets a recipient allow: bare LF as the end of a line, header lines that are continued on the next
+    one, and a repeated Content-Length. A proxy in front that reads one of them in another way would see another request.
+    It is part of h11 that is not public: h11 has no option for this, and no other place where the lines are still whole.
+    """
+
+    def maybe_extract_lines(self) -> list[bytearray] | None:
+        """Return the lines up to the first blank one, None while that has not arrived.
+
+        Raises:
+            h11.LocalProtocolError: they can be read in two ways.
+        """
+        if not self._data.startswith(b"\r\n"):
+            end = _BLANK_LINE.search(self._data, self._multiple_lines_search)
+            if end is not None or self._data.startswith(b"\n"):
+                _require_one_reading(self._data[: end.end() if end else 1])
+        return super().maybe_extract_lines()
+
+
+def _require_one_reading(lines: bytearray) -> None:
+    if _AMBIGUOUS_LINE.search(lines):
+        raise h11.LocalProtocolError("a line does not end with CR LF, or continues the one before it")
+    lengths = _LENGTH.findall(lines)
+    if len(lengths) > 1 or b"," in b"".join(lengths):
+        raise h11.LocalProtocolError("more than one Content-Length")
 
 
 class Guarded:
@@ -47,6 +82,7 @@ class Guarded:
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self.logger = _QUIET
+        self.conn._receive_buffer = StrictBuffer()  # noqa: SLF001 — see the class
         self._early: list[bytes] = []
         self._received = 0
         self._begun = False

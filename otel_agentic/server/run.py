@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import uvicorn
@@ -15,8 +16,9 @@ from otel_agentic.net import (
     Address,
     Bounds,
     Connections,
+    affordable,
     guarded_protocol,
-    listen,
+    listen_bounded,
     parse_address,
     require_allowed,
 )
@@ -58,9 +60,10 @@ class AdminServer:
             wanted, token=guarded, mutual_tls=mutual, tls=tls is not None, insecure=insecure, section="admin"
         )
         self._scheme = "http" if tls is None else "https"
-        self._listener = listen(wanted)
+        bounds = replace(_BOUNDS, max_connections=affordable(_BOUNDS.max_connections))
+        self._listener = listen_bounded(wanted, bounds.max_connections)
         self._address = Address(host=wanted.host, port=self._listener.getsockname()[1])
-        self._guard = Connections(_BOUNDS, refusal, lambda: _GRACE_S)
+        self._guard = Connections(bounds, refusal, lambda: _GRACE_S)
         config = uvicorn.Config(
             app,
             loop="asyncio",

@@ -111,9 +111,19 @@ def test_connections_that_do_nothing_do_not_shut_the_admin_address() -> None:
         assert b"" == until_closed(silent[0])
 
 
-def test_what_is_not_http_is_refused_in_json() -> None:
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"nonsense\r\n\r\n",
+        b"GET /healthz HTTP/1.1\nHost: 127.0.0.1\n\n",
+        b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: b\r\n c\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0, 0\r\n\r\n",
+    ],
+    ids=["not HTTP", "bare line feeds", "a continued header", "a list of lengths"],
+)
+def test_what_is_not_http_or_has_two_readings_is_refused_in_json(sent: bytes) -> None:
     with serving() as url:
-        received = exchange(url, b"nonsense\r\n\r\n")
+        received = exchange(url, sent)
     assert [400] == answers(received)
     assert b'"message":"this is no request' in received
 
