@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from importlib import import_module
 from typing import Any, Final
 
 import click
 
 from otel_agentic.cli.errors import told, was_interrupted
+from otel_agentic.cli.text import printable
 from otel_agentic.errors import codes_of
 
 __all__ = ["cli", "main"]
@@ -106,7 +108,7 @@ def _failed(error: Exception, *, debug: bool) -> int:
     if was_interrupted(error):
         return _INTERRUPTED
     if debug:
-        sys.excepthook(type(error), error, error.__traceback__)
+        click.echo(printable("".join(traceback.format_exception(error))), nl=False, err=True)
     else:
         for line in told(error):
             click.echo(f"otel-agentic: {line}", err=True)

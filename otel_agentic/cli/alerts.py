@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from otel_agentic.cli.options import config_option, settings_of
+from otel_agentic.cli.output import print_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +32,7 @@ def rules(config_file: Path | None) -> None:
 
     settings = settings_of(config_file)
     sampled = min(settings.sampling.ratio, *settings.sampling.agents.values(), 1.0)
-    click.echo(rules_text(settings.slo.objectives, settings.windows.widths, sampled), nl=False)
+    print_text(rules_text(settings.slo.objectives, settings.windows.widths, sampled))
     _warn(settings)
 
 
@@ -40,7 +41,7 @@ def dashboard() -> None:
     """Print the Grafana dashboard, JSON to be imported; it asks for its Prometheus data source."""
     from otel_agentic.telemetry.alerts import dashboard_text  # noqa: PLC0415 — as above
 
-    click.echo(dashboard_text(), nl=False)
+    print_text(dashboard_text(), escapes=True)
 
 
 def _warn(settings: Settings) -> None:
@@ -48,8 +49,8 @@ def _warn(settings: Settings) -> None:
     emitted = ", ".join(map(str, settings.stats.k))
     for objective in settings.slo.objectives:
         if objective.k not in settings.stats.k:
-            click.echo(
+            print_text(
                 f"otel-agentic: objective {objective.label}: pass^{objective.k} is not emitted (stats.k is {emitted}), so its "
-                f"alerts about intervals, breached and unproven, cannot fire; add {objective.k} to stats.k",
+                f"alerts about intervals, breached and unproven, cannot fire; add {objective.k} to stats.k\n",
                 err=True,
             )

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import click
-
-from otel_agentic.cli.text import printable
+from otel_agentic.cli.output import print_text
 from otel_agentic.errors import BadInputError, UsageError
 
 if TYPE_CHECKING:
@@ -28,8 +25,7 @@ def written(out: Path | None, *, wanted: bool) -> Iterator[Callable[[str], objec
         BadInputError: the file cannot be written; on entering, unless the disk fills up.
     """
     if out is None or not wanted:
-        shown = printable if sys.stdout.isatty() else str  # a pipe gets the data, a terminal what it may show
-        yield lambda piece: click.echo(shown(piece), nl=False)
+        yield print_text
         return
     unfinished = out.with_name(f"{out.name}.partial")
     characters = 0

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from otel_agentic.cli.gate_words import condition_of, headline, sentence_of, stops
+from otel_agentic.cli.output import print_text
 from otel_agentic.cli.text import printable
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def append_summary(text: str) -> None:
         with Path(path).open("a", encoding="utf-8", newline="\n") as file:
             file.write(text)
     except OSError as error:  # a summary that cannot be written is no verdict
-        click.echo(f"{_SUMMARY} {path}: {error.strerror}; the summary is left out", err=True)
+        print_text(f"{_SUMMARY} {path}: {error.strerror}; the summary is left out\n", err=True)
 
 
 def _data(text: str) -> str:

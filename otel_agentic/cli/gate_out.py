@@ -20,7 +20,7 @@ from otel_agentic.cli.gate_words import (
     verdict_of,
     wanted_of,
 )
-from otel_agentic.cli.output import console, say
+from otel_agentic.cli.output import console, print_text, say
 from otel_agentic.cli.tables import Column, print_table
 from otel_agentic.cli.text import json_text, markdown
 from otel_agentic.errors import UsageError
@@ -54,13 +54,13 @@ def tell(found: Found, output: str, out: Path | None, besides: Mapping[str, Path
             _write(path, _FORMS[form](found))
     if out is not None:
         _write(out, _FORMS[output](found))
-        click.echo(f"{headline(found)}; written to {out}")
+        print_text(f"{headline(found)}; written to {out}\n")
     elif output == "table":
         print_gate(found)
     elif output == "github":
         print_github(found, print_gate)
     else:
-        click.echo(_FORMS[output](found), nl=False)
+        print_text(_FORMS[output](found))
     if output == "github":
         append_summary(markdown_of(found))
 

@@ -14,8 +14,7 @@ import traceback
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-import orjson
-
+from otel_agentic.cli.text import compact, printable
 from otel_agentic.errors import OtelAgenticError
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ class Lines(logging.Formatter):
         # What another handler wrote of the exception is kept on the record: it is neither taken over nor left changed.
         cached, record.exc_text = record.exc_text, None
         try:
-            return super().format(record)
+            return printable(super().format(record))
         finally:
             record.exc_text = cached
 
@@ -105,7 +104,7 @@ class JsonLines(logging.Formatter):
             told["error"] = str(error) if self._debugging else _said(error)
             told["places"] = [place.strip() for each in _chain(error) for place in _places(each)]
         try:
-            return orjson.dumps(told, default=str).decode()
+            return compact(told)
         except TypeError:  # half a character, as in the name of a file that is not UTF-8
             return json.dumps(told, default=str)
 

@@ -11,7 +11,7 @@ import click
 import orjson
 from rich.console import Console
 
-from otel_agentic.cli.text import compact, csv_cell, json_text, printable
+from otel_agentic.cli.text import compact, csv_cell, escaped, json_text, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -50,6 +50,17 @@ def say(out: Console, text: str, style: str | None = None) -> None:
         color=True,
         err=out.file is sys.stderr,
     )
+
+
+def print_text(text: str, *, escapes: bool = False, err: bool = False) -> None:
+    """Print a whole document as it is, except for the characters that steer a terminal.
+
+    Args:
+        text: the document, with the end of its last line.
+        escapes: whether it is JSON or YAML, which have escapes for them; else U+FFFD takes their place.
+        err: whether it goes to standard error.
+    """
+    click.echo(escaped(text) if escapes else printable(text), nl=False, err=err)
 
 
 def print_json(value: Any) -> None:

@@ -6,8 +6,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
+from otel_agentic.cli.output import print_text
 from otel_agentic.errors import UsageError
 
 if TYPE_CHECKING:
@@ -62,13 +61,13 @@ def write_page(found: Mapping[str, Any], drawn: Mapping[str, Any], about: str, o
 
     text = page(found, drawn, about)
     if out is None:
-        click.echo(text, nl=False)
+        print_text(text)
         return
     try:
         size = out.write_text(text, encoding="ascii")
     except OSError as error:
         raise UsageError(f"-o {out}: {error.strerror}; give a file that can be written") from error
-    click.echo(f"{out}: {-(-size // _KIB):,} KiB", err=True)
+    print_text(f"{out}: {-(-size // _KIB):,} KiB\n", err=True)
 
 
 def print_curves(drawn: Mapping[str, Any]) -> None:

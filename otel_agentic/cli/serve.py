@@ -12,6 +12,7 @@ import click
 
 from otel_agentic.cli.logs import log_to_stderr
 from otel_agentic.cli.options import cases_option, config_option, db_option, labels_option, settings_of, texts_of
+from otel_agentic.cli.output import print_text
 from otel_agentic.cli.own_settings import JUDGE_HELP
 from otel_agentic.cli.paths import refuse_second
 
@@ -119,7 +120,7 @@ def say(settings: Settings, *lines: str) -> None:
         if settings.log.format == "json":
             _log.info("%s", " ".join(line.split()))
         else:
-            click.echo(line)
+            print_text(f"{line}\n")
 
 
 def warn_of_export(settings: Settings) -> None:

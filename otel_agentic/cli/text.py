@@ -26,6 +26,8 @@ def printable(text: str) -> str:
     >>> printable("a\x1b[31mb")
     'a�[31mb'
     """
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)
 
 
@@ -53,8 +55,18 @@ def json_text(value: Any, option: int) -> str:
     >>> json_text("a\x9b31m\u202e", 0)
     '"a\\u009b31m\\u202e"'
     """
-    text = orjson.dumps(value, default=str, option=option).decode()
-    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return escaped(orjson.dumps(value, default=str, option=option).decode())
+
+
+def escaped(document: str) -> str:
+    r"""Return a JSON document in which characters that steer a terminal are written as JSON escapes.
+
+    YAML has the same escapes; they are valid where such characters stand in double quotes only, as `write_yaml` writes them.
+
+    >>> escaped('"a\u202e"')
+    '"a\\u202e"'
+    """
+    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
 
 
 def short(value: Any, limit: int = 60) -> str:

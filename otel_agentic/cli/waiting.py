@@ -6,7 +6,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-import click
+from otel_agentic.cli.output import print_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,7 +45,7 @@ def telling_waits(
                 waited_s, next_s = 0.0, first_s
                 continue
             waited_s += next_s
-            click.echo(f"still waiting after {waited_s:g} s: {message}", err=True)
+            print_text(f"still waiting after {waited_s:g} s: {message}\n", err=True)
             next_s = waited_s
 
     watcher = threading.Thread(target=watch, name="otel-agentic-waiting", daemon=True)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
+import logging
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from otel_agentic.cli.logs import JsonLines, Lines
 from otel_agentic.cli.text import csv_cell, markdown
+from otel_agentic.cli.truth.files import FORMAT_NAMES
 from tests.cli.running import Terminal, done, run
 from tests.cli.small import conversation, write_cases, write_spans
 
@@ -16,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 #: Clears the screen and names the window; the same in one byte, and marks that turn a line around.
-_ESCAPE = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202e\u2066\x7f\r"
+_ESCAPE = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202e\u2066\u2028\x7f\r"
 _MARKUP = "[red]ok[/red] [/] :bomb: [link=http://x]y[/link]"
 _FORMULA = '=HYPERLINK("http://x")'
 _PIPES = "a|b`c`<script>alert(1)</script>"
@@ -50,6 +54,12 @@ _COMMANDS = (
     *(("evaluate", "--force", "--format", form) for form in ("table", "json")),
     *(("backfill", *_TIMES, "--format", form) for form in ("table", "json")),
     *(("store", "stats", "--format", form) for form in ("table", "json")),
+    *(("truth", "export", "--format", form) for form in FORMAT_NAMES if form != "parquet"),
+    *(("truth", "promote", "--format", form) for form in ("jsonl", "yaml")),
+    *(("failures", "--format", form) for form in ("table", "json")),
+    *(("suite", "list", "--format", form) for form in ("table", "json")),
+    *(("backfill", *_TIMES, "--emit", "openmetrics"),),
+    ("report", "--format", "html"),
 )
 #: Errors that say again what they were given.
 _ERRORS = (
@@ -97,7 +107,9 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
     case = {
         "case_id": "k",
         "tags": [_MARKUP, _ALL],
-        "tools": {"calls": [{"tool_name": "other", "parameters": {"a": _ESCAPE}}]},
+        "turns": [{"query": f"query {_ESCAPE} {_MARKUP}", "answer": f"expected\n{_ALL}"}],
+        "notes": _ALL,
+        "tools": {"calls": [{"tool_name": "other", "parameters": {"a": _ESCAPE, _ALL: [_ALL]}}]},
     }
     write_spans(folder / "spans.jsonl", [hostile])
     write_cases(folder / "cases.jsonl", [case])
@@ -113,6 +125,37 @@ def test_no_command_in_no_format_steers_a_terminal(db: Path, command: tuple[str,
     assert (set(), set()) == (obeyed(told.out), obeyed(told.err))
 
 
+@pytest.mark.parametrize("form", ["native", "yaml"])
+def test_cases_with_control_characters_come_back_from_standard_output(db: Path, tmp_path: Path, form: str) -> None:
+    copy, file = tmp_path / "copy.duckdb", tmp_path / f"cases.{'yaml' if form == 'yaml' else 'jsonl'}"
+    file.write_text(done("truth", "export", "--format", form, "--db", db).out, encoding="utf-8", newline="")
+    done("ingest", db.with_name("spans.jsonl"), "--db", copy)
+    done("truth", "import", file, "--db", copy)
+
+    (sent,), (found,) = (done("truth", "list", "--format", "json", "--db", each).json for each in (db, copy))
+    assert (sent["case_id"], sent["tags"]) == (found["case_id"], found["tags"])
+    exported = [done("truth", "export", "--db", each).out for each in (db, copy)]
+    assert exported[0] == exported[1]
+
+
+def test_csv_of_cases_keeps_control_characters_in_a_file_only(db: Path, tmp_path: Path) -> None:
+    file = tmp_path / "cases.csv"
+    done("truth", "export", "--output", file, "--db", db)
+
+    assert "\u202e" in file.read_text(encoding="utf-8")
+    assert "\u202e" not in done("truth", "export", "--format", "csv", "--db", db).out
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_log_does_not_steer_a_terminal(form: str) -> None:
+    out = StringIO()
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(JsonLines(debugging=False) if form == "json" else Lines(debugging=False))
+    handler.handle(logging.LogRecord("a", logging.INFO, "", 0, f"agent {_ALL}", None, None))
+
+    assert set() == obeyed(out.getvalue())
+
+
 @pytest.mark.parametrize("command", _ERRORS, ids=lambda command: " ".join(command[:2]))
 def test_no_error_steers_a_terminal(db: Path, command: tuple[str, ...]) -> None:
     told = run(*command, "--db", db)
@@ -122,11 +165,13 @@ def test_no_error_steers_a_terminal(db: Path, command: tuple[str, ...]) -> None:
     assert set() == obeyed(told.err + told.out)
 
 
-def test_series_on_a_terminal_are_shown_safely_and_are_whole_in_a_pipe(db: Path) -> None:
+def test_series_are_shown_safely_on_a_terminal_and_in_a_pipe(db: Path) -> None:
     command = ("backfill", *_TIMES, "--emit", "openmetrics", "--db", db)
 
-    assert set() == obeyed(run(*command, out=Terminal()).out)
-    assert f'gen_ai_agent_name="agent {_MARKUP}"' in done(*command).out
+    for out in (Terminal(), StringIO()):
+        told = run(*command, out=out).out
+        assert set() == obeyed(told)
+        assert f'gen_ai_agent_name="agent {_MARKUP}"' in told
 
 
 def test_files_with_hostile_names_and_lines_are_told_of_safely(tmp_path: Path) -> None:

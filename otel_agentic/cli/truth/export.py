@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from otel_agentic.cli.options import format_option, opened, target_options
-from otel_agentic.cli.output import console, print_json, say
+from otel_agentic.cli.output import console, print_json, print_text, say
 from otel_agentic.cli.tables import Column, print_table
 from otel_agentic.cli.text import compact, moment, plural, printable
 from otel_agentic.cli.truth.files import FORMAT_NAMES
@@ -36,7 +36,8 @@ _TOLD: Final = 100
     "--output",
     "file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="The file to write, which must not exist; unless given, standard output.",
+    help="The file to write, which must not exist; unless given, standard output, where CSV shows control characters as "
+    "U+FFFD.",
 )
 @click.option(
     "--losses-format",
@@ -69,7 +70,7 @@ def export(
     if file is not None:
         say(console(), f"{plural(len(records), 'case')} written to {file}, format {chosen}")
     for line in _as_json(losses) if losses_format == "json" else _as_text(losses):
-        click.echo(line, err=True)
+        print_text(f"{line}\n", err=True)
 
 
 def _write(records: Sequence[dict[str, Any]], form: str, file: Path | None) -> Sequence[Loss]:
@@ -78,7 +79,7 @@ def _write(records: Sequence[dict[str, Any]], form: str, file: Path | None) -> S
 
     text, losses = write_cases([case_of(record) for record in records], form, file)
     if text is not None:
-        click.echo(text, nl=False)
+        print_text(text, escapes=form != "csv")
     return losses
 
 
@@ -147,4 +148,4 @@ def schema() -> None:
     """Print the JSON Schema of the case format: of a case, a list of cases, or an object with a list `cases`."""
     from otel_agentic.truth.formats.schema import schema_text  # noqa: PLC0415 — same
 
-    click.echo(schema_text(), nl=False)
+    print_text(schema_text(), escapes=True)

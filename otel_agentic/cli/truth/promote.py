@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from otel_agentic.cli.options import opened, selection_of, selection_options, target_options
-from otel_agentic.cli.output import console, say
+from otel_agentic.cli.output import console, print_text, say
 from otel_agentic.cli.text import compact, plural, printable
 from otel_agentic.errors import UsageError
 
@@ -108,7 +108,7 @@ def promote(
 def _write(cases: Sequence[dict[str, Any]], file: Path | None, form: str) -> None:
     content = _as_yaml(cases) if form == "yaml" else "".join(f"{compact(case)}\n" for case in cases)
     if file is None:
-        click.echo(content, nl=False)
+        print_text(content, escapes=True)
         return
     try:
         file.write_text(content, encoding="utf-8", newline="\n")

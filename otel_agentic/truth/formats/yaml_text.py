@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 _WIDTH: Final = 120
 _REST: Final = "nothing after it was read"
-#: Line breaks to YAML 1.1, and the byte order mark: written as they are, they would not come back.
-_ODD: Final = re.compile("[\x85\u2028\u2029\ufeff]")
+#: Line breaks to YAML 1.1 and the byte order mark, which unquoted would not come back, and characters that steer a terminal,
+#: which have escapes in double quotes only.
+_ODD: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
 def parse_yaml(text: str) -> Parsed:
