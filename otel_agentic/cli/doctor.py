@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -17,7 +18,6 @@ from otel_agentic.errors import BackendError, BadInputError, DecodeError, Plugin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from otel_agentic.config import Settings
 
@@ -34,7 +34,7 @@ _SHOWN: Final = 5
     metavar="N",
     help=f"Show so many traces; unless given, {_SHOWN}, and all of them as JSON.",
 )
-@click.option("--live", is_flag=True, help="Ask the running collector that --db or --server names.")
+@click.option("--live", is_flag=True, help="Ask the running collector; without --db and --server it is looked for.")
 @target_options
 @format_option
 def doctor(
@@ -49,7 +49,9 @@ def doctor(
 ) -> None:
     """Show how the spans of files are read: what each became, by which dialect and why, and the turns they come to.
 
-    With --live, tell what a running collector receives, what its instrumentation leaves out and which setting records it.
+    With --live, tell what a running collector receives, what its instrumentation leaves out and which setting records it:
+    the collector that holds the database of the settings, else the one at the admin address of the settings, else the one
+    that holds a database in this folder.
     Without either, check this installation.
     """
     if paths and live:
@@ -105,8 +107,12 @@ def _print_files(
 def _ask_collector(db: Path | None, server: str | None, config_file: Path | None, output: str) -> None:
     from otel_agentic.pipeline.serverfile import find_live_server  # noqa: PLC0415 — not needed for --help
 
-    held = settings_of(config_file, db).store.db
+    settings = settings_of(config_file, db)
+    held = settings.store.db
     running = server is not None or find_live_server(held) is not None
+    if not running and db is None:
+        db, server = _found_elsewhere(settings)
+        running = True
     found = _asked(db, server, config_file) if running else {}
     if "collector" not in found:  # it died without saying so, and the file itself answered
         raise BackendError(
@@ -116,6 +122,38 @@ def _ask_collector(db: Path | None, server: str | None, config_file: Path | None
         print_json(found)
     else:
         print_live(console(), found)
+
+
+def _found_elsewhere(settings: Settings) -> tuple[Path | None, str | None]:
+    """Return the file or the URL of a running collector that does not hold the file of the settings; says which on stderr.
+
+    Raises:
+        BackendError: there is none.
+        UsageError: there are several.
+    """
+    from otel_agentic.pipeline.client import answering_at  # noqa: PLC0415 — not needed for --help
+    from otel_agentic.pipeline.serverfile import held_in  # noqa: PLC0415 — same
+
+    held, address, folder = settings.store.db, settings.admin.address, Path.cwd()
+    if (url := answering_at(settings.admin)) is not None:
+        say(console(stderr=True), f"no collector holds {held}; asking the one at {url}")
+        return None, url
+    match held_in(folder):
+        case [db]:
+            say(
+                console(stderr=True),
+                f"no collector holds {held} or answers at {address}; asking the one that holds {db}",
+            )
+            return db, None
+        case []:
+            raise BackendError(
+                f"no collector holds {held}, answers at {address}, or holds a database in {folder}; "
+                f"`otel-agentic serve --db {held}` starts one, --db or --server names another"
+            )
+        case several:
+            raise UsageError(
+                f"several collectors run in {folder}; give --db with one of {', '.join(db.name for db in several)}"
+            )
 
 
 def _asked(db: Path | None, server: str | None, config_file: Path | None) -> dict[str, Any]:

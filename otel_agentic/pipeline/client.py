@@ -190,6 +190,13 @@ def open_client(
     return LocalClient(settings, progress)
 
 
+def answering_at(admin: AdminSettings) -> str | None:
+    """Return the URL of the admin address of the settings, None where nothing answers there."""
+    scheme = "http" if admin.tls_cert_file is None else "https"
+    url = _near(f"{scheme}://{admin.address}")
+    return url if _answers(url, _tls(admin)) else None
+
+
 def _near(url: str) -> str:
     """Return the loopback address for one that means all of this machine's: no certificate bears the name 0.0.0.0."""
     parts = urlsplit(url)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import orjson
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+_SUFFIX: Final = ".server.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +32,7 @@ class LiveServer:
 def server_file(db: Path) -> Path:
     """Return the path of the file that names the live collector of a database, whatever link leads to that."""
     found = db.resolve()
-    return found.with_name(found.name + ".server.json")
+    return found.with_name(found.name + _SUFFIX)
 
 
 def write_server_file(db: Path, server: LiveServer) -> None:
@@ -54,6 +56,12 @@ def find_live_server(db: Path) -> LiveServer | None:
     except (OSError, orjson.JSONDecodeError, TypeError):
         return None
     return found if names_one and _is_running(found) else None
+
+
+def held_in(folder: Path) -> list[Path]:
+    """Return the databases in a folder that running collectors hold."""
+    named = (file.with_name(file.name.removesuffix(_SUFFIX)) for file in sorted(folder.glob(f"*{_SUFFIX}")))
+    return [db for db in named if find_live_server(db) is not None]
 
 
 def process_mark(pid: int) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 from typing import Final
 
+import pytest
 from rich.cells import cell_len
 
 from otel_agentic.config import ReceiveSettings
@@ -28,6 +30,46 @@ def test_a_file_that_no_collector_holds_is_told_and_not_opened() -> None:
         "otel-agentic: no collector holds t.duckdb; `otel-agentic serve --db t.duckdb` starts one"
     )
     assert not Path("t.duckdb").exists()
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder to work in whose settings name a database that no collector holds, and an address without one."""
+    monkeypatch.chdir(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:  # free again, and nobody else takes it this soon
+        monkeypatch.setenv("OTEL_AGENTIC_ADMIN__ADDRESS", f"127.0.0.1:{taken.getsockname()[1]}")
+    return tmp_path
+
+
+def test_without_arguments_the_collector_at_the_admin_address_is_asked(
+    elsewhere: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(live_settings(tmp_path_factory.mktemp("other") / "t.duckdb")) as (_, found):
+        monkeypatch.setenv("OTEL_AGENTIC_ADMIN__ADDRESS", found.admin.removeprefix("http://"))
+        ran = done("doctor", "--live")
+
+    assert "the collector is ready" in ran.out
+    assert f"no collector holds otel-agentic.duckdb; asking the one at {found.admin}" in ran.err
+
+
+def test_without_arguments_the_collector_of_a_database_in_this_folder_is_asked(elsewhere: Path) -> None:
+    with running(live_settings(elsewhere / "mine.duckdb")):
+        ran = done("doctor", "--live", "--format", "json")
+        with running(live_settings(elsewhere / "second.duckdb")):
+            several = run("doctor", "--live")
+
+    assert ran.json["collector"]["db"].endswith("mine.duckdb")
+    assert "mine.duckdb" in ran.err
+    assert (2, True) == (several.code, "mine.duckdb, second.duckdb" in several.err)
+
+
+def test_where_no_collector_runs_it_is_told_where_one_was_looked_for(elsewhere: Path) -> None:
+    ran = run("doctor", "--live")
+
+    assert 5 == ran.code
+    assert "otel-agentic serve --db otel-agentic.duckdb" in ran.err
+    assert str(elsewhere) in ran.err
+    assert not Path("otel-agentic.duckdb").exists()
 
 
 def test_a_running_collector_tells_what_it_receives_and_what_went_wrong(tmp_path: Path) -> None:
