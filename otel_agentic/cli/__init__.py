@@ -33,7 +33,7 @@ _COMMANDS: Final = {
     "judge": "Hold a judge against people; look into its memory.",
     "prompts": "Show what a judge's model is told.",
     "alerts": "Print Prometheus rules, a Grafana dashboard.",
-    "store": "Look after the store: size, age, export, import.",
+    "store": "Look after the store: size, age, export, import, backup, upgrade.",
     "doctor": "Show how spans are read; check a collector or the installation.",
     "plugins": "List what is installed, and whether it loads.",
     "config": "Show the settings in force.",

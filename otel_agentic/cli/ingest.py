@@ -44,7 +44,7 @@ def ingest(
     with progress_bar(quiet=quiet) as progress:
         from otel_agentic.pipeline import Engine, ingest_files  # noqa: PLC0415 — not needed for --help
 
-        with Engine(settings, create=True) as engine:
+        with Engine(settings, create=True, upgrade=True) as engine:
             done = ingest_files(engine, paths, progress)
     summary = summary_json(done)
     if output == "json":

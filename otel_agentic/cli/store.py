@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from otel_agentic.cli.options import (
+    config_option,
+    db_option,
     format_option,
     opened,
     quiet_option,
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from otel_agentic.pipeline import Client
 
 
-@click.group(short_help="Look after the store: size, age, export, import.")
+@click.group(short_help="Look after the store: size, age, export, import, backup, upgrade.")
 def store() -> None:
     """Look after the store: how large it is, what is removed because it is old, Parquet files out of it and into it."""
 
@@ -130,6 +132,35 @@ def import_(
     with progress_bar(quiet=quiet) as progress, opened(db, server, config_file, progress) as client:
         told = send(client, files, progress)
     _told(told, output, quiet=quiet, verb="read")
+
+
+@store.command(short_help="Bring a store of an earlier release up to date.")
+@db_option
+@config_option
+@format_option
+@quiet_option
+def upgrade(db: Path | None, config_file: Path | None, output: str, quiet: bool) -> None:
+    """Bring the schema of a store up to date with this release, after a copy of the file.
+
+    `serve` and `ingest` do the same when they open a store. Commands that read say that an upgrade is needed, and change
+    nothing. Where an upgrade fails, nothing is changed; to go back to an earlier release, `store restore` the copy.
+    """
+    from otel_agentic.pipeline import Engine  # noqa: PLC0415 — not needed for --help
+
+    settings = settings_of(config_file, db)
+    with Engine(settings, upgrade=True) as engine:
+        done = engine.store.upgraded
+    found = {
+        "db": str(settings.store.db),
+        "applied": list(done.applied) if done else [],
+        "copy": str(done.copy) if done else None,
+    }
+    if output == "json":
+        print_json(found)
+    elif not quiet:
+        from otel_agentic.cli.store_show import print_upgrade  # noqa: PLC0415 — same
+
+        print_upgrade(found)
 
 
 def _told(told: dict[str, Any], output: str, *, quiet: bool, verb: str) -> None:

@@ -98,6 +98,15 @@ def print_vacuum(told: Mapping[str, Any], *, local: bool) -> None:
         say(out, "a collector holds the file: it keeps its size, and its free room is used again")
 
 
+def print_upgrade(found: Mapping[str, Any]) -> None:
+    """Print what an upgrade did."""
+    if not found["applied"]:
+        say(console(), f"{found['db']} is up to date")
+        return
+    say(console(), f"{found['db']} was upgraded: {', '.join(found['applied'])}")
+    say(console(), f"a copy from before is kept as {found['copy']}; remove it once you need no way back")
+
+
 def print_moved(told: Mapping[str, Any], verb: str) -> None:
     """Print what was exported or imported."""
     out = console()

@@ -26,12 +26,20 @@ if TYPE_CHECKING:
 class Engine:
     """A store with everything that reads it, rebuilds it and scores it. A context manager that closes the store."""
 
-    def __init__(self, settings: Settings, *, create: bool = False, clock: Callable[[], int] = time.time_ns) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        create: bool = False,
+        upgrade: bool = False,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
         """Open the store that the settings name.
 
         Args:
             settings: all settings.
             create: make the DuckDB file when it is missing.
+            upgrade: bring a store of an earlier release up to date, after a copy; else it is refused.
             clock: the present, ns since the epoch.
 
         Raises:
@@ -53,6 +61,7 @@ class Engine:
             settings.store,
             self.reader,
             create=create,
+            upgrade=upgrade,
             clock=clock,
             export_folder=export_folder_of(settings),
             redaction=settings.redaction,

@@ -62,7 +62,7 @@ class LiveCollector:
         self._collectors: list[Collector] = [
             plugins.get("collectors", name).load().from_settings(settings) for name in collectors
         ]
-        self.engine = Engine(settings, create=True)
+        self.engine = Engine(settings, create=True, upgrade=True)
         try:
             _ = self.engine.evaluating.judge  # one that is not there, or lacks a key, is told at once
             self.telemetry = Telemetry.from_settings(settings.emit, run_id=uuid4().hex, trigger="online")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,23 +27,25 @@ def clone_file(source: Path, target: Path) -> bool:
         OSError: the source cannot be read, or the target cannot be written; an existing target stays as it was.
     """
     with source.open("rb") as file:
-        return clone_open_file(file, target)
+        return clone_open_file(file.fileno(), target)
 
 
-def clone_open_file(source: IO[bytes], target: Path) -> bool:
-    """Do what `clone_file` does for a file that is open already.
+def clone_open_file(source: int, target: Path) -> bool:
+    """Do what `clone_file` does for a file descriptor, whose position is left alone.
 
-    A process that closes any handle of a DuckDB file gives up its lock on it: where this process has the database open,
-    pass a handle that stays open.
+    A process that closes any descriptor of a DuckDB file gives up its lock on it: where this process has the database
+    open, pass one that stays open.
 
     Raises:
         OSError: as `clone_file`.
     """
     with replacing(target) as draft:
-        if reflinked := _reflink(source, draft):
-            return reflinked
-        source.seek(0)
-        shutil.copyfileobj(source, draft, _COPY_BYTES)
+        if _reflink(source, draft.fileno()):
+            return True
+        position = 0
+        while part := os.pread(source, _COPY_BYTES, position):
+            draft.write(part)
+            position += len(part)
     return False
 
 
@@ -69,11 +70,11 @@ def replacing(target: Path) -> Iterator[IO[bytes]]:
     sync_folder(target.parent)
 
 
-def _reflink(source: IO[bytes], target: IO[bytes]) -> bool:
+def _reflink(source: int, target: int) -> bool:
     try:
         import fcntl  # noqa: PLC0415 — not on every system; without it the bytes are copied
 
-        fcntl.ioctl(target.fileno(), _FICLONE, source.fileno())
+        fcntl.ioctl(target, _FICLONE, source)
     except (ImportError, OSError):  # no such system, or a file system without reflinks
         return False
     return True

@@ -50,7 +50,8 @@ SELECT
     max(exported_at) AS exported_at
 FROM exports WHERE table_name IN ('spans', 'log_records', 'conversations')
 """
-_SCHEMA: Final = "SELECT arg_max(name, applied_at) FROM schema_migrations"
+#: `schema.sql` and all migrations of a new store are applied at one moment.
+_SCHEMA: Final = "SELECT name FROM schema_migrations ORDER BY applied_at DESC, name = 'schema.sql', name DESC LIMIT 1"
 
 
 def table_stats(con: DuckDBPyConnection) -> list[Row]:

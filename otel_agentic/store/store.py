@@ -14,7 +14,7 @@ from otel_agentic.spans.redacting import Redacting
 from otel_agentic.store.checkpoints import Checkpoints, sync_folder
 from otel_agentic.store.database import describe, open_database, require_file
 from otel_agentic.store.living import LivingDatabase
-from otel_agentic.store.migrations import migrate
+from otel_agentic.store.migrations import bring_up_to_date
 from otel_agentic.store.queue import QueueLimits
 from otel_agentic.store.redaction_key import StoreKey
 from otel_agentic.store.spans import SpanTables
@@ -25,7 +25,7 @@ from otel_agentic.store.write_ahead_log import keep_damaged_log
 from otel_agentic.store.writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
     from pathlib import Path
     from types import TracebackType
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from otel_agentic.dialects.detect import Reader
     from otel_agentic.spans.model import SpanBatch
     from otel_agentic.spans.ports import Receipt
+    from otel_agentic.store.migrations import Migration, Upgrade
 
 T = TypeVar("T")
 #: Whether one of the newest spans, or a case, has a mark of redaction.
@@ -52,23 +53,27 @@ class Store:
         reader: Reader,
         *,
         create: bool = True,
+        upgrade: bool = False,
+        schema: Sequence[Migration] | None = None,
         clock: Callable[[], int] = time.time_ns,
         export_folder: Path | None = None,
         redaction: RedactionSettings | None = None,
     ) -> None:
-        """Open the file and bring its schema up to date.
+        """Open the file, and give a new one its schema.
 
         Args:
             settings: path and limits.
             reader: tells the dialect of each span.
             create: make the file when it is missing.
+            upgrade: bring a store of an earlier release up to date, after a copy; else it is refused.
+            schema: the migrations of this release; None takes `all_migrations`.
             clock: the time of commits, ns since the epoch.
             export_folder: the one directory that SQL may read and write Parquet files in; None: there is none.
             redaction: what is taken out of everything before it is written; None takes the defaults.
 
         Raises:
             StoreBusyError: another process holds the file.
-            StoreUnusableError: the file is missing, damaged, or of a newer release.
+            StoreUnusableError: the file is missing, damaged, or of another release.
         """
         require_file(settings.db, create=create)  # by the name that was given: people know it again
         self.path: Path = settings.db.resolve()  # the log of a file lies beside its own name, not beside a link to it
@@ -78,12 +83,26 @@ class Store:
         #: Takes secrets out of all that comes in.
         self.redacting = Redacting(redaction, StoreKey(self.path, self._holds_marks))
         self._undo = UndoFile(self.path)
+        #: What the upgrade of an earlier release did, None where there was none.
+        self.upgraded: Upgrade | None = None
         may_create = iter((create,))  # a file that vanishes later is not made anew: what it held would be forgotten
 
         def connect() -> duckdb.DuckDBPyConnection:
             self._undo.close()
+            is_new = not self.path.exists()
             con = _opened(self.path, settings, create=next(may_create, False), export_folder=export_folder)
-            self._undo.open()
+            try:
+                self._undo.open()
+                done = bring_up_to_date(con, self.path, self._undo, upgrade=upgrade, known=schema)
+                self.upgraded = self.upgraded or done
+                if is_new:
+                    sync_folder(self.path.parent)
+            except BaseException as error:
+                con.close()
+                self._undo.close()
+                if isinstance(error, (duckdb.Error, OSError)):
+                    raise describe(error, self.path) from error
+                raise
             return con
 
         self._database = LivingDatabase(self.path, connect)
@@ -199,25 +218,13 @@ class Store:
 def _opened(
     path: Path, settings: StoreSettings, *, create: bool, export_folder: Path | None
 ) -> duckdb.DuckDBPyConnection:
-    """Return a connection to the file, its schema brought up to date."""
-    is_new = not path.exists()
+    """Return a connection to the file, after what a dead process left of it was repaired."""
     try:
         restore(path)
         keep_damaged_log(path)
     except OSError as error:
         raise describe(error, path) from error
-    con = open_database(path, settings, create=create, export_folder=export_folder)
-    try:
-        migrate(con, str(path))
-        if is_new:
-            sync_folder(path.parent)
-    except duckdb.Error as error:
-        con.close()
-        raise describe(error, path) from error
-    except BaseException:
-        con.close()
-        raise
-    return con
+    return open_database(path, settings, create=create, export_folder=export_folder)
 
 
 def _limits(settings: StoreSettings) -> QueueLimits:

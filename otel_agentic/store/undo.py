@@ -79,14 +79,30 @@ class UndoFile:
         draft.replace(self._path)
         sync_folder(self._path.parent)
 
+    def checkpoint(self, con: DuckDBPyConnection) -> None:
+        """Have DuckDB write its log into the database; where that fails the copy stays, for the next opening.
+
+        Raises:
+            OSError: see `save`.
+            duckdb.Error: the checkpoint failed.
+        """
+        self.save(con)
+        con.execute("CHECKPOINT")
+        self.discard()
+
+    @property
+    def file(self) -> int:
+        """A file descriptor to read the database by. Nobody else may open the database, see `close`."""
+        assert self._handle is not None  # noqa: S101 — opened with the database
+        return self._handle
+
     def discard(self) -> None:
         """Forget it: the checkpoint is done, or was not begun."""
         self._path.unlink(missing_ok=True)
 
     def _read(self, offset: int, size: int) -> bytes:
-        assert self._handle is not None  # noqa: S101 — opened with the database
         parts: list[bytes] = []
-        while size and (part := os.pread(self._handle, size, offset)):
+        while size and (part := os.pread(self.file, size, offset)):
             parts.append(part)
             offset, size = offset + len(part), size - len(part)
         return b"".join(parts)  # shorter where a block is new and was never written

@@ -230,9 +230,7 @@ class Writer:
             _log.log(logging.WARNING if dead else logging.DEBUG, "checkpoint put off: %s", told(error))
 
     def _take_in_log(self) -> None:
-        self._undo.save(self._con)
-        self._con.execute("CHECKPOINT")  # where it fails the undo file stays, for the next opening
-        self._undo.discard()
+        self._undo.checkpoint(self._con)
         self._checkpoints.succeeded()
         self._dirty = False
 

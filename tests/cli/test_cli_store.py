@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
+from otel_agentic.store import migrations
+from otel_agentic.store.migrations import Migration
 from tests.cli.running import done, run
 from tests.pipeline.running import live_settings, running
 
@@ -138,3 +140,54 @@ def test_a_folder_that_cannot_be_written_is_named(db: Path, tmp_path: Path) -> N
 
     assert found.code in {2, 3}
     assert str(tmp_path / "file") in found.err
+
+
+@pytest.fixture
+def later_release(monkeypatch: pytest.MonkeyPatch) -> Migration:
+    """Have this installation be a release with one more migration."""
+    later = Migration(name="0001_later.sql", sql="ALTER TABLE spans ADD COLUMN later INTEGER;")
+    known = [*migrations.all_migrations(), later]
+    monkeypatch.setattr(migrations, "all_migrations", lambda: known)
+    return later
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("report",),
+        ("query", "SELECT 1"),
+        ("conversations", "list"),
+        ("tools", "failing"),
+        ("gate", "--min-success", "0"),
+        ("store", "stats"),
+        ("evaluate",),
+    ],
+    ids=lambda command: " ".join(command[:2]),
+)
+@pytest.mark.usefixtures("later_release")
+def test_commands_on_an_older_store_ask_for_an_upgrade_and_change_nothing(db: Path, command: tuple[str, ...]) -> None:
+    before = db.read_bytes()
+    ran = run(*command, "--db", db)
+    assert 4 == ran.code
+    assert f"otel-agentic store upgrade --db {db}" in ran.err
+    assert before == db.read_bytes()
+    assert [] == list(db.parent.glob("*before*"))
+
+
+@pytest.mark.parametrize("how", ["upgrade", "ingest", "serve"])
+def test_what_writes_upgrades_an_older_store_and_names_the_copy(
+    db: Path, shop: Shop, later_release: Migration, caplog: pytest.LogCaptureFixture, how: str
+) -> None:
+    copy = db.with_name("copy.before-0001.duckdb")
+    if how == "upgrade":
+        found = done("store", "upgrade", "--db", db, "--format", "json").json
+        assert {"db": str(db), "applied": [later_release.name], "copy": str(copy)} == found
+        assert "up to date" in done("store", "upgrade", "--db", db).out
+    elif how == "ingest":
+        done("ingest", shop.spans, "--db", db)
+    else:
+        with running(live_settings(db)):
+            pass
+    assert str(copy) in caplog.text
+    assert shop.db.stat().st_size == copy.stat().st_size
+    assert 4 == len(done("conversations", "list", "--db", db, "--format", "json").json)

@@ -37,11 +37,11 @@ def reader() -> Reader:
 
 @pytest.fixture
 def open_store(db: Path, reader: Reader) -> Iterator[OpenStore]:
-    """Open the test's file; `clock` and `create` go to the store, other names are store settings."""
+    """Open the test's file; `clock`, `create`, `upgrade` and `schema` go to the store, other names are store settings."""
     with ExitStack() as stack:
 
         def opened(**changes: Any) -> Store:
-            own = {name: changes.pop(name) for name in ("clock", "create") if name in changes}
+            own = {name: changes.pop(name) for name in ("clock", "create", "upgrade", "schema") if name in changes}
             settings = StoreSettings.model_validate({"db": db, **changes})
             return stack.enter_context(Store(settings, reader, **own))
 

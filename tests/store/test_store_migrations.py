@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gzip
-import signal
+import random
+import time
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +15,9 @@ import pytest
 
 from otel_agentic.errors import StoreUnusableError
 from otel_agentic.store.migrations import BASE, Migration, all_migrations, migrate
+from otel_agentic.store.stats import store_stats
+from otel_agentic.store.write_ahead_log import log_path
+from otel_agentic.testing import batch, span
 from tests.store.asking import rows, run_python
 
 if TYPE_CHECKING:
@@ -38,14 +44,14 @@ def test_each_migration_is_applied_once(open_store: OpenStore) -> None:
 
     after = rows(open_store(), "SELECT * FROM schema_migrations")
 
-    assert [migration.name for migration in all_migrations()] == [name for name, _ in before]
+    assert [(one.name, one.checksum) for one in all_migrations()] == [(name, checksum) for name, checksum, _ in before]
     assert before == after
 
 
 def test_a_file_of_a_newer_release_is_refused_by_name(open_store: OpenStore, db: Path) -> None:
     open_store().close()
     with duckdb.connect(str(db)) as con:
-        con.execute("INSERT INTO schema_migrations VALUES ('9999_from_the_future.sql', now()::TIMESTAMP_NS)")
+        con.execute("INSERT INTO schema_migrations VALUES ('9999_from_the_future.sql', 'abc', now()::TIMESTAMP_NS)")
 
     with pytest.raises(StoreUnusableError, match=r"t\.duckdb.*newer release.*9999_from_the_future\.sql.*upgrade"):
         open_store()
@@ -136,27 +142,163 @@ def test_a_store_from_before_the_first_release_is_refused_with_the_way_to_keep_i
     assert content == db.read_bytes()
 
 
-KILLED: Final = """
-import os, signal, sys
-from pathlib import Path
-from otel_agentic.config import StoreSettings
-from otel_agentic.store.database import open_database
-from otel_agentic.store.migrations import Migration, all_migrations, migrate
+LATER: Final = Migration(
+    name="0001_later.sql",
+    sql="ALTER TABLE spans ADD COLUMN later INTEGER DEFAULT 7;\n-- One row is a thing.\nCREATE TABLE later (\n    a INTEGER -- its size\n);\n",
+)
+FAILING: Final = Migration(name="0002_failing.sql", sql="CREATE TABLE half (a INTEGER); SELECT * FROM nowhere;")
+NEXT: Final = [*all_migrations(), LATER]
+SHAPE: Final = "SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal ORDER BY ALL"
 
-con = open_database(Path(sys.argv[1]), StoreSettings(), create=False)
-con.create_function("die", lambda: os.kill(os.getpid(), signal.SIGKILL), [], "INTEGER", side_effects=True)
-later = Migration(name="9001_later.sql", sql="ALTER TABLE spans ADD COLUMN later INTEGER; SELECT die(); CREATE TABLE later (a INTEGER);")
-migrate(con, sys.argv[1], [*all_migrations(), later])
+
+@pytest.fixture
+def older(db: Path, open_store: OpenStore) -> Path:
+    """A store of this release, with spans that only its log holds."""
+    with open_store() as store:
+        store.accept(batch(*(span(f"s{number}", span_id=f"{number}") for number in range(20))))
+        content, log = db.read_bytes(), log_path(db).read_bytes()
+    db.write_bytes(content)
+    log_path(db).write_bytes(log)
+    return db
+
+
+def test_a_later_release_asks_for_an_upgrade_and_changes_nothing_before(older: Path, open_store: OpenStore) -> None:
+    before = older.read_bytes(), log_path(older).read_bytes()
+    with pytest.raises(StoreUnusableError, match=r"0001_later\.sql.*otel-agentic store upgrade --db .*t\.duckdb"):
+        open_store(schema=NEXT)
+    assert before == (older.read_bytes(), log_path(older).read_bytes())
+    assert [] == list(older.parent.glob("*before*"))
+
+
+def test_an_upgrade_keeps_a_copy_that_an_earlier_release_opens(
+    older: Path, open_store: OpenStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    with open_store(schema=NEXT, upgrade=True) as store:
+        assert store.upgraded is not None
+        copy = store.upgraded.copy
+        assert (("0001_later.sql",), older.with_name("t.before-0001.duckdb")) == (store.upgraded.applied, copy)
+        assert [(20, 7)] == rows(store, "SELECT count(*), any_value(later) FROM spans")
+        assert [("its size",)] == rows(store, "SELECT comment FROM duckdb_columns() WHERE table_name = 'later'")
+        store.accept(batch(span("s", span_id="new")))
+    assert str(copy) in caplog.text
+    assert 0o600 == copy.stat().st_mode & 0o777
+    with open_store(schema=NEXT) as again:  # nothing is left to do
+        assert again.upgraded is None
+    with open_store(db=copy) as before:
+        assert [(20,)] == rows(before, "SELECT count(*) FROM spans")
+    with pytest.raises(StoreUnusableError, match="newer release"):
+        open_store()
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_an_upgrade_that_fails_changes_nothing(older: Path, open_store: OpenStore, number: int) -> None:
+    with open_store() as store:
+        before = rows(store, SHAPE)
+    known = [*NEXT[:number], FAILING]  # alone, and after one that works
+
+    with pytest.raises(StoreUnusableError, match=r"upgrade failed .*nowhere.*nothing was changed.*\.before-000"):
+        open_store(schema=known, upgrade=True)
+
+    with open_store() as store:
+        assert before == rows(store, SHAPE)
+        assert [(20,)] == rows(store, "SELECT count(*) FROM spans")
+    (copy,) = older.parent.glob("*.before-*")
+    assert f"t.before-000{3 - number}.duckdb" == copy.name
+    with open_store(db=copy) as kept:
+        assert [(20,)] == rows(kept, "SELECT count(*) FROM spans")
+
+
+def test_without_room_for_the_copy_nothing_is_changed(older: Path, open_store: OpenStore) -> None:
+    older.with_name("t.before-0001.duckdb").mkdir()
+    with pytest.raises(StoreUnusableError, match=r"t\.duckdb"):
+        open_store(schema=NEXT, upgrade=True)
+    with open_store() as store:
+        assert [(20,)] == rows(store, "SELECT count(*) FROM spans")
+
+
+def test_a_new_store_gets_the_base_and_every_migration_without_a_copy(db: Path, open_store: OpenStore) -> None:
+    with open_store(schema=NEXT) as store:
+        assert [BASE, LATER.name] == [name for (name,) in rows(store, "SELECT name FROM schema_migrations")]
+        assert store.upgraded is None
+        with store.read() as con:
+            assert LATER.name == store_stats(con)["schema"]
+    assert [] == list(db.parent.glob("*before*"))
+
+
+def test_a_migration_that_was_edited_after_it_was_applied_is_named(open_store: OpenStore) -> None:
+    open_store(schema=NEXT).close()
+    edited = replace(LATER, sql=LATER.sql.replace("a INTEGER", "a BIGINT"))
+
+    with pytest.raises(StoreUnusableError, match=rf"0001_later\.sql.*{LATER.checksum[:12]}.*{edited.checksum[:12]}"):
+        open_store(schema=[*all_migrations(), edited])
+
+    told = replace(edited, released=frozenset({LATER.checksum}))  # only its comments changed
+    open_store(schema=[*all_migrations(), told]).close()
+
+
+def test_an_edited_base_schema_is_refused_unless_it_was_released(open_store: OpenStore) -> None:
+    open_store().close()
+    (base,) = all_migrations()
+    edited = replace(base, sql=base.sql + "-- more\n")
+
+    with pytest.raises(StoreUnusableError, match=r"schema\.sql.*store export.*store import"):
+        open_store(schema=[edited])
+
+    open_store(schema=[replace(edited, released=frozenset({base.checksum}))]).close()
+
+
+def test_what_was_released_is_unchanged() -> None:
+    assert [] == [one.name for one in all_migrations() if one.released and one.checksum not in one.released]
+
+
+SLOWLY: Final = """
+import sys
+from pathlib import Path
+from otel_agentic.config import ConversationSettings, StoreSettings
+from otel_agentic.dialects import Reader
+from otel_agentic.store import Store
+from otel_agentic.store.migrations import Migration, all_migrations
+
+later = Migration(name="0001_later.sql", sql=sys.argv[2])
+print("begins")
+Store(StoreSettings(db=Path(sys.argv[1])), Reader.from_settings(ConversationSettings()), create=False, upgrade=True,
+      schema=[*all_migrations(), later]).close()
+print("done")
 """
 
 
-def test_a_migration_that_is_killed_leaves_the_schema_before_it(db: Path, open_store: OpenStore) -> None:
-    with open_store() as store:
-        before = rows(store, "SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal ORDER BY ALL")
-
-    with run_python(KILLED, db) as process:
-        assert -signal.SIGKILL == process.wait()
-
-    assert before == rows(
-        open_store(), "SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal ORDER BY ALL"
-    )
+@pytest.mark.slow
+def test_an_upgrade_that_is_killed_at_any_moment_leaves_the_old_schema_or_the_new_one(
+    older: Path, open_store: OpenStore, tmp_path: Path
+) -> None:
+    content, log, draw = older.read_bytes(), log_path(older).read_bytes(), random.Random(17)  # noqa: S311 — moments
+    sql = LATER.sql + "CREATE TABLE much AS SELECT range AS a, 'x' || range AS b FROM range(500000);\n"  # noqa: S608 — ours
+    schema = [*all_migrations(), replace(LATER, sql=sql)]
+    found = Counter[str]()
+    for number in range(20):
+        folder = tmp_path / f"killed-{number}"
+        folder.mkdir()
+        db = folder / "t.duckdb"
+        db.write_bytes(content)
+        log_path(db).write_bytes(log)
+        with run_python(SLOWLY, db, sql) as process:
+            assert process.stdout is not None
+            assert "begins" == process.stdout.readline().strip()
+            time.sleep(draw.uniform(0, 0.6))
+            process.kill()
+        try:
+            with open_store(db=db) as store:
+                assert [(20,)] == rows(store, "SELECT count(*) FROM spans")
+                found["old"] += 1
+        except StoreUnusableError:
+            with open_store(db=db, schema=schema) as store:
+                assert [(20, 7)] == rows(store, "SELECT count(*), any_value(later) FROM spans")
+                found["new"] += 1
+        for copy in folder.glob("*.before-*.duckdb"):
+            if copy.name.startswith("."):
+                continue
+            with open_store(db=copy) as kept:
+                assert [(20,)] == rows(kept, "SELECT count(*) FROM spans")
+                found["copies"] += 1
+    assert found["copies"]
+    assert found["old"]
