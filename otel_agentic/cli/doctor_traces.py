@@ -170,9 +170,10 @@ def _print_conversation(out: Console, conversation: dict[str, Any]) -> None:
         print_table(out, columns, _turn_rows(turn))
     if conversation["repeats"]:
         hang(out, "no turn of its own: it adds nothing", indent="")
+    elif conversation["goes_on_with"] is None:
+        hang(out, "no turn: neither a model call nor a tool call nor the content of an agent's run", indent="")
     elif not conversation["turns"]:
-        number = (conversation["goes_on_with"] or 0) + 1
-        hang(out, f"no turn begins here: the trace goes on with turn {number}", indent="")
+        hang(out, f"no turn begins here: the trace goes on with turn {conversation['goes_on_with'] + 1}", indent="")
 
 
 def _turn_rows(turn: dict[str, Any]) -> list[tuple[str, str]]:

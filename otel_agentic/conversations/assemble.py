@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Final
 
 from otel_agentic.conversations.answers import last_words
 from otel_agentic.conversations.calls import Cast, calls_of
@@ -13,6 +14,7 @@ from otel_agentic.conversations.model import ClosedBy, Conversation, Turn
 from otel_agentic.conversations.naming import agent_of
 from otel_agentic.conversations.turns import TurnSpans, cut, runs_below
 from otel_agentic.dialects.events import AgentRun, Ignored, ModelCall
+from otel_agentic.spans.model import SpanKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
     from otel_agentic.conversations.link import Linked
     from otel_agentic.conversations.tree import Node
     from otel_agentic.dialects.events import Header
+
+
+#: Kinds of spans whose parent may be in another system.
+_ENTRIES: Final = (SpanKind.SERVER, SpanKind.CONSUMER)
 
 
 def assemble(
@@ -39,7 +45,7 @@ def assemble(
     headers = [node.event.header for node in nodes]
     events = [node for node in nodes if not isinstance(node.event, Ignored)]
     first = linked.segments[0]
-    agent = _agent_name(turns) or first.agent_name or first.service
+    agent = _agent_name(turns) or first.agent_name or (first.service if _has_root(turns) else None)
     cast = Cast(
         agent=agent,
         agents=frozenset(name for node in nodes if node.is_run and (name := node.agent_name)),
@@ -61,7 +67,7 @@ def assemble(
         verdict=_last([header.verdict for header in headers]),
         turns=tuple(
             _with_answer_told(_turn(index, turn, cast, plans.get(index, ())), after)
-            for index, (turn, after) in enumerate(zip(turns, [*turns[1:], None], strict=True))
+            for index, (turn, after) in enumerate(zip_longest(turns, turns[1:]))
         ),
         tool_definitions=definitions_of(events),
         final_state=final_state_of(nodes, settings.state_attributes),
@@ -91,6 +97,14 @@ def _has_end_mark(headers: Sequence[Header]) -> bool:
 
 def _agent_name(turns: Sequence[TurnSpans]) -> str | None:
     return _first(agent_of([*turn.runs, *turn.nodes]) for turn in turns if turn.runs)
+
+
+def _has_root(turns: Sequence[TurnSpans]) -> bool:
+    """Return whether a turn is known up to its root: an agent run, a span without a parent, or where a request came in.
+
+    Only then may the service's name stand for the agent: a span that never arrived could have named it.
+    """
+    return any(turn.runs or turn.lead.span.parent_span_id is None or turn.lead.span.kind in _ENTRIES for turn in turns)
 
 
 def _first(values: Iterable[str | None]) -> str | None:

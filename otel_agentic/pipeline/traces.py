@@ -32,7 +32,7 @@ def trace_json(inspected: Inspected, trace_id: str) -> dict[str, Any]:
     """Return one trace: `spans` depth first with the event each became, `conversations` with their turns.
 
     A conversation here holds the turns that begin in this trace; where none does, `goes_on_with` is the index of the turn
-    that the trace is a part of, and `repeats` the trace that it only tells again.
+    that the trace is a part of (null where the conversation has no turn), and `repeats` the trace that it only tells again.
     """
     nodes = inspected.traces[trace_id]
     return {
@@ -104,7 +104,7 @@ def _conversation(rebuilt: Rebuilt, trace_id: str) -> dict[str, Any]:
         "turns": [
             _turn(turn, made) for turn, made in zip(told["turns"], turns, strict=True) if made.trace_id == trace_id
         ],
-        "goes_on_with": max(begun, default=None),
+        "goes_on_with": max(begun, default=0) if turns else None,
         "repeats": _twin(rebuilt, segment),
     }
 

@@ -6,14 +6,20 @@ import json
 import subprocess
 from typing import TYPE_CHECKING
 
+from otel_agentic.testing import batch, span
 from tests.cli.running import COMMAND, done, environment, run
 from tests.cli.small import conversation, write_spans
+from tests.conversations.wire import json_of, requests_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 _MADE = [conversation(name) for name in ("c1", "c2", "c3")]
 _NOTHING_STORED = {"stored": 0, "duplicate": 0, "rejected": 0, "ignored": 0}
+
+
+#: What `@observe()` of Langfuse writes for a helper that asks no model.
+HELPER = span("helper", scope="langfuse-sdk", attributes={"langfuse.observation.type": "span", "session.id": "s1"})
 
 
 def broken(folder: Path) -> Path:
@@ -112,3 +118,22 @@ def test_an_empty_file_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").touch()
 
     assert _NOTHING_STORED == done("ingest", "empty.jsonl", "--db", "t.duckdb", "--format", "json").json["spans"]
+
+
+def test_a_conversation_without_turns_is_stored_shown_and_counted_under_its_own_reason(tmp_path: Path) -> None:
+    helper = json_of(requests_of(batch(HELPER))[0]).decode()
+    spans, db = tmp_path / "helper.jsonl", tmp_path / "t.duckdb"
+    spans.write_text(f"{helper}\n")
+
+    summary = done("ingest", spans, "--db", db, "--format", "json").json
+    assert (1, 0, []) == (summary["conversations"], summary["turns"], summary["problems"])
+    (listed,) = done("conversations", "list", "--db", db, "--format", "json").json
+    assert ("s1", 0, None) == (listed["conversation_id"], listed["turn_count"], listed["agent"])
+    assert "conversation s1" in done("conversations", "show", "s1", "--db", db).out
+    assert [] == json.loads(done("conversations", "export", "--db", db).out)["turns"]
+    assert {"empty": 1} == done("evaluate", "--db", db, "--format", "json").json["reasons"]
+    (group,) = done("report", "--db", db, "--format", "json").json["groups"]
+    assert (0, {"empty": 1}) == (group["n"], group["not_evaluated"])
+    (trace,) = done("doctor", spans, "--format", "json").json["traces"]
+    assert [([], None)] == [(one["turns"], one["goes_on_with"]) for one in trace["conversations"]]
+    assert "turn 1" not in done("doctor", spans).out

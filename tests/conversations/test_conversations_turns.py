@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from otel_agentic.spans.model import StatusCode
-from otel_agentic.testing import AgentRunScript, event, made, speak_genai
+import pytest
+
+from otel_agentic.spans.model import SpanKind, StatusCode
+from otel_agentic.testing import AgentRunScript, event, made, span, speak_genai
 from tests.conversations.rebuilding import (
     asks,
     assistant,
@@ -222,3 +224,38 @@ def test_a_workflow_that_says_nothing_itself_has_its_agents_words() -> None:
     (turn,) = conversation_of(workflow, first, second).turns
 
     assert ("Where is it?", "In Rome.") == (turn.query, turn.answer)
+
+
+HELPER = span("helper", scope="langfuse-sdk", attributes={"langfuse.observation.type": "span", "session.id": "c1"})
+REQUEST: dict[str, Any] = {"kind": SpanKind.SERVER, "parent": "in another system", "span_id": "request"}
+
+
+@pytest.mark.parametrize(
+    ("spans", "agent"),
+    [
+        ([chat(0, [user("Hi")], [assistant("Hello")])], "concierge"),
+        ([chat(0, [user("Hi")], [assistant("Hello")], parent="never came")], None),
+        ([tool(0, parent="never came")], None),
+        ([chat(0, [user("Hi")], parent="never came", attributes={"gen_ai.agent.name": "travel"})], "travel"),
+        ([chat(0, [user("Hi")], parent="request"), span("POST /chat", **REQUEST)], "concierge"),
+        ([run(0, query="Hi", parent="never came")], "travel"),
+        ([HELPER], None),
+    ],
+    ids=["bare", "rootless chat", "rootless tool", "named", "below a request", "run", "no turn"],
+)
+def test_the_service_stands_for_the_agent_only_where_the_root_of_a_turn_has_come(
+    spans: list[Span], agent: str | None
+) -> None:
+    assert agent == conversation_of(*spans).agent_name
+
+
+def test_a_conversation_may_have_no_turn() -> None:
+    found = conversation_of(HELPER)
+
+    assert ("c1", (), "none", HELPER.start_ns, HELPER.end_ns) == (
+        found.conversation_id,
+        found.turns,
+        found.content_captured,
+        found.started_ns,
+        found.ended_ns,
+    )
