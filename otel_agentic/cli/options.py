@@ -49,6 +49,13 @@ labels_option = click.option(
 )
 
 
+evaluation_option = click.option(
+    "--evaluation",
+    metavar="NAME",
+    help="Show the scores of this evaluation, such as compat:agentest; unless given, default.",
+)
+
+
 def target_options(command: F) -> F:
     """Add `--db`, `--server` and `--config`."""
     server = click.option("--server", metavar="URL", help="The admin address of a running collector.")
@@ -94,6 +101,19 @@ def opened(
         client.close()
 
 
+def make_store(settings: Settings) -> None:
+    """Make the file of the store that the settings name, where there is none.
+
+    Raises:
+        StoreError: its folder is missing, or the file cannot be written.
+    """
+    if settings.store.db.exists():
+        return
+    from otel_agentic.pipeline import Engine  # noqa: PLC0415 — only commands on a store pay for it
+
+    Engine(settings, create=True).close()
+
+
 def settings_of(config_file: Path | None, db: Path | None = None, **sections: dict[str, Any]) -> Settings:
     """Return the settings in force, with what the flags say on top.
 
@@ -105,13 +125,16 @@ def settings_of(config_file: Path | None, db: Path | None = None, **sections: di
     return load_settings(config_file, **sections)
 
 
-def selection_of(since: str | None, until: str | None, agent: str | None) -> dict[str, Any]:
-    """Return `--since`, `--until` and `--agent` as command arguments; what was not given is left out.
+def selection_of(
+    since: str | None, until: str | None, agent: str | None, evaluation: str | None = None
+) -> dict[str, Any]:
+    """Return `--since`, `--until`, `--agent` and `--evaluation` as command arguments; what was not given is left out.
 
     Raises:
         UsageError: a time cannot be read.
     """
     found = {"since_ns": time_ns(since, "--since"), "until_ns": time_ns(until, "--until"), "agent": agent}
+    found["evaluation"] = evaluation
     return {name: value for name, value in found.items() if value is not None}
 
 

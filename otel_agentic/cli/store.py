@@ -11,6 +11,7 @@ from otel_agentic.cli.options import (
     config_option,
     db_option,
     format_option,
+    make_store,
     opened,
     quiet_option,
     settings_of,
@@ -128,7 +129,7 @@ def import_(
 
     files = find_files(folder)
     if server is None:
-        _make(settings_of(config_file, db))
+        make_store(settings_of(config_file, db))
     with progress_bar(quiet=quiet) as progress, opened(db, server, config_file, progress) as client:
         told = send(client, files, progress)
     _told(told, output, quiet=quiet, verb="read")
@@ -183,12 +184,3 @@ def _compacted(settings: Settings) -> dict[str, int]:
 
     before, after = compact(settings.store.db)
     return {"bytes_before": before, "bytes_after": after}
-
-
-def _make(settings: Settings) -> None:
-    """Make the store's file, where there is none."""
-    if settings.store.db.exists():
-        return
-    from otel_agentic.pipeline import Engine  # noqa: PLC0415 — same
-
-    Engine(settings, create=True).close()

@@ -154,6 +154,26 @@ def test_labels_and_cases_in_csv_are_told_apart(tmp_path: Path) -> None:
     assert 3 == ran.code
 
 
+def test_import_makes_the_store_and_takes_cases_and_labels_together(tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_text("conversation_id,case_id,verdict\nc1,a,pass\n", encoding="utf-8")
+    (tmp_path / "cases.csv").write_text("case_id,query,answer\na,Hi,Hello\n", encoding="utf-8")
+    new = tmp_path / "new.duckdb"
+
+    found = done("truth", "import", "labels.csv", "cases.csv", "--db", new, "--format", "json").json
+
+    assert (1, 1, 1) == (found["new_case_versions"], found["cases"], found["labels"])
+    (label,) = done(
+        "query", "SELECT conversation_id, case_id, verdict FROM labels", "--db", new, "--format", "json"
+    ).json
+    assert {"conversation_id": "c1", "case_id": "a", "verdict": True} == label
+
+
+def test_a_csv_of_neither_cases_nor_labels_is_refused_with_both_shapes(db: Path, tmp_path: Path) -> None:
+    (tmp_path / "odd.csv").write_text("conversation,verdict\nc1,pass\n", encoding="utf-8")
+    ran = run("truth", "import", "odd.csv", "--db", db)
+    assert (3, True, True) == (ran.code, "case_id" in ran.err, "conversation_id[,case_id]" in ran.err)
+
+
 def test_a_running_collector_takes_and_gives_cases_of_any_format(db: Path) -> None:
     with running(live_settings(db)):
         done("truth", "import", "shop.yaml", "--db", db)

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from otel_agentic.cli.options import format_option, labels_option, opened, target_options, texts_of
+from otel_agentic.cli.options import (
+    format_option,
+    labels_option,
+    make_store,
+    opened,
+    settings_of,
+    target_options,
+    texts_of,
+)
 from otel_agentic.cli.output import console, print_json, say
 from otel_agentic.cli.text import plural
 from otel_agentic.errors import CaseError, UsageError
@@ -31,13 +40,13 @@ file_format_option = click.option(
 
 
 @click.command(name="import", short_help="Put files of cases and labels in force.")
-@click.argument("cases", nargs=-1, type=click.Path(path_type=Path, dir_okay=False), metavar="[FILE]...")
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path, dir_okay=False), metavar="[FILE]...")
 @labels_option
 @file_format_option
 @target_options
 @format_option
 def import_(
-    cases: tuple[Path, ...],
+    files: tuple[Path, ...],
     labels: tuple[Path, ...],
     file_format: str | None,
     db: Path | None,
@@ -48,12 +57,16 @@ def import_(
     """Put files of cases and labels in force; a changed case becomes a new version of itself, and of its dataset.
 
     Cases are read from JSON lines, JSON, YAML, CSV and Parquet, and from files of Fair Forge, RAGAS and NeMo Evaluator,
-    ADK, tau-bench and outcome-style evaluations. docs/cases.md describes them all.
+    ADK, tau-bench and outcome-style evaluations. docs/cases.md describes them all. A CSV with a column conversation_id holds
+    labels. The store is made where there is none.
     """
-    if not cases and not labels:
-        raise UsageError("nothing to import: give files of cases, or --labels FILE")
-    documents = _read(cases, file_format)
-    sent = {"cases": _native(documents), "labels": texts_of(labels, "labels")}
+    if not files and not labels:
+        raise UsageError("nothing to import: give files of cases or labels")
+    of_labels = () if file_format else tuple(path for path in files if _holds_labels(path))
+    documents = _read([path for path in files if path not in of_labels], file_format)
+    sent = {"cases": _native(documents), "labels": texts_of((*of_labels, *labels), "labels")}
+    if server is None:
+        make_store(settings_of(config_file, db))
     with opened(db, server, config_file) as client:
         found = client.call("truth_import", **sent)
     left_out = [{"file": document.name, **lost} for document in documents for lost in _left_out(document)]
@@ -61,7 +74,11 @@ def import_(
         print_json({**found, "left_out": left_out})
         return
     out = console()
-    say(out, f"{plural(found['new_case_versions'], 'new case version')}; {plural(found['cases'], 'case')} in force")
+    labelled = f" and {plural(found['labels'], 'label')}" if found["labels"] else ""
+    cases = f"{plural(found['cases'], 'case')}{labelled} in force"
+    say(out, f"{plural(found['new_case_versions'], 'new case version')}; {cases}")
+    for warning in found["warnings"]:
+        say(out, f"warning: {warning}", style="yellow")
     for dataset in found["datasets"]:
         if dataset["changed"]:
             version = f"now version {dataset['version']}" if dataset["version"] else "no longer in force"
@@ -97,13 +114,11 @@ def _print_checked(file: dict[str, Any]) -> None:
 
 
 def _checked(path: Path, file_format: str | None) -> dict[str, Any]:
-    if file_format is None and path.suffix.lower() == ".csv":
+    if file_format is None and _holds_labels(path):
         from otel_agentic.truth import parse_labels  # noqa: PLC0415 — pydantic models are not needed for --help
 
-        ((name, content),) = texts_of((path,), "cases or labels")
-        if "conversation_id" in content.lstrip().split("\n", 1)[0].lower():
-            labels = parse_labels(name, content)
-            return _file(path, "label", len(labels.labels), labels.problems)
+        labels = parse_labels(*texts_of((path,), "labels")[0])
+        return _file(path, "label", len(labels.labels), labels.problems)
     from otel_agentic.pipeline.truthfiles import read_file  # noqa: PLC0415 — same
 
     document = read_file(path, file_format)
@@ -112,6 +127,15 @@ def _checked(path: Path, file_format: str | None) -> dict[str, Any]:
         "format": document.format,
         "left_out": _left_out(document),
     }
+
+
+def _holds_labels(path: Path) -> bool:
+    """Return whether a file is a CSV of labels: its header names conversations."""
+    if path.suffix.lower() != ".csv":
+        return False
+    ((_, content),) = texts_of((path,), "cases or labels")
+    first = content.removeprefix("\ufeff").lstrip().split("\n", 1)[0]
+    return "conversation_id" in [cell.strip().lower() for cell in next(csv.reader([first]), [])]
 
 
 def _file(path: Path, kind: str, count: int, problems: Sequence[str]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from otel_agentic.errors import BadInputError
 from otel_agentic.pipeline.commands.base import EngineCommands, Json
 from otel_agentic.pipeline.evaluate import TruthFile
+from otel_agentic.pipeline.truth_in_force import unknown_labels
 from otel_agentic.pipeline.wire import plain
 from otel_agentic.store.datasets import current_datasets, list_datasets
 from otel_agentic.store.matches import list_cases
@@ -20,12 +21,12 @@ class TruthCommands(EngineCommands):
     def truth_import(
         self, *, cases: Sequence[tuple[str, str]] = (), labels: Sequence[tuple[str, str]] = ()
     ) -> dict[str, Json]:
-        """Put cases (native JSON lines) and labels (CSV), given as (name, text), in force."""
+        """Put cases (native JSON lines) and labels (CSV), given as (name, text), in force; `evaluate` applies them."""
         with self._engine.store.read() as con:
             before = current_datasets(con)
+        files_of_labels = [TruthFile(name=name, text=text) for name, text in labels]
         fresh = self._engine.evaluating.remember(
-            [TruthFile(name=name, text=text) for name, text in cases],
-            [TruthFile(name=name, text=text) for name, text in labels],
+            [TruthFile(name=name, text=text) for name, text in cases], files_of_labels
         )
         with self._engine.store.read() as con:
             rows = list_cases(con)
@@ -40,7 +41,13 @@ class TruthCommands(EngineCommands):
             }
             for name, count in counts.items()
         ]
-        return {"new_case_versions": fresh, "cases": len(rows), "datasets": datasets}
+        return {
+            "new_case_versions": fresh,
+            "cases": len(rows),
+            "labels": len(self._engine.evaluating.truth().labels),
+            "datasets": datasets,
+            "warnings": list(unknown_labels(self._engine.store, files_of_labels)),
+        }
 
     def truth_list(self) -> Json:
         """Return the cases in force, each with the version of its dataset."""

@@ -110,4 +110,11 @@ def _fitting(parsed: Parsed, name: str) -> Format | Document:
         names = " and ".join(shape.name for shape in fitting)
         trouble = Trouble(place=0, text=f"the records look like {names}; say which it is, with --file-format NAME")
         return Document(name=name, format="", problems=(said(name, trouble, parsed.unit),))
+    if not fitting and name.endswith(".csv") and records and not any("case_id" in record for record in records):
+        found = ", ".join(dict.fromkeys(str(column) for record in records for column in record))
+        told = (
+            f"found the columns {found}; a CSV of cases has case_id, and others such as query and answer; one of labels has "
+            "conversation_id[,case_id][,verdict|reward]"
+        )
+        return Document(name=name, format="", problems=(said(name, Trouble(place=1, text=told), parsed.unit),))
     return fitting[0] if fitting else _NATIVE
