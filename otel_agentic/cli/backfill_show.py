@@ -119,7 +119,7 @@ def lost_events(emit: dict[str, Any]) -> list[str]:
         return []
     lost = plural(emit["events_lost"], "evaluation event")
     return [
-        f"{lost} not taken by the backend: {emit['events_problem']}; points, scores and rows are not concerned; where it takes no logs, set emit.events = false"
+        f'{lost} not taken by the backend: {emit["events_problem"]}; points, scores and rows are not concerned; where it takes no logs, set emit.events = "none"'
     ]
 
 

@@ -422,7 +422,17 @@ class EmitSettings(Section):
     client_key_file: Path | None = Field(default=None, description="PEM file of our own private key, for mutual TLS")
     interval_s: Seconds = Field(default=15.0, description="export interval of metrics, seconds")
     timeout_s: Seconds = Field(default=10.0, description="time limit of one export, seconds")
-    events: bool = Field(default=True, description="emit gen_ai.evaluation.result events")
+    events: Literal["default", "all", "none"] = Field(
+        default="default",
+        description="gen_ai.evaluation.result events to emit: default (outcomes, turns, tool scores and metrics scored by a "
+        "judge), all (every metric too) or none",
+    )
+    instance_id: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=255,
+        description="service.instance.id of what is emitted; unset: an id that the store keeps, the same after every restart",
+    )
     estimators: tuple[str, ...] = Field(
         default=(), description="estimators to emit beside the one that is shown first, by plug-in name"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.evaluators.registry import asks
 from otel_agentic.judges.base import version_for
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from otel_agentic.config import EvaluatorSettings
     from otel_agentic.evaluators.base import AnyEvaluator, MetricScore
     from otel_agentic.judges.base import Judge
+    from otel_agentic.scoring.model import ConversationScore
+
+#: The evaluator of outcomes, answers, tool dimensions and calls at fault.
+CORE: Final = "core"
 
 
 def evaluation_id_of(evaluator: AnyEvaluator, core: str, judge: Judge, settings: EvaluatorSettings) -> str:
@@ -41,6 +45,22 @@ def evaluation_id_of(evaluator: AnyEvaluator, core: str, judge: Judge, settings:
         getattr(evaluator, "configuration", None),
     ]
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=repr).encode()).hexdigest()[:16]
+
+
+def core_score_id(
+    score: ConversationScore, evaluation_id: str, name: str, place: tuple[int | str | None, ...] = ()
+) -> str:
+    """Return the id of a core score, 32 hex characters: the same evaluation of the same revision gives the same one.
+
+    Args:
+        score: the conversation's score.
+        evaluation_id: the evaluation.
+        name: the name of the score, such as agentic.answer.
+        place: what tells scores of one name apart.
+    """
+    parts = (evaluation_id, score.environment, score.conversation_id, score.revision, name, *place)
+    # repr keeps "1" and 1, and a separator inside a name, apart; surrogates have no UTF-8.
+    return hashlib.sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()[:32]
 
 
 def target_of(score: MetricScore) -> str:

@@ -65,7 +65,7 @@ class LiveCollector:
         self.engine = Engine(settings, create=True, upgrade=True)
         try:
             _ = self.engine.evaluating.judge  # one that is not there, or lacks a key, is told at once
-            self.telemetry = Telemetry.from_settings(settings.emit, run_id=uuid4().hex, trigger="online")
+            self.telemetry = Telemetry.from_settings(self.engine.emit, run_id=uuid4().hex, trigger="online")
             self._telling = Telling(self.engine, self.telemetry)
             self.windowing = Windowing(self.engine, self.telemetry, self._telling.shown)
             self.monitoring = Monitoring(self.engine, self.telemetry)

@@ -47,6 +47,10 @@ class JudgedCall:
         """The gravest fault."""
         return self.faults[0] if self.faults else None
 
+    def place(self, fault: ToolFault) -> tuple[int | str | None, ...]:
+        """Return what tells the score of this call by one of its faults from those of other calls."""
+        return (self.turn_index, self.made_position, fault.expected_index, fault.kind, self.tool_name)
+
 
 def judged_calls(conversation: Conversation, score: ConversationScore) -> tuple[JudgedCall, ...]:
     """Return the made calls that an expectation covers, in order, then the missing ones.

@@ -15,7 +15,6 @@ from opentelemetry.sdk._logs.export import (
 from otel_agentic.telemetry import names
 from otel_agentic.telemetry.delivery import calm
 from otel_agentic.telemetry.events import EvaluationEvents, EventOptions
-from otel_agentic.telemetry.history import INSTANCE_ID
 from otel_agentic.telemetry.identity import own_resource, own_version
 from otel_agentic.telemetry.sinks import build_exporters
 
@@ -52,7 +51,7 @@ class EventHistory:
         """Prepare; nothing is sent yet.
 
         Args:
-            emit: transport, headers, TLS, limits, explanations.
+            emit: transport, headers, TLS, limits, explanations, instance id.
             endpoint: the backend, http(s)://host:port.
             run_id: stands on every event, with `backfill` as trigger.
 
@@ -61,10 +60,10 @@ class EventHistory:
         """
         self._exporters = build_exporters(emit, endpoint, partly={"logs": self._partly})
         self._waiting = InMemoryLogRecordExporter()  # type: ignore[no-untyped-call]  # the SDK leaves it without types
-        provider = LoggerProvider(resource=own_resource(INSTANCE_ID), shutdown_on_exit=False)
+        provider = LoggerProvider(resource=own_resource(emit.instance_id), shutdown_on_exit=False)
         provider.add_log_record_processor(SimpleLogRecordProcessor(self._waiting))
         options = EventOptions(run_id=run_id, trigger="backfill", explanations=emit.explanations)
-        self._events = EvaluationEvents(provider.get_logger(names.SCOPE, own_version()), options)
+        self._events = EvaluationEvents(provider.get_logger(names.SCOPE, own_version(), names.SCHEMA_URL), options)
         self._refused = False
         self._sent = self._lost = 0
         self._problem: str | None = None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from opentelemetry._logs import SeverityNumber
+
+from otel_agentic.evaluators.identity import CORE, core_score_id
 from otel_agentic.telemetry import names
 from otel_agentic.telemetry.attributes import group_attributes, group_of, label, span_context
 from otel_agentic.telemetry.results import Evaluator, Result, results_of
@@ -57,6 +59,9 @@ class EvaluationEvents:
                 timestamp=result.time_ns,
                 context=span_context(result.trace_id, result.span_id),
                 event_name=names.EVALUATION_RESULT_EVENT,
+                severity_number=SeverityNumber.INFO,
+                severity_text=SeverityNumber.INFO.name,
+                body=f"{result.name}: {result.label}",
                 attributes=event_attributes(conversation, score, result, options),
             )
 
@@ -69,7 +74,8 @@ def event_attributes(
         **group_attributes(group_of(conversation)),
         **_standard(conversation, result),
         **_own(score, result),
-        names.EVALUATION_ID: evaluation_id(score, result, options.evaluator),
+        names.EVALUATION_ID: core_score_id(score, options.evaluator.version or "", result.name, result.place),
+        names.EVALUATOR: CORE,
         names.EVALUATOR_VERSION: options.evaluator.version,
         names.RUN_ID: options.run_id,
         names.TRIGGER: options.trigger,
@@ -77,24 +83,6 @@ def event_attributes(
     if options.explanations and result.explanation:
         values[names.GEN_AI_EVALUATION_EXPLANATION] = label(result.explanation, MAX_EXPLANATION_CHARS)
     return {name: value for name, value in values.items() if value is not None}
-
-
-def evaluation_id(score: ConversationScore, result: Result, evaluator: Evaluator) -> str:
-    """Return the id of a result: the same input gives the same 32 hex characters in every run.
-
-    A new revision of the conversation or another evaluator version gives another id.
-    """
-    parts = (
-        score.environment,
-        score.conversation_id,
-        score.revision,
-        evaluator.version,
-        result.name,
-        result.target,
-        *result.place,
-    )
-    # repr keeps "1" and 1, and a separator inside a name, apart; surrogates have no UTF-8.
-    return hashlib.sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()[:32]
 
 
 def _standard(conversation: Conversation, result: Result) -> dict[str, _Value | None]:

@@ -45,7 +45,7 @@ class Telemetry:
     """
 
     def __init__(self, emit: EmitSettings, options: EventOptions) -> None:
-        resource = own_resource()
+        resource = own_resource(emit.instance_id)
         self._counts = options.trigger != "backfill"  # old results never go into live series
         self._scrape = Scrape()
         self._windows = WindowGauges(
@@ -60,7 +60,7 @@ class Telemetry:
             exemplar_filter=TraceBasedExemplarFilter(),
             shutdown_on_exit=False,
         )
-        meter = self._provider.get_meter(names.SCOPE, own_version())
+        meter = self._provider.get_meter(names.SCOPE, own_version(), names.SCHEMA_URL)
         self._metrics = RunningMetrics(
             meter, max_tool_names=emit.max_tool_names, groups_dropped=self._windows.groups_dropped
         )
@@ -68,7 +68,9 @@ class Telemetry:
         self._judges = JudgeMetrics(meter)
         self._meter = meter
         self._collector: CollectorMetrics | None = None
-        self._events = EvaluationEvents(self._backend.logger, options) if self._backend and emit.events else None
+        emits = self._backend is not None and emit.events != "none"
+        self._events = EvaluationEvents(self._backend.logger, options) if self._backend and emits else None
+        self._every_metric = emit.events == "all"
         self._options = options
         self._down = False
 
@@ -142,7 +144,7 @@ class Telemetry:
             self._events.emit(conversation, score, evaluator)
 
     def record_metrics(self, conversation: Conversation, results: Sequence[MetricResult], *, restated: bool) -> None:
-        """Count and measure what metrics say of a conversation, and emit their events.
+        """Count and measure what metrics say of a conversation, and emit events of those that the settings name.
 
         Args:
             conversation: what they looked at.
@@ -152,7 +154,8 @@ class Telemetry:
         if self._counts:
             self._metric_results.record(conversation, results, restated=restated)
         if self._events and self._backend:
-            emit_metrics(self._backend.logger, self._options, conversation, results)
+            wanted = results if self._every_metric else [result for result in results if result.judged]
+            emit_metrics(self._backend.logger, self._options, conversation, wanted)
 
     def record_answer(self, answer: Verdict | JudgeFailure, evaluator: str) -> None:
         """Count what a judge of some name was asked, what it cost, and what the cache saved."""

@@ -175,7 +175,7 @@ class WindowGauges:
             exemplar_filter=AlwaysOffExemplarFilter(),
             shutdown_on_exit=False,
         )
-        meter = provider.get_meter(names.SCOPE, own_version())
+        meter = provider.get_meter(names.SCOPE, own_version(), names.SCHEMA_URL)
         for instrument in (*names.WINDOW_INSTRUMENTS, names.SLO_E_VALUE):
             _create(meter, instrument, self._callback(instrument.name))
         return provider, reader

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from otel_agentic.telemetry.names import Instrument
     from otel_agentic.telemetry.past import PastSample
 
-#: Stands in place of a process's own id: the same history sent again is the same series.
-INSTANCE_ID: Final = "history"
 #: Sends of one request; the exporter tries for `emit.timeout_s` in each of them.
 TRIES: Final = 3
 _WAIT_S: Final = 1.0
@@ -54,7 +52,7 @@ class OtlpHistory:
         """Prepare; nothing is sent yet.
 
         Args:
-            emit: transport, headers, TLS, limits.
+            emit: transport, headers, TLS, limits, instance id: that of the collector joins past and present.
             endpoint: the backend, http(s)://host:port.
             sleep: waits some seconds.
 
@@ -66,8 +64,8 @@ class OtlpHistory:
         self._sleep = sleep
         self._left_out = 0
         self._exporters = build_exporters(emit, endpoint, partly={"metrics": self._partly})
-        self._resource = own_resource(INSTANCE_ID)
-        self._scope = InstrumentationScope(names.SCOPE, own_version())
+        self._resource = own_resource(emit.instance_id)
+        self._scope = InstrumentationScope(names.SCOPE, own_version(), names.SCHEMA_URL)
 
     def send(self, points: WindowPoints) -> int:
         """Send the points of some window ends; return how many values the backend took.
@@ -122,9 +120,9 @@ class OtlpHistory:
         scope = ScopeMetrics(
             scope=self._scope,
             metrics=[_metric(instrument, found) for instrument, found in by_instrument.items()],
-            schema_url="",
+            schema_url=names.SCHEMA_URL,
         )
-        resource = ResourceMetrics(resource=self._resource, scope_metrics=[scope], schema_url="")
+        resource = ResourceMetrics(resource=self._resource, scope_metrics=[scope], schema_url=names.SCHEMA_URL)
         return MetricsData(resource_metrics=[resource])
 
 

@@ -20,10 +20,9 @@ def own_version() -> str:
 
 def own_resource(instance_id: str | None = None) -> Resource:
     """Return the resource of everything that this process emits; without an instance id, each call makes a new one."""
-    return Resource.create(
-        {
-            names.SERVICE_NAME: names.OWN_SERVICE_NAME,
-            names.SERVICE_VERSION: own_version(),
-            names.SERVICE_INSTANCE_ID: instance_id or str(uuid.uuid4()),
-        }
-    )
+    attributes = {
+        names.SERVICE_NAME: names.OWN_SERVICE_NAME,
+        names.SERVICE_VERSION: own_version(),
+        names.SERVICE_INSTANCE_ID: instance_id or str(uuid.uuid4()),
+    }
+    return Resource.create(attributes, schema_url=names.SCHEMA_URL)

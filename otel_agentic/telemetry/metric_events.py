@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from opentelemetry._logs import SeverityNumber
+
 from otel_agentic.telemetry import names
 from otel_agentic.telemetry.attributes import group_attributes, group_of, label
 from otel_agentic.telemetry.events import MAX_EXPLANATION_CHARS, MAX_ID_CHARS
@@ -37,6 +39,9 @@ def emit_metrics(
             timestamp=spot.time_ns,
             context=spot.context,
             event_name=names.EVALUATION_RESULT_EVENT,
+            severity_number=SeverityNumber.INFO,
+            severity_text=SeverityNumber.INFO.name,
+            body=f"{label(result.metric.name)}: {_said(result)}",
             attributes={**shared, **_attributes(result, spot, explained=options.explanations)},
         )
 
@@ -88,6 +93,11 @@ def _own(result: MetricResult) -> dict[str, _Value | None]:
         names.REASON: score.reason,
         names.TOOL_PARAMETER: None if score.parameter is None else (label(score.parameter),),
     }
+
+
+def _said(result: MetricResult) -> str:
+    """Return the label of a score, or its value where it has none."""
+    return f"{result.score.value}" if result.label is None else label(result.label)
 
 
 def _text(value: str | None) -> str | None:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from opentelemetry.metrics import Observation
 
+from otel_agentic.scoring.judged_calls import judged_calls
 from otel_agentic.telemetry import names
 from otel_agentic.telemetry.attributes import conversation_context, group_attributes, group_of, label, span_context
 from otel_agentic.telemetry.results import Evaluator, results_of
-from otel_agentic.telemetry.tool_calls import judged_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -11,6 +11,8 @@ from typing import Final, Literal
 
 # --- Standard names: OpenTelemetry semantic conventions -------------------------------------------------------------
 
+#: The version of the conventions that the standard names are taken from.
+SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.40.0"
 EVALUATION_RESULT_EVENT: Final = "gen_ai.evaluation.result"
 
 SERVICE_NAME: Final = "service.name"

@@ -61,7 +61,7 @@ class Backend:
     @property
     def logger(self) -> Logger:
         """The logger of events."""
-        return self._logs.get_logger(names.SCOPE, own_version())
+        return self._logs.get_logger(names.SCOPE, own_version(), names.SCHEMA_URL)
 
     def force_flush(self, timeout_s: float) -> bool:
         """Send what waits; return whether all of it arrived in time."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from otel_agentic.scoring.judged_calls import faulty, judged_calls
 from otel_agentic.telemetry import names
-from otel_agentic.telemetry.tool_calls import faulty, judged_calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from otel_agentic.conversations.model import Conversation, Turn
+    from otel_agentic.scoring.judged_calls import JudgedCall
     from otel_agentic.scoring.model import ConversationScore, Outcome, ToolFault, ToolScore, TurnScore
-    from otel_agentic.telemetry.tool_calls import JudgedCall
 
 Target: TypeAlias = Literal["conversation", "turn", "tool_call"]
 EvaluatorType: TypeAlias = Literal["rule", "judge", "label"]
@@ -102,8 +102,7 @@ def _answer(turn: Turn, score: TurnScore, evaluator: Evaluator) -> Result:
         evaluator_type=evaluator.answers,
         label=score.answer_outcome,
         score=score.answer_score if judged else None,
-        # The turn's reason may be about its tools: it explains the answer only where the two agree.
-        reason=score.reason if score.answer_outcome == score.outcome else None,
+        reason=score.answer_reason,
         explanation=score.explanation,
         time_ns=turn.ended_ns,
         trace_id=turn.trace_id,
@@ -162,7 +161,7 @@ def _call(conversation: Conversation, turns: dict[int, Turn], call: JudgedCall, 
         time_ns=turn.ended_ns if turn else conversation.ended_ns,
         trace_id=call.trace_id,
         span_id=call.span_id,
-        place=(call.turn_index, call.made_position, fault.expected_index, fault.kind, call.tool_name),
+        place=call.place(fault),
         turn_index=call.turn_index,
         tool_name=call.tool_name,
         fault=fault,

@@ -119,7 +119,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
     began_ns, folder = time.time_ns(), tmp_path_factory.mktemp("ran")
     with (
         http_receiver() as receiver,
-        collecting(folder, emit={"endpoint": receiver.endpoint, "interval_s": 0.2}) as (live, found),
+        collecting(folder, emit={"endpoint": receiver.endpoint, "interval_s": 0.2, "events": "all"}) as (live, found),
     ):
         converse(live, found)
         eventually(lambda: ALL - arrived(receiver.received), set())
@@ -198,7 +198,7 @@ def test_events_name_the_evaluation_the_thresholds_and_the_judge(ran: Ran) -> No
     )
     eventually(lambda: len({event["gen_ai.conversation.id"] for event, _ in ran.received.events()}), 3)
     events = [event for event, _ in ran.received.events()]
-    of_metrics = [event for event in events if "agentic.evaluator" in event]
+    of_metrics = [event for event in events if event["agentic.evaluator"] != "core"]
     assert {event["agentic.trigger"] for event in events} == {"online"}
     assert {event["gen_ai.evaluation.name"].split(".")[0] for event in of_metrics} == {"agentic"}
     assert {event["agentic.evaluator.version"] for event in events if event not in of_metrics} == {evaluation_id}
@@ -213,29 +213,34 @@ def test_events_name_the_evaluation_the_thresholds_and_the_judge(ran: Ran) -> No
     assert (labels[GOOD], labels[BAD]) == ("pass", "fail")
 
 
-def test_each_score_of_a_metric_is_one_event_with_the_id_of_its_row(ran: Ran) -> None:
-    sql = "SELECT score_id, name, value FROM scores WHERE evaluator IS NOT NULL AND reason IS NULL AND NOT superseded"
-    stored = {score_id: (name, value) for score_id, name, value in rows(ran.live.engine, sql)}
-    assert stored
+def test_each_score_is_one_event_with_the_id_evaluator_and_version_of_its_row(ran: Ran) -> None:
+    sql = """
+    SELECT score_id, name, value, evaluator, evaluator_version, conversation_id FROM scores
+    WHERE (evaluator = 'core' OR reason IS NULL) AND NOT superseded
+    """
+    stored = {score_id: tuple(row) for score_id, *row in rows(ran.live.engine, sql)}
+    assert {"agentic.conversation", "agentic.answer", "agentic.tool.selection", "agentic.tool.call"} <= {
+        name for name, *_ in stored.values()
+    }
 
     def told() -> dict[str, Any]:
         return {
             event["agentic.evaluation.id"]: (
                 event["gen_ai.evaluation.name"],
                 event.get("gen_ai.evaluation.score.value"),
+                event["agentic.evaluator"],
+                event["agentic.evaluator.version"],
+                event["gen_ai.conversation.id"],
             )
             for event, _ in ran.received.events()
-            if "agentic.evaluator" in event
         }
 
     eventually(told, stored)
-    assert {record.trace_id != b"" for event, record in ran.received.events() if "agentic.evaluator" in event} == {True}
+    assert {record.trace_id != b"" for _, record in ran.received.events()} == {True}
 
 
 def test_scores_and_abstentions_of_metrics_are_counted_once_each(ran: Ran) -> None:
-    sql = (
-        "SELECT name, reason, count(*)::INTEGER FROM scores WHERE evaluator IS NOT NULL AND NOT superseded GROUP BY ALL"
-    )
+    sql = "SELECT name, reason, count(*)::INTEGER FROM scores WHERE evaluator <> 'core' AND NOT superseded GROUP BY ALL"
     stored = {(name, reason): count for name, reason, count in rows(ran.live.engine, sql)}
 
     def counted() -> dict[Any, int]:

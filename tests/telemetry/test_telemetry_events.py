@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_agentic.telemetry import Evaluator, results_of
-from otel_agentic.telemetry.events import MAX_PARAMETERS, evaluation_id
+from otel_agentic.evaluators.identity import core_score_id
+from otel_agentic.telemetry import Evaluator, names, results_of
+from otel_agentic.telemetry.events import MAX_PARAMETERS
 from tests.telemetry.builders import (
     CALL_SPAN_ID,
     NOON_NS,
@@ -58,8 +59,13 @@ def test_each_target_and_evaluation_gives_one_event(telemetry: Telemetry, receiv
 def test_events_have_the_standard_name_our_scope_and_resource(telemetry: Telemetry, receiver: HttpReceiver) -> None:
     events = _emitted(telemetry, receiver, conversation(), failing_score())
     assert {record.event_name for _, record in events.values()} == {"gen_ai.evaluation.result"}
+    assert {record.severity_text for _, record in events.values()} == {"INFO"}
+    assert [record.body.string_value for name, (_, record) in events.items() if name == "agentic.answer"] == [
+        "agentic.answer: fail"
+    ]
     (resource,) = receiver.received.logs[-1].resource_logs
     assert {scope.scope.name for scope in resource.scope_logs} == {"otel_agentic"}
+    assert {names.SCHEMA_URL} == {resource.schema_url, *(scope.schema_url for scope in resource.scope_logs)}
     assert ("service.name", "otel-agentic") in {
         (pair.key, pair.value.string_value) for pair in resource.resource.attributes
     }
@@ -84,6 +90,7 @@ def test_an_answer_event_has_all_its_attributes(make_telemetry: MakeTelemetry, r
         "agentic.evaluation.target": "turn",
         "agentic.evaluation.threshold": 0.7,
         "agentic.evaluation.revision": 1,
+        "agentic.evaluator": "core",
         "agentic.evaluator.version": "abc123",
         "agentic.evaluator.type": "judge",
         "agentic.turn.index": 0,
@@ -142,7 +149,11 @@ def test_a_call_known_from_messages_alone_points_at_its_turn(telemetry: Telemetr
 
 def test_a_failed_judge_is_an_error_without_a_score(telemetry: Telemetry, receiver: HttpReceiver) -> None:
     failed = turn_score(
-        outcome="not_evaluated", reason="judge_error", answer_score=None, answer_outcome="not_evaluated"
+        outcome="not_evaluated",
+        reason="judge_error",
+        answer_score=None,
+        answer_outcome="not_evaluated",
+        answer_reason="judge_error",
     )
     score = conversation_score(outcome="not_evaluated", reason="judge_error", turns=(failed,), tools=())
     events = _emitted(telemetry, receiver, conversation(), score)
@@ -188,7 +199,7 @@ def test_wanted_explanations_are_cut(make_telemetry: MakeTelemetry, receiver: Ht
 
 
 def test_events_can_be_switched_off(make_telemetry: MakeTelemetry, receiver: HttpReceiver) -> None:
-    telemetry = make_telemetry(receiver.endpoint, events=False)
+    telemetry = make_telemetry(receiver.endpoint, events="none")
     telemetry.record_score(conversation(), failing_score(), restated=False)
     assert telemetry.force_flush(5.0)
     assert telemetry.enabled == ("prometheus", "metrics")
@@ -204,7 +215,9 @@ def test_hostile_text_in_ids_does_not_lose_the_batch(telemetry: Telemetry, recei
 
 
 def _ids(score: ConversationScore, evaluator: Evaluator) -> list[str]:
-    return [evaluation_id(score, result, evaluator) for result in results_of(conversation(), score, evaluator)]
+    version = evaluator.version or ""
+    results = results_of(conversation(), score, evaluator)
+    return [core_score_id(score, version, result.name, result.place) for result in results]
 
 
 def test_ids_are_distinct_within_a_score_and_the_same_in_every_run() -> None:
@@ -217,7 +230,6 @@ def test_ids_are_distinct_within_a_score_and_the_same_in_every_run() -> None:
     found = _ids(score, Evaluator(version="v1"))
     assert len(set(found)) == len(found)
     assert _ids(score, Evaluator(version="v1")) == found
-    assert found[0] == "c242fc7cb7a29081820cd8000a5f8163"
 
 
 def test_another_revision_or_evaluator_gives_other_ids() -> None:

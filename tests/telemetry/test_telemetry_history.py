@@ -93,12 +93,14 @@ def test_the_same_history_sent_again_is_the_same_series(
     make_history: Callable[..., OtlpHistory], receiver: HttpReceiver
 ) -> None:
     for _ in range(2):
-        make_history(receiver.endpoint).send([window_point(end_ns=PAST_NS)])
+        make_history(receiver.endpoint, instance_id="store-1").send([window_point(end_ns=PAST_NS)])
     first, second = receiver.received.metrics
     assert first == second
     found = attributes(first.resource_metrics[0].resource.attributes)
-    assert (found[names.SERVICE_NAME], found[names.SERVICE_INSTANCE_ID]) == ("otel-agentic", "history")
-    assert first.resource_metrics[0].scope_metrics[0].scope.name == names.SCOPE
+    assert (found[names.SERVICE_NAME], found[names.SERVICE_INSTANCE_ID]) == ("otel-agentic", "store-1")
+    scope = first.resource_metrics[0].scope_metrics[0]
+    assert scope.scope.name == names.SCOPE
+    assert (first.resource_metrics[0].schema_url, scope.schema_url) == (names.SCHEMA_URL, names.SCHEMA_URL)
 
 
 def test_points_go_out_in_order_of_time_in_requests_of_bounded_size(

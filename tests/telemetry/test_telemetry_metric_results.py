@@ -30,6 +30,13 @@ if TYPE_CHECKING:
     from tests.telemetry.conftest import MakeTelemetry
     from tests.telemetry.receiver.over_http import HttpReceiver
 
+
+@pytest.fixture
+def telemetry(make_telemetry: MakeTelemetry, receiver: HttpReceiver) -> Telemetry:
+    """Telemetry that emits an event of every metric."""
+    return make_telemetry(receiver.endpoint, events="all")
+
+
 OTHER_TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 OTHER_SPAN_ID = "1111111111111111"
 
@@ -70,7 +77,7 @@ def told(
 
 
 def test_the_event_of_a_score_has_all_its_attributes(make_telemetry: MakeTelemetry, receiver: HttpReceiver) -> None:
-    telemetry = make_telemetry(receiver.endpoint, explanations=True)
+    telemetry = make_telemetry(receiver.endpoint, events="all", explanations=True)
     scored = result(
         HELPFULNESS,
         value=2.0,
@@ -115,10 +122,26 @@ def test_explanations_stay_at_home_unless_asked_for_and_are_cut(
     make_telemetry: MakeTelemetry, receiver: HttpReceiver
 ) -> None:
     scored = result(VERDICT, label="action", explanation="x" * 5000)
-    ((found, _),) = told(make_telemetry(receiver.endpoint), receiver, [scored])
+    ((found, _),) = told(make_telemetry(receiver.endpoint, events="all"), receiver, [scored])
     assert "gen_ai.evaluation.explanation" not in found
-    (_, (found, _)) = told(make_telemetry(receiver.endpoint, explanations=True), receiver, [scored])
+    (_, (found, _)) = told(make_telemetry(receiver.endpoint, events="all", explanations=True), receiver, [scored])
     assert len(found["gen_ai.evaluation.explanation"]) == 1000
+
+
+@pytest.mark.parametrize(
+    ("events", "emitted"), [("default", ["judged"]), ("all", ["judged", "computed"]), ("none", [])]
+)
+def test_events_are_emitted_of_the_metrics_that_the_setting_names(
+    make_telemetry: MakeTelemetry, receiver: HttpReceiver, events: str, emitted: list[str]
+) -> None:
+    results = [
+        result(HELPFULNESS, value=2.0, turn_index=0, judged=True, score_id="judged"),
+        result(LATENCY, value=2.0, turn_index=0, score_id="computed"),
+    ]
+    found = told(make_telemetry(receiver.endpoint, events=events), receiver, results)
+    assert emitted == [event["agentic.evaluation.id"] for event, _ in found]
+    counted = receiver.received.values("agentic.metric.results", "gen_ai.evaluation.name")
+    assert {(HELPFULNESS.name,): 1, (LATENCY.name,): 1} == counted
 
 
 def test_events_stand_in_the_span_of_the_conversation_the_turn_or_the_call(
@@ -258,7 +281,7 @@ def test_scores_of_metrics_stand_in_the_histogram_beside_those_of_the_outcome(
 def test_a_backfill_tells_events_of_metrics_and_counts_nothing(
     make_telemetry: MakeTelemetry, receiver: HttpReceiver
 ) -> None:
-    telemetry = make_telemetry(receiver.endpoint, trigger="backfill")
+    telemetry = make_telemetry(receiver.endpoint, trigger="backfill", events="all")
     events = told(telemetry, receiver, [result(metric(), value=0.5)])
     assert [found["agentic.trigger"] for found, _ in events] == ["backfill"]
     assert {name for name in receiver.received.by_name() if "metric" in name or "score" in name} == set()

@@ -52,8 +52,8 @@ class Events:
 @contextmanager
 def events_of(engine: Engine, asked: Asked, evaluating: Evaluating) -> Iterator[Events]:
     """Lend what sends the events of a backfill: over OTLP, unless the settings want none."""
-    emit = engine.settings.emit
-    if asked.emit != "otlp" or not emit.events:
+    emit = engine.emit
+    if asked.emit != "otlp" or emit.events == "none":
         yield Events(evaluating, engine.settings.scoring, None)
         return
     run_id, _ = identity_of(engine, asked)

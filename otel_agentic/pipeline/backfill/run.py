@@ -101,7 +101,7 @@ def backfill(
         StoreError: the store cannot be written.
     """
     around, evaluating = around or Surroundings(), evaluating or engine.evaluating
-    with sink_of(asked, engine.settings.emit, out) as sink, events_of(engine, asked, evaluating) as events:
+    with sink_of(asked, engine.emit, out) as sink, events_of(engine, asked, evaluating) as events:
         with engine.store.read() as con:
             held, removed_until_ns = conversation_range(con), kept(con).results_from_ns
         if held is None:
