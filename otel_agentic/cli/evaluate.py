@@ -61,6 +61,12 @@ _INTERRUPTED: Final = 130
     help="Score with another system's arithmetic, faults included.",
 )
 @click.option(
+    "--evaluation",
+    metavar="NAME",
+    help="Keep the scores under this name, next to those of other evaluations; unless given, default, or compat:SYSTEM with "
+    "--compat. Only the default evaluation enters windows, monitors and telemetry.",
+)
+@click.option(
     "--metrics",
     metavar="NAMES",
     help="Compute exactly these metrics beside the scores: metrics, evaluators or families, comma-separated; default, all, "
@@ -92,6 +98,7 @@ def evaluate(
     rows: tuple[Path, ...],
     judge: str | None,
     compat: str | None,
+    evaluation: str | None,
     metrics: str | None,
     evaluators: tuple[str, ...],
     fuzzy: bool | None,
@@ -115,6 +122,8 @@ def evaluate(
         keep_rows(settings_of(config_file, db), rows, quiet=quiet or output == "json")
     truth = {"cases": texts_of(cases, "cases"), "labels": texts_of(labels, "labels")}
     chosen = selection_of(since, until, agent) | ({} if suite is None else {"suite": suite})
+    name = evaluation or (f"compat:{compat}" if compat else None)
+    chosen |= {} if name is None else {"evaluation": name}
     given = {"judge": judge, "compat": compat, "fuzzy": fuzzy}
     scoring = {name: value for name, value in given.items() if value is not None}
     with (
@@ -134,8 +143,7 @@ def evaluate(
 
 def _print(done: dict[str, Any]) -> None:
     out = console()
-    cases, labels = plural(done["cases"], "case"), plural(done["labels"], "label")
-    say(out, f"{cases} and {labels} in force; evaluator version {done['evaluation_id']}")
+    _print_evaluation(out, done)
     say_left_out(out, done["evaluators"]["left_out"])
     if done["scored"]:
         _print_outcomes(out, done)
@@ -163,6 +171,14 @@ def _print(done: dict[str, Any]) -> None:
         say(out, line)
     if done["stopped"]:
         say(out, "stopped: what was judged is kept; the same command goes on from here", style="bold")
+
+
+def _print_evaluation(out: Console, done: dict[str, Any]) -> None:
+    cases, labels = plural(done["cases"], "case"), plural(done["labels"], "label")
+    say(out, f"{cases} and {labels} in force; evaluator version {done['evaluation_id']}")
+    if done["evaluation"] != "default":
+        shown = f"`otel-agentic report --evaluation {done['evaluation']}`"
+        say(out, f"evaluation {done['evaluation']}: the scores of other evaluations stay; {shown} shows these")
 
 
 def _print_outcomes(out: Console, done: dict[str, Any]) -> None:

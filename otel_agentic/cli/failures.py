@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from otel_agentic.cli.failures_show import print_group, print_groups
-from otel_agentic.cli.options import opened, selection_of, selection_options, target_options
-from otel_agentic.cli.output import console, print_csv, print_json, say
+from otel_agentic.cli.options import evaluation_option, opened, selection_of, selection_options, target_options
+from otel_agentic.cli.output import console, print_csv, print_json, say, say_evaluation
 from otel_agentic.cli.own_settings import JUDGE_HELP, require_own_file
 from otel_agentic.errors import UsageError
 
@@ -32,6 +32,7 @@ _FAILURE_COLUMNS: Final = (
 @click.command(short_help="List what goes wrong, grouped by cause.")
 @target_options
 @selection_options
+@evaluation_option
 @click.option(
     "--severity",
     type=click.Choice(_SEVERITIES),
@@ -72,6 +73,7 @@ def failures(
     since: str | None,
     until: str | None,
     agent: str | None,
+    evaluation: str | None,
     severity: str,
     limit: int | None,
     show: int | None,
@@ -99,7 +101,7 @@ def failures(
     with opened(db, server, config_file, scoring=judge) as client:
         require_own_file(client, "failures", judge)
         command = "failures_merged" if merge else "failures"
-        found = client.call(command, **selection_of(since, until, agent), **asked)
+        found = client.call(command, **selection_of(since, until, agent, evaluation), **asked)
     if show is not None:
         _print_one(found, show, output)
     elif output == "json":
@@ -108,6 +110,7 @@ def failures(
         columns, rows = (_GROUP_COLUMNS, _group_rows) if by == "group" else (_FAILURE_COLUMNS, _failure_rows)
         print_csv(columns, ([row[column] for column in columns] for row in rows(found)))
     else:
+        say_evaluation(console(), found["evaluation"])
         print_groups(console(), found, severity=severity)
     if found["note"] is not None:
         say(console(stderr=True), found["note"])
@@ -118,9 +121,10 @@ def _print_one(found: dict[str, Any], show: int, output: str) -> None:
         raise UsageError(f"--show {show}: there is no such group; the last one is {len(found['groups'])}")
     group = found["groups"][show - 1]
     if output == "table":
+        say_evaluation(console(), found["evaluation"])
         print_group(console(), group)
     elif output == "json":
-        print_json(group)
+        print_json({"evaluation": found["evaluation"], **group})
     else:
         raise UsageError("--show is for --format table and json")
 

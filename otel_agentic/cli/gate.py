@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from otel_agentic.cli.gate_conditions import allowed_of, by_k, json_file, regressions_of, thresholds_of
-from otel_agentic.cli.options import opened, selection_of, selection_options, target_options
+from otel_agentic.cli.options import evaluation_option, opened, selection_of, selection_options, target_options
 
 _FAILED: Final = 1
 _RATIO: Final = click.FloatRange(0.0, 1.0)
@@ -19,6 +19,7 @@ _TIERS: Final = ("ready", "needs_improvement", "inconsistent", "not_ready", "ins
 @click.command(short_help="Fail a CI run unless agents are good enough.")
 @target_options
 @selection_options
+@evaluation_option
 @click.option(
     "--window", metavar="WIDTH", help="Only the last 24h, 7d, or the newest n200 of each agent, as in `report`."
 )
@@ -101,6 +102,7 @@ def gate(
     since: str | None,
     until: str | None,
     agent: str | None,
+    evaluation: str | None,
     window: str | None,
     suite: str | None,
     agent_version: str | None,
@@ -162,7 +164,7 @@ def gate(
         else:
             conditions["baseline"] = baseline
     asked = {name: value for name, value in conditions.items() if value not in (None, [], {})}
-    selected = {**selection_of(since, until, agent), **{k: v for k, v in given.items() if v is not None}}
+    selected = {**selection_of(since, until, agent, evaluation), **{k: v for k, v in given.items() if v is not None}}
     from otel_agentic.cli.gate_out import tell, write_baseline  # noqa: PLC0415 — rich is not needed for --help
 
     with opened(db, server, config_file) as client:

@@ -63,6 +63,12 @@ def print_text(text: str, *, escapes: bool = False, err: bool = False) -> None:
     click.echo(escaped(text) if escapes else printable(text), nl=False, err=err)
 
 
+def say_evaluation(out: Console, name: str | None) -> None:
+    """Say which evaluation is shown, where it is not the default one."""
+    if name not in {None, "default"}:
+        say(out, f"evaluation {name} (not the default evaluation)", style="bold")
+
+
 def print_json(value: Any) -> None:
     """Print a value as indented JSON."""
     click.echo(json_text(value, _INDENT))

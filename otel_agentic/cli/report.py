@@ -7,7 +7,14 @@ from typing import Any
 
 import click
 
-from otel_agentic.cli.options import numbers_of, opened, selection_of, selection_options, target_options
+from otel_agentic.cli.options import (
+    evaluation_option,
+    numbers_of,
+    opened,
+    selection_of,
+    selection_options,
+    target_options,
+)
 from otel_agentic.cli.output import print_json
 from otel_agentic.cli.report_notes import period
 from otel_agentic.cli.report_pictures import check_output, pictures_for, print_curves, write_page
@@ -29,6 +36,7 @@ from otel_agentic.cli.report_table import print_markdown, print_report
     help="Only the last 1h, 24h, 7d up to the newest conversation (or --until), or the newest of each group: n200.",
 )
 @selection_options
+@evaluation_option
 @click.option(
     "--estimator",
     metavar="NAME",
@@ -76,6 +84,7 @@ def report(
     since: str | None,
     until: str | None,
     agent: str | None,
+    evaluation: str | None,
     estimator: str | None,
     interval: str,
     compare: str | None,
@@ -88,7 +97,7 @@ def report(
 
     pass@k is the chance that at least one of k attempts is right, pass^k that all k are.
     """
-    arguments: dict[str, Any] = {**selection_of(since, until, agent), "by": list(by), "interval": interval}
+    arguments: dict[str, Any] = {**selection_of(since, until, agent, evaluation), "by": list(by), "interval": interval}
     optional: dict[str, Any] = {"k": numbers_of(k, "-k"), "window": window, "estimator": estimator, "compare": compare}
     optional["metrics"] = None if metrics is None else [name for name in metrics.split(",") if name.strip()]
     arguments |= {name: value for name, value in optional.items() if value is not None}
@@ -96,13 +105,16 @@ def report(
     with opened(db, server, config_file) as client:
         found = client.call("report", **arguments)
         drawn = pictures_for(client, arguments) if plot or output == "html" else {}
+    about = period(window, since, until)
+    if found["evaluation"] != "default":
+        about = f"evaluation {found['evaluation']}; {about}"
     if output == "json":
         print_json(found)
     elif output == "html":
-        write_page(found, drawn, period(window, since, until), out)
+        write_page(found, drawn, about, out)
     elif output == "markdown":
-        print_markdown(found, period(window, since, until))
+        print_markdown(found, about)
     else:
-        print_report(found, period(window, since, until))
+        print_report(found, about)
     if plot:
         print_curves(drawn)

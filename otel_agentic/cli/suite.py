@@ -6,8 +6,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from otel_agentic.cli.options import format_option, opened, selection_of, selection_options, target_options
-from otel_agentic.cli.output import console, print_json, say
+from otel_agentic.cli.options import (
+    evaluation_option,
+    format_option,
+    opened,
+    selection_of,
+    selection_options,
+    target_options,
+)
+from otel_agentic.cli.output import console, print_json, say, say_evaluation
 from otel_agentic.cli.tables import Column, print_table
 from otel_agentic.cli.text import NOTHING, interval, moment, plural
 
@@ -37,6 +44,7 @@ def suite() -> None:
 @suite.command("list", short_help="List the suites.")
 @target_options
 @selection_options
+@evaluation_option
 @format_option
 def list_suites(
     db: Path | None,
@@ -45,15 +53,17 @@ def list_suites(
     since: str | None,
     until: str | None,
     agent: str | None,
+    evaluation: str | None,
     output: str,
 ) -> None:
     """List the suites: every tag of the cases in force, with its conversations, and how many of them are correct."""
     with opened(db, server, config_file) as client:
-        found = client.call("suites", **selection_of(since, until, agent))
+        found = client.call("suites", **selection_of(since, until, agent, evaluation))
     if output == "json":
         print_json(found)
         return
     out = console()
+    say_evaluation(out, evaluation)
     if not found:
         say(out, "no case in force has a tag; `otel-agentic truth promote --failing --tag regression` drafts a suite")
         return
@@ -76,6 +86,7 @@ def list_suites(
 @click.argument("suite", metavar="TAG")
 @target_options
 @selection_options
+@evaluation_option
 @click.option(
     "--by",
     type=click.Choice(["version", "day", "week"]),
@@ -92,6 +103,7 @@ def trend(
     since: str | None,
     until: str | None,
     agent: str | None,
+    evaluation: str | None,
     by: str,
     output: str,
 ) -> None:
@@ -101,11 +113,12 @@ def trend(
     has some, and now one is not; it is fixed the other way round.
     """
     with opened(db, server, config_file) as client:
-        found = client.call("suite_trend", suite=suite, by=by, **selection_of(since, until, agent))
+        found = client.call("suite_trend", suite=suite, by=by, **selection_of(since, until, agent, evaluation))
     if output == "json":
         print_json(found)
         return
     out = console()
+    say_evaluation(out, evaluation)
     told = f"Suite {found['suite']}: {plural(found['cases'], 'case')}"
     if not found["points"]:
         say(out, f"{told}, and no closed conversation of this selection; `otel-agentic evaluate` matches them")

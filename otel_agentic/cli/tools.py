@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from otel_agentic.cli.failing_show import print_example, told_difference, versions_of
-from otel_agentic.cli.options import opened, selection_of, selection_options, target_options
-from otel_agentic.cli.output import console, print_csv, print_json, say
+from otel_agentic.cli.options import evaluation_option, opened, selection_of, selection_options, target_options
+from otel_agentic.cli.output import console, print_csv, print_json, say, say_evaluation
 from otel_agentic.cli.tables import Column, print_table, text, told_apart
 from otel_agentic.cli.text import NOTHING, moment, percent, plural, short
 
@@ -22,7 +22,7 @@ _CSV_COLUMNS: Final = (
     "agent", "agent_version", "environment", "tool", "dimension", "fault", "parameter", "faults", "conversations",
     "share", "example_conversation", "example", "expected", "made", "trace_id", "span_id", "first_seen", "last_seen",
     "calls", "rate", "expected_conversations", "since", "introduced_in", "is_new", "clean_before", "versions",
-    "wrong_values", "failed", "tried", "expected_call", "made_call", "error",
+    "wrong_values", "failed", "tried", "expected_call", "made_call", "error", "evaluation",
 )  # fmt: skip
 _SUBJECT: Final = ("agent", "agent_version", "environment")
 _DIMENSIONS: Final = ("selection", "parameters", "sequence", "utilization")
@@ -42,6 +42,7 @@ def tools() -> None:
 @tools.command(short_help="List what is wrong with which tool, or show one.")
 @target_options
 @selection_options
+@evaluation_option
 @click.option("--tool", metavar="GLOB", help="Only tools whose name fits, such as 'book_*'.")
 @click.option("--dimension", type=click.Choice(_DIMENSIONS), help="Only faults that hurt this dimension.")
 @click.option("--fault", type=click.Choice(_FAULTS), help="Only this kind of fault.")
@@ -70,6 +71,7 @@ def failing(
     since: str | None,
     until: str | None,
     agent: str | None,
+    evaluation: str | None,
     tool: str | None,
     dimension: str | None,
     fault: str | None,
@@ -91,15 +93,19 @@ def failing(
     only = {name: value for name, value in given.items() if value is not None}
     by = by or ("problem" if output == "table" else "version")
     with opened(db, server, config_file) as client:
-        found = client.call("tools_failing", **selection_of(since, until, agent), **only, by=by, counted=True)
+        found = client.call(
+            "tools_failing", **selection_of(since, until, agent, evaluation), **only, by=by, counted=True
+        )
     if output == "json":
         print_json(found if show is not None and "example" in found else found["rows"])
     elif output == "csv":
         rows = [found] if "example" in found else found["rows"]
         print_csv(_CSV_COLUMNS, ([row[name] for name in _CSV_COLUMNS] for row in rows))
     elif "example" in found:
+        say_evaluation(console(), found["evaluation"])
         print_example(console(), found)
     else:
+        say_evaluation(console(), found["evaluation"])
         only.pop("show", None)
         _print(console(), found, filtered=bool(only))
 
@@ -178,6 +184,9 @@ def _why_none(found: dict[str, Any], *, filtered: bool) -> str:
         return f"no tool faults: none of {scored} has a case that expects tools"
     if filtered and found["faults"]:
         return f"no such fault: the {plural(found['faults'], 'tool fault')} of this selection are others"
+    if found["failed_tools"]:
+        failed = f"{found['failed_tools']:,} of {scored} failed by their tools"
+        return f"{failed}, and evaluation {found['evaluation']} names no single fault"
     return f"no tool faults: {found['with_tools']:,} of {scored} had expected tools, and none went wrong"
 
 

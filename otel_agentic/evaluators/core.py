@@ -1,7 +1,7 @@
 """What is wrong with a conversation that failed, as scores: its tool faults, its answers, and what it lacks as a whole.
 
 The rows `agentic.tool.selection`, `agentic.answer` and so on sum these up: they are the same things, and are not counted
-again. A given verdict is one of them only where nothing else is found wrong.
+again. That a conversation failed at all is one of them only where no single fault is found.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ANSWER: Final = "agentic.answer"
 CONVERSATION: Final = "agentic.conversation"
 
 _ANSWERS: Final = ("wrong_answer", "forbidden_answer")
-_WHOLE: Final = ("missing_turn", "output_not_said", "extra_turn", "verdict")
+_WHOLE: Final = ("missing_turn", "output_not_said", "extra_turn", "verdict", "no_fault_named")
 
 CORE_METRICS: Final = (
     Metric(
@@ -52,7 +52,8 @@ CORE_METRICS: Final = (
     Metric(
         name=CONVERSATION,
         title="conversation",
-        definition="What a conversation that failed lacks as a whole; a given verdict where nothing else is found wrong.",
+        definition="What a conversation that failed lacks as a whole; where no single fault is found, "
+        "that a given verdict says so, or that the evaluation names none.",
         source="docs/cases.md",
         target="conversation",
         labels=_WHOLE,
@@ -71,12 +72,13 @@ def core_scores(subject: Subject) -> list[MetricScore]:
     # Nothing fails by a draft: what is wrong by it says nothing.
     held = score.computed_reason != "unreviewed"
     found = [*_tools(score), *_answers(score), *_lacking(subject, score)] if held else []
-    return found or [verdict(score.explanation)]
+    return found or [without_fault(score.outcome_source, score.explanation)]
 
 
-def verdict(explanation: str) -> MetricScore:
-    """Return that a conversation failed by what was said of it."""
-    return MetricScore(name=CONVERSATION, label="verdict", explanation=explanation)
+def without_fault(outcome_source: str, explanation: str) -> MetricScore:
+    """Return that a conversation failed without a single fault: by a given verdict, or by arithmetic that names none."""
+    label = "no_fault_named" if outcome_source == "computed" else "verdict"
+    return MetricScore(name=CONVERSATION, label=label, explanation=explanation)
 
 
 def missing_output(output: str) -> MetricScore:

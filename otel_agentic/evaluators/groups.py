@@ -158,5 +158,6 @@ _TOLD: Final = {
     (CONVERSATION, "missing_turn"): "an expected turn never came",
     (CONVERSATION, "output_not_said"): "an expected output was not said",
     (CONVERSATION, "extra_turn"): "a turn came that is not in the case",
+    (CONVERSATION, "no_fault_named"): "it failed, and this evaluation names no single fault",
     (CONVERSATION, "verdict"): "a verdict says that it failed, and nothing else was found wrong",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 from typing import TYPE_CHECKING, Self
@@ -14,12 +15,13 @@ from otel_agentic.pipeline.rebuild import Rebuilder
 from otel_agentic.pipeline.uploads import Uploads
 from otel_agentic.store import Store
 from otel_agentic.store.export_layout import export_folder_of
+from otel_agentic.store.instance import instance_id_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from otel_agentic.config import Settings
+    from otel_agentic.config import EmitSettings, Settings
     from otel_agentic.stats import Estimator
 
 
@@ -71,6 +73,18 @@ class Engine:
         self.evaluating = Evaluating(
             self.store, settings.scoring, settings.judge, settings.sampling, settings.evaluators
         )
+
+    @property
+    def emit(self) -> EmitSettings:
+        """The settings of telemetry, with the instance id of the store unless they name another."""
+        emit = self.settings.emit
+        return emit if emit.instance_id else emit.model_copy(update={"instance_id": instance_id_of(self.store)})
+
+    def showing(self, evaluation: str) -> Engine:
+        """Return this engine with a store whose queries show the scores of an evaluation."""
+        shown = copy.copy(self)
+        shown.store = self.store.showing(evaluation)
+        return shown
 
     def estimators(self, name: str | None = None) -> list[Estimator]:
         """Return every installed estimator, or the one of that name.

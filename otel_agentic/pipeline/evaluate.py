@@ -18,6 +18,7 @@ from otel_agentic.pipeline.tally import Outcomes
 from otel_agentic.pipeline.truth_in_force import Truth, TruthFile, cases_of, labels_of, truth_made_of
 from otel_agentic.scoring import MatchedConversation
 from otel_agentic.store.conversations import load_conversations
+from otel_agentic.store.evaluations import DEFAULT
 from otel_agentic.store.metric_scores import lacking
 from otel_agentic.store.metric_stored import stored_scores
 from otel_agentic.store.sampling import raise_ratios
@@ -154,12 +155,15 @@ class Evaluating(Means):
             stop: once it says so, nothing new is begun; what the judge is asked already is waited for and kept.
             waits: leave unscored what a judge that fails and is left alone was not asked about.
             measured: told of what evaluators said, once it is stored.
+
+        Returns:
+            What was scored, under the name of the truth's evaluation. Telemetry hears of the default one alone.
         """
         self.underway = truth
-        evaluation_id = truth.evaluation.evaluation_id
+        evaluation_id, name = truth.evaluation.evaluation_id, truth.evaluation.name
         self._store.write(partial(self._begun, truth, wanted.selection))
         with self._store.read() as con:
-            restated = scored_before(con, wanted.keys)
+            restated = scored_before(con, wanted.keys, name)
             sample = sample_of(con, self._sampling, evaluation_id, wanted.keys)
         match = partial(self.match, truth)
         taken, left = sample.parted(wanted.keys)
@@ -168,8 +172,9 @@ class Evaluating(Means):
         def saved(scored: Sequence[Scored]) -> list[Scored]:
             with self._store.read() as con:
                 part = news(con, evaluation_id, scored, wanted.again)
+            now_ns = self._store.clock()
             self._store.write(
-                partial(save_scores, evaluation_id=evaluation_id, scored=part, now_ns=self._store.clock())
+                partial(save_scores, evaluation_id=evaluation_id, scored=part, now_ns=now_ns, evaluation=name)
             )
             found.add(part, restated, unchanged=len(scored) - len(part))
             done(part, restated)
@@ -195,7 +200,8 @@ class Evaluating(Means):
         measured: Callable[[Sequence[Measured]], None],
     ) -> Measuring:
         def told(found: Sequence[Measured]) -> None:
-            self.measured(found)
+            if truth.evaluation.name == DEFAULT:
+                self.measured(found)
             measured(found)
 
         under = self._in_force(truth, wanted.chosen)
@@ -206,7 +212,7 @@ class Evaluating(Means):
         return Measuring(self._store, under, self._settings, ask=judging.ask, told=told, stop=stop)
 
     def _in_force(self, truth: Truth, chosen: Chosen) -> InForce:
-        return InForce.of(chosen, truth.evaluation.evaluation_id, self.judge, self._evaluators)
+        return InForce.of(chosen, truth.evaluation, self.judge, self._evaluators)
 
     def _stored(self, evaluation_id: str, keys: Sequence[Key]) -> Mapping[Key, StoredScore]:
         with self._store.read() as con:

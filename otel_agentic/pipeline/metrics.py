@@ -91,16 +91,20 @@ def subject_of(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InForce:
-    """Evaluators that were chosen, under the evaluation that the core scores belong to: ids by name of the evaluator."""
+    """Evaluators that were chosen, under the evaluation that the core scores belong to.
+
+    `ids` are the evaluation ids by name of the evaluator, `evaluation` is the name of the evaluation.
+    """
 
     chosen: Chosen
     ids: Mapping[str, str]
+    evaluation: str
 
     @classmethod
-    def of(cls, chosen: Chosen, core: str, judge: Judge, settings: EvaluatorSettings) -> InForce:
-        """Return evaluators with their evaluation ids, beside the evaluation id of the core scores."""
-        ids = {one.name: evaluation_id_of(one, core, judge, settings) for one in chosen.evaluators}
-        return cls(chosen=chosen, ids=ids)
+    def of(cls, chosen: Chosen, core: Evaluation, judge: Judge, settings: EvaluatorSettings) -> InForce:
+        """Return evaluators with their evaluation ids under the evaluation of the core scores."""
+        ids = {one.name: evaluation_id_of(one, core.evaluation_id, judge, settings) for one in chosen.evaluators}
+        return cls(chosen=chosen, ids=ids, evaluation=core.name)
 
     @property
     def judged(self) -> Mapping[str, bool]:
@@ -164,7 +168,7 @@ class Measuring:
         known: AbstractSet[tuple[str, str, str]] = frozenset()
         if not fresh:
             with self._store.read() as con:
-                known = evaluated_before(con, [item.conversation.key for item in scored])
+                known = evaluated_before(con, [item.conversation.key for item in scored], self._under.evaluation)
         subjects = [subject_of(item.conversation, item.match, item.score, self._settings) for item in scored]
         for ran in _gathered(evaluate(chosen, subjects, self._ask)):
             self._save([self._measured(one, scored[one.place], known) for one in ran])
@@ -180,6 +184,7 @@ class Measuring:
             evaluation_id=self._under.ids[ran.evaluator.name],
             scores=ran.scores,
             restated=(environment, str(name), ran.evaluator.name) in known,
+            evaluation=self._under.evaluation,
         )
 
     def _save(self, measured: Sequence[Measured]) -> None:

@@ -11,6 +11,7 @@ from otel_agentic.pipeline.report import group_json, report_groups
 from otel_agentic.pipeline.report_metrics import failures_json
 from otel_agentic.stats import POOLED, default_among, default_estimator, validate_k
 from otel_agentic.stats.bootstrap import with_bootstrap
+from otel_agentic.store.evaluations import DEFAULT
 from otel_agentic.store.failing import failing_tools
 from otel_agentic.store.history import WindowKind, tool_health, window_kinds, window_points
 from otel_agentic.windows import attempts_of, parse_window, summarise
@@ -70,7 +71,7 @@ def pictures(engine: Engine, question: PictureQuestion) -> dict[str, Any]:
     """Return what the pictures of a report are drawn from, as JSON can say it.
 
     `curves`: of the groups with the most conversations, pass@k and pass^k for every k up to 8 or the highest asked.
-    `history`: stored windows, by group; None where none is stored. `tools` and `failing`: the health of tools, and
+    `history`: stored windows, by group; None where none is stored, as for any evaluation but the default one. `tools` and `failing`: the health of tools, and
     what is wrong with them. `failures`: what fails, by cause. Of each, `left_out` says how many there are beyond those. `first_ns` and `last_ns` are the
     ends of the oldest and the newest conversation, None where there is none.
 
@@ -91,7 +92,7 @@ def pictures(engine: Engine, question: PictureQuestion) -> dict[str, Any]:
         "first_ns": min(ended, default=None),
         "last_ns": max(ended, default=None),
         "curves": _curves(engine, question, groups),
-        "history": _history(engine, question),
+        "history": _history(engine, question) if engine.store.evaluation == DEFAULT else None,
         "tools": {"rows": tools[:_TOOLS], "left_out": len(tools[_TOOLS:])},
         "failing": {"rows": failing[:_FAILING], "left_out": len(failing[_FAILING:])},
         "failures": failures_json(engine, question.selection, groups.values()),

@@ -12,6 +12,7 @@ from otel_agentic.pipeline.report_json import cases_left_out, group_json, sampli
 from otel_agentic.pipeline.report_metrics import chosen_metrics, metrics_json, tool_bands
 from otel_agentic.stats import GroupedAttempts, default_estimators, validate_k
 from otel_agentic.stats.bootstrap import with_bootstrap
+from otel_agentic.store.evaluations import DEFAULT
 from otel_agentic.store.scores import Selection
 from otel_agentic.store.windows import scored_conversations
 from otel_agentic.windows import GroupSummary, ScoredConversation, attempts_of, group_by, parse_window, summarise_all
@@ -92,7 +93,7 @@ def report(
         found["metrics_chosen"] = names
     if compared is not None:
         found["comparison"] = comparison_json(compared, groups, chosen_k, settings)
-    if engine.settings.slo.objectives:
+    if engine.settings.slo.objectives and engine.store.evaluation == DEFAULT:
         found["objectives"] = objectives_report(engine, selection.agent)
     return found
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from otel_agentic.errors import UsageError
 from otel_agentic.scoring import evaluator_version, truth_version
 from otel_agentic.store.calibrations import places_of
 from otel_agentic.store.scores import Evaluation
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Labels that lead nowhere, told one by one.
 _TOLD: Final = 5
+#: What an evaluation may be called.
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +46,22 @@ class Truth:
     labels: Mapping[str, Label]
     judge: Judge
     evaluation: Evaluation
+
+    def named(self, name: str) -> Truth:
+        """Return the same truth for an evaluation of a name, whose scores stand beside those of others.
+
+        Raises:
+            UsageError: the name is not one.
+        """
+        if name == self.evaluation.name:
+            return self
+        if not _NAME.fullmatch(name):
+            raise UsageError(
+                f"evaluation {name!r}: a name has at most 64 letters, digits and any of . _ - : after a letter or digit"
+            )
+        content = f"{name}\0{self.evaluation.evaluation_id}"
+        evaluation_id = hashlib.sha256(content.encode()).hexdigest()[: len(self.evaluation.evaluation_id)]
+        return replace(self, evaluation=replace(self.evaluation, name=name, evaluation_id=evaluation_id))
 
 
 def cases_of(file: TruthFile, redacts: Redacts) -> tuple[Case, ...]:

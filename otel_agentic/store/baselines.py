@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.store.browse import BOUNDS, bounds, parsed, rows
+from otel_agentic.store.evaluations import SHOWN
 from otel_agentic.store.table import Raw, Table
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _EVALUATIONS: Final = f"""
 SELECT DISTINCT s.evaluation_id
 FROM conversations c
 JOIN conversation_scores s USING (environment, conversation_id, revision)
-WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND NOT s.superseded AND {BOUNDS}
+WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND s.{SHOWN} AND NOT s.superseded AND {BOUNDS}
 ORDER BY s.evaluation_id
 """  # noqa: S608 — a constant of our own
 #: Of each conversation the mean over its turns or calls.
@@ -32,7 +33,7 @@ _MEANS: Final = f"""
 SELECT c.environment, c.conversation_id, s.name, avg(s.value)
 FROM conversations c
 JOIN scores s USING (environment, conversation_id, revision)
-WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND NOT s.superseded AND s.evaluator IS NOT NULL AND isfinite(s.value)
+WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND s.{SHOWN} AND NOT s.superseded AND s.evaluator <> 'core' AND isfinite(s.value)
     AND {BOUNDS}
 GROUP BY ALL
 ORDER BY ALL

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from otel_agentic.store.evaluations import SHOWN
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -43,36 +45,36 @@ _PARTS: Final = {
 SELECT t.* EXCLUDE (evaluation_id, environment, conversation_id, revision)
 FROM {table} t
 JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
-WHERE NOT s.superseded AND t.environment = $environment AND t.conversation_id = $id
+WHERE s.{SHOWN} AND NOT s.superseded AND t.environment = $environment AND t.conversation_id = $id
 ORDER BY t.turn_index
 """  # noqa: S608 — our own table names
     for table in ("turn_scores", "tool_scores", "tool_faults")
 }
-_CONVERSATION_SCORE: Final = """
+_CONVERSATION_SCORE: Final = f"""
 SELECT s.* EXCLUDE (environment, conversation_id), m.confidence AS match_confidence, m.candidates
 FROM conversation_scores s
 SEMI JOIN (SELECT * FROM conversations WHERE NOT superseded) USING (environment, conversation_id, revision)
 LEFT JOIN matches m USING (evaluation_id, environment, conversation_id, revision)
-WHERE NOT s.superseded AND s.environment = $environment AND s.conversation_id = $id
-"""
-_DEFINITION: Final = """
+WHERE s.{SHOWN} AND NOT s.superseded AND s.environment = $environment AND s.conversation_id = $id
+"""  # noqa: S608 — a constant of our own
+_DEFINITION: Final = f"""
 SELECT k.definition
 FROM conversation_scores s
 JOIN matches m USING (evaluation_id, environment, conversation_id, revision)
 JOIN cases k ON k.dataset = m.dataset AND k.case_id = m.case_id AND k.version = m.case_version
-WHERE NOT s.superseded AND s.environment = $environment AND s.conversation_id = $id
-"""
+WHERE s.{SHOWN} AND NOT s.superseded AND s.environment = $environment AND s.conversation_id = $id
+"""  # noqa: S608 — a constant of our own
 
-_METRICS: Final = """
+_METRICS: Final = f"""
 SELECT
     s.name, s.evaluator, s.evaluator_version, s.target, s.turn_index, s.position, s.tool_name, s.parameter,
     s.value, s.label, s.reason, s.explanation, s.details, s.score_id
 FROM scores s
 JOIN conversations c USING (environment, conversation_id, revision)
-WHERE s.evaluator IS NOT NULL AND NOT s.superseded AND NOT c.superseded
+WHERE s.evaluator <> 'core' AND s.{SHOWN} AND NOT s.superseded AND NOT c.superseded
     AND s.environment = $environment AND s.conversation_id = $id
 ORDER BY s.turn_index NULLS FIRST, s.position NULLS FIRST, s.evaluator, s.name, s.parameter NULLS FIRST
-"""
+"""  # noqa: S608 — a constant of our own
 
 
 def list_conversations(con: DuckDBPyConnection, selection: Selection, *, outcome: str | None, limit: int) -> list[Row]:
@@ -116,12 +118,12 @@ def metrics_of(con: DuckDBPyConnection, key: tuple[str, str]) -> list[Row]:
 def outcomes_of(con: DuckDBPyConnection) -> dict[tuple[str, str], tuple[str | None, str, str | None]]:
     """Return (case id, outcome, reason) of the newest score of each conversation."""
     rows = con.execute(
-        """
+        f"""
         SELECT environment, conversation_id, case_id, outcome, reason
         FROM conversation_scores
         SEMI JOIN (SELECT * FROM conversations WHERE NOT superseded) USING (environment, conversation_id, revision)
-        WHERE NOT superseded
-        """
+        WHERE {SHOWN} AND NOT superseded
+        """  # noqa: S608 — a constant of our own
     ).fetchall()
     return {(row[0], row[1]): (row[2], row[3], row[4]) for row in rows}
 

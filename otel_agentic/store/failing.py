@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.store.browse import BOUNDS, Row, bounds, parsed, rows
+from otel_agentic.store.evaluations import SHOWN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +34,7 @@ WITH faults AS (
     FROM tool_counts n
     JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
     JOIN conversations c USING (environment, conversation_id, revision)
-    WHERE NOT s.superseded AND NOT c.superseded AND {BOUNDS}
+    WHERE s.{SHOWN} AND NOT s.superseded AND NOT c.superseded AND {BOUNDS}
     GROUP BY ALL
 ), problems AS (
     SELECT
@@ -121,6 +122,11 @@ SELECT
         WHERE t.evaluation_id = s.evaluation_id AND t.environment = s.environment
             AND t.conversation_id = s.conversation_id AND t.revision = s.revision AND t.outcome = 'not_evaluated'
     )) AS unknown_tools,
+    count(*) FILTER (EXISTS (
+        SELECT 1 FROM tool_scores t
+        WHERE t.evaluation_id = s.evaluation_id AND t.environment = s.environment
+            AND t.conversation_id = s.conversation_id AND t.revision = s.revision AND t.outcome = 'fail'
+    )) AS failed_tools,
     coalesce(sum((
         SELECT count(*) FROM tool_faults f
         WHERE f.evaluation_id = s.evaluation_id AND f.environment = s.environment
@@ -129,7 +135,7 @@ SELECT
 FROM conversations c
 LEFT JOIN conversation_scores s
     ON s.environment = c.environment AND s.conversation_id = c.conversation_id AND s.revision = c.revision
-    AND NOT s.superseded
+    AND s.{SHOWN} AND NOT s.superseded
 WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
 """  # noqa: S608 — a constant of our own
 
@@ -175,7 +181,8 @@ def example_of(con: DuckDBPyConnection, selection: Selection, row: Mapping[str, 
 def scored_with_tools(con: DuckDBPyConnection, selection: Selection) -> Row:
     """Return how many closed conversations there are, are scored, have expected tools, and how many faults these have.
 
-    `unknown_tools` counts those of which some tools could not be evaluated.
+    `unknown_tools` counts those of which some tools could not be evaluated, `failed_tools` those whose tools failed: other
+    systems' arithmetic names no faults.
     """
     return rows(con, _COUNTS, bounds(selection))[0]
 

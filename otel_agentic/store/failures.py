@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.evaluators.base import MetricScore
-from otel_agentic.evaluators.core import TOOL, extra_turn, missing_output, missing_turn, verdict, wrong_answer
+from otel_agentic.evaluators.core import TOOL, extra_turn, missing_output, missing_turn, without_fault, wrong_answer
 from otel_agentic.evaluators.failures import Place
 from otel_agentic.store.browse import BOUNDS, bounds, rows
+from otel_agentic.store.evaluations import SHOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,16 +28,16 @@ _PLACE: Final = """
 _FAILED: Final = f"""
 WITH failed AS (
     SELECT
-        {_PLACE}, s.evaluation_id, s.dataset, s.case_id, s.case_version, s.missing_outputs, s.explanation,
+        {_PLACE}, s.evaluation_id, s.dataset, s.case_id, s.case_version, s.missing_outputs, s.explanation, s.outcome_source,
         s.computed_reason IS DISTINCT FROM 'unreviewed' AS held,
         held AND s.case_id IS NOT NULL AS lacking,
         c.closed_by IS DISTINCT FROM 'end_mark' AND coalesce(s.partial, false) AS awaiting
     FROM conversation_scores s
     JOIN conversations c USING (environment, conversation_id, revision)
-    WHERE NOT s.superseded AND NOT c.superseded AND s.outcome = 'fail' AND {BOUNDS}
+    WHERE s.{SHOWN} AND NOT s.superseded AND NOT c.superseded AND s.outcome = 'fail' AND {BOUNDS}
 )
 """  # noqa: S608 — a constant of our own
-_WHOSE: Final = "d.* EXCLUDE (missing_outputs, explanation)"
+_WHOSE: Final = "d.* EXCLUDE (missing_outputs, explanation, outcome_source)"
 _CONVERSATIONS: Final = f"""
 {_FAILED}
 SELECT * FROM failed
@@ -82,7 +83,7 @@ FROM scores s
 JOIN conversations c USING (environment, conversation_id, revision)
 JOIN (SELECT unnest($names) AS name, unnest($failing) AS failing, unnest($least) AS least, unnest($most) AS most) r
     USING (name)
-WHERE NOT s.superseded AND NOT c.superseded AND s.evaluator IS NOT NULL AND {BOUNDS}
+WHERE s.{SHOWN} AND NOT s.superseded AND NOT c.superseded AND s.evaluator <> 'core' AND {BOUNDS}
     AND (list_contains(r.failing, s.label) OR s.value < r.least OR s.value > r.most)
 ORDER BY c.ended_at, c.environment, c.conversation_id, s.name, s.turn_index, s.position, s.label
 """  # noqa: S608 — a constant of our own
@@ -93,12 +94,12 @@ SELECT
     coalesce(sum((
         SELECT count(*) FROM scores m
         WHERE m.environment = c.environment AND m.conversation_id = c.conversation_id AND m.revision = c.revision
-            AND NOT m.superseded AND m.reason = 'judge_error'
+            AND m.{SHOWN} AND NOT m.superseded AND m.evaluator <> 'core' AND m.reason = 'judge_error'
     )), 0)::BIGINT AS judge_errors
 FROM conversations c
 LEFT JOIN conversation_scores s
     ON s.environment = c.environment AND s.conversation_id = c.conversation_id AND s.revision = c.revision
-    AND NOT s.superseded
+    AND s.{SHOWN} AND NOT s.superseded
 WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
 """  # noqa: S608 — a constant of our own
 
@@ -126,7 +127,7 @@ def core_found(con: DuckDBPyConnection, selection: Selection) -> list[Found]:
         if row["lacking"] and _place(row) not in awaited:
             of_one += map(missing_output, row["missing_outputs"])
         if not of_one:
-            of_one.append(verdict(row["explanation"]))
+            of_one.append(without_fault(row["outcome_source"], row["explanation"]))
     return [(place, score) for place, scores in found.items() for score in scores]
 
 

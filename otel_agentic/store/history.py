@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.store.browse import BOUNDS, Row, bounds, rows
+from otel_agentic.store.evaluations import SHOWN
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -62,7 +63,7 @@ WITH faults AS (
     FROM tool_counts n
     JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
     JOIN conversations c USING (environment, conversation_id, revision)
-    WHERE NOT s.superseded AND NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
+    WHERE s.{SHOWN} AND NOT s.superseded AND NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
     GROUP BY ALL
 )
 SELECT

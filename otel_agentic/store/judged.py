@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.scoring.model import ConversationScore, TurnScore
 from otel_agentic.store.browse import BOUNDS, bounds
+from otel_agentic.store.evaluations import SHOWN
 from otel_agentic.store.table import key_columns, rows_with
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ SELECT
 FROM conversations c
 JOIN conversation_scores s USING (environment, conversation_id, revision)
 JOIN evaluations e USING (evaluation_id)
-WHERE NOT c.superseded AND NOT s.superseded AND {BOUNDS}
+WHERE NOT c.superseded AND s.{SHOWN} AND NOT s.superseded AND {BOUNDS}
 """  # noqa: S608 — a constant of our own
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.store.browse import BOUNDS, Row, bounds, rows
+from otel_agentic.store.evaluations import SHOWN
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.store.scores import Selection
 
-_TRUTH: Final = """
+_TRUTH: Final = f"""
 SELECT
     k.dataset, k.case_id, k.version, k.agent, k.tags, k.source, coalesce(k.reviewed, true) AS reviewed,
     (SELECT count(*) FROM case_turns t WHERE t.dataset = k.dataset AND t.case_id = k.case_id AND t.version = k.version)
@@ -20,11 +21,11 @@ SELECT
      WHERE e.dataset = k.dataset AND e.case_id = k.case_id AND e.version = k.version) AS expected_calls,
     (SELECT count(*) FROM conversation_scores s
      SEMI JOIN (SELECT * FROM conversations WHERE NOT superseded) USING (environment, conversation_id, revision)
-     WHERE NOT s.superseded AND s.dataset = k.dataset AND s.case_id = k.case_id) AS attempts
+     WHERE s.{SHOWN} AND NOT s.superseded AND s.dataset = k.dataset AND s.case_id = k.case_id) AS attempts
 FROM cases k
 WHERE k.current
 ORDER BY k.dataset, k.case_id
-"""
+"""  # noqa: S608 — a constant of our own
 _MATCHES: Final = f"""
 SELECT
     c.environment, c.conversation_id, c.agent, m.dataset, m.case_id, m.method, m.confidence,
@@ -33,7 +34,7 @@ SELECT
 FROM conversations c
 LEFT JOIN conversation_scores s
     ON s.environment = c.environment AND s.conversation_id = c.conversation_id AND s.revision = c.revision
-    AND NOT s.superseded
+    AND s.{SHOWN} AND NOT s.superseded
 LEFT JOIN matches m ON m.evaluation_id = s.evaluation_id AND m.environment = c.environment
     AND m.conversation_id = c.conversation_id AND m.revision = c.revision
 WHERE NOT c.superseded AND {BOUNDS} AND ($only IS NULL OR m.reason = $only OR ($only = 'warning' AND m.warning IS NOT NULL))

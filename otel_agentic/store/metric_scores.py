@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.evaluators.identity import score_ids_of, target_of
 from otel_agentic.store.browse import BOUNDS, bounds
+from otel_agentic.store.evaluations import DEFAULT
 from otel_agentic.store.table import Table, key_columns, rows_with
 
 if TYPE_CHECKING:
@@ -28,13 +29,13 @@ WHERE s.evaluation_id = w.evaluation_id AND s.environment = w.environment AND s.
 """
 _SUPERSEDE: Final = """
 UPDATE scores s SET superseded = true FROM wanted w
-WHERE s.evaluator = w.evaluator AND s.environment = w.environment AND s.conversation_id = w.conversation_id
-    AND NOT s.superseded
+WHERE s.evaluator = w.evaluator AND s.evaluation = w.evaluation AND s.environment = w.environment
+    AND s.conversation_id = w.conversation_id AND NOT s.superseded
 """
 _NOTE: Final = """
 UPDATE conversation_scores s SET metrics_at = make_timestamp_ns($now) FROM wanted w
 WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND s.revision = w.revision
-    AND NOT s.superseded
+    AND s.evaluation = w.evaluation AND NOT s.superseded
 """
 #: Conversations with a core score, and the evaluations of evaluators that have said nothing final of them.
 _LACKING: Final = f"""
@@ -46,7 +47,7 @@ WITH core AS (
 ), done AS (
     SELECT evaluation_id, environment, conversation_id, revision
     FROM scores
-    WHERE evaluator IS NOT NULL AND NOT superseded AND evaluation_id IN (SELECT unnest($ids))
+    WHERE evaluator <> 'core' AND NOT superseded AND evaluation_id IN (SELECT unnest($ids))
     GROUP BY ALL
     HAVING NOT bool_or(coalesce(reason IN (SELECT unnest($open)), false) AND evaluation_id IN (SELECT unnest($judged)))
 )
@@ -63,6 +64,7 @@ class Measured:
     """What an evaluator says of a conversation revision; `score_ids` has an id for each of `scores`.
 
     `restated`: the evaluator had said something of the conversation before. `case_id` is that of the reviewed case.
+    `evaluation` is the name of the evaluation, `evaluation_id` that of the evaluator's version under it.
     """
 
     conversation: Conversation
@@ -72,6 +74,7 @@ class Measured:
     scores: tuple[MetricScore, ...]
     score_ids: tuple[str, ...] = field(default=())
     restated: bool = False
+    evaluation: str = DEFAULT
 
     def __post_init__(self) -> None:
         """Make the ids."""
@@ -93,17 +96,22 @@ def save_metrics(con: DuckDBPyConnection, measured: Sequence[Measured], now_ns: 
         return
     identity = _identity(measured)
     if not fresh:
-        names: dict[str, list[Any]] = {"evaluator": [one.evaluator.name for one in measured], **identity}
+        names: dict[str, list[Any]] = {
+            "evaluator": [one.evaluator.name for one in measured],
+            "evaluation": [one.evaluation for one in measured],
+            **identity,
+        }
         for statement in (_DELETE, _SUPERSEDE):
             rows_with(con, names, statement, fetch=False)
     _insert(
         con,
         [(one, score, score_id) for one in measured for score, score_id in zip(one.scores, one.score_ids, strict=True)],
     )
-    keys = {one.conversation.key: one.conversation.revision for one in measured}
+    keys = {(one.evaluation, *one.conversation.key): one.conversation.revision for one in measured}
     wanted: dict[str, list[Any]] = {
-        "environment": [environment for environment, _ in keys],
-        "conversation_id": [str(name) for _, name in keys],
+        "evaluation": [evaluation for evaluation, _, _ in keys],
+        "environment": [environment for _, environment, _ in keys],
+        "conversation_id": [str(name) for _, _, name in keys],
         "revision": list(keys.values()),
     }
     rows_with(con, wanted, _NOTE, {"now": now_ns}, fetch=False)
@@ -135,6 +143,7 @@ def _insert(con: DuckDBPyConnection, rows: Sequence[tuple[Measured, MetricScore,
             "evaluator": [one.evaluator.name for one, _, _ in rows],
             "evaluator_version": [one.evaluator.version for one, _, _ in rows],
             "score_id": [score_id for _, _, score_id in rows],
+            "evaluation": [one.evaluation for one, _, _ in rows],
             "superseded": [False] * len(rows),
         },
     )
@@ -173,10 +182,12 @@ def lacking(
 
 _HAD: Final = """
 SELECT DISTINCT environment, conversation_id, evaluator FROM scores SEMI JOIN wanted USING (environment, conversation_id)
-WHERE evaluator IS NOT NULL
+WHERE evaluator <> 'core' AND evaluation = $evaluation
 """
 
 
-def evaluated_before(con: DuckDBPyConnection, keys: Collection[Key]) -> set[tuple[str, str, str]]:
-    """Return (environment, conversation id, evaluator) of what evaluators said of some conversations, however long ago."""
-    return {(row[0], row[1], row[2]) for row in rows_with(con, key_columns(keys), _HAD)}
+def evaluated_before(
+    con: DuckDBPyConnection, keys: Collection[Key], evaluation: str = DEFAULT
+) -> set[tuple[str, str, str]]:
+    """Return (environment, conversation id, evaluator) of all scores that evaluators gave some conversations before."""
+    return {(row[0], row[1], row[2]) for row in rows_with(con, key_columns(keys), _HAD, {"evaluation": evaluation})}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.evaluators.base import Member, MetricScore
 from otel_agentic.store.browse import BOUNDS, bounds
+from otel_agentic.store.evaluations import SHOWN
 from otel_agentic.store.table import rows_with
 
 if TYPE_CHECKING:
@@ -20,16 +21,16 @@ if TYPE_CHECKING:
     from otel_agentic.store.scores import Selection
     from otel_agentic.store.table import Key
 
-_FOUND: Final = """
+_FOUND: Final = f"""
 WITH found AS (
     SELECT w.group_no, c.ended_at, s.*
     FROM wanted w
     JOIN conversations c USING (environment, conversation_id)
     JOIN scores s USING (environment, conversation_id, revision)
-    WHERE NOT c.superseded AND NOT s.superseded AND s.evaluator IS NOT NULL
+    WHERE NOT c.superseded AND s.{SHOWN} AND NOT s.superseded AND s.evaluator <> 'core'
         AND ($names IS NULL OR s.name IN (SELECT unnest($names)))
 )
-"""
+"""  # noqa: S608 — a constant of our own
 _TOTALS: Final = f"""{_FOUND}
 SELECT
     group_no, name, evaluator, arg_max(evaluator_version, ended_at), count(*) FILTER (reason IS NULL),
@@ -55,14 +56,15 @@ SELECT c.environment, c.conversation_id, c.agent, c.agent_version FROM conversat
 WHERE NOT c.superseded AND {BOUNDS}
 ORDER BY c.environment, c.conversation_id
 """  # noqa: S608 — the same
-_OUTCOMES: Final = """
+_OUTCOMES: Final = f"""
 SELECT w.group_no, c.environment, c.conversation_id, s.outcome
 FROM wanted w
 JOIN conversations c USING (environment, conversation_id)
-LEFT JOIN (SELECT * FROM conversation_scores WHERE NOT superseded) s USING (environment, conversation_id, revision)
+LEFT JOIN (SELECT * FROM conversation_scores WHERE {SHOWN} AND NOT superseded) s
+    USING (environment, conversation_id, revision)
 WHERE NOT c.superseded
 ORDER BY w.group_no, c.ended_at, c.environment, c.conversation_id
-"""
+"""  # noqa: S608 — a constant of our own
 _SCORES: Final = f"""{_FOUND}
 SELECT
     group_no, environment, conversation_id, name, value, label, coalesce(explanation, ''), reason, turn_index, position,

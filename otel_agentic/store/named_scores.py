@@ -1,9 +1,11 @@
-"""The same results under their evaluation names, where scores of all evaluators are found alike."""
+"""The core scores under their evaluation names, in the table where the scores of all evaluators are."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from otel_agentic.evaluators.identity import CORE, core_score_id
+from otel_agentic.scoring.judged_calls import faulty, judged_calls
 from otel_agentic.scoring.model import DIMENSIONS
 from otel_agentic.store.table import Table
 from otel_agentic.store.tool_rows import fields_of, identity_of
@@ -13,43 +15,99 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
+    from otel_agentic.conversations.model import Conversation
     from otel_agentic.scoring.model import ConversationScore, ToolScore
 
 
 class _Named(NamedTuple):
-    """A row of `scores`, beside what it is a score of."""
+    """A row of `scores`; `place` tells rows of one name apart, as `core_score_id` wants it."""
 
     score: ConversationScore
     target: str
-    turn_index: int | None
     name: str
     value: float | None
     label: str
+    reason: str | None
     explanation: str
+    place: tuple[int | str | None, ...] = ()
+    turn_index: int | None = None
+    position: int | None = None
+    tool_name: str | None = None
 
 
-def insert_named(con: DuckDBPyConnection, evaluation_id: str, scores: Sequence[ConversationScore]) -> None:
-    """Write the results of conversations, turns and tool dimensions."""
-    rows = [row for score in scores for row in _named(score)]
-    names = ("target", "turn_index", "name", "value", "label", "explanation")
-    identity = identity_of(evaluation_id, [row.score for row in rows])
-    Table(con, "scores").insert(con, {**identity, **fields_of(rows, *names)})
+def insert_named(
+    con: DuckDBPyConnection,
+    evaluation_id: str,
+    evaluation: str,
+    scored: Sequence[tuple[Conversation, ConversationScore]],
+) -> None:
+    """Write the results of conversations, turns, tool dimensions and calls at fault, each with the id of its event."""
+    rows = [row for conversation, score in scored for row in _named(conversation, score)]
+    names = ("target", "turn_index", "position", "tool_name", "name", "value", "label", "reason", "explanation")
+    Table(con, "scores").insert(
+        con,
+        {
+            **identity_of(evaluation_id, [row.score for row in rows]),
+            **fields_of(rows, *names),
+            "evaluation": [evaluation] * len(rows),
+            "evaluator": [CORE] * len(rows),
+            "evaluator_version": [evaluation_id] * len(rows),
+            "score_id": [core_score_id(row.score, evaluation_id, row.name, row.place) for row in rows],
+            "superseded": [False] * len(rows),
+        },
+    )
 
 
-def _named(score: ConversationScore) -> Iterator[_Named]:
-    value = None if score.outcome == "not_evaluated" else float(score.outcome == "pass")
-    yield _Named(score, "conversation", None, "agentic.conversation", value, score.outcome, score.explanation)
+def _named(conversation: Conversation, score: ConversationScore) -> Iterator[_Named]:
+    open_ = score.outcome == "not_evaluated"
+    value = None if open_ else float(score.outcome == "pass")
+    reason = score.reason if open_ else None
+    yield _Named(score, "conversation", "agentic.conversation", value, score.outcome, reason, score.explanation)
     for turn in score.turns:
-        label, told = turn.answer_outcome, turn.explanation
-        yield _Named(score, "turn", turn.turn_index, "agentic.answer", turn.answer_score, label, told)
+        open_ = turn.answer_outcome == "not_evaluated"
+        yield _Named(
+            score,
+            "turn",
+            "agentic.answer",
+            None if open_ else turn.answer_score,
+            turn.answer_outcome,
+            turn.answer_reason if open_ else None,
+            turn.explanation,
+            (turn.turn_index,),
+            turn.turn_index,
+        )
     for tools in score.tools:
         yield from _dimensions(score, tools)
+    for call, fault in faulty(judged_calls(conversation, score)):
+        yield _Named(
+            score,
+            "call",
+            "agentic.tool.call",
+            0.0,
+            "fail",
+            None,
+            fault.explanation,
+            call.place(fault),
+            call.turn_index,
+            call.made_position,
+            call.tool_name,
+        )
 
 
 def _dimensions(score: ConversationScore, tools: ToolScore) -> Iterator[_Named]:
     target = "conversation" if tools.turn_index is None else "turn"
+    open_ = tools.outcome == "not_evaluated"
     for name in DIMENSIONS:
         found = tools.dimensions.get(name)
         if found is not None:
-            label = "pass" if found >= 1.0 else "fail"
-            yield _Named(score, target, tools.turn_index, f"agentic.tool.{name}", found, label, tools.explanation)
+            yield _Named(
+                score,
+                target,
+                f"agentic.tool.{name}",
+                found,
+                "not_evaluated" if open_ else "pass" if found >= 1.0 else "fail",
+                tools.reason if open_ else None,
+                tools.explanation,
+                (tools.turn_index,),
+                tools.turn_index,
+            )

@@ -1,5 +1,6 @@
 -- The schema of a store. The text after a column, and the line before a table or view, become its COMMENT in the database.
 -- Times are UTC. The columns (environment, conversation_id, revision) join all tables below `conversations`.
+-- Views show the scores of the evaluation `default`, or of the one that SET VARIABLE evaluation = 'NAME' names in a session.
 
 -- One row is a span, as it was received.
 CREATE TABLE spans (
@@ -183,7 +184,8 @@ CREATE TABLE labels (
 
 -- One row is an evaluator version: everything that a score depends on besides the conversation.
 CREATE TABLE evaluations (
-    evaluation_id VARCHAR NOT NULL, -- hash of code, judge, settings and truth
+    evaluation_id VARCHAR NOT NULL, -- hash of name, code, judge, settings and truth
+    evaluation VARCHAR NOT NULL DEFAULT 'default', -- name; evaluations of different names stand side by side, and of one name only the newest scores count
     judge VARCHAR NOT NULL, -- judge name
     judge_version VARCHAR NOT NULL, -- judge version
     settings JSON NOT NULL, -- scoring settings
@@ -216,7 +218,8 @@ CREATE TABLE conversation_scores (
     environment VARCHAR NOT NULL, -- conversation
     conversation_id VARCHAR NOT NULL, -- conversation
     revision INTEGER NOT NULL, -- conversation revision
-    superseded BOOLEAN NOT NULL, -- true when a newer score took its place
+    evaluation VARCHAR NOT NULL DEFAULT 'default', -- name of the evaluation
+    superseded BOOLEAN NOT NULL, -- true when a newer score of the same evaluation name replaced it
     dataset VARCHAR, -- case
     case_id VARCHAR, -- case
     outcome VARCHAR NOT NULL, -- pass, fail or not_evaluated
@@ -309,15 +312,16 @@ CREATE TABLE scores (
     value DOUBLE, -- score, null when there is none
     label VARCHAR, -- label: pass, fail or not_evaluated in a core score, one of the metric's in any other; null where there is only a value, or none
     explanation VARCHAR, -- one sentence
-    evaluator VARCHAR, -- evaluator, null for a core score
-    evaluator_version VARCHAR, -- version of the evaluator, null for a core score
+    evaluator VARCHAR, -- evaluator; core for outcomes, answers, tool dimensions and calls at fault
+    evaluator_version VARCHAR, -- version of the evaluator; of core scores the evaluation id
     position INTEGER, -- place of the call in its turn, 0-based; null unless the score is of a call
     tool_name VARCHAR, -- tool that the score is about, where it is about one
     parameter VARCHAR, -- parameter that the score is about, where it is about one
-    reason VARCHAR, -- why there is no score; null where there is one, and for a core score
+    reason VARCHAR, -- why it is not evaluated; null where it is
     details JSON, -- what else the evaluator says, null for nothing
-    score_id VARCHAR, -- hash of evaluation, conversation revision, place and name: the same input gives the same id; null for a core score
-    superseded BOOLEAN DEFAULT false -- true when a newer revision or evaluation replaced it
+    score_id VARCHAR, -- hash of evaluation, conversation revision, position and name: the same input gives the same id; agentic.evaluation.id of its event
+    evaluation VARCHAR NOT NULL DEFAULT 'default', -- name of the evaluation
+    superseded BOOLEAN DEFAULT false -- true when a newer revision, or a newer score of the same evaluation name, replaced it
 );
 
 -- One row is what a judge said of one question; it is also the cache, and what the budget is counted from.
@@ -616,6 +620,12 @@ CREATE TABLE gate_baselines (
     definition JSON NOT NULL -- attempts by case and means of metrics by agent, as in a baseline file
 );
 
+-- One row is the name of this store in telemetry.
+CREATE TABLE instance (
+    instance_id VARCHAR NOT NULL, -- service.instance.id of what is emitted, unless emit.instance_id is set
+    made_at TIMESTAMP_NS NOT NULL -- when it was made
+);
+
 -- Reliability of each agent, version and environment over all closed conversations.
 CREATE VIEW v_reliability AS
 SELECT
@@ -630,7 +640,7 @@ SELECT
     make_timestamptz(epoch_ns(max(c.ended_at)) // 1000) AS last_conversation -- end of the newest conversation
 FROM conversation_scores s
 JOIN conversations c USING (environment, conversation_id, revision)
-WHERE NOT s.superseded AND NOT c.superseded
+WHERE s.evaluation = coalesce(getvariable('evaluation'), 'default') AND NOT s.superseded AND NOT c.superseded
 GROUP BY ALL;
 
 -- Each conversation in its newest revision, with its score.
@@ -651,11 +661,12 @@ SELECT
     s.case_id, -- case that it was matched to
     s.outcome, -- pass, fail or not_evaluated; null before it is scored
     CASE WHEN s.outcome IS NULL AND c.closed_by IS NOT NULL THEN 'not_scored' ELSE s.reason END AS reason, -- why it failed or was not evaluated; not_scored when it is closed and has no score yet
-    s.explanation -- one sentence
+    s.explanation, -- one sentence
+    coalesce(getvariable('evaluation'), 'default') AS evaluation -- name of the evaluation that the score is of
 FROM conversations c
 LEFT JOIN conversation_scores s
     ON s.environment = c.environment AND s.conversation_id = c.conversation_id AND s.revision = c.revision
-    AND NOT s.superseded
+    AND s.evaluation = coalesce(getvariable('evaluation'), 'default') AND NOT s.superseded
 WHERE NOT c.superseded;
 
 -- What the instrumentation records, as shares of turns and calls, by service, dialect and instrumentation scope. A turn that failed needs no answer, a call that failed no result, and a transfer to another agent is no call here. A share of nothing is null.
@@ -726,7 +737,7 @@ LEFT JOIN turns t ON t.environment = c.environment AND t.conversation_id = c.con
     AND t.revision = c.revision AND t.turn_index = coalesce(f.turn_index, 0)
 LEFT JOIN tool_calls m ON m.environment = c.environment AND m.conversation_id = c.conversation_id
     AND m.revision = c.revision AND m.turn_index = f.turn_index AND m.position = f.made_position
-WHERE NOT s.superseded AND NOT c.superseded;
+WHERE s.evaluation = coalesce(getvariable('evaluation'), 'default') AND NOT s.superseded AND NOT c.superseded;
 
 -- Each tool of each agent and version: how often it was expected, made and right, by the newest scores.
 CREATE VIEW v_tool_health AS
@@ -752,7 +763,7 @@ SELECT
 FROM tool_counts n
 JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
 JOIN conversations c USING (environment, conversation_id, revision)
-WHERE NOT s.superseded AND NOT c.superseded
+WHERE s.evaluation = coalesce(getvariable('evaluation'), 'default') AND NOT s.superseded AND NOT c.superseded
 GROUP BY c.agent, c.agent_version, c.environment, n.tool_name;
 
 -- Each thing that is wrong with a tool, over all versions of its agent: since when, and which version brought it. Versions follow each other by their numbers where all of an agent's have some, else by when they appeared.
@@ -763,7 +774,7 @@ WITH scored AS (
         c.conversation_id, c.revision, make_timestamptz(epoch_ns(c.ended_at) // 1000) AS ended_at
     FROM conversation_scores s
     JOIN conversations c USING (environment, conversation_id, revision)
-    WHERE NOT s.superseded AND NOT c.superseded
+    WHERE s.evaluation = coalesce(getvariable('evaluation'), 'default') AND NOT s.superseded AND NOT c.superseded
 ), versions AS (
     SELECT
         agent, environment, agent_version, min(ended_at) AS appeared,
@@ -941,7 +952,7 @@ SELECT
 FROM found f
 JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
 JOIN conversations c USING (environment, conversation_id, revision)
-WHERE NOT s.superseded AND NOT c.superseded AND json_type(f.record) = 'OBJECT';
+WHERE s.evaluation = coalesce(getvariable('evaluation'), 'default') AND NOT s.superseded AND NOT c.superseded AND json_type(f.record) = 'OBJECT';
 
 -- Conversations whose given verdict says something else than their turns and tools, by the newest scores.
 CREATE VIEW v_disagreements AS
@@ -960,7 +971,7 @@ SELECT
     s.explanation -- both in one sentence
 FROM conversation_scores s
 JOIN conversations c USING (environment, conversation_id, revision)
-WHERE NOT s.superseded AND NOT c.superseded AND s.outcome_source <> 'computed'
+WHERE s.evaluation = coalesce(getvariable('evaluation'), 'default') AND NOT s.superseded AND NOT c.superseded AND s.outcome_source <> 'computed'
     AND s.computed_outcome IN ('pass', 'fail') AND s.computed_outcome <> s.outcome;
 
 -- How many fails of each agent, version and environment were decided while other needed parts could not be evaluated.
@@ -974,7 +985,7 @@ SELECT
     count(*) FILTER (s.partial) / count(*) AS share -- partial_fails / evaluated; above 0.05 the success rate is biased downwards
 FROM conversation_scores s
 JOIN conversations c USING (environment, conversation_id, revision)
-WHERE NOT s.superseded AND NOT c.superseded AND s.outcome IN ('pass', 'fail')
+WHERE s.evaluation = coalesce(getvariable('evaluation'), 'default') AND NOT s.superseded AND NOT c.superseded AND s.outcome IN ('pass', 'fail')
 GROUP BY c.agent, c.agent_version, c.environment;
 
 -- What evaluators say, by agent, version and environment: one row is a metric, by the newest scores.
@@ -997,7 +1008,7 @@ SELECT
     make_timestamptz(epoch_ns(max(c.ended_at)) // 1000) AS last_conversation -- end of the newest of them
 FROM scores s
 JOIN conversations c USING (environment, conversation_id, revision)
-WHERE s.evaluator IS NOT NULL AND NOT s.superseded AND NOT c.superseded
+WHERE s.evaluator <> 'core' AND s.evaluation = coalesce(getvariable('evaluation'), 'default') AND NOT s.superseded AND NOT c.superseded
 GROUP BY c.agent, c.agent_version, c.environment, s.name, s.evaluator;
 
 -- What is wrong with the state-changing calls of each conversation that passed or failed and has expected tools, by the faults of its newest score.
@@ -1036,7 +1047,7 @@ WITH counted AS (
         AND t.conversation_id = s.conversation_id AND t.revision = s.revision AND t.case_turn_index = k.turn_index
     LEFT JOIN expected_calls e ON e.dataset = k.dataset AND e.case_id = k.case_id AND e.version = k.version
         AND e.turn_index = k.turn_index
-    WHERE NOT s.superseded
+    WHERE s.evaluation = coalesce(getvariable('evaluation'), 'default') AND NOT s.superseded
     GROUP BY ALL
 )
 SELECT
@@ -1069,4 +1080,4 @@ JOIN evaluations e USING (evaluation_id)
 JOIN expected x USING (evaluation_id, environment, conversation_id, revision)
 LEFT JOIN counted f USING (evaluation_id, environment, conversation_id, revision)
 LEFT JOIN absent a USING (evaluation_id, environment, conversation_id, revision)
-WHERE NOT s.superseded AND NOT c.superseded AND s.outcome IN ('pass', 'fail');
+WHERE s.evaluation = coalesce(getvariable('evaluation'), 'default') AND NOT s.superseded AND NOT c.superseded AND s.outcome IN ('pass', 'fail');

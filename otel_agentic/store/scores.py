@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from otel_agentic.store.evaluations import DEFAULT
 from otel_agentic.store.named_scores import insert_named
 from otel_agentic.store.results import save_results
 from otel_agentic.store.table import Raw, Table, key_columns, rows_with
@@ -38,27 +39,31 @@ WHERE NOT c.superseded AND c.closed_by IS NOT NULL
 ORDER BY c.ended_at, c.environment, c.conversation_id
 """
 _CLOSED: Final = _UNSCORED.replace("WHERE evaluation_id = $id AND NOT superseded", "WHERE $id IS NULL")
-#: Closed conversations whose newest revision has no score of any evaluation.
-_NEVER_SCORED: Final = """
+#: Closed conversations whose newest revision has no score of the default evaluation.
+_NEVER_SCORED: Final = f"""
 SELECT environment, conversation_id
 FROM conversations
-ANTI JOIN (SELECT * FROM conversation_scores WHERE NOT superseded) USING (environment, conversation_id, revision)
+ANTI JOIN (
+    SELECT * FROM conversation_scores WHERE evaluation = '{DEFAULT}' AND NOT superseded
+) USING (environment, conversation_id, revision)
 WHERE NOT superseded AND closed_by IN ('idle', 'end_mark')
 ORDER BY ended_at, environment, conversation_id
-"""
+"""  # noqa: S608 — a constant of our own
 _SCORED_BEFORE: Final = """
 SELECT DISTINCT environment, conversation_id FROM conversation_scores SEMI JOIN wanted USING (environment, conversation_id)
+WHERE evaluation = $evaluation
 """
 _SUPERSEDE: Final = """
 UPDATE conversation_scores s SET superseded = true FROM wanted w
-WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND NOT s.superseded
+WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND s.evaluation = $evaluation
+    AND NOT s.superseded
 RETURNING 1
 """
 #: Core scores by name; and of evaluators those of another revision, whatever becomes of that evaluator.
 _SUPERSEDE_NAMED: Final = """
 UPDATE scores s SET superseded = true FROM wanted w
-WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND NOT s.superseded
-    AND (s.evaluator IS NULL OR s.revision <> w.revision)
+WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND s.evaluation = $evaluation
+    AND NOT s.superseded AND (coalesce(s.evaluator, 'core') = 'core' OR s.revision <> w.revision)
 """
 _TABLES: Final = (
     "matches",
@@ -84,7 +89,8 @@ _DELETE: Final = tuple(
 class Evaluation:
     """An evaluator version: everything that a score depends on besides the conversation.
 
-    `evaluator` and `evaluator_version` are None for the evaluation of the core scores.
+    `name` is the evaluation's name: scores of other names stand beside it. `evaluator` and `evaluator_version` are None
+    for the evaluation of the core scores.
     """
 
     evaluation_id: str
@@ -92,6 +98,7 @@ class Evaluation:
     judge_version: str
     settings_json: str
     truth_version: str
+    name: str = DEFAULT
     evaluator: str | None = None
     evaluator_version: str | None = None
 
@@ -130,6 +137,7 @@ def save_evaluations(con: DuckDBPyConnection, evaluations: Sequence[Evaluation],
         con,
         {
             **fields_of(fresh, *names),
+            "evaluation": [one.name for one in fresh],
             "settings": [Raw(one.settings_json) for one in fresh],
             "first_run_at": [now_ns] * len(fresh),
             "last_run_at": [now_ns] * len(fresh),
@@ -164,27 +172,35 @@ def never_scored(con: DuckDBPyConnection) -> list[Key]:
     return [(environment, name) for environment, name in con.execute(_NEVER_SCORED).fetchall()]
 
 
-def scored_before(con: DuckDBPyConnection, keys: Iterable[Key]) -> set[Key]:
-    """Return those of the conversations that have a score of any revision and evaluation."""
-    return {(environment, name) for environment, name in rows_with(con, key_columns(keys), _SCORED_BEFORE)}
+def scored_before(con: DuckDBPyConnection, keys: Iterable[Key], evaluation: str = DEFAULT) -> set[Key]:
+    """Return those of the conversations that have a score of any revision and version of an evaluation, by its name."""
+    found = rows_with(con, key_columns(keys), _SCORED_BEFORE, {"evaluation": evaluation})
+    return {(environment, name) for environment, name in found}
 
 
-def save_scores(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Scored], now_ns: int) -> None:
-    """Write scores; older ones of the same conversations are superseded, and their results replaced."""
+def save_scores(
+    con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Scored], now_ns: int, *, evaluation: str = DEFAULT
+) -> None:
+    """Write scores of an evaluation; older ones of the same conversations and evaluation name are superseded.
+
+    Scores of the default evaluation replace the results of these conversations, too.
+    """
     if not scored:
         return
+    named = {"evaluation": evaluation}
     identity = identity_of(evaluation_id, [item.score for item in scored])
     known = rows_with(con, identity, _KNOWN_SCORE)
     for statement in _DELETE if known else ():
         rows_with(con, identity, statement, fetch=False)
-    if rows_with(con, identity, _SUPERSEDE) or known:
-        rows_with(con, identity, _SUPERSEDE_NAMED, fetch=False)
+    if rows_with(con, identity, _SUPERSEDE, named) or known:
+        rows_with(con, identity, _SUPERSEDE_NAMED, named, fetch=False)
     _insert_matches(con, identity, scored)
-    _insert_conversations(con, identity, scored, now_ns)
+    _insert_conversations(con, {**identity, "evaluation": [evaluation] * len(scored)}, scored, now_ns)
     _insert_turns(con, evaluation_id, _scores(scored))
     insert_tools(con, evaluation_id, [(item.conversation, item.score) for item in scored])
-    insert_named(con, evaluation_id, _scores(scored))
-    save_results(con, evaluation_id, scored)
+    insert_named(con, evaluation_id, evaluation, [(item.conversation, item.score) for item in scored])
+    if evaluation == DEFAULT:
+        save_results(con, evaluation_id, scored)
 
 
 def _scores(scored: Sequence[Scored]) -> list[ConversationScore]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from otel_agentic.spans.redact_marks import MARK_START
 from otel_agentic.spans.redacting import Redacting
 from otel_agentic.store.checkpoints import Checkpoints, sync_folder
 from otel_agentic.store.database import describe, open_database, require_file
+from otel_agentic.store.evaluations import DEFAULT, show
 from otel_agentic.store.living import LivingDatabase
 from otel_agentic.store.migrations import bring_up_to_date
 from otel_agentic.store.queue import QueueLimits
@@ -46,6 +48,9 @@ SELECT EXISTS (FROM (SELECT attributes FROM spans ORDER BY received_at DESC LIMI
 
 class Store:
     """One open DuckDB file. A `Sink`; thread-safe; a context manager that closes it."""
+
+    #: The evaluation whose scores readers see.
+    evaluation: str = DEFAULT
 
     def __init__(
         self,
@@ -145,6 +150,12 @@ class Store:
         """
         return self._writer.write(work)
 
+    def showing(self, evaluation: str) -> Store:
+        """Return this store with readers that see the scores of an evaluation instead of the default one."""
+        shown = copy.copy(self)
+        shown.evaluation = evaluation
+        return shown
+
     @contextmanager
     def read(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """Lend a connection for reading. All its queries see the same moment: everything committed before, nothing after.
@@ -154,6 +165,8 @@ class Store:
         """
         with self.connection() as con:
             con.execute("BEGIN TRANSACTION READ ONLY")  # it ends when the connection closes
+            if self.evaluation != DEFAULT:
+                show(con, self.evaluation)
             yield con
 
     @contextmanager

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from otel_agentic.scoring.model import DIMENSIONS
+from otel_agentic.store.evaluations import SHOWN
 from otel_agentic.store.table import lent
 from otel_agentic.store.window_rows import rows_of
 from otel_agentic.windows.model import ScoredConversation
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from otel_agentic.windows.columns import WindowTable
 
 #: Every closed conversation with its newest score; one without a score is not evaluated, for the reason `not_scored`.
-_SCORED: Final = """
+_SCORED: Final = f"""
 WITH tools AS (
     SELECT
         evaluation_id, environment, conversation_id, revision,
@@ -47,7 +48,7 @@ SELECT
 FROM conversations c
 LEFT JOIN conversation_scores s
     ON s.environment = c.environment AND s.conversation_id = c.conversation_id AND s.revision = c.revision
-    AND NOT s.superseded
+    AND s.{SHOWN} AND NOT s.superseded
 LEFT JOIN cases k ON k.dataset = s.dataset AND k.case_id = s.case_id AND k.current
 LEFT JOIN tools t ON t.evaluation_id = s.evaluation_id AND t.environment = s.environment
     AND t.conversation_id = s.conversation_id AND t.revision = s.revision
@@ -58,7 +59,7 @@ WHERE NOT c.superseded AND c.closed_by IS NOT NULL
     AND ($until IS NULL OR c.ended_at < make_timestamp_ns($until))
     AND ($agent IS NULL OR c.agent GLOB $agent)
 ORDER BY c.ended_at, c.environment, c.conversation_id
-"""
+"""  # noqa: S608 — a constant of our own
 _ENDS: Final = """
 SELECT DISTINCT epoch_ns("end") AS ends FROM windows
 WHERE "end" BETWEEN make_timestamp_ns($first) AND make_timestamp_ns($last) AND "window" IN (SELECT unnest($widths))

@@ -136,7 +136,7 @@ def test_one_conversation_is_drawn_as_far_as_its_attempts_reach(tmp_path: Path) 
     assert "1 of 1 correct" in page.text
     assert "A curve ends where there are too few attempts." in page.text
     assert "Hollow marks" not in page.text
-    assert "No case of this selection says which tools are expected" in page.text
+    assert "No call was scored" in page.text
 
 
 def test_where_nothing_was_evaluated_there_is_no_curve_and_the_reasons_are_told(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_the_report_has_the_shape_of_the_contract(airline: Airline) -> None:
     found = airline.reported.json
     (group,) = found["groups"]
 
-    assert ["groups", "cases_left_out"] == list(found)
+    assert ["evaluation", "groups", "cases_left_out"] == list(found)
     assert _GROUP_KEYS == list(group)
     unused = ("agent_version", "environment", "service", "tag", "case", "tool", "window")
     assert [None] * len(unused) == [group[name] for name in unused]

@@ -202,11 +202,11 @@ def test_a_judge_that_fails_in_whatever_way_is_nowhere_a_failure_of_the_agent(
     told = commands.failures()
     assert (0, 0, [], 2) == tuple(told[name] for name in ("failures", "failed", "groups", "scored"))
     assert told["judge_errors"] == sum(
-        n for (n,) in rows(engine, "SELECT count(*) FROM scores WHERE evaluator IS NOT NULL AND reason = 'judge_error'")
+        n for (n,) in rows(engine, "SELECT count(*) FROM scores WHERE evaluator <> 'core' AND reason = 'judge_error'")
     )
     assert told["judge_errors"] >= 2 * 8
     assert [] == rows(
-        engine, "SELECT * FROM scores WHERE evaluator IS NOT NULL AND (value IS NOT NULL OR label IS NOT NULL)"
+        engine, "SELECT * FROM scores WHERE evaluator <> 'core' AND (value IS NOT NULL OR label IS NOT NULL)"
     )
 
 

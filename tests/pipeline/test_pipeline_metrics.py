@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 CASES = [("cases.jsonl", '{"case_id": "hotel", "turns": [{"query": "Which hotel?", "answer": "The Ritz."}]}')]
 NEWEST = """
 SELECT conversation_id, revision, name, target, turn_index, value, label, reason FROM scores
-WHERE evaluator IS NOT NULL AND NOT superseded ORDER BY ALL
+WHERE evaluator <> 'core' AND NOT superseded ORDER BY ALL
 """
 HISTORY = """
 SELECT evaluator_version, revision, superseded, count(*) FROM scores WHERE evaluator = 'length' GROUP BY ALL ORDER BY ALL
@@ -117,7 +117,7 @@ def test_every_field_of_a_score_is_kept(engine: Engine) -> None:
     with_own(engine, Plain(say=lambda _: [told])).evaluate(cases=CASES)
 
     assert [("so it is", "search", "q", '{"of":[1,null]}', None)] == rows(
-        engine, "SELECT explanation, tool_name, parameter, details, position FROM scores WHERE evaluator IS NOT NULL"
+        engine, "SELECT explanation, tool_name, parameter, details, position FROM scores WHERE evaluator <> 'core'"
     )
 
 
@@ -157,7 +157,7 @@ def test_an_evaluator_that_is_new_catches_up_and_no_core_row_changes(engine: Eng
     assert [("c0", "pass", "hotel"), ("c1", "fail", "hotel")] == told
     after = [
         rows(engine, CORE),
-        rows(engine, "SELECT * FROM scores WHERE evaluator IS NULL ORDER BY ALL"),
+        rows(engine, "SELECT * FROM scores WHERE evaluator = 'core' ORDER BY ALL"),
         rows(engine, "FROM turn_scores ORDER BY ALL"),
     ]
     assert before == after
@@ -183,8 +183,10 @@ def test_a_new_revision_supersedes_what_was_said_of_the_old_one(engine: Engine) 
 
     (first, *_, last) = rows(engine, HISTORY)
     assert (("1", 1, True, 2), (2, False)) == (first, last[1:3])
-    assert [(True,)] == rows(engine, "SELECT DISTINCT superseded FROM scores WHERE evaluator IS NULL AND revision = 1")
-    assert [(False,)] == rows(engine, "SELECT DISTINCT superseded FROM scores WHERE evaluator IS NULL AND revision = 2")
+    assert [(True,)] == rows(engine, "SELECT DISTINCT superseded FROM scores WHERE evaluator = 'core' AND revision = 1")
+    assert [(False,)] == rows(
+        engine, "SELECT DISTINCT superseded FROM scores WHERE evaluator = 'core' AND revision = 2"
+    )
 
 
 def test_a_new_revision_leaves_nothing_of_an_evaluator_that_is_not_run_any_more(engine: Engine) -> None:
@@ -209,7 +211,7 @@ def test_another_truth_is_another_evaluation(engine: Engine) -> None:
     assert [("1", 1, False, 2), ("1", 1, True, 2)] == rows(engine, HISTORY)
     assert [(False, 1), (True, 1)] == rows(
         engine,
-        "SELECT superseded, count(DISTINCT evaluation_id) FROM scores WHERE evaluator IS NULL GROUP BY ALL ORDER BY ALL",
+        "SELECT superseded, count(DISTINCT evaluation_id) FROM scores WHERE evaluator = 'core' GROUP BY ALL ORDER BY ALL",
     )
 
 
@@ -230,7 +232,7 @@ def test_exactly_the_chosen_metrics_are_told_and_a_whole_evaluator_is_stored(eng
     done = with_own(engine, Plain(), other).evaluate(cases=CASES, metrics=["kind"])
 
     assert ["length.kind"] == [one["name"] for one in done["evaluators"]["metrics"]]
-    assert [("length",)] == rows(engine, "SELECT DISTINCT evaluator FROM scores WHERE evaluator IS NOT NULL")
+    assert [("length",)] == rows(engine, "SELECT DISTINCT evaluator FROM scores WHERE evaluator <> 'core'")
 
 
 def test_an_unknown_metric_is_refused_before_anything_is_scored(engine: Engine) -> None:
@@ -478,7 +480,7 @@ def test_who_listens_is_told_of_what_was_stored(engine: Engine) -> None:
     )
     assert first.score_ids == second.score_ids
     assert {(one,) for one in first.score_ids} == set(
-        rows(engine, "SELECT score_id FROM scores WHERE evaluator IS NOT NULL")
+        rows(engine, "SELECT score_id FROM scores WHERE evaluator <> 'core'")
     )
 
 
@@ -504,7 +506,7 @@ def test_prices_and_what_an_evaluator_says_of_its_configuration_make_another_eva
 
     assert [("free", 1), ("length", 2)] == rows(
         other,
-        "SELECT evaluator, count(DISTINCT evaluation_id) FROM scores WHERE evaluator IS NOT NULL GROUP BY ALL ORDER BY ALL",
+        "SELECT evaluator, count(DISTINCT evaluation_id) FROM scores WHERE evaluator <> 'core' GROUP BY ALL ORDER BY ALL",
     )
     assert 1 == done["evaluators"]["caught_up"]
     configured = replace(priced)

@@ -28,12 +28,11 @@ _NO_WINDOWS: Final = (
     "No window is stored for this selection. A running collector (`otel-agentic serve`) stores them as conversations are "
     "scored; `otel-agentic backfill` computes them for the past."
 )
+_DEFAULT_ONLY: Final = "Windows are computed for the default evaluation only."
 _NONE_EVALUATED: Final = (
     "No conversation of this selection was evaluated, so there is no curve to draw. The reasons stand under Coverage."
 )
-_NO_TOOLS: Final = (
-    "No case of this selection says which tools are expected, so no tool was scored. Cases say so under `tools`."
-)
+_NO_TOOLS: Final = "No call was scored: no case of this selection names expected tools (under `tools`), or its evaluation scores no single call."
 _NO_FAULTS: Final = "No tool fault was found."
 _NO_METRICS: Final = "No metric beyond the outcome was computed for this selection: `otel-agentic evaluate` computes those that need no judge."
 _NO_FAILURES: Final = "Nothing failed in this selection."
@@ -71,7 +70,7 @@ def sections(found: Mapping[str, Any], drawn: Mapping[str, Any]) -> Iterator[tup
     if found.get("objectives"):
         yield "Objectives", objectives_part(found["objectives"])
     yield "Curves", _curves(drawn["curves"], telling(groups))
-    yield "Over time", _history(drawn["history"])
+    yield "Over time", _history(drawn["history"], found["evaluation"])
     yield "Tools", _tools(drawn["tools"], drawn["failing"], groups)
     if groups[0].get("metrics") is not None:
         yield "Metrics", _metrics(groups, found.get("metrics_chosen"))
@@ -116,7 +115,9 @@ def _bands(rows: Sequence[Group]) -> str:
     return f"Bands are the intervals: {estimator_line(rows)}.{hollow}{ends}"
 
 
-def _history(history: Mapping[str, Any] | None) -> Html:
+def _history(history: Mapping[str, Any] | None, evaluation: str) -> Html:
+    if evaluation != "default":
+        return empty_state(_DEFAULT_ONLY)
     if history is None or not history["rows"]:
         return empty_state(_NO_WINDOWS)
     rows = with_keys(history["rows"])

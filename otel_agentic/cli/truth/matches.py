@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from otel_agentic.cli.options import (
+    evaluation_option,
     format_option,
     opened,
     selection_of,
     selection_options,
     target_options,
 )
-from otel_agentic.cli.output import console, print_json, say
+from otel_agentic.cli.output import console, print_json, say, say_evaluation
 from otel_agentic.cli.tables import Column, print_table, text, told_apart
 from otel_agentic.cli.text import moment, percent, plural, ratio, short
 from otel_agentic.errors import UsageError
@@ -57,6 +58,7 @@ def list_(db: Path | None, server: str | None, config_file: Path | None, output:
 @click.command(short_help="List which case each conversation was matched to.")
 @target_options
 @selection_options
+@evaluation_option
 @click.option("--only", type=click.Choice(["unmatched", "ambiguous", "warning"]), help="Only those.")
 @click.option("--clusters", is_flag=True, help="Group them by what they begin with; unmatched ones unless --only.")
 @click.option(
@@ -73,6 +75,7 @@ def matches(
     since: str | None,
     until: str | None,
     agent: str | None,
+    evaluation: str | None,
     only: str | None,
     clusters: bool,
     limit: int | None,
@@ -85,7 +88,7 @@ def matches(
     """
     if limit is not None and not clusters:
         raise UsageError("--limit goes with --clusters")
-    chosen = {**selection_of(since, until, agent), **({"only": only} if only else {})}
+    chosen = {**selection_of(since, until, agent, evaluation), **({"only": only} if only else {})}
     with opened(db, server, config_file) as client:
         rows = client.call("truth_clusters" if clusters else "truth_matches", **chosen)
     shown = rows[: limit or _CLUSTERS] if clusters else rows
@@ -94,8 +97,10 @@ def matches(
     elif not rows:
         say(console(), f"{_NONE[only or 'unmatched' if clusters else only]} in this selection")
     elif clusters:
+        say_evaluation(console(), evaluation)
         _print_clusters(shown, rows, only or "unmatched")
     else:
+        say_evaluation(console(), evaluation)
         _print_matches(rows)
 
 

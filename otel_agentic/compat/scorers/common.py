@@ -191,6 +191,7 @@ def _turn_score(turn: Turn, numbers: Numbers, aligned: Mapping[int, int]) -> Tur
         reason=shown.reason,
         answer_score=shown.score,
         answer_outcome=shown.outcome,
+        answer_reason=shown.reason,
         tool_outcome=None if tools is None else tools.outcome,
         explanation=shown.explanation,
     )

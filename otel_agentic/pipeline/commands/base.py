@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from otel_agentic.pipeline.evaluate import OnScored
+from otel_agentic.store.evaluations import require_evaluation
 
 Json = Any
 Step = Callable[[str, int, int | None], None]
@@ -32,3 +33,13 @@ class EngineCommands:
         self.collecting = False
         #: Whether nobody waits for the result any more.
         self.gone: Callable[[], bool] = lambda: False
+
+    def _showing(self, evaluation: str) -> Engine:
+        """Return the engine with a store whose queries show an evaluation.
+
+        Raises:
+            UsageError: the store has no evaluation of that name.
+        """
+        with self._engine.store.read() as con:
+            require_evaluation(con, evaluation)
+        return self._engine.showing(evaluation)

@@ -16,6 +16,7 @@ from otel_agentic.pipeline.metric_standing import standing
 from otel_agentic.pipeline.wire import plain
 from otel_agentic.store import browse
 from otel_agentic.store.conversations import load_conversations
+from otel_agentic.store.evaluations import DEFAULT
 from otel_agentic.store.scores import Selection
 
 _EXPORT_CHUNK: Final = 500
@@ -32,15 +33,18 @@ class ConversationCommands(EngineCommands):
         agent: str | None = None,
         outcome: Literal["pass", "fail", "not_evaluated"] | None = None,
         limit: Annotated[int, Field(ge=1)] = 50,
+        evaluation: str = DEFAULT,
     ) -> Json:
         """Return conversations, newest first."""
         selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
-        with self._engine.store.read() as con:
+        with self._showing(evaluation).store.read() as con:
             return plain(browse.list_conversations(con, selection, outcome=outcome, limit=limit))
 
-    def conversations_show(self, *, conversation_id: str, environment: str | None = None) -> dict[str, Json]:
+    def conversations_show(
+        self, *, conversation_id: str, environment: str | None = None, evaluation: str = DEFAULT
+    ) -> dict[str, Json]:
         """Return one conversation with its score, its case, and what metrics say of it."""
-        with self._engine.store.read() as con:
+        with self._showing(evaluation).store.read() as con:
             keys = browse.find_conversation(con, conversation_id, environment)
             if not keys:
                 raise BadInputError(
@@ -58,17 +62,23 @@ class ConversationCommands(EngineCommands):
         rules = FailureRules(metrics_by_name(installed).values(), settings)
         told = (score["case_id"], score["outcome"], score["reason"]) if score else None
         return {
+            "evaluation": evaluation,
             "conversation": conversation_json(conversation, told),
             "score": plain(score),
             "metrics": plain(standing(metrics, conversation, rules)),
         }
 
     def conversations_export(
-        self, *, since_ns: int | None = None, until_ns: int | None = None, agent: str | None = None
+        self,
+        *,
+        since_ns: int | None = None,
+        until_ns: int | None = None,
+        agent: str | None = None,
+        evaluation: str = DEFAULT,
     ) -> Iterator[Json]:
         """Yield every conversation, one object each."""
         selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
-        with self._engine.store.read() as con:
+        with self._showing(evaluation).store.read() as con:
             keys = browse.all_conversations(con, selection)
             outcomes = browse.outcomes_of(con)
         for start in range(0, len(keys), _EXPORT_CHUNK):

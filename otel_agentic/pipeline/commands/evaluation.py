@@ -13,6 +13,7 @@ from otel_agentic.pipeline.judge_use import judge_json
 from otel_agentic.pipeline.report import IntervalKind, report
 from otel_agentic.pipeline.suites import of_suite, require_suite
 from otel_agentic.pipeline.truth_in_force import unknown_labels
+from otel_agentic.store.evaluations import DEFAULT
 from otel_agentic.store.metric_scores import Measured
 from otel_agentic.store.scores import Scored, Selection
 from otel_agentic.windows import GroupBy
@@ -32,8 +33,12 @@ class EvaluationCommands(EngineCommands):
         force: bool = False,
         metrics: list[str] | None = None,
         suite: str | None = None,
+        evaluation: str = DEFAULT,
     ) -> dict[str, Json]:
         """Match and score closed conversations; cases and labels are (name, text) and are remembered.
+
+        Scores stand under the name of the evaluation: those of other names stay. Windows, monitors and telemetry follow the
+        default one alone.
 
         Evaluators of exactly these metrics run beside; without any, those of the settings. With a suite, only conversations
         that are matched to a case with this tag are scored.
@@ -42,7 +47,7 @@ class EvaluationCommands(EngineCommands):
         chosen = evaluating.chosen if metrics is None else evaluating.choose(metrics)
         labels_given = [TruthFile(name=n, text=t) for n, t in labels]
         fresh = evaluating.remember([TruthFile(name=n, text=t) for n, t in cases], labels_given)
-        truth = evaluating.truth()
+        truth = evaluating.truth().named(evaluation)
         selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
         wanted = evaluating.wanted(truth, selection, again=force, chosen=chosen)
         if suite is not None:
@@ -55,7 +60,8 @@ class EvaluationCommands(EngineCommands):
             nonlocal done
             done += len(scored)
             self._progress("scoring", done, len(wanted.keys))
-            self._on_scored(scored, restated)
+            if evaluation == DEFAULT:
+                self._on_scored(scored, restated)
 
         said = 0
 
@@ -70,6 +76,7 @@ class EvaluationCommands(EngineCommands):
         with ends_well(stopping):
             found = evaluating.evaluate(truth, wanted, step, stopping.is_set, measured=measured)
         return {
+            "evaluation": evaluation,
             "evaluation_id": found.evaluation_id,
             "cases": len(truth.index),
             "new_case_versions": fresh,
@@ -104,10 +111,12 @@ class EvaluationCommands(EngineCommands):
         interval: IntervalKind = "default",
         compare: str | None = None,
         metrics: list[str] | None = None,
+        evaluation: str = DEFAULT,
     ) -> dict[str, Json]:
         """Return the reliability of each group, and where it is asked for two groups against each other."""
-        return report(
-            self._engine,
+        engine = self._showing(evaluation)
+        found = report(
+            engine,
             k=k,
             by=by or (),
             window=window,
@@ -117,3 +126,4 @@ class EvaluationCommands(EngineCommands):
             compare=compare,
             metrics=metrics,
         )
+        return {"evaluation": evaluation, **found}

@@ -16,7 +16,13 @@ from otel_agentic.pipeline.gate.select import Chosen
 from otel_agentic.pipeline.gate.settings import merged
 from otel_agentic.pipeline.wire import plain
 from otel_agentic.store.baselines import save_baseline
+from otel_agentic.store.evaluations import DEFAULT
 from otel_agentic.store.scores import Selection
+
+
+def _of_evaluation(name: str) -> list[str]:
+    """Return a note that names the evaluation, where it is not the default one."""
+    return [] if name == DEFAULT else [f"evaluation {name}, not the default one"]
 
 
 class GateCommands(EngineCommands):
@@ -36,6 +42,7 @@ class GateCommands(EngineCommands):
         estimator: str | None = None,
         baseline: Json | None = None,
         measure: Annotated[str, Field(min_length=1)] | None = None,
+        evaluation: str = DEFAULT,
     ) -> dict[str, Json]:
         """Return whether the conditions hold of each agent: those of the settings, and those given.
 
@@ -51,9 +58,10 @@ class GateCommands(EngineCommands):
             estimator: of pass@k and pass^k; unless given, the one that a report shows first.
             baseline: what a baseline file holds; it takes the place of the one that the conditions name.
             measure: return what is measured now as a baseline of this name, too.
+            evaluation: the evaluation whose scores are held against the conditions.
 
         Raises:
-            UsageError: a condition, metric, window or name is not one, or there is no condition and nothing to save.
+            UsageError: the evaluation, a condition, metric, window or name is not one, or there is no condition and nothing to save.
             PluginError: there is no estimator of that name.
             BadInputError: there is no such baseline, or no case with the tag.
         """
@@ -66,7 +74,7 @@ class GateCommands(EngineCommands):
             environment=environment,
         )
         held = self._baseline(wanted.baseline) if baseline is None else read(baseline, "the baseline file")
-        gate = Gate.of(self._engine, wanted, chosen, estimator, held)
+        gate = Gate.of(self._showing(evaluation), wanted, chosen, estimator, held)
         rows = gate.rows()
         if not rows and measure is None:
             raise UsageError(
@@ -74,6 +82,7 @@ class GateCommands(EngineCommands):
                 "give one, such as --min-pass-pow-k 3=0.7"
             )
         found = {
+            "evaluation": evaluation,
             "passed": not any(row.stops for row in rows),
             "agents": [group.agent for group in gate.groups],
             "conversations": sum(len(group.members) for group in gate.groups),
@@ -83,7 +92,7 @@ class GateCommands(EngineCommands):
             "baseline": held and {"name": held.name, "saved_at": held.saved_at, "conversations": held.conversations},
             "rows": [row.json() for row in rows],
             "not_evaluated": gate.reasons,
-            "notes": list(gate.notes()),
+            "notes": [*_of_evaluation(evaluation), *gate.notes()],
             "measured": gate.measured(measure).model_dump(mode="json") if measure is not None else None,
         }
         return dict(plain(found))

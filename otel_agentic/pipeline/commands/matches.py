@@ -12,6 +12,7 @@ from otel_agentic.pipeline.commands.base import EngineCommands, Json
 from otel_agentic.pipeline.export import iso
 from otel_agentic.pipeline.promote import Promoted, Wanted, clusters_of, promote
 from otel_agentic.pipeline.wire import plain
+from otel_agentic.store.evaluations import DEFAULT
 from otel_agentic.store.matches import list_matches
 from otel_agentic.store.promotion import candidates
 from otel_agentic.store.scores import Selection
@@ -36,11 +37,12 @@ class MatchCommands(EngineCommands):
         until_ns: int | None = None,
         agent: str | None = None,
         only: Only | None = None,
+        evaluation: str = DEFAULT,
     ) -> Json:
         """Return which case each conversation was matched to, and how."""
         selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
-        with self._engine.store.read() as con:
-            return plain(list_matches(con, selection, only=only))
+        with self._showing(evaluation).store.read() as con:
+            return plain([{"evaluation": evaluation, **row} for row in list_matches(con, selection, only=only)])
 
     def truth_clusters(
         self,
@@ -49,12 +51,13 @@ class MatchCommands(EngineCommands):
         until_ns: int | None = None,
         agent: str | None = None,
         only: Only = "unmatched",
+        evaluation: str = DEFAULT,
     ) -> Json:
         """Return conversations by what they begin with, the largest cluster first."""
         selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
-        with self._engine.store.read() as con:
+        with self._showing(evaluation).store.read() as con:
             found = candidates(con, selection, kind=only)
-        return [_cluster_json(one) for one in clusters_of(found)]
+        return [{"evaluation": evaluation, **_cluster_json(one)} for one in clusters_of(found)]
 
     def truth_promote(
         self,

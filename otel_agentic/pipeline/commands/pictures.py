@@ -10,6 +10,7 @@ from otel_agentic.pipeline.commands.base import EngineCommands, Json
 from otel_agentic.pipeline.pictures import PictureQuestion, pictures
 from otel_agentic.pipeline.report import IntervalKind
 from otel_agentic.pipeline.wire import plain
+from otel_agentic.store.evaluations import DEFAULT
 from otel_agentic.store.scores import Selection
 from otel_agentic.windows import GroupBy
 
@@ -30,6 +31,7 @@ class PictureCommands(EngineCommands):
         interval: IntervalKind = "default",
         compare: str | None = None,
         panels: Annotated[int, Field(ge=1, le=100)] = 12,
+        evaluation: str = DEFAULT,
     ) -> dict[str, Json]:
         """Return curves over k, stored windows over time and the health of tools, of at most so many groups."""
         question = PictureQuestion(
@@ -42,5 +44,5 @@ class PictureCommands(EngineCommands):
             compare=compare,
             panels=panels,
         )
-        found: dict[str, Json] = plain(pictures(self._engine, question))
+        found: dict[str, Json] = plain(pictures(self._showing(evaluation), question))
         return found

@@ -13,6 +13,7 @@ from otel_agentic.pipeline.export import iso
 from otel_agentic.pipeline.suite_trend import Point, TrendBy, trend
 from otel_agentic.pipeline.suites import require_suite
 from otel_agentic.pipeline.wire import plain
+from otel_agentic.store.evaluations import DEFAULT
 from otel_agentic.store.scores import Selection
 from otel_agentic.store.truth import load_cases
 from otel_agentic.store.windows import scored_conversations
@@ -22,10 +23,15 @@ class SuiteCommands(EngineCommands):
     """Ask about suites: cases that bear the same tag."""
 
     def suites(
-        self, *, since_ns: int | None = None, until_ns: int | None = None, agent: str | None = None
+        self,
+        *,
+        since_ns: int | None = None,
+        until_ns: int | None = None,
+        agent: str | None = None,
+        evaluation: str = DEFAULT,
     ) -> list[Json]:
         """Return each tag in force: its cases, its drafts, its conversations, and how many of them are correct."""
-        with self._engine.store.read() as con:
+        with self._showing(evaluation).store.read() as con:
             cases = load_cases(con)
             scored = scored_conversations(con, Selection(since_ns=since_ns, until_ns=until_ns, agent=agent))
         tags = sorted({tag for case in cases for tag in case.tags})
@@ -34,6 +40,7 @@ class SuiteCommands(EngineCommands):
         correct = Counter(tag for one in scored if one.outcome == "pass" for tag in set(one.tags))
         return [
             {
+                "evaluation": evaluation,
                 "suite": tag,
                 "cases": sum(tag in case.tags for case in cases),
                 "drafts": sum(tag in case.tags and not case.reviewed for case in cases),
@@ -52,6 +59,7 @@ class SuiteCommands(EngineCommands):
         since_ns: int | None = None,
         until_ns: int | None = None,
         agent: str | None = None,
+        evaluation: str = DEFAULT,
     ) -> dict[str, Json]:
         """Return how the conversations of a suite did, point by point.
 
@@ -59,11 +67,12 @@ class SuiteCommands(EngineCommands):
             BadInputError: no case in force bears the tag.
         """
         level = self._engine.settings.stats.level
-        with self._engine.store.read() as con:
+        with self._showing(evaluation).store.read() as con:
             cases = require_suite(con, suite)
             scored = scored_conversations(con, Selection(since_ns=since_ns, until_ns=until_ns, agent=agent))
         points = trend((one for one in scored if suite in one.tags), by, level)
         return {
+            "evaluation": evaluation,
             "suite": suite,
             "by": by,
             "level": level,

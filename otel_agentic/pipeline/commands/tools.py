@@ -10,6 +10,7 @@ from otel_agentic.errors import UsageError
 from otel_agentic.pipeline.commands.base import EngineCommands, Json
 from otel_agentic.pipeline.wire import plain
 from otel_agentic.scoring.model import Dimension, FaultKind
+from otel_agentic.store.evaluations import DEFAULT
 from otel_agentic.store.failing import FaultFilter, example_of, failing_tools, scored_with_tools
 from otel_agentic.store.scores import Selection
 
@@ -30,6 +31,7 @@ class ToolCommands(EngineCommands):
         by: Literal["version", "problem"] = "version",
         show: Annotated[int, Field(ge=1)] | None = None,
         counted: bool = False,
+        evaluation: str = DEFAULT,
     ) -> Json:
         """Return which tool fails in which dimension: first what most conversations failed by.
 
@@ -42,9 +44,11 @@ class ToolCommands(EngineCommands):
         """
         selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
         only = FaultFilter(tool=tool, dimension=dimension, fault=fault, parameter=parameter)
-        with self._engine.store.read() as con:
-            rows = failing_tools(con, selection, only, by_version=by == "version")
-            found: Json = {"rows": rows, **scored_with_tools(con, selection)} if counted else rows
+        with self._showing(evaluation).store.read() as con:
+            found_rows = failing_tools(con, selection, only, by_version=by == "version")
+            rows = [{"evaluation": evaluation, **row} for row in found_rows]
+            counts = {"evaluation": evaluation, **scored_with_tools(con, selection)} if counted else {}
+            found: Json = {"rows": rows, **counts} if counted else rows
             if show is not None and rows:
                 if show > len(rows):
                     raise UsageError(f"--show {show}: there is no such row; the last one is {len(rows)}")
