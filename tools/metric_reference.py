@@ -121,7 +121,8 @@ Where something is missing there is no score, and never 0. The reason is stored,
 | `no_data` | nothing applies, or the case does not annotate it |
 | `content_not_captured` | the instrumentation did not record it |
 | `judge_error` | the judge failed after its retries; that is never a failure of the agent |
-| `sampled_out` | the judge was not asked, by sampling or budget |
+| `sampled_out` | sampling left the conversation out |
+| `budget_exhausted` | the judge was not asked because its budget is exhausted |
 
 ## Failures, thresholds, severities
 

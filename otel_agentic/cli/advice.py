@@ -36,8 +36,13 @@ _ADVICE: Final = {
         "conversations.conversation_id_attributes"
     ),
     "sampled_out": (
-        "the judge was not asked, by sampling (`sampling.ratio`) or budget; `otel-agentic judge cache` tells what is spent, "
-        "and `otel-agentic evaluate` asks what ratio and budget then allow"
+        "sampling left them out (`sampling.ratio`), which biases no rate; after raising the ratio, `otel-agentic evaluate` scores "
+        "the rest"
+    ),
+    "budget_exhausted": (
+        "the judge was not asked because its budget is exhausted (`otel-agentic judge cache` shows what is spent); raise "
+        "judge.max_calls, judge.max_tokens or judge.max_cost_usd, or wait for the next judge.budget_window, then "
+        "`otel-agentic evaluate` asks the rest"
     ),
     "empty": "conversations without a turn; `otel-agentic doctor FILE` shows how their spans are read",
     "no_data": (

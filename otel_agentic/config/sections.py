@@ -266,11 +266,17 @@ class JudgeSettings(Section):
     )
     breaker_failures: Count = Field(
         default=5,
-        description="verdicts in a row that the judge failed to give, after which it is left alone for a while",
+        description="questions in a row that the judge did not answer, after which it is not asked for a while; likewise "
+        "questions in a row with one prompt whose replies held no verdict, after which that prompt is not asked",
     )
     breaker_wait_s: Seconds = Field(
         default=30.0,
-        description="how long it is left alone, seconds; each time that it then fails again twice as long, up to 20 times",
+        description="how long it is not asked, seconds; each time that it then fails again twice as long, up to 20 times",
+    )
+    outage_wait_s: Annotated[float, Field(ge=0)] = Field(
+        default=300.0,
+        description="how long `evaluate` waits in all for a judge that does not answer, seconds; then what is open is "
+        "`judge_error`, and the next run asks it",
     )
     votes: Annotated[Literal[1, 3, 5], BeforeValidator(_digit)] = Field(
         default=1, description="verdicts asked for where the first is close to the threshold; their majority decides"

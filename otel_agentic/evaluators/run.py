@@ -170,7 +170,7 @@ def _asked(begun: Sequence[_Open], ask: Ask) -> Iterator[Ran]:
         for _ in range(_ROUNDS):
             if not waiting:
                 return
-            asked, waiting = waiting, []
+            asked, waiting = sorted(waiting, key=lambda one: one.place), []  # as given, not as answered
             for ran in _round(asked, ask):
                 if isinstance(ran, Ran):
                     yield ran

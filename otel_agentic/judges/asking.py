@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Self
 
@@ -27,10 +27,25 @@ if TYPE_CHECKING:
 
     from otel_agentic.config import JudgeSettings
     from otel_agentic.judges.base import Budget, Judge, JudgeCache, Rubric
-    from otel_agentic.judges.breaker import Breaker
+    from otel_agentic.judges.breaker import Breaker, Patience
 
 #: Questions given at once to a judge that does not stream: what a killed run has to ask again, at most.
 _CHUNK: Final = 32
+
+
+@dataclass(slots=True, kw_only=True)
+class _Pass:
+    """One pass over the waiting questions, by number.
+
+    `asked` are under way, `refused` by the budget, `held` back because the circuit of their prompt is open. `began`: at least
+    one was asked.
+    """
+
+    waiting: deque[tuple[int, Question]]
+    asked: dict[int, Question] = field(default_factory=dict)
+    refused: list[int] = field(default_factory=list)
+    held: list[tuple[int, Question]] = field(default_factory=list)
+    began: bool = False
 
 
 class AskingJudge:
@@ -46,14 +61,17 @@ class AskingJudge:
         cache: JudgeCache | None = None,
         budget: Budget | None = None,
         breaker: Breaker | None = None,
+        patience: Patience | None = None,
     ) -> None:
         """Stand before a judge.
 
         Args:
             judge: is asked what the cache does not know.
             cache: earlier verdicts; None asks everything anew.
-            budget: what may be spent; None sets no limit. Questions beyond it come back as `sampled_out`.
-            breaker: leaves a judge alone that fails; None asks it whatever it does. Questions come back as `NotAsked`.
+            budget: what may be spent; None sets no limit. Questions beyond it come back as `budget_exhausted`.
+            breaker: stops asking a judge, or with a prompt, that fails; None asks whatever happens. Questions that are not
+                asked come back as `NotAsked`.
+            patience: how long to wait for a judge that does not answer before its questions come back; None does not wait.
         """
         self.name: str = judge.name
         self.version: str = judge.version
@@ -61,7 +79,7 @@ class AskingJudge:
         self._judge = judge
         self._cache = cache
         self._breaker = breaker
-        self._left_alone = False
+        self._patience = patience
         self._allowance = Allowance(budget, judge.estimated_tokens if isinstance(judge, ThriftyJudge) else estimate)
         if isinstance(judge, ThriftyJudge):
             judge.permit = self._allowance.take
@@ -136,19 +154,19 @@ class AskingJudge:
         waiting = deque(enumerate(missing.values()))
         try:
             while waiting:
-                refused: list[int] = []
-                with closing(self._asked(waiting, refused)) as answers:
+                this = _Pass(waiting=waiting)
+                with closing(self._asked(this)) as answers:
                     for number, answer in answers:
                         if self._cache is not None:
                             self._cache.put(keys[number], answer, missing[keys[number]])
                         yield keys[number], answer
-                for number in refused:
+                for number in this.refused:
                     told = f"not asked: {self._allowance.used_up}"
-                    yield keys[number], JudgeFailure(reason="sampled_out", message=told)
-                if self._breaker is not None and self._left_alone:
-                    self._left_alone = False
-                    for number, _ in waiting:
-                        yield keys[number], self._breaker.not_asked()
+                    yield keys[number], JudgeFailure(reason="budget_exhausted", message=told)
+                waiting = deque([*this.held, *this.waiting])
+                if self._breaker is not None and not this.began and waiting and not self._waited(this):
+                    for number, question in waiting:
+                        yield keys[number], self._breaker.not_asked(question)
                     waiting.clear()
         finally:
             if self._cache is not None:
@@ -161,16 +179,24 @@ class AskingJudge:
         )
         return JudgeFailure(reason="judge_error", message=told)
 
-    def _asked(
-        self, waiting: deque[tuple[int, Question]], refused: list[int]
-    ) -> Generator[tuple[int, Verdict | JudgeFailure], None, None]:
-        """Yield the answers to as many waiting questions as the budget allows, and take these off the list."""
-        asked: dict[int, Question] = {}
+    def _waited(self, this: _Pass) -> bool:
+        """Wait for a judge that does not answer; return whether it is worth another try.
+
+        A prompt that gets no verdict is not waited for: whether the model ever replies as it should is unknown.
+        """
+        outage_s = None if self._breaker is None else self._breaker.outage_s
+        return (
+            bool(this.waiting) and outage_s is not None and self._patience is not None and self._patience.wait(outage_s)
+        )
+
+    def _asked(self, this: _Pass) -> Generator[tuple[int, Verdict | JudgeFailure], None, None]:
+        """Yield the answers to as many waiting questions as budget and breaker allow, and take these off the list."""
+        waiting, asked = this.waiting, this.asked
         unasked: list[int] = []
         failure = JudgeFailure(reason="judge_error", message=f"judge {self.name} gave no verdict", tries=1)
         try:
             try:
-                yield from self._streamed(waiting, asked, refused)
+                yield from self._streamed(this)
             except StoreError:  # of the budget, not of the judge
                 raise
             except Exception as error:  # noqa: BLE001 — a stranger's judge may raise anything; its questions are told so
@@ -182,55 +208,55 @@ class AskingJudge:
         finally:
             for question in asked.values():
                 self._allowance.drop(question)
-            if self._breaker is not None and asked:
-                self._breaker.dropped()
+                if self._breaker is not None:
+                    self._breaker.dropped(question)
         for number in unasked:  # nothing was paid for them
             yield number, replace(failure, tries=0)
 
-    def _streamed(
-        self, waiting: deque[tuple[int, Question]], asked: dict[int, Question], refused: list[int]
-    ) -> Iterator[tuple[int, Verdict | JudgeFailure]]:
-        """Yield what the judge says of allowed questions; `asked` are those under way."""
-        with closing(self._stream(self._allowed(waiting, asked, refused))) as stream:
+    def _streamed(self, this: _Pass) -> Iterator[tuple[int, Verdict | JudgeFailure]]:
+        """Yield what the judge says of allowed questions."""
+        with closing(self._stream(self._allowed(this))) as stream:
             for number, answer in stream:
-                if number in asked:
-                    yield number, self._settled(asked.pop(number), answer)
+                if number in this.asked:
+                    yield number, self._settled(this.asked.pop(number), answer)
 
-    def _allowed(
-        self, waiting: deque[tuple[int, Question]], asked: dict[int, Question], refused: list[int]
-    ) -> Iterator[tuple[int, Question]]:
-        """Yield waiting questions while the budget allows them.
+    def _allowed(self, this: _Pass) -> Iterator[tuple[int, Question]]:
+        """Yield waiting questions while budget and breaker allow them.
 
-        A question refused while others are under way waits for the next round: these may cost less than was held back.
+        A question refused while others are under way waits for the next pass: these may cost less than was held back. Once the
+        budget refuses one, it refuses all that follow: a smaller one would take the place of what comes first in order, and
+        what was judged would no longer be a random sample.
         """
+        waiting = this.waiting
         while waiting:
             number, question = waiting[0]
-            if self._breaker is not None and not self._breaker.may_ask():
-                self._left_alone = not asked  # else the answer to one of these decides
+            admission = "admitted" if self._breaker is None else self._breaker.admit(question)
+            if admission == "judge_open":
                 return
-            if self._allowance.take(question):
-                asked[number] = question
+            if admission == "prompt_open":
+                this.held.append(waiting.popleft())
+            elif self._allowance.take(question):
+                this.asked[number] = question
+                this.began = True
                 waiting.popleft()
                 yield number, question
-            elif self._allowance.idle:
-                self._drop_try()
-                refused.append(number)
-                waiting.popleft()
             else:
-                self._drop_try()
+                if self._breaker is not None:
+                    self._breaker.dropped(question)
+                if self._allowance.idle:
+                    this.refused += [number for number, _ in (*this.held, *waiting)]
+                    this.held.clear()
+                    waiting.clear()
                 return
 
     def _settled(self, question: Question, answer: Verdict | JudgeFailure) -> Verdict | JudgeFailure:
         answer = checked(self._judge, answer, question)
         self._allowance.settle(question, answer)
         if self._breaker is not None:
-            self._breaker.heard(answer)
+            self._breaker.heard(question, answer)
+        if self._patience is not None and isinstance(answer, Verdict):
+            self._patience.answered()
         return answer
-
-    def _drop_try(self) -> None:
-        """Give back the leave to ask: the budget did not allow it."""
-        if self._breaker is not None:
-            self._breaker.dropped()
 
     def _stream(
         self, questions: Iterator[tuple[int, Question]]

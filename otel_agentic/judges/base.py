@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
     from otel_agentic.config import JudgeSettings
 
-FailureReason = Literal["judge_error", "sampled_out"]
+FailureReason = Literal["judge_error", "budget_exhausted"]
+#: What a failure is a failure of. `outage`: the judge does not answer, which may pass. `refused`: it wants other credentials or
+#: money, which a person has to see to. `prompt`: it answers, but nothing it answers to this prompt is a verdict. `question`: this
+#: one question alone.
+FailureKind = Literal["outage", "refused", "prompt", "question"]
 QuestionKind = Literal["answer", "parameter", "utilization", "rubric"]
 #: What a model is to reply with, beside its reasons: a number, one of some labels, or a list of texts.
 ReplyKind = Literal["score", "label", "texts"]
@@ -112,10 +116,15 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeFailure:
-    """Why there is no verdict: the judge failed after its retries, or was not asked (sampling, budget)."""
+    """Why there is no verdict: the judge failed after its retries, or was not asked because its budget is exhausted.
+
+    `kind` decides what is no longer asked after several failures in a row, see `judges.breaker`: everything after an outage or a
+    refusal, the same prompt after unreadable replies, nothing for a failure of a single question.
+    """
 
     reason: FailureReason
     message: str
+    kind: FailureKind = "question"
     model: str | None = None
     tries: int = 0
     latency_s: float = 0.0

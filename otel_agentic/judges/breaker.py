@@ -1,7 +1,12 @@
-"""A circuit breaker before a judge: one that fails and fails is left alone for a while, and its questions wait.
+"""Circuit breakers in front of a judge: one for the judge, and one for each prompt that it is asked with.
 
-Closed, everything is asked. After so many failures in a row it opens: nothing is asked. Once the wait is over it is half open:
-one question goes through, and its answer closes it, or opens it for twice as long.
+The circuit of the judge counts outages (timeouts, lost connections, 429, 5xx, refused credentials): while it is open, nothing
+is asked. The circuit of a prompt counts replies that hold no verdict: while it is open, that prompt is skipped and all others
+are asked as before.
+
+A closed circuit lets everything through. After `judge.breaker_failures` failures in a row it opens and lets nothing through.
+Once the wait is over it is half open: a single question goes through, and its answer closes the circuit or opens it for twice
+as long.
 """
 
 from __future__ import annotations
@@ -12,28 +17,42 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from otel_agentic.judges.base import JudgeFailure, Verdict
+from otel_agentic.judges.base import JudgeFailure, Verdict, metric_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from otel_agentic.config import JudgeSettings
+    from otel_agentic.judges.base import Question
 
-State = Literal["closed", "open", "half_open"]
+State = Literal["closed", "half_open", "open"]
+Admission = Literal["admitted", "judge_open", "prompt_open"]
 
 _log = logging.getLogger(__name__)
 #: The longest wait, in first waits.
 _LONGEST: Final = 20
+#: From the least to the most serious.
+_STATES: Final[tuple[State, ...]] = ("closed", "half_open", "open")
+#: How often a run that waits looks whether it is to stop, seconds.
+_LOOK_S: Final = 0.2
+#: Characters of the last failure that an explanation repeats.
+_LAST_CHARACTERS: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotAsked(JudgeFailure):
-    """A question that nobody was asked, for the judge is left alone: it cost nothing and can be asked later."""
+    """A question that was not asked because a circuit is open: it cost nothing and can be asked later.
+
+    `waits`: a running collector leaves the question for a later round. False for a rubric that gets no readable reply: such a
+    metric is a `judge_error` at once, so that a broken rubric is seen.
+    """
+
+    waits: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerState:
-    """What a breaker says of itself: `failures` in a row, seconds until the judge is tried again, times it has opened."""
+    """The state of a breaker: failures in a row, seconds until the next try, and how often it opened."""
 
     state: State
     failures: int
@@ -41,93 +60,210 @@ class BreakerState:
     opened: int
 
 
-class Breaker:
-    """Counts failures in a row. Thread-safe; one for all who ask a judge."""
+class _Circuit:
+    """Counts failures in a row; not thread-safe."""
 
-    def __init__(self, settings: JudgeSettings, name: str, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin closed.
-
-        Args:
-            settings: how many failures open it, and for how long.
-            name: the judge's, for messages.
-            clock: seconds that only grow.
-        """
-        self._most: Final = settings.breaker_failures
-        self._wait_s: Final = settings.breaker_wait_s
-        self._name = name
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._failures = 0
-        self._opened = 0
+    def __init__(self, most: int, wait_s: float) -> None:
+        self._most = most
+        self._wait_s = wait_s
+        self.failures = 0
+        self.opened = 0
         self._opened_in_a_row = 0
         self._until_s: float | None = None
         self._trying = False
+        self.last: JudgeFailure | None = None
+
+    def state(self, now_s: float) -> BreakerState:
+        left_s = 0.0 if self._until_s is None else max(0.0, self._until_s - now_s)
+        state: State = "closed" if self._until_s is None else "open" if left_s > 0 else "half_open"
+        return BreakerState(state=state, failures=self.failures, retry_in_s=left_s, opened=self.opened)
+
+    def admits(self, now_s: float) -> bool:
+        """Return whether a question may go through; a half-open circuit admits one at a time."""
+        return self._until_s is None or (not self._trying and now_s >= self._until_s)
+
+    def enter(self) -> None:
+        """Note that an admitted question goes through."""
+        self._trying = self._until_s is not None
+
+    def drop(self) -> None:
+        """Note that a question ended without saying anything about this circuit: another one may be tried."""
+        self._trying = False
+
+    def succeed(self) -> bool:
+        """Close; return whether the circuit was open."""
+        was_open = self._until_s is not None
+        self.failures, self._opened_in_a_row, self._until_s, self._trying = 0, 0, None, False
+        return was_open
+
+    def fail(self, now_s: float, failure: JudgeFailure) -> float | None:
+        """Count a failure; return for how many seconds the circuit opens, None where it stays as it is."""
+        tried, self._trying = self._trying, False
+        self.failures += 1
+        self.last = failure
+        if not tried and (self._until_s is not None or self.failures < self._most):
+            return None
+        wait_s = self._wait_s * min(2.0 ** min(self._opened_in_a_row, _LONGEST), _LONGEST)
+        self.opened += 1
+        self._opened_in_a_row += 1
+        self._until_s = now_s + wait_s
+        return wait_s
+
+
+class Breaker:
+    """The circuits of one judge, shared by everything that asks it. Thread-safe."""
+
+    def __init__(self, settings: JudgeSettings, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin with closed circuits.
+
+        Args:
+            settings: how many failures open a circuit, and for how long.
+            name: the judge's, for messages.
+            clock: seconds that only grow.
+        """
+        self._settings = settings
+        self._name = name
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._judge = self._new()
+        self._prompts: dict[tuple[str, str], _Circuit] = {}
 
     @property
     def state(self) -> BreakerState:
-        """How it stands now."""
-        with self._lock:
-            left_s = 0.0 if self._until_s is None else max(0.0, self._until_s - self._clock())
-            state: State = "closed" if self._until_s is None else "open" if left_s > 0 else "half_open"
-            return BreakerState(state=state, failures=self._failures, retry_in_s=left_s, opened=self._opened)
+        """The most serious state of the circuits that conversations wait for: the judge's, and those of scoring's own prompts.
 
-    def may_ask(self) -> bool:
-        """Return whether a question may be asked now; half open, it is let through to whoever asks first."""
+        A rubric is not among them: without it a metric is missing, and nothing waits.
+        """
         with self._lock:
-            if self._until_s is None:
-                return True
-            if self._trying or self._clock() < self._until_s:
-                return False
-            self._trying = True
-            return True
-
-    def heard(self, answer: Verdict | JudgeFailure) -> None:
-        """Take notice of what a question came to."""
-        if isinstance(answer, NotAsked) or (isinstance(answer, JudgeFailure) and answer.reason != "judge_error"):
-            self.dropped()
-            return
-        with self._lock:
-            was_open, tried = self._until_s is not None, self._trying
-            self._trying = False
-            if isinstance(answer, Verdict):
-                self._failures, self._opened_in_a_row, self._until_s = 0, 0, None
-            else:
-                self._failures += 1
-                if tried or (not was_open and self._failures >= self._most):
-                    self._open()
-            now_open, wait_s = self._until_s is not None, self._next_wait_s
-            failures = self._failures
-        self._tell(was_open, now_open, failures, wait_s, tried=tried)
-
-    def dropped(self) -> None:
-        """Take notice that a question came to nothing: somebody else may be let through."""
-        with self._lock:
-            self._trying = False
-
-    def not_asked(self) -> NotAsked:
-        """Return what is said of a question that is not asked."""
-        state = self.state
-        told = f"not asked: judge {self._name} failed {state.failures} times in a row; it is tried again"
-        when = f"in {state.retry_in_s:.0f} s" if state.retry_in_s >= 1 else "soon"
-        return NotAsked(reason="judge_error", message=f"{told} {when} (judge.breaker_failures, judge.breaker_wait_s)")
+            now_s = self._clock()
+            circuits = [self._judge, *(one for (kind, _), one in self._prompts.items() if kind != "rubric")]
+            states = [circuit.state(now_s) for circuit in circuits]
+        worst = max(states, key=lambda one: (_STATES.index(one.state), one.retry_in_s, one.failures))
+        return BreakerState(
+            state=worst.state,
+            failures=max(one.failures for one in states),
+            retry_in_s=worst.retry_in_s,
+            opened=sum(one.opened for one in states),
+        )
 
     @property
-    def _next_wait_s(self) -> float:
-        return self._wait_s * min(2.0 ** min(max(0, self._opened_in_a_row - 1), _LONGEST), _LONGEST)
+    def outage_s(self) -> float | None:
+        """Seconds until a judge that does not answer is tried again; None where waiting is of no use.
 
-    def _open(self) -> None:
-        self._opened += 1
-        self._opened_in_a_row += 1
-        self._until_s = self._clock() + self._next_wait_s
+        It is of no use where the judge answers, or where it refuses its credentials, which does not pass by itself.
+        """
+        with self._lock:
+            found = self._judge.state(self._clock())
+            is_outage = self._judge.last is not None and self._judge.last.kind == "outage"
+        return found.retry_in_s if found.state != "closed" and is_outage else None
 
-    def _tell(self, was_open: bool, now_open: bool, failures: int, wait_s: float, *, tried: bool) -> None:  # noqa: FBT001 — before and after
-        """Log a change, once; what the judge said may hold content, and is told by `live` and `evaluate` alone."""
-        if now_open and (tried or not was_open):
-            _log.warning(
-                "judge %s failed %d times in a row: it is not asked for %g s, and its questions wait",
-                self._name,
-                failures,
-                wait_s,
-            )
-        elif was_open and not now_open:
-            _log.warning("judge %s answers again", self._name)
+    def admit(self, question: Question) -> Admission:
+        """Return whether a question may be asked now, and if not, which circuit is open."""
+        with self._lock:
+            now_s, prompt = self._clock(), self._prompt(question)
+            if not prompt.admits(now_s):
+                return "prompt_open"
+            if not self._judge.admits(now_s):
+                return "judge_open"
+            self._judge.enter()
+            prompt.enter()
+            return "admitted"
+
+    def heard(self, question: Question, answer: Verdict | JudgeFailure) -> None:
+        """Count what a question came to, in the circuits that it says something about."""
+        failure = answer if isinstance(answer, JudgeFailure) else None
+        if failure is not None and (isinstance(failure, NotAsked) or failure.reason != "judge_error"):
+            self.dropped(question)
+            return
+        with self._lock:
+            now_s, prompt = self._clock(), self._prompt(question)
+            if failure is not None and failure.kind in {"outage", "refused"}:
+                prompt.drop()
+                wait_s, failures = self._judge.fail(now_s, failure), self._judge.failures
+                told = "judge %s failed %d times in a row: it is not asked for %g s, and its questions wait"
+                args: tuple[object, ...] = (self._name, failures, wait_s)
+            elif failure is not None and failure.kind == "question":
+                self._judge.drop()
+                prompt.drop()
+                return
+            else:
+                answers_again = self._judge.succeed()
+                wait_s = prompt.fail(now_s, failure) if failure is not None else None
+                reads_again = failure is None and prompt.succeed()
+                told = "judge %s gave no verdict on %d questions in a row with prompt %s: it is not asked for %g s, others are"
+                args = (self._name, prompt.failures, metric_of(question), wait_s)
+                if answers_again or reads_again:
+                    _log.warning("judge %s answers again", self._name)
+        if wait_s is not None:  # what the judge said may hold content, and is not logged
+            _log.warning(told, *args)
+
+    def dropped(self, question: Question) -> None:
+        """Note that an admitted question came to nothing: another one may be tried."""
+        with self._lock:
+            self._judge.drop()
+            self._prompt(question).drop()
+
+    def not_asked(self, question: Question) -> NotAsked:
+        """Return why a question is not asked."""
+        with self._lock:
+            now_s, prompt = self._clock(), self._prompt(question)
+            of_prompt = prompt.state(now_s).state != "closed"
+            circuit = prompt if of_prompt else self._judge
+            found, last = circuit.state(now_s), circuit.last
+        why = f"judge {self._name} failed {found.failures} times in a row"
+        if of_prompt:
+            name = metric_of(question)
+            why = f"judge {self._name} gave no verdict on {found.failures} questions in a row with prompt {name}"
+        lastly = "" if last is None else f", last: {last.message[:_LAST_CHARACTERS]}"
+        when = f"in {found.retry_in_s:.0f} s" if found.retry_in_s >= 1 else "soon"
+        return NotAsked(
+            reason="judge_error",
+            message=f"not asked: {why}{lastly}; it is tried again {when} (judge.breaker_failures, judge.breaker_wait_s)",
+            waits=not of_prompt or question.kind != "rubric",
+        )
+
+    def _prompt(self, question: Question) -> _Circuit:
+        key = (question.kind, metric_of(question))
+        return self._prompts.get(key) or self._prompts.setdefault(key, self._new())
+
+    def _new(self) -> _Circuit:
+        return _Circuit(self._settings.breaker_failures, self._settings.breaker_wait_s)
+
+
+class Patience:
+    """How long a run waits for a judge that does not answer, all waits since its last verdict taken together."""
+
+    def __init__(
+        self,
+        longest_s: float,
+        stop: Callable[[], bool] = lambda: False,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Begin.
+
+        Args:
+            longest_s: seconds after which the run gives up.
+            stop: once it returns True, the wait ends.
+            sleep: waits so many seconds.
+        """
+        self._longest_s = longest_s
+        self._stop = stop
+        self._sleep = sleep
+        self._waited_s = 0.0
+
+    def wait(self, wait_s: float) -> bool:
+        """Wait; return False, without or before the end of it, where the run gives up or is to stop."""
+        wait_s = max(wait_s, _LOOK_S)
+        if self._waited_s + wait_s > self._longest_s:
+            return False
+        left_s = wait_s
+        while left_s > 0 and not self._stop():
+            step_s = min(left_s, _LOOK_S)
+            self._sleep(step_s)
+            left_s -= step_s
+            self._waited_s += step_s
+        return not self._stop()
+
+    def answered(self) -> None:
+        """Note a verdict: the judge is there again."""
+        self._waited_s = 0.0

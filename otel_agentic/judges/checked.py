@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from otel_agentic.judges.base import Judge, JudgeFailure, Question, Verdict
 from otel_agentic.judges.forms import form_of
+from otel_agentic.judges.troubles import trouble_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +24,7 @@ def ask(judge: Judge, questions: Sequence[Question]) -> list[Verdict | JudgeFail
         return [raised(judge, error)] * len(questions)
     if len(answers) != len(questions):
         told = f"judge {judge.name} gave {len(answers)} verdicts for {len(questions)} questions"
-        return [JudgeFailure(reason="judge_error", message=told, tries=1)] * len(questions)
+        return [JudgeFailure(reason="judge_error", message=told, kind="prompt", tries=1)] * len(questions)
     return [checked(judge, answer, question) for answer, question in zip(answers, questions, strict=True)]
 
 
@@ -39,13 +40,14 @@ def checked(judge: Judge, answer: object, question: Question) -> Verdict | Judge
         return answer
     if not isinstance(answer, Verdict):
         told = f"judge {judge.name} gave {type(answer).__name__}; allowed: Verdict, JudgeFailure"
-        return JudgeFailure(reason="judge_error", message=told, tries=1)
+        return JudgeFailure(reason="judge_error", message=told, kind="prompt", tries=1)
     flaw = flaw_of(answer, form_of(question))
     if flaw is None:
         return answer
     return JudgeFailure(
         reason="judge_error",
         message=f"judge {judge.name} gave {flaw}",
+        kind="prompt",
         model=answer.model,
         tries=answer.tries,
         latency_s=answer.latency_s,
@@ -77,4 +79,4 @@ def flaw_of(verdict: Verdict, form: ReplyForm | None) -> str | None:
 def raised(judge: Judge, error: Exception) -> JudgeFailure:
     """Return the failure that an exception of a judge is."""
     told = f"judge {judge.name} raised {type(error).__name__}: {error}"
-    return JudgeFailure(reason="judge_error", message=told, tries=1)
+    return JudgeFailure(reason="judge_error", message=told, kind=trouble_of(error).failure, tries=1)

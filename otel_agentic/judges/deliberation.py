@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from otel_agentic.judges.base import JudgeFailure, Question, Verdict
 from otel_agentic.judges.inquiry import Inquiry, Spent
+from otel_agentic.judges.troubles import Trouble
 from otel_agentic.judges.votes import is_close, passes, settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from otel_agentic.config import JudgeSettings
-    from otel_agentic.judges.base import FailureReason
+    from otel_agentic.judges.base import FailureKind, FailureReason
     from otel_agentic.judges.canary import CanaryWatch
     from otel_agentic.judges.replies import Reply
 
@@ -40,14 +41,14 @@ class Deliberation:
         """
         spent = Spent()
         first = await self.inquiry.reply(question, spent, permit)
-        if isinstance(first, str):
-            return self.failure(first, spent)
+        if isinstance(first, Trouble):
+            return self.failure(first.told, spent, kind=first.failure)
         reply = await self._vote(question, first, spent, permit) if self._is_close(question, first) else first
         if isinstance(reply, JudgeFailure):
             return reply
         if rival is not None and passes(reply.score, question.threshold) and permit():
             told = await self.inquiry.reply(rival, spent, permit)
-            if not isinstance(told, str):
+            if not isinstance(told, Trouble):
                 self.watch.tell(rival, told.score)
         return Verdict(
             score=reply.score,
@@ -68,11 +69,14 @@ class Deliberation:
             return False
         return is_close(reply.score, question.threshold, self.settings.vote_band)
 
-    def failure(self, told: str, spent: Spent, reason: FailureReason = "judge_error") -> JudgeFailure:
+    def failure(
+        self, told: str, spent: Spent, *, reason: FailureReason = "judge_error", kind: FailureKind = "question"
+    ) -> JudgeFailure:
         """Return that there is no verdict, with what was spent on it."""
         return JudgeFailure(
             reason=reason,
             message=told,
+            kind=kind,
             model=self.inquiry.model_name,
             tries=spent.tries,
             latency_s=spent.latency_s,
@@ -89,10 +93,10 @@ class Deliberation:
         for _ in range(votes - 1):
             if not permit():
                 told = f"{self.inquiry.model_name} scored {first.score:g}, too close to the threshold for one vote; "
-                return self.failure(f"{told}no budget for more", spent, reason="sampled_out")
+                return self.failure(f"{told}no budget for more", spent, reason="budget_exhausted")
             reply = await self.inquiry.reply(question, spent, permit)
-            if isinstance(reply, str):
-                why = f": {reply}"
+            if isinstance(reply, Trouble):
+                why = f": {reply.told}"
             else:
                 replies.append(reply)
             majority = settled(replies, votes, question.threshold)

@@ -66,19 +66,7 @@ _MODELS: Final[Mapping[ReplyKind, type[ScoreReply | LabelReply | TextsReply]]] =
     "texts": TextsReply,
 }
 
-#: What is given to models; their own checks of it vary, ours are those of `VerdictReply`. Reasons come first, so that
-#: the score follows from them.
-SCHEMA: Final[dict[str, Any]] = {
-    "title": SCHEMA_NAME,
-    "description": "The verdict on the material.",
-    "type": "object",
-    "properties": {
-        "reasoning": {"type": "string", "description": "Why, in one to three sentences."},
-        "score": {"type": "number", "description": "From 0 (wrong) to 1 (right)."},
-    },
-    "required": ["reasoning", "score"],
-    "additionalProperties": False,
-}
+_REASONING: Final = {"type": "string", "description": "Why, in one to three sentences."}
 
 
 def form_of(question: Question) -> ReplyForm | None:
@@ -96,29 +84,44 @@ def field_of(form: ReplyForm | None) -> ReplyKind:
     return "score" if form is None else form.kind
 
 
-def schema_of(form: ReplyForm | None) -> dict[str, Any]:
-    """Return the JSON schema of a reply, as models are given it.
+def schema_of(form: ReplyForm | None, *, bounded: bool = True) -> dict[str, Any]:
+    """Return the JSON schema of a reply, as models are given it. What decides is our own check, see `flaw_in`.
 
-    Bounds are told in words: some providers refuse schemas that have them.
+    The reasons come first, so that the verdict follows from them.
+
+    Args:
+        form: of the reply; None for a score from 0 to 1.
+        bounded: with `minimum`, `maximum` and `maxItems`; some providers refuse these, and get the bounds in words alone.
 
     >>> from otel_agentic.judges.base import ReplyForm
     >>> schema_of(ReplyForm(kind="label", labels=("yes", "no")))["properties"]["label"]["enum"]
     ['yes', 'no']
+    >>> schema_of(ReplyForm(kind="texts", most=1))["properties"]["texts"]["maxItems"]
+    1
     """
+    properties = {"reasoning": _REASONING, field_of(form): _property(form, bounded=bounded)}
+    return {
+        "title": SCHEMA_NAME,
+        "description": "The verdict on the material.",
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _property(form: ReplyForm | None, *, bounded: bool) -> dict[str, Any]:
+    bounds: dict[str, float]
     if form is None:
-        return SCHEMA
-    field = field_of(form)
-    properties = {"reasoning": SCHEMA["properties"]["reasoning"], field: _property(form)}
-    return {**SCHEMA, "properties": properties, "required": list(properties)}
-
-
-def _property(form: ReplyForm) -> dict[str, Any]:
+        bounds = {"minimum": 0, "maximum": 1} if bounded else {}
+        return {"type": "number", "description": "From 0 (wrong) to 1 (right).", **bounds}
     if form.kind == "label":
         return {"type": "string", "enum": list(form.labels), "description": "One of these labels."}
     if form.kind == "texts":
-        description = f"None to {form.most} texts."
-        return {"type": "array", "items": {"type": "string"}, "description": description}
-    return {"type": "number", "description": f"From {form.low:g} to {form.high:g}."}
+        most = {"maxItems": form.most} if bounded else {}
+        return {"type": "array", "items": {"type": "string"}, "description": f"None to {form.most} texts.", **most}
+    bounds = {"minimum": form.low, "maximum": form.high} if bounded else {}
+    return {"type": "number", "description": f"From {form.low:g} to {form.high:g}.", **bounds}
 
 
 def flaw_in(reply: AnyReply, form: ReplyForm | None) -> str | None:

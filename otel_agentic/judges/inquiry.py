@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.judges.apart import unobserved
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.config import JudgeSettings
     from otel_agentic.judges.base import Question, QuestionKind
+    from otel_agentic.judges.ladder import Rung
     from otel_agentic.judges.prompts import Prompt
     from otel_agentic.judges.replies import Reply
 
@@ -103,8 +104,8 @@ class Inquiry:
         self._start = asyncio.Lock()
         self._limiter = _limiter(self.settings.requests_per_second)
 
-    async def reply(self, question: Question, spent: Spent, permit: Callable[[], bool]) -> Reply | str:
-        """Return the verdict of the model, or why there is none.
+    async def reply(self, question: Question, spent: Spent, permit: Callable[[], bool]) -> Reply | Trouble:
+        """Return the verdict of the model, or why there is none, as a sentence.
 
         Args:
             question: what is asked.
@@ -119,23 +120,25 @@ class Inquiry:
             if got.kind != "unable":  # another way to ask is no other try: nothing has failed yet
                 tries, again = tries + 1, got.kind == "reply"
                 if got.kind not in {"again", "reply"} or tries >= self.settings.tries:
-                    return f"{self.model_name} gave no verdict in {_times(spent.tries)}: {got.told}"
+                    return replace(got, told=f"{self.model_name} gave no verdict in {_times(spent.tries)}: {got.told}")
                 await self.sleep(self._backoff.wait_s(tries, got.wait_s, self.rng))
             if not permit():
-                return f"{self.model_name} gave no verdict and the budget allows no other try: {got.told}"
+                told = f"{self.model_name} gave no verdict and the budget allows no other try: {got.told}"
+                return replace(got, told=told)
         refused = self.refusals
-        return f"{self.model_name} is not asked any more, it refused {refused.in_a_row} calls in a row: {refused.told}"
+        told = f"{self.model_name} is not asked any more, it refused {refused.in_a_row} calls in a row: {refused.told}"
+        return Trouble(kind="refused", told=told)
 
     async def _call(self, question: Question, spent: Spent, *, again: bool) -> Reply | Trouble:
         form = form_of(question)
         try:
-            way, asked = self._ladder.asked(form)
+            rung, asked = self._ladder.asked(form)
         except NotImplementedError as error:
             return Trouble(kind="final", told=str(error))
         sent = messages(
             question,
             instructions_of(question, self.prompts),
-            way,
+            rung.way,
             max_characters=self.settings.max_answer_characters,
             again=again,
         )
@@ -144,8 +147,8 @@ class Inquiry:
             try:
                 reply = read_output(await self._invoke(asked, sent, spent), form)
             except Exception as error:  # noqa: BLE001 — clients of strangers raise what they like
-                return self._trouble(error, way, spent)
-        self._ladder.read_from(way)
+                return self._trouble(error, rung, spent)
+        self._ladder.read_from(rung)
         self.refusals.clear()
         return reply
 
@@ -163,14 +166,14 @@ class Inquiry:
         spent.count_reply(output)
         return output
 
-    def _trouble(self, error: Exception, way: Any, spent: Spent) -> Trouble:
+    def _trouble(self, error: Exception, rung: Rung, spent: Spent) -> Trouble:
         spent.count_error(error)
         trouble = trouble_of(error, self._secrets)
         if trouble.kind == "refused":
             self.refusals.count(trouble.told, self.clock())
         elif trouble.kind == "reply":
-            self._ladder.unread_from(way)
-        elif trouble.kind == "unable" and not self._ladder.down(way):
+            self._ladder.unread_from(rung)
+        elif trouble.kind == "unable" and not self._ladder.down(rung, str(error)):
             return Trouble(kind="final", told=trouble.told)
         return trouble
 

@@ -1,10 +1,14 @@
-"""The ways to ask a model for its verdict, the most reliable first: structured output, a call of a tool, plain text."""
+"""The ways to ask a model for its verdict, the most reliable first: structured output, a call of a tool, plain text.
+
+The first two are tried with a schema that states bounds, then, where a provider refuses these, without them.
+"""
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from otel_agentic.judges.forms import SCHEMA_NAME, schema_of
 from otel_agentic.judges.replies import Reply, UnreadableReplyError, read_message, validated
@@ -24,6 +28,17 @@ _PATIENCE: Final = 3
 _MAX_FORMS: Final = 256
 #: What a model raises that cannot be asked in some way.
 _CANNOT: Final = (NotImplementedError, ValueError, TypeError, AttributeError, ImportError)
+#: How a provider says that it is the schema that it does not take.
+_OF_SCHEMA: Final = re.compile(
+    r"m(?:in|ax)(?:imum|items)|invalid.{0,20}schema|schema.{0,40}invalid", re.IGNORECASE | re.DOTALL
+)
+
+
+class Rung(NamedTuple):
+    """A way to ask; `bounded`: with a schema that states bounds."""
+
+    way: Way
+    bounded: bool
 
 
 class Ladder:
@@ -37,34 +52,38 @@ class Ladder:
             method: `auto` for all ways in turn, or the only one.
         """
         self._model = model
-        self._left = [way for way in _WAYS if method in {"auto", way}]
-        self._asked: dict[tuple[Way, ReplyForm | None], Runnable[Any, Any]] = {}
+        ways = [way for way in _WAYS if method in {"auto", way}]
+        self._left = [Rung(way, bounded) for way in ways for bounded in ((False,) if way == "text" else (True, False))]
+        self._asked: dict[tuple[Rung, ReplyForm | None], Runnable[Any, Any]] = {}
         self._proven: set[Way] = set()
         self._unread: Counter[Way] = Counter()
 
-    @property
-    def way(self) -> Way:
-        """The way that is taken now."""
-        return self._left[0]
+    def down(self, rung: Rung, refusal: str = "") -> bool:
+        """Leave a rung that the model cannot be asked from; return whether there is another one.
 
-    def down(self, way: Way) -> bool:
-        """Leave a way that the model cannot be asked in; return whether there is another one."""
-        if len(self._left) > 1 and self.way == way:
-            del self._left[0]
-        return self.way != way
+        Args:
+            rung: where it was asked.
+            refusal: what it said. Where that is about the schema, the same way is tried without bounds.
+        """
+        if self._left[0] != rung:  # somebody else has left it
+            return True
+        keeps_way = rung.bounded and _OF_SCHEMA.search(refusal)
+        rest = self._left[1:] if keeps_way else [one for one in self._left if one.way != rung.way]
+        self._left = rest or self._left
+        return bool(rest)
 
-    def read_from(self, way: Way) -> None:
+    def read_from(self, rung: Rung) -> None:
         """Remember that a way gave a verdict."""
-        self._proven.add(way)
+        self._proven.add(rung.way)
 
-    def unread_from(self, way: Way) -> None:
+    def unread_from(self, rung: Rung) -> None:
         """Remember that a way gave a reply without a verdict; one that does nothing else is left."""
-        self._unread[way] += 1
-        if way not in self._proven and self._unread[way] >= _PATIENCE:
-            self.down(way)
+        self._unread[rung.way] += 1
+        if rung.way not in self._proven and self._unread[rung.way] >= _PATIENCE:
+            self.down(rung)
 
-    def asked(self, form: ReplyForm | None = None) -> tuple[Way, Runnable[Any, Any]]:
-        """Return the way that is taken now, and what to invoke with messages.
+    def asked(self, form: ReplyForm | None = None) -> tuple[Rung, Runnable[Any, Any]]:
+        """Return the rung that is taken now, and what to invoke with messages.
 
         Args:
             form: what the model is to reply with; None for a score from 0 to 1.
@@ -73,22 +92,23 @@ class Ladder:
             NotImplementedError: the model has not the one way that is allowed.
         """
         while True:
-            way = self.way
+            rung = self._left[0]
             try:
-                return way, self._bound(way, form)
+                return rung, self._bound(rung, form)
             except _CANNOT as error:
-                if not self.down(way):
+                if not self.down(rung, str(error)):
                     raise NotImplementedError(
-                        f"it cannot be asked the way {way!r} (judge.method): {str(error) or type(error).__name__}"
+                        f"it cannot be asked the way {rung.way!r} (judge.method): {str(error) or type(error).__name__}"
                     ) from error
 
-    def _bound(self, way: Way, form: ReplyForm | None) -> Runnable[Any, Any]:
-        if (way, form) not in self._asked:
+    def _bound(self, rung: Rung, form: ReplyForm | None) -> Runnable[Any, Any]:
+        if (rung, form) not in self._asked:
             if len(self._asked) >= _MAX_FORMS:
                 self._asked.clear()
-            bind = {"structured": _structured, "tool": _with_tool}.get(way)
-            self._asked[way, form] = self._model if bind is None else bind(self._model, schema_of(form))
-        return self._asked[way, form]
+            bind = {"structured": _structured, "tool": _with_tool}.get(rung.way)
+            schema = schema_of(form, bounded=rung.bounded)
+            self._asked[rung, form] = self._model if bind is None else bind(self._model, schema)
+        return self._asked[rung, form]
 
 
 def _structured(model: BaseChatModel, schema: dict[str, Any]) -> Runnable[Any, Any]:

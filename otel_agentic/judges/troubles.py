@@ -13,9 +13,14 @@ from otel_agentic.judges.replies import UnreadableReplyError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from otel_agentic.judges.base import FailureKind
+
 #: `again`: may pass. `reply`: the model replied, but not with a verdict. `unable`: the model cannot be asked this way.
-#: `refused`: the provider wants other credentials or money. `final`: it will not get better.
-Kind = Literal["again", "reply", "unable", "refused", "final"]
+#: `refused`: the provider wants other credentials or money. `long`: this question is longer than the model reads. `final`: it
+#: will not get better.
+Kind = Literal["again", "reply", "unable", "refused", "long", "final"]
+#: What each is a failure of.
+_FAILURES: Final[Mapping[Kind, FailureKind]] = {"again": "outage", "refused": "refused", "long": "question"}
 
 _CREDENTIALS: Final = frozenset({401, 402, 403})
 _AGAIN: Final = frozenset({408, 409, 425, 429})
@@ -25,7 +30,9 @@ _CLIENT_ERROR, _SERVER_ERROR, _STATUS_END = 400, 500, 600
 
 #: How providers name what a way of asking needs, and how they say that it is missing.
 _WAY: Final = re.compile(
-    r"response_?format|json_?schema|structured|guided|grammar|\btools?\b|tool_choice|function", re.IGNORECASE
+    r"response_?format|json_?schema|\bschema\b|structured|guided|grammar|\btools?\b|tool_choice|function|"
+    r"\bm(?:in|ax)Items\b|['\"`]m(?:in|ax)imum['\"`]",
+    re.IGNORECASE,
 )
 _MISSING: Final = re.compile(
     r"support|unknown|unrecogni[sz]ed|unexpected|not (?:allowed|permitted|implemented|available|enabled)|extra|"
@@ -42,8 +49,9 @@ _UNDERSTOOD: Final = {
 }
 #: What clients raise over a reply that they do not understand.
 _NOT_UNDERSTOOD: Final = (ValueError, TypeError, AttributeError, LookupError)
-#: LangChain's own words for what will not get better.
-_FINAL: Final = frozenset({"ContextOverflowError", "ModelNotFoundError", "ModelInvalidRequestError"})
+#: LangChain's own words for what will not get better, and for a question that is too long.
+_FINAL: Final = frozenset({"ModelNotFoundError", "ModelInvalidRequestError"})
+_TOO_LONG: Final = "ContextOverflowError"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +61,11 @@ class Trouble:
     kind: Kind
     told: str
     wait_s: float | None = None
+
+    @property
+    def failure(self) -> FailureKind:
+        """What it is a failure of, should no other try help."""
+        return _FAILURES.get(self.kind, "prompt")
 
 
 def trouble_of(error: Exception, secrets: Sequence[str] = (), now: datetime | None = None) -> Trouble:
@@ -70,7 +83,11 @@ def trouble_of(error: Exception, secrets: Sequence[str] = (), now: datetime | No
     for secret in secrets:
         text = text.replace(secret, "***")
     status = _status(error)
-    if status is None:
+    wait_s: float | None
+    kind: Kind
+    if any(each.__name__ == _TOO_LONG for each in type(error).__mro__):
+        kind, wait_s = "long", None
+    elif status is None:
         kind, wait_s = _kind_of(error, text), None
     else:
         kind, wait_s = _kind_of_status(status, text), _retry_after_s(error, now or datetime.now(UTC))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from otel_agentic.judges import JudgeFailure, kinds_of
 from otel_agentic.judges.breaker import NotAsked
+from otel_agentic.pipeline.sampling import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -56,10 +57,12 @@ def score_asking(
 ) -> Iterator[tuple[int, ConversationScore]]:
     """Yield (place, score) of each conversation as soon as the judge has said all that its score needs.
 
-    All questions go to the judge together, so that it has work until the last one. Should an answer raise new questions,
-    these are asked in another round. Once `stop` says so, a conversation whose questions are not all answered is not
-    yielded; nor is one, if it `waits`, for which a judge that is left alone was not asked.
+    All questions go to the judge together, so that it has work until the last one, in the order of `sampling.place_of`, in
+    which the budget is spent. Should an answer raise new questions, these are asked in another round. Once `stop` says so, a
+    conversation whose questions are not all answered is not yielded; nor is one, if it `waits`, for which a judge that does
+    not answer was not asked.
     """
+    order = {place: place_of(one.conversation.key) for place, one in enumerate(matched)}
     known = _Known(judge)
     waiting: dict[int, dict[Question, None]] = {}
 
@@ -74,7 +77,7 @@ def score_asking(
     for place in range(len(matched)):
         yield from scored(place)
     while waiting and not stop():
-        asked, waiting = _Open(waiting), {}
+        asked, waiting = _Open({place: waiting[place] for place in sorted(waiting, key=order.__getitem__)}), {}
         questions = asked.questions
         for number, answer in answers_to(questions, judge, tally=tally, stop=stop, heard=heard, waits=waits):
             known.answers[questions[number]] = answer
@@ -94,10 +97,13 @@ def answers_to(
     """Yield (number, answer) for questions, in order of completion, and count them.
 
     Left out is what stays open for the next run: a question that was not asked, or not often enough, because of a stop, or,
-    if it `waits`, because the judge is left alone.
+    if it `waits`, because the judge does not answer.
     """
     for number, answer in _pumped(judge.verdicts(questions)):
-        if (stop() and isinstance(answer, JudgeFailure)) or (waits and isinstance(answer, NotAsked)):
+        if stop() and isinstance(answer, JudgeFailure):
+            continue
+        if waits and isinstance(answer, NotAsked) and answer.waits:
+            tally.postponed += 1
             continue
         tally.count(answer)
         heard(answer)
@@ -120,7 +126,7 @@ class _Known:
 
     def judge(self, questions: Sequence[Question]) -> list[Answer]:
         self.missing |= dict.fromkeys(question for question in questions if question not in self.answers)
-        unknown = JudgeFailure(reason="sampled_out", message="not asked yet")
+        unknown = JudgeFailure(reason="judge_error", message="not asked yet")
         return [self.answers.get(question, unknown) for question in questions]
 
 

@@ -10,6 +10,7 @@ from otel_agentic.judges.calibration import TARGETS, Calibration, Labelled, cali
 from otel_agentic.judges.human_labels import parse_human_labels
 from otel_agentic.pipeline.judge_use import judge_json, judge_models
 from otel_agentic.pipeline.labelled import find, of_conversation, of_turn
+from otel_agentic.scoring.model import OPEN_REASONS
 from otel_agentic.store.calibrations import CalibrationRun, places_of, save_calibration, save_human_verdicts
 from otel_agentic.store.judged import newest_model, stored_scores
 from otel_agentic.store.scores import save_evaluation
@@ -110,7 +111,7 @@ def _judged(engine: Engine, truth: Truth, found: Found) -> _Judged:
 def _is_open(score: ConversationScore) -> bool:
     """Return whether the judge failed on something of a score, or was not asked."""
     reasons = {score.reason, score.computed_reason, *(turn.answer_reason for turn in score.turns)}
-    return bool(reasons & {"judge_error", "sampled_out"})
+    return not reasons.isdisjoint(OPEN_REASONS)
 
 
 def _labelled(found: Found, judged: _Judged) -> list[Labelled]:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from otel_agentic.config import EvaluatorSettings, SamplingSettings
 from otel_agentic.evaluators.registry import Chosen
+from otel_agentic.judges import ExactJudge
 from otel_agentic.pipeline.means import Means
 from otel_agentic.pipeline.metrics import InForce, Measuring
 from otel_agentic.pipeline.metrics_beside import Beside
-from otel_agentic.pipeline.sampling import left_out, ratio_of, sample_of
+from otel_agentic.pipeline.sampling import in_order_of_place, left_out, ratio_of, sample_of
 from otel_agentic.pipeline.tally import Outcomes
 from otel_agentic.pipeline.truth_in_force import Truth, TruthFile, cases_of, labels_of, truth_made_of
 from otel_agentic.scoring import MatchedConversation
@@ -153,7 +154,7 @@ class Evaluating(Means):
             wanted: which conversations, see `wanted`.
             done: told of each part once it is stored, and which of it had a score before.
             stop: once it says so, nothing new is begun; what the judge is asked already is waited for and kept.
-            waits: leave unscored what a judge that fails and is left alone was not asked about.
+            waits: leave for a later round what a judge that does not answer was not asked; else the run waits for it.
             measured: told of what evaluators said, once it is stored.
 
         Returns:
@@ -184,12 +185,17 @@ class Evaluating(Means):
             for scored in map(sample.marked, left_out(left, match, stop)):
                 saved(scored)
             beside = Beside(self._measuring(truth, wanted, judging, stop, measured), wanted.chosen, restated)
-            for keys in beside.parts(taken):
+            for keys in beside.parts(self.in_order(taken, wanted.chosen)):
                 for scored in map(sample.marked, judging.scored(keys, match)):
                     beside.scored(saved(scored))
                 beside.part_ended()
             beside.catch_up(wanted.lacking, match, judging, stored=partial(self._stored, evaluation_id))
         return found.told(evaluation_id, judging.tally, beside.tally)
+
+    def in_order(self, keys: Sequence[Key], chosen: Chosen) -> Sequence[Key]:
+        """Return conversations in the order in which they are scored: where a judge is asked, that of its budget."""
+        asks_judge = chosen.judged or not isinstance(self.judge, ExactJudge)
+        return in_order_of_place(keys) if asks_judge else keys
 
     def _measuring(
         self,

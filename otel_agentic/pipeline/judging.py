@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Self
 from otel_agentic.compat import scorer
 from otel_agentic.judges import ExactJudge
 from otel_agentic.judges.asking import AskingJudge
+from otel_agentic.judges.breaker import Patience
 from otel_agentic.pipeline.asking import UntilStopped, answers_to, score_asking
 from otel_agentic.pipeline.metrics_recalled import Recalling
 from otel_agentic.pipeline.tally import Tally
@@ -63,8 +64,9 @@ class Judging:
             settings: of judges that are asked.
             stop: once it says so, nothing new is begun.
             heard: told of each answer of a judge that is asked, also of those from the cache.
-            breaker: leaves the judge alone while it fails; None asks it whatever it does.
-            waits: whether a conversation is left unscored for which a judge left alone was not asked.
+            breaker: stops asking a judge that fails; None asks it whatever happens.
+            waits: whether a conversation stays unscored for a later round while the judge does not answer; else the run waits
+                for the judge, `settings.outage_wait_s` at most.
         """
         self._store = store
         self._waits = waits
@@ -78,7 +80,13 @@ class Judging:
         self._asking: AskingJudge | None = None
         if not isinstance(judge, ExactJudge):
             self._cache = DuckDbJudgeCache(store, judge.name, judge.version, reads=settings.cache)
-            self._asking = AskingJudge(judge, cache=self._cache, budget=UntilStopped(budget, stop), breaker=breaker)
+            self._asking = AskingJudge(
+                judge,
+                cache=self._cache,
+                budget=UntilStopped(budget, stop),
+                breaker=breaker,
+                patience=None if waits else Patience(settings.outage_wait_s, stop),
+            )
 
     def scored(
         self, keys: Sequence[Key], match: Callable[[Sequence[Key]], list[MatchedConversation]]

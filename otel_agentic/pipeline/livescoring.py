@@ -57,8 +57,10 @@ class LiveScoring:
         self._failed: set[Key] = set()
         self._opened = 0
         self._left = False
+        #: Whether metrics wait for a later round because the judge does not answer.
+        self._postponed = False
         self._never = 0
-        #: Conversations that have a score and lack what evaluators say; None until it was looked for.
+        #: Conversations that have a score and lack what evaluators say; None until it is looked for.
         self._lacking: dict[Key, AbstractSet[str]] | None = None
         unasked = engine.evaluating.chosen.unasked  # what cannot run is told before anything is received
         if unasked:
@@ -129,7 +131,7 @@ class LiveScoring:
             self._ask_again()
             if not keys:
                 self._catch_up(most)
-        self._left = bool(keys or self._failed)
+        self._left = bool(keys or self._failed or self._postponed)
         if self._lacking and not keys:
             pressure.rest(time.monotonic() - began, self._engine.stopping)
             return True
@@ -156,8 +158,12 @@ class LiveScoring:
             self._opened = breaker.opened
 
     def _catch_up(self, most: int) -> None:
-        """Run evaluators on some of what was scored shortly before an earlier process ended."""
+        """Run evaluators on some of what lacks metrics: an earlier process ended too soon, or the judge did not answer."""
         evaluating = self._engine.evaluating
+        if self._postponed:
+            if evaluating.breaker.state.state == "open":
+                return
+            self._postponed, self._lacking = False, None
         if self._lacking is None:
             since = Selection(since_ns=self._engine.clock() - _CATCHING_UP_NS)
             self._lacking = evaluating.lacking(evaluating.truth(), evaluating.chosen, since, live=True)
@@ -165,10 +171,15 @@ class LiveScoring:
         if some:
             self._lacking = dict(islice(self._lacking.items(), most, None))
             self._evaluate(Wanted(keys=(), chosen=evaluating.chosen, lacking=some))
+            if self._postponed:
+                self._lacking = {}  # it is looked for again once the judge may be asked
 
     def _evaluate(self, wanted: Wanted) -> None:
-        evaluating = self._engine.evaluating
-        evaluating.evaluate(evaluating.truth(), wanted, self._told, self._engine.stopping.is_set, waits=True)
+        evaluating, stop = self._engine.evaluating, self._engine.stopping.is_set
+        found = evaluating.evaluate(evaluating.truth(), wanted, self._told, stop, waits=True)
+        # What failed before the judge was no longer asked is asked again, too; single failures wait for `evaluate`.
+        away = evaluating.breaker.state.state != "closed"
+        self._postponed |= found.tally.postponed > 0 or (away and bool(wanted.chosen.judged))
 
     def _told(self, scored: Sequence[Scored], restated: AbstractSet[Key]) -> None:
         failed = (item.conversation.key for item in scored if "judge_error" in _reasons(item.score))

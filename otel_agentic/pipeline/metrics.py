@@ -14,6 +14,7 @@ from otel_agentic.evaluators.registry import asks
 from otel_agentic.evaluators.run import evaluate
 from otel_agentic.judges.base import kinds_of
 from otel_agentic.pipeline.metrics_tally import MetricTally
+from otel_agentic.pipeline.sampling import place_of
 from otel_agentic.scoring.turns import align_turns
 from otel_agentic.store.metric_scores import Measured, evaluated_before, save_metrics
 from otel_agentic.store.scores import save_evaluations
@@ -169,6 +170,8 @@ class Measuring:
         if not fresh:
             with self._store.read() as con:
                 known = evaluated_before(con, [item.conversation.key for item in scored], self._under.evaluation)
+        if any(map(asks, chosen)):  # the order in which the judge's budget is spent
+            scored = sorted(scored, key=lambda item: place_of(item.conversation.key))
         subjects = [subject_of(item.conversation, item.match, item.score, self._settings) for item in scored]
         for ran in _gathered(evaluate(chosen, subjects, self._ask)):
             self._save([self._measured(one, scored[one.place], known) for one in ran])

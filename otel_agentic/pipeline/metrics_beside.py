@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from otel_agentic.evaluators.registry import asks
 from otel_agentic.pipeline.judging import ASKED
+from otel_agentic.pipeline.sampling import in_order_of_place
 from otel_agentic.store.scores import Scored
 
 if TYPE_CHECKING:
@@ -82,8 +83,9 @@ class Beside:
         open_now = {key: ids for key, ids in lacking.items() if key not in self._done}
         for ids, keys in groupby(sorted(open_now, key=lambda key: sorted(open_now[key])), key=open_now.__getitem__):
             missing = [one for one in self._chosen.evaluators if self._measuring.id_of(one) in ids]
-            size = ASKED if any(map(asks, missing)) else _PORTION
-            every = list(keys)
+            every, size = list(keys), _PORTION
+            if any(map(asks, missing)):
+                every, size = in_order_of_place(every), ASKED
             for start in range(0, len(every), size):
                 if self._measuring.stopped:
                     return

@@ -13,6 +13,7 @@ from otel_agentic.judges import ExactJudge
 from otel_agentic.judges.asking import AskingJudge
 from otel_agentic.pipeline.asking import answers_to
 from otel_agentic.pipeline.metrics import require_judge, subject_of, unasked_note
+from otel_agentic.pipeline.sampling import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,11 +69,14 @@ def with_metrics(
     tally: Tally,
 ) -> tuple[list[ScoredAttempt], tuple[str, ...]]:
     """Return scored conversations with what evaluators say of them, and what was left out or went wrong in sentences."""
-    subjects = [subject_of(one.conversation, one.match, one.score, settings) for one in attempts]
+    # The order in which the judge's budget is spent.
+    places = sorted(range(len(attempts)), key=lambda place: place_of(attempts[place].conversation.key))
+    given = [attempts[place] for place in places]
+    subjects = [subject_of(one.conversation, one.match, one.score, settings) for one in given]
     said: list[dict[str, tuple[MetricScore, ...]]] = [{} for _ in attempts]
     faults: Counter[str] = Counter()
     for ran in evaluate(found.evaluators, subjects, _ask(judge, cache, budget, tally)):
-        said[ran.place][ran.evaluator.name] = ran.scores
+        said[places[ran.place]][ran.evaluator.name] = ran.scores
         faults.update(ran.faults)
     order = [one.name for one in found.evaluators]
     told = [

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from otel_agentic.judges import JudgeCache, Question, Verdict
     from otel_agentic.judges.asking import AskingJudge
 
-_UNKNOWN: Final = JudgeFailure(reason="sampled_out", message="its verdict is not kept any more")
+_UNKNOWN: Final = JudgeFailure(reason="judge_error", message="its verdict is not kept any more")
 
 
 class Recalling:

@@ -16,7 +16,7 @@ from otel_agentic.store.sampling import recorded_ratios
 from otel_agentic.store.scores import Scored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from otel_agentic.config import SamplingSettings
     from otel_agentic.scoring import MatchedConversation
@@ -39,6 +39,15 @@ def place_of(key: Key) -> float:
     """
     digest = hashlib.blake2b("\0".join(key).encode("utf-8", "surrogatepass"), digest_size=8, person=_PURPOSE).digest()
     return (int.from_bytes(digest, "big") >> 11) / 2**53  # 53 bits: all of them fit a float, so 1.0 is never reached
+
+
+def in_order_of_place(keys: Iterable[Key]) -> list[Key]:
+    """Return conversations in the order in which a judge's budget is spent on them.
+
+    The order knows nothing of when or about what they were held, so that what was judged before the budget was exhausted is a
+    random sample of all.
+    """
+    return sorted(keys, key=place_of)
 
 
 def ratio_of(settings: SamplingSettings, agent: str | None) -> float:

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """What a run asked of its judge: each question counts once. `refused` were not asked, by budget or sampling.
+    """What a run asked of its judge: each question counts once.
 
-    `cost_usd` is None where no price is known. `models` are those that answered, now or when it was first asked. `failure`
+    `refused` were not asked because the budget is exhausted; `postponed` are left for a later round because the judge does not
+    answer. `cost_usd` is None where no price is known. `models` are those that answered, now or when it was first asked. `failure`
     is what the last failure said. Of the `canaries`, wrong answers on purpose, `fooled` passed.
     """
 
@@ -30,6 +31,7 @@ class Tally:
     judged: int = 0
     failed: int = 0
     refused: int = 0
+    postponed: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float | None = None
@@ -49,7 +51,7 @@ class Tally:
         if isinstance(answer, JudgeFailure) and answer.reason == "judge_error":
             self.failed += 1
             self.failure = answer.message
-        self.refused += isinstance(answer, JudgeFailure) and answer.reason == "sampled_out"
+        self.refused += isinstance(answer, JudgeFailure) and answer.reason == "budget_exhausted"
         self.calls += answer.tries
         self.input_tokens += answer.input_tokens
         self.output_tokens += answer.output_tokens

@@ -58,7 +58,7 @@ class AskedOpinions:
     def silence(self) -> NotEvaluatedReason:
         """Why there is no opinion: the judge failed or was not asked, or it takes no such questions."""
         reasons = {failure.reason for failure in self._failures}
-        return "judge_error" if "judge_error" in reasons else "sampled_out" if reasons else "no_data"
+        return "judge_error" if "judge_error" in reasons else "budget_exhausted" if reasons else "no_data"
 
     def evidence(self, calls: SortedCalls) -> list[Mapping[str, Any]]:
         """Return what the judge said of the parameters of the calls that were paired, one record a parameter."""

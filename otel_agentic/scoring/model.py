@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from otel_agentic.scoring.reasons import fault_sentence, score_sentence
 from otel_agentic.truth.match import MatchMethod
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DIMENSIONS",
+    "OPEN_REASONS",
     "ConversationScore",
     "Dimension",
     "FailReason",
@@ -44,9 +45,18 @@ NotEvaluatedReason = Literal[
     "no_conversation_id",
     "not_scored",
     "sampled_out",
+    "budget_exhausted",
     "empty",
     "no_data",
+    "model_calls_not_recorded",
+    "tokens_not_recorded",
+    "price_not_set",
+    "tool_definitions_not_recorded",
+    "state_not_recorded",
+    "times_not_recorded",
 ]
+#: Reasons for which a conversation is looked at again: the judge failed or was not asked, or sampling left it out.
+OPEN_REASONS: Final[tuple[NotEvaluatedReason, ...]] = ("judge_error", "budget_exhausted", "sampled_out")
 Dimension = Literal["selection", "parameters", "sequence", "utilization"]
 DIMENSIONS: tuple[Dimension, ...] = ("selection", "parameters", "sequence", "utilization")
 FaultKind = Literal["missing", "spurious", "wrong_parameters", "wrong_order", "unused_result", "errored", "forbidden"]

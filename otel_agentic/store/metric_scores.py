@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.evaluators.identity import score_ids_of, target_of
+from otel_agentic.scoring.model import OPEN_REASONS
 from otel_agentic.store.browse import BOUNDS, bounds
 from otel_agentic.store.evaluations import DEFAULT
 from otel_agentic.store.table import Table, key_columns, rows_with
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from otel_agentic.store.scores import Selection
     from otel_agentic.store.table import Key
 
-#: Reasons for which a judge is asked again by the next run.
-OPEN: Final = ("judge_error", "sampled_out")
 _DELETE: Final = """
 DELETE FROM scores s USING wanted w
 WHERE s.evaluation_id = w.evaluation_id AND s.environment = w.environment AND s.conversation_id = w.conversation_id
@@ -172,7 +171,7 @@ def lacking(
         "core": core,
         "ids": list(evaluations),
         "judged": [name for name, judged in evaluations.items() if judged],
-        "open": list(OPEN),
+        "open": list(OPEN_REASONS),
         "live": live,
         **bounds(selection),
     }

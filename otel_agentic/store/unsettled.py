@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from otel_agentic.scoring.model import OPEN_REASONS
 from otel_agentic.store.browse import BOUNDS, bounds
 from otel_agentic.store.table import key_columns, rows_with
 
@@ -25,14 +26,14 @@ _UNSETTLED: Final = f"""
 WITH open AS (
     SELECT evaluation_id, environment, conversation_id, revision FROM turn_scores
     WHERE evaluation_id = $id
-        AND (reason IN ('judge_error', 'sampled_out') OR answer_reason IN ('judge_error', 'sampled_out'))
+        AND (reason IN (SELECT unnest($open)) OR answer_reason IN (SELECT unnest($open)))
     UNION
     SELECT evaluation_id, environment, conversation_id, revision FROM tool_scores
-    WHERE evaluation_id = $id AND reason IN ('judge_error', 'sampled_out')
+    WHERE evaluation_id = $id AND reason IN (SELECT unnest($open))
     UNION
     SELECT evaluation_id, environment, conversation_id, revision FROM conversation_scores
     WHERE evaluation_id = $id
-        AND (reason IN ('judge_error', 'sampled_out') OR computed_reason IN ('judge_error', 'sampled_out'))
+        AND (reason IN (SELECT unnest($open)) OR computed_reason IN (SELECT unnest($open)))
 )
 SELECT c.environment, c.conversation_id
 FROM conversations c
@@ -70,7 +71,8 @@ _TOOLS: Final = _TURNS.replace("turn_scores", "tool_scores").replace("t.answer_s
 
 def unsettled(con: DuckDBPyConnection, evaluation_id: str, selection: Selection) -> list[Key]:
     """Return the conversations whose newest score, under an evaluation, waits for the judge, oldest first."""
-    found = con.execute(_UNSETTLED, {"id": evaluation_id, **bounds(selection)}).fetchall()
+    given = {"id": evaluation_id, "open": list(OPEN_REASONS), **bounds(selection)}
+    found = con.execute(_UNSETTLED, given).fetchall()
     return [(environment, name) for environment, name in found]
 
 

@@ -118,7 +118,11 @@ def test_where_it_happened_is_told() -> None:
     )  # fmt: skip
 
 
-@given(st.sampled_from(["judge_error", "sampled_out", "no_data", "content_not_captured", "unmatched", "incomplete"]))
+@given(
+    st.sampled_from(
+        ["judge_error", "budget_exhausted", "sampled_out", "no_data", "content_not_captured", "unmatched", "incomplete"]
+    )
+)
 def test_what_has_no_score_is_never_a_failure_whatever_the_reason(reason: Any) -> None:
     strict = rules(thresholds={"tone": {"min": 5}, "wait": {"max": 0}, "mood": {"min": 1}})
     silent = [MetricScore(name=metric.name, reason=reason, explanation="angry") for metric in (TONE, WAIT, MOOD)]

@@ -314,7 +314,7 @@ def test_what_the_budget_does_not_allow_is_no_score_either(evaluator: AskingEval
     scores = Run(evaluator, choosing(0), budget=Purse(max_calls=0)).scores(subject())
 
     assert [] == [one for one in scores if one.value is not None or one.label is not None]
-    assert "sampled_out" in {one.reason for one in scores}
+    assert "budget_exhausted" in {one.reason for one in scores}
 
 
 @EVERY

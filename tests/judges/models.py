@@ -16,7 +16,7 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from pydantic import Field
 
 from otel_agentic.judges.base import ReplyForm  # noqa: TC001 — pydantic reads the annotation
-from otel_agentic.judges.forms import SCHEMA, schema_of
+from otel_agentic.judges.forms import schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,7 +98,7 @@ class Structured(Tools):
 
     def with_structured_output(self, schema: Any, *, include_raw: bool = False, **_: Any) -> Runnable[Any, Any]:
         assert include_raw
-        assert schema in (SCHEMA, *map(schema_of, self.forms))
+        assert schema in map(schema_of, (None, *self.forms))
 
         def reply(messages: Any) -> dict[str, Any]:
             raw = self._reply([*self._convert_input(messages).to_messages()], "structured")

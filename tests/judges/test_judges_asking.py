@@ -119,7 +119,7 @@ def test_every_question_is_answered_and_the_budget_is_kept(
     assert count == len(answers)
     assert inner.asked.total() == purse.calls <= max_calls
     assert purse.tokens <= max_tokens
-    refused = [each for each in answers if isinstance(each, JudgeFailure) and each.reason == "sampled_out"]
+    refused = [each for each in answers if isinstance(each, JudgeFailure) and each.reason == "budget_exhausted"]
     assert count - inner.asked.total() == len(refused)
 
 
@@ -137,10 +137,17 @@ def test_what_is_held_back_for_calls_under_way_is_offered_again_when_they_cost_l
     assert 3 == inner.most_at_once
 
 
+def test_a_smaller_question_does_not_take_the_place_of_one_that_the_budget_refused() -> None:
+    """What is judged is the beginning of what was asked, in its order: small conversations are not preferred."""
+    asked = [question(text * "x") for text in (10, 20, 8_000, 30, 40)]
+    answers = AskingJudge(Streaming(slots=1), budget=Purse(max_tokens=1_500)).judge(asked)
+    assert ["Verdict"] * 2 + ["JudgeFailure"] * 3 == [type(each).__name__ for each in answers]
+
+
 def test_a_refusal_names_the_limit_and_its_setting() -> None:
     (refused,) = AskingJudge(PlainJudge(), budget=Purse(max_calls=0)).judge(questions(1))
     assert isinstance(refused, JudgeFailure)
-    assert ("sampled_out", 0) == (refused.reason, refused.tries)
+    assert ("budget_exhausted", 0) == (refused.reason, refused.tries)
     assert "judge.max_calls" in refused.message
     assert "judge.budget_window" in refused.message
 

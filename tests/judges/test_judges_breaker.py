@@ -1,4 +1,4 @@
-"""A judge that fails and fails is left alone for a while; its questions are not burnt."""
+"""A judge that does not answer is not asked for a while; a prompt that gets no verdict stops nothing else."""
 
 from __future__ import annotations
 
@@ -13,15 +13,27 @@ from hypothesis import strategies as st
 from otel_agentic.config import JudgeSettings
 from otel_agentic.judges import JudgeFailure, Verdict
 from otel_agentic.judges.asking import AskingJudge
-from otel_agentic.judges.breaker import Breaker, NotAsked
-from tests.judges.parts import MemoryCache, PlainJudge, Purse, Streaming, failing, question, questions, right
+from otel_agentic.judges.base import ReplyForm, Rubric, rubric_question
+from otel_agentic.judges.breaker import Breaker, NotAsked, Patience
+from tests.judges.parts import MemoryCache, PlainJudge, Purse, Streaming, question, questions, right
 
 if TYPE_CHECKING:
     from otel_agentic.judges import Question
+    from otel_agentic.judges.base import FailureKind
     from tests.judges.parts import Answer
 
-FAILED = JudgeFailure(reason="judge_error", message="said something that nobody should log", tries=1)
-REFUSED = JudgeFailure(reason="sampled_out", message="no budget")
+FAILED = JudgeFailure(reason="judge_error", message="said something that nobody should log", kind="outage", tries=1)
+UNREADABLE = JudgeFailure(reason="judge_error", message="no verdict", kind="prompt", tries=1)
+REFUSED = JudgeFailure(reason="budget_exhausted", message="no budget")
+Q = question()
+BAD, GOOD = (
+    Rubric(name=name, version="1", instructions=name, form=ReplyForm(kind="label", labels=("a", "b")))
+    for name in ("bad", "good")
+)
+
+
+def lost(asked: Question, kind: FailureKind = "outage") -> JudgeFailure:
+    return JudgeFailure(reason="judge_error", message=f"no idea about {asked.answer}", kind=kind, tries=2)
 
 
 @dataclass
@@ -41,7 +53,7 @@ class Moody:
 
     def __call__(self, asked: Question) -> Answer:
         self.said.append(asked.answer)
-        return right(asked) if self.well else failing(asked)
+        return right(asked) if self.well else lost(asked)
 
 
 def breaker(clock: Clock, failures: int = 3, wait_s: float = 30.0) -> Breaker:
@@ -50,22 +62,22 @@ def breaker(clock: Clock, failures: int = 3, wait_s: float = 30.0) -> Breaker:
 
 def fail(found: Breaker, times: int) -> None:
     for _ in range(times):
-        found.heard(FAILED)
+        found.heard(Q, FAILED)
 
 
 def test_failures_in_a_row_open_it_and_a_verdict_between_them_does_not() -> None:
     found = breaker(Clock())
     fail(found, 2)
-    found.heard(right(question()))
+    found.heard(Q, right(question()))
     fail(found, 2)
-    assert ("closed", True) == (found.state.state, found.may_ask())
+    assert ("closed", True) == (found.state.state, (found.admit(Q) == "admitted"))
     fail(found, 1)
     assert ("open", 3, 30.0, 1, False) == (
         found.state.state,
         found.state.failures,
         found.state.retry_in_s,
         found.state.opened,
-        found.may_ask(),
+        (found.admit(Q) == "admitted"),
     )
 
 
@@ -75,9 +87,9 @@ def test_after_the_wait_one_question_is_let_through_and_its_verdict_closes_it() 
     fail(found, 3)
     clock.now_s += 30
     assert "half_open" == found.state.state
-    assert [True, False, False] == [found.may_ask() for _ in range(3)]
-    found.heard(right(question()))
-    assert ("closed", 0, True) == (found.state.state, found.state.failures, found.may_ask())
+    assert [True, False, False] == [(found.admit(Q) == "admitted") for _ in range(3)]
+    found.heard(Q, right(question()))
+    assert ("closed", 0, True) == (found.state.state, found.state.failures, (found.admit(Q) == "admitted"))
 
 
 def test_each_failed_try_doubles_the_wait_up_to_twenty_times() -> None:
@@ -88,12 +100,12 @@ def test_each_failed_try_doubles_the_wait_up_to_twenty_times() -> None:
     for _ in range(8):
         waits.append(found.state.retry_in_s)
         clock.now_s += found.state.retry_in_s
-        assert found.may_ask()
-        found.heard(FAILED)
+        assert found.admit(Q) == "admitted"
+        found.heard(Q, FAILED)
     assert [1, 2, 4, 8, 16, 20, 20, 20] == waits
     clock.now_s += 20
-    assert found.may_ask()
-    found.heard(right(question()))
+    assert found.admit(Q) == "admitted"
+    found.heard(Q, right(question()))
     fail(found, 3)
     assert 1.0 == found.state.retry_in_s
 
@@ -102,13 +114,13 @@ def test_each_failed_try_doubles_the_wait_up_to_twenty_times() -> None:
 def test_what_was_not_asked_is_no_failure_and_gives_its_turn_back(answer: JudgeFailure) -> None:
     clock = Clock()
     found = breaker(clock, failures=1)
-    found.heard(answer)
+    found.heard(Q, answer)
     assert "closed" == found.state.state
     fail(found, 1)
     clock.now_s += 30
-    assert found.may_ask()
-    found.heard(answer)
-    assert found.may_ask()
+    assert found.admit(Q) == "admitted"
+    found.heard(Q, answer)
+    assert found.admit(Q) == "admitted"
 
 
 def test_failures_that_were_under_way_do_not_make_an_open_one_wait_longer() -> None:
@@ -123,9 +135,9 @@ def test_each_change_is_one_line_of_the_log_without_what_the_judge_said(caplog: 
     with caplog.at_level(logging.INFO):
         fail(found, 6)
         clock.now_s += 30
-        assert found.may_ask()
-        found.heard(right(question()))
-        found.heard(right(question()))
+        assert found.admit(Q) == "admitted"
+        found.heard(Q, right(question()))
+        found.heard(Q, right(question()))
     assert [
         "judge plain failed 3 times in a row: it is not asked for 30 s, and its questions wait",
         "judge plain answers again",
@@ -141,9 +153,9 @@ def test_never_more_than_one_question_is_under_way_unless_it_is_closed(steps: li
         clock.now_s += passed_s
         was_closed = found.state.state == "closed"
         if step == "ask":
-            under_way = under_way + found.may_ask() if not was_closed else 0
+            under_way = under_way + (found.admit(Q) == "admitted") if not was_closed else 0
         else:
-            found.heard(answers[step])
+            found.heard(Q, answers[step])
             under_way = 0
         assert under_way <= 1
         assert found.state.retry_in_s <= 20 * 30
@@ -203,8 +215,8 @@ def test_a_question_that_the_budget_refuses_does_not_keep_the_turn() -> None:
     judge.judge(questions(20))
     clock.now_s += 30
     purse.max_calls = 0
-    assert {"sampled_out"} == {getattr(answer, "reason", None) for answer in judge.judge(questions(3))}
-    assert own.may_ask()
+    assert {"budget_exhausted"} == {getattr(answer, "reason", None) for answer in judge.judge(questions(3))}
+    assert own.admit(Q) == "admitted"
 
 
 def test_a_run_that_is_left_gives_its_turn_back() -> None:
@@ -217,4 +229,133 @@ def test_a_run_that_is_left_gives_its_turn_back() -> None:
     answers = judge.verdicts(questions(5))
     next(answers)
     answers.close()
-    assert own.may_ask()
+    assert own.admit(Q) == "admitted"
+
+
+def about(rubric: Rubric, count: int) -> list[Question]:
+    return [rubric_question(rubric, text=f"{rubric.name} {number}") for number in range(count)]
+
+
+def reading_all_but(unreadable: Rubric, asked: list[str]) -> PlainJudge:
+    """Return a judge whose replies to one rubric never hold a verdict."""
+
+    def say(one: Question) -> Answer:
+        assert one.rubric is not None
+        asked.append(one.rubric.name)
+        return UNREADABLE if one.rubric is unreadable else Verdict(score=0.0, reasoning="So.", label="a")
+
+    judge = Streaming(say)
+    judge.kinds = frozenset({"rubric"})  # type: ignore[attr-defined]
+    return judge
+
+
+def test_a_prompt_without_verdicts_stops_itself_and_no_other() -> None:
+    asked: list[str] = []
+    own = breaker(Clock())
+    judge = AskingJudge(reading_all_but(BAD, asked), breaker=own)
+
+    mixed = [one for pair in zip(about(BAD, 50), about(GOOD, 50), strict=True) for one in pair]
+    bad, good = judge.judge(mixed)[::2], judge.judge(mixed)[1::2]
+
+    assert {Verdict} == {type(answer) for answer in good}
+    assert asked.count("bad") <= 3 + 3  # what opens the circuit, and what was under way
+    left = [answer for answer in bad if isinstance(answer, NotAsked)]
+    assert 50 - asked.count("bad") <= len(left)
+    assert {("judge_error", 0, False)} == {(one.reason, one.tries, one.waits) for one in left}
+    assert "prompt bad" in left[0].message
+    assert "no verdict" in left[0].message
+    assert "closed" == own.state.state
+
+
+def test_once_a_prompt_gets_a_verdict_it_is_asked_as_before() -> None:
+    clock = Clock()
+    asked: list[str] = []
+    own = breaker(clock)
+    AskingJudge(reading_all_but(BAD, asked), breaker=own).judge(about(BAD, 10))
+    clock.now_s += 30
+
+    answers = AskingJudge(reading_all_but(GOOD, asked), breaker=own).judge(about(BAD, 10))
+
+    assert {Verdict} == {type(answer) for answer in answers}
+
+
+def test_a_reply_that_cannot_be_read_shows_that_the_judge_answers() -> None:
+    clock = Clock()
+    found = breaker(clock)
+    fail(found, 3)
+    clock.now_s += 30
+    assert "admitted" == found.admit(Q)
+    found.heard(Q, UNREADABLE)
+    assert "closed" == found.state.state
+
+
+def test_a_failure_of_a_single_question_opens_nothing() -> None:
+    found = breaker(Clock(), failures=1)
+    found.heard(Q, JudgeFailure(reason="judge_error", message="too long"))
+    assert ("closed", "admitted") == (found.state.state, found.admit(Q))
+
+
+def test_conversations_wait_for_the_prompts_of_scoring_and_not_for_a_rubric() -> None:
+    own = breaker(Clock(), failures=1)
+    (bad,) = about(BAD, 1)
+    own.heard(bad, UNREADABLE)
+    assert ("closed", "prompt_open") == (own.state.state, own.admit(bad))
+    own.heard(Q, UNREADABLE)
+    assert ("open", "prompt_open") == (own.state.state, own.admit(Q))
+    assert (False, True) == (own.not_asked(bad).waits, own.not_asked(Q).waits)
+
+
+def patience(
+    clock: Clock, longest_s: float, waited: list[float], well_after_s: float = 1e9, mood: Moody | None = None
+) -> Patience:
+    def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        clock.now_s += seconds
+        if mood is not None and sum(waited) >= well_after_s:
+            mood.well = True
+
+    return Patience(longest_s, sleep=sleep)
+
+
+def test_a_run_waits_for_a_judge_that_does_not_answer_and_then_asks() -> None:
+    mood, clock = Moody(), Clock()
+    waited: list[float] = []
+    own = breaker(clock)
+    judge = AskingJudge(Streaming(mood), breaker=own, patience=patience(clock, 300, waited, 80, mood))
+
+    answers = judge.judge(questions(50))
+
+    lost = [answer for answer in answers if isinstance(answer, JudgeFailure)]
+    assert 50 - len(lost) == sum(isinstance(answer, Verdict) for answer in answers)
+    assert len(lost) <= 3 + 3 + 1  # asked before the circuit opened, and while it was half open
+    assert [] == [answer for answer in lost if isinstance(answer, NotAsked)]
+    assert 30 + 60 == round(sum(waited))
+
+
+def test_a_run_does_not_wait_for_ever() -> None:
+    clock = Clock()
+    waited: list[float] = []
+    judge = AskingJudge(Streaming(Moody()), breaker=breaker(clock), patience=patience(clock, 100, waited))
+
+    answers = judge.judge(questions(50))
+
+    assert 30 + 60 == round(sum(waited))
+    assert NotAsked in {type(answer) for answer in answers}
+
+
+def test_a_run_does_not_wait_for_credentials_that_are_refused() -> None:
+    clock = Clock()
+    waited: list[float] = []
+    refusing = Streaming(lambda asked: lost(asked, "refused"))
+    judge = AskingJudge(refusing, breaker=breaker(clock), patience=patience(clock, 300, waited))
+
+    answers = judge.judge(questions(50))
+
+    assert ([], True) == (waited, NotAsked in {type(answer) for answer in answers})
+
+
+def test_a_wait_ends_when_the_run_is_to_stop() -> None:
+    waited: list[float] = []
+    found = Patience(300, stop=lambda: sum(waited) > 1, sleep=waited.append)
+    assert not found.wait(60)
+    assert sum(waited) < 2

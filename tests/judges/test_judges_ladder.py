@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from langchain_core.runnables import RunnableLambda
 
 from tests.judges.models import Bare, Structured, Tools, verdict
 from tests.judges.parts import question, questions
@@ -54,6 +55,37 @@ def test_a_way_that_fails_when_it_is_taken_is_left_for_good(error: Exception) ->
     assert 3 == only(judge.judge([question()])).tries
     assert 1 == only(judge.judge([question("another")])).tries
     assert ["structured", "tool", "text", "text"] == model.ways
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "Invalid schema for response_format 'verdict': In context=('properties', 'score'), 'minimum' is not permitted.",
+        "output_format.schema: For 'number' type, properties maximum, minimum are not supported",
+        'Unknown name "maxItems" at generation_config.response_schema: cannot find field; invalid',
+    ],
+)
+def test_a_provider_that_refuses_bounds_is_asked_the_same_way_without_them(refusal: str) -> None:
+    schemas: list[dict[str, Any]] = []
+
+    class Picky(Tools):
+        def with_structured_output(self, schema: Any, **_: Any) -> Runnable[Any, Any]:
+            schemas.append(schema)
+
+            def reply(messages: Any) -> dict[str, Any]:
+                if "minimum" in schema["properties"]["score"]:
+                    raise ValueError(refusal)
+                return {"raw": self._reply([*self._convert_input(messages).to_messages()], "structured")}
+
+            return RunnableLambda(reply)
+
+    model = Picky()
+    judge = judge_of(model, tries=1)
+    assert [1.0] * 4 == [only([answer]).score for answer in judge.judge(questions(4))]
+    assert {"structured"} == set(model.ways)
+    assert [{"minimum", "maximum"}, set()] == [
+        {"minimum", "maximum"} & set(one["properties"]["score"]) for one in schemas
+    ]
 
 
 def test_a_forced_way_that_fails_when_it_is_taken_is_a_failure() -> None:

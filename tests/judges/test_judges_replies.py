@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, InvalidToolCall, ToolCall
 
-from otel_agentic.judges.forms import SCHEMA, VerdictReply
+from otel_agentic.judges.forms import VerdictReply, schema_of
 from otel_agentic.judges.replies import (
     MAX_REASONING,
     MAX_REPLY,
@@ -140,9 +140,10 @@ def test_reasons_without_end_are_cut() -> None:
 
 
 def test_the_schema_that_models_see_is_the_one_that_is_checked() -> None:
-    assert set(SCHEMA["properties"]) == set(SCHEMA["required"]) == set(VerdictReply.model_fields)
-    assert ["reasoning", "score"] == list(SCHEMA["properties"])
-    assert SCHEMA["title"] == VerdictReply.model_config["title"]
+    schema = schema_of(None)
+    assert set(schema["properties"]) == set(schema["required"]) == set(VerdictReply.model_fields)
+    assert ["reasoning", "score"] == list(schema["properties"])
+    assert schema["title"] == VerdictReply.model_config["title"]
 
 
 def test_a_call_of_the_tool_is_read() -> None:

@@ -266,7 +266,7 @@ def test_what_a_rubric_costs_comes_out_of_the_same_budget_and_its_verdict_is_kep
     first = asking.judge(questions)
     again = AskingJudge(LangChainJudge(model), cache=cache, budget=Purse(max_calls=0)).judge(questions)
 
-    assert ["stopped early", "stopped early", "sampled_out"] == [
+    assert ["stopped early", "stopped early", "budget_exhausted"] == [
         each.label if isinstance(each, Verdict) else each.reason for each in first
     ]
     assert [True, True] == [each.cached for each in again if isinstance(each, Verdict)]

@@ -95,6 +95,8 @@ def test_each_form_of_a_rubric_is_asked_for_with_its_schema_and_read_each_way(ki
     for schema in schemas:
         assert ["reasoning", kind] == list(schema["properties"]) == schema["required"]
         assert list(form.labels) == schema["properties"][kind].get("enum", [])
+        stated = {name: schema["properties"][kind].get(name) for name in ("minimum", "maximum", "maxItems")}
+        assert {"score": (1, 5, None), "label": (None,) * 3, "texts": (None, None, 3)}[kind] == tuple(stated.values())
 
 
 def test_the_model_is_asked_by_structured_output_first() -> None:

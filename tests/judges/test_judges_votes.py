@@ -64,7 +64,7 @@ def test_tries_and_votes_stay_within_the_budget() -> None:
 def test_a_score_that_cannot_be_voted_on_is_no_verdict() -> None:
     model, purse = Bare(say=scores_in_turn(0.75)), Purse(max_calls=1)
     got = failed(AskingJudge(judge_of(model, votes=3), budget=purse).judge([question()]))
-    assert ("sampled_out", 1) == (got.reason, len(model.asked))
+    assert ("budget_exhausted", 1) == (got.reason, len(model.asked))
     assert "Bare scored 0.75, too close to the threshold for one vote; no budget for more" == got.message
 
 

@@ -72,8 +72,8 @@ def test_a_budget_that_would_be_broken_is_named_and_kept(open_engine: OpenEngine
 
     done = run(engine)
     assert 1 == judge.asked.total()
-    refused = done["scoring"]["reasons"]["sampled_out"]
-    assert [(refused,)] == rows(engine, "SELECT count(*) FROM results WHERE reason = 'sampled_out'")
+    refused = done["scoring"]["reasons"]["budget_exhausted"]
+    assert [(refused,)] == rows(engine, "SELECT count(*) FROM results WHERE reason = 'budget_exhausted'")
 
 
 def test_what_a_judge_failed_on_is_asked_again_by_the_next_run(engine: Engine) -> None:

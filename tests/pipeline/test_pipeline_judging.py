@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from otel_agentic.conversations.model import ConversationId
 from otel_agentic.judges import JudgeFailure, Question, Verdict
 from otel_agentic.pipeline import Commands, Engine
+from otel_agentic.pipeline.sampling import place_of
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, made, speak_genai
+from tests.evaluators.own import Asker
 from tests.judges.parts import PlainJudge, Streaming
 from tests.pipeline.conftest import settings_for
 from tests.pipeline.parts import feed, rows
+from tests.pipeline.test_pipeline_metrics import judging, with_own
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -202,7 +206,7 @@ def test_what_the_budget_does_not_allow_is_judged_in_a_later_window(tmp_path: Pa
         clock.now_ns += HOUR_NS
         third = judged_by(engine, judge).evaluate()
 
-    assert ({"pass": 2, "not_evaluated": 3}, {"sampled_out": 3}) == (first["outcomes"], first["reasons"])
+    assert ({"pass": 2, "not_evaluated": 3}, {"budget_exhausted": 3}) == (first["outcomes"], first["reasons"])
     assert (3, "the budget of 1h is used up (judge.max_calls 2)") == (
         first["judge"]["refused"],
         first["judge"]["used_up"],
@@ -210,6 +214,27 @@ def test_what_the_budget_does_not_allow_is_judged_in_a_later_window(tmp_path: Pa
     assert (0, 3, 3) == (second["judge"]["calls"], second["asked_again"], second["unchanged"])
     assert ({"pass": 2}, 1) == (third["outcomes"], third["unchanged"])
     assert {1} == set(judge.asked.values())
+
+
+@pytest.mark.parametrize("judged_metrics", [False, True])
+def test_what_is_judged_before_the_budget_is_exhausted_is_a_random_sample(
+    open_engine: OpenEngine, *, judged_metrics: bool
+) -> None:
+    """The sample is the conversations that stand first by the hash of their identity, not the oldest ones."""
+    engine = open_engine(judge={"max_calls": 8, "budget_window": "1h"})
+    tell(engine, 40)
+    judge = judging() if judged_metrics else Streaming(on(lambda _: verdict()))
+    if judged_metrics:
+        done = with_own(engine, Asker(), judge=judge).evaluate(metrics=["polite"])["evaluators"]["metrics"][0]
+        found = rows(engine, "SELECT conversation_id FROM scores WHERE name = 'manners.polite' AND label IS NOT NULL")
+        assert {"budget_exhausted": 32} == done["not_evaluated"]
+    else:
+        done = judged_by(engine, judge).evaluate(cases=CASES)
+        found = rows(engine, "SELECT conversation_id FROM conversation_scores WHERE outcome = 'pass'")
+        assert {"budget_exhausted": 32} == done["reasons"]
+
+    by_place = sorted((f"c{number}" for number in range(40)), key=lambda name: place_of(("", ConversationId(name))))
+    assert set(by_place[:8]) == {name for (name,) in found}
 
 
 def test_a_run_that_is_stopped_keeps_what_is_judged_and_the_next_asks_for_the_rest(engine: Engine) -> None:

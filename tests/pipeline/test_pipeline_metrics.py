@@ -383,7 +383,7 @@ def test_what_is_caught_up_sees_the_stored_score_even_where_verdicts_are_gone(en
     assert 2 == asked(judge)
 
 
-@pytest.mark.parametrize("reason", ["judge_error", "sampled_out"])
+@pytest.mark.parametrize("reason", ["judge_error", "budget_exhausted"])
 def test_what_the_judge_left_open_is_asked_again_by_the_next_run(engine: Engine, reason: Any) -> None:
     tell(engine, "The Ritz.", "No!")
     failure = JudgeFailure(reason=reason, message="not now", tries=int(reason == "judge_error"))

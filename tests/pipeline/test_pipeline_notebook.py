@@ -230,8 +230,8 @@ def test_a_budget_of_the_settings_holds_for_one_evaluation() -> None:
     settings = load_settings(judge={"max_calls": 1, "cache": False})
     found = evaluate([RIGHT, WRONG], CASE, judge=strict, settings=settings)
     assert ["fail", "not_evaluated"] == sorted(outcomes(found).values())
-    assert {"wrong_answer": 1, "sampled_out": 1} == found.reasons
-    assert "judge.max_calls 1" in next(one.explanation for one in found.scores if one.reason == "sampled_out")
+    assert {"wrong_answer": 1, "budget_exhausted": 1} == found.reasons
+    assert "judge.max_calls 1" in next(one.explanation for one in found.scores if one.reason == "budget_exhausted")
 
 
 def test_it_works_where_an_event_loop_is_running() -> None:

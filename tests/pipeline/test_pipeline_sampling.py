@@ -175,7 +175,7 @@ def test_what_the_budget_refused_is_asked_again_although_the_ratio_fell(open_eng
     engine = open_engine(db, judge={"max_calls": 10})
     engine.evaluating.judge = PlainJudge(judged)
     with engine:
-        assert len(NAMES) - 10 == Commands(engine).evaluate(cases=CASES)["reasons"]["sampled_out"]
+        assert len(NAMES) - 10 == Commands(engine).evaluate(cases=CASES)["reasons"]["budget_exhausted"]
     engine, commands, judge = sampling(open_engine, db, ratio=0.1)
     with engine:
         commands.evaluate()

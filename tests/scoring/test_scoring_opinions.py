@@ -53,7 +53,7 @@ class Knowing:
 
 
 FAILED: Final = JudgeFailure(reason="judge_error", message="timed out")
-NOT_ASKED: Final = JudgeFailure(reason="sampled_out", message="over budget")
+NOT_ASKED: Final = JudgeFailure(reason="budget_exhausted", message="over budget")
 
 
 def scores(
@@ -101,7 +101,7 @@ def test_a_parameter_that_only_a_judge_can_compare_is_asked_beside_the_answers_i
         (0.7, "pass", None),
         (0.69, "fail", "tool_fault"),
         (FAILED, "not_evaluated", "judge_error"),
-        (NOT_ASKED, "not_evaluated", "sampled_out"),
+        (NOT_ASKED, "not_evaluated", "budget_exhausted"),
     ],
 )
 def test_a_verdict_on_a_parameter_decides_and_a_failure_of_the_judge_does_not(

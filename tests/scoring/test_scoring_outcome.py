@@ -410,7 +410,7 @@ class Nothing(Scripted):
 
 class Refusing(Scripted):
     def judge(self, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:
-        return [JudgeFailure(reason="sampled_out", message="over budget") for _ in questions]
+        return [JudgeFailure(reason="budget_exhausted", message="over budget") for _ in questions]
 
 
 @pytest.mark.parametrize(
@@ -420,7 +420,7 @@ class Refusing(Scripted):
         (Scripted([1e9]), "judge_error", "judge scripted gave score 1000000000.0; allowed: 0 to 1"),
         (Scripted([]), "judge_error", "judge scripted gave 0 verdicts for 1 questions"),
         (Raising([]), "judge_error", "judge scripted raised TimeoutError: 1 questions"),
-        (Refusing([]), "sampled_out", "over budget"),
+        (Refusing([]), "budget_exhausted", "over budget"),
         (Strange("good"), "judge_error", "judge scripted gave str; allowed: Verdict, JudgeFailure"),
         (Strange(None), "judge_error", "judge scripted gave NoneType; allowed: Verdict, JudgeFailure"),
         (Strange(Verdict(score="1", reasoning="")), "judge_error", "judge scripted gave score '1'; allowed: 0 to 1"),  # type: ignore[arg-type]

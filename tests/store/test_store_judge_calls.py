@@ -140,7 +140,7 @@ def test_a_verdict_after_a_failure_is_the_answer_and_the_newest_of_two_wins(open
 
 
 def test_what_cost_nothing_is_not_recorded(store: Store) -> None:
-    refused = JudgeFailure(reason="sampled_out", message="no budget")
+    refused = JudgeFailure(reason="budget_exhausted", message="no budget")
     kept(store, ("a", refused), ("b", Verdict(score=1.0, reasoning="", cached=True)))
 
     assert 0 == value(store, "SELECT count(*) FROM judge_calls")

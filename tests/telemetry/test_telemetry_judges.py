@@ -39,7 +39,7 @@ def test_what_has_no_price_and_what_was_cached_cost_nothing(telemetry: Telemetry
 def test_look_ups_of_the_cache_are_counted_by_result(telemetry: Telemetry, receiver: HttpReceiver) -> None:
     for cached in (True, True, False):
         telemetry.record_answer(verdict(cached=cached), "langchain")
-    telemetry.record_answer(JudgeFailure(reason="sampled_out", message="budget"), "langchain")  # never asked
+    telemetry.record_answer(JudgeFailure(reason="budget_exhausted", message="budget"), "langchain")  # never asked
     assert telemetry.force_flush(5.0)
     metric = receiver.received.by_name()["agentic.judge.cache.requests"]
     assert metric.unit == "{request}"

@@ -180,7 +180,7 @@ def test_a_judge_that_failed_is_an_error_without_a_score_and_no_failure_of_the_a
     results = [
         result(HELPFULNESS, reason="judge_error", turn_index=0, explanation="timed out", judged=True),
         result(VERDICT, reason="no_data"),
-        result(HELPFULNESS, reason="sampled_out", turn_index=0, judged=True),
+        result(HELPFULNESS, reason="budget_exhausted", turn_index=0, judged=True),
     ]
     ((found, _),) = told(telemetry, receiver, results)
     assert (found["error.type"], found["gen_ai.evaluation.score.label"]) == ("judge_error", "not_evaluated")
@@ -189,7 +189,7 @@ def test_a_judge_that_failed_is_an_error_without_a_score_and_no_failure_of_the_a
     assert counted == {
         ("not_evaluated", "judge_error"): 1,
         ("not_evaluated", "no_data"): 1,
-        ("not_evaluated", "sampled_out"): 1,
+        ("not_evaluated", "budget_exhausted"): 1,
     }
     assert "agentic.evaluation.score" not in receiver.received.by_name()
 

@@ -61,7 +61,7 @@ class Gatherer:
     def judge(self, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:
         """Return a failure a question."""
         self.asked |= dict.fromkeys(questions)
-        return [JudgeFailure(reason="sampled_out", message="not asked: this is a dry run") for _ in questions]
+        return [JudgeFailure(reason="judge_error", message="not asked: this is a dry run") for _ in questions]
 
 
 def judge_estimate(engine: Engine, parts: Iterable[Sequence[MatchedConversation]]) -> JudgeEstimate:

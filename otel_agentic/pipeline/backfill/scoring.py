@@ -93,6 +93,7 @@ def score_missing(
     """
     truth = evaluating.truth()
     wanted = wanted_of(evaluating, truth, plan, live=live)
+    wanted = replace(wanted, keys=evaluating.in_order(wanted.keys, wanted.chosen))
     done = Scoring(wanted=len(wanted.keys))
     counted = 0
 
