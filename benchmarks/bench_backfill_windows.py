@@ -38,6 +38,7 @@ FILL: Final = (
     SELECT
         'production' AS environment, 'c-' || i AS conversation_id, 1 AS revision, false AS superseded,
         'agent-' || agent AS agent, '1' AS agent_version, 'bench' AS service, ended AS started_at, ended AS ended_at,
+        ended AS window_time,
         'end_of_input' AS closed_by, 'explicit' AS link_method, false AS ambiguous_link, 1 AS turn_count,
         0 AS call_count, true AS content_captured, '' AS content_hash, 0 AS bucket, ended AS built_at
     FROM made
@@ -55,7 +56,7 @@ FILL: Final = (
     INSERT INTO results BY NAME
     SELECT
         'production' AS environment, 'c-' || i AS conversation_id, 1 AS revision, $evaluation AS evaluation_id,
-        agent + 1 AS subject, 'agent-' || agent AS agent, '1' AS agent_version, 'bench' AS service, ended AS ended_at,
+        agent + 1 AS subject, 'agent-' || agent AS agent, '1' AS agent_version, 'bench' AS service, ended AS ended_at, ended AS window_time,
         i % $cases + 1 AS case_no, 'bench' AS dataset, 'case-' || (i % $cases) AS case_id, [] AS tags,
         CASE WHEN wrong THEN 'fail' ELSE 'pass' END AS outcome, 1.0 AS selection, 1.0 AS sample_ratio
     FROM made

@@ -34,7 +34,7 @@ INSERT INTO results
 SELECT
     'production', md5(i::VARCHAR), 1, 'e', subject, 'agent-' || subject // $versions,
     '1.' || subject % $versions, 'service-' || subject // $versions,
-    make_timestamp_ns($end - (i * ($week // $results))::BIGINT), 'idle', case_no, CASE WHEN case_no IS NULL THEN NULL ELSE 'set' END,
+    make_timestamp_ns($end - (i * ($week // $results))::BIGINT) AS ended_at, ended_at, 'idle', case_no, CASE WHEN case_no IS NULL THEN NULL ELSE 'set' END,
     'case-' || case_no, CAST([] AS VARCHAR[]), outcome, CASE WHEN outcome = 'not_evaluated' THEN 'judge_error' END,
     (chance % 5) / 4, CASE WHEN chance % 3 > 0 THEN (chance % 7) / 6 END, NULL, NULL, 1.0
 FROM (
@@ -53,17 +53,17 @@ INSERT INTO subjects SELECT DISTINCT subject, agent, agent_version, environment,
 _BARE: Final = """
 SELECT agent, agent_version, environment, service, w.name, count(*), count(*) FILTER (outcome = 'pass')
 FROM results, (VALUES ('1h', $hour), ('24h', $day), ('7d', $week)) w(name, since)
-WHERE ended_at > make_timestamp_ns(w.since) AND ended_at <= make_timestamp_ns($end)
+WHERE window_time > make_timestamp_ns(w.since) AND window_time <= make_timestamp_ns($end)
 GROUP BY ALL
 """
 #: The same in one pass, which is quicker: each row once, into the narrowest window that holds it.
 _BY_BAND: Final = """
 SELECT
     agent, agent_version, environment, service,
-    CASE WHEN ended_at > make_timestamp_ns($hour) THEN 0 WHEN ended_at > make_timestamp_ns($day) THEN 1 ELSE 2 END AS w,
+    CASE WHEN window_time > make_timestamp_ns($hour) THEN 0 WHEN window_time > make_timestamp_ns($day) THEN 1 ELSE 2 END AS w,
     count(*), count(*) FILTER (outcome = 'pass')
 FROM results
-WHERE ended_at > make_timestamp_ns($week) AND ended_at <= make_timestamp_ns($end)
+WHERE window_time > make_timestamp_ns($week) AND window_time <= make_timestamp_ns($end)
 GROUP BY ALL
 """
 EDGES: Final = {"end": END_NS, "hour": END_NS - WEEK_NS // 168, "day": END_NS - WEEK_NS // 7, "week": END_NS - WEEK_NS}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -78,11 +79,17 @@ def _show_files(settings: Settings, paths: tuple[str, ...], wanted: str | None, 
     told = [trace_json(inspected, name) for name in chosen]
     scopes = scopes_of(told)
     covered = by_framework(of_conversations(each.conversation for each in inspected.conversations))
+    clocks = inspected.wrong_clocks(time.time_ns())
     if output == "json":
         shown = told if limit is None else told[:limit]
-        print_json({"traces": shown, "scopes": scopes, "coverage": covered, "problems": list(inspected.problems)})
+        problems = list(inspected.problems)
+        print_json(
+            {"traces": shown, "scopes": scopes, "coverage": covered, "wrong_clocks": clocks, "problems": problems}
+        )
     else:
         _print_files(told, scopes, covered, _SHOWN if limit is None else limit)
+        for clock in clocks:
+            say(console(), f"warning: {clock['note']}", style="yellow")
     if inspected.problems:
         raise DecodeError("\n".join(inspected.problems))
 

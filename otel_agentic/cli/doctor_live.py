@@ -134,6 +134,7 @@ def _print_problems(out: Console, found: dict[str, Any], state: dict[str, Any]) 
     if found.get("ambiguous_links"):
         alone = plural(found["ambiguous_links"], "conversation")
         told.append(f"{alone} without an id whose history fits two others equally: each stands alone")
+    told += [safe(row["note"]) for row in found.get("wrong_clocks", ())]
     if not told:
         say(out, "no problems seen", style="green")
         return

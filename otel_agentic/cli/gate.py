@@ -36,7 +36,9 @@ _TIERS: Final = ("ready", "needs_improvement", "inconsistent", "not_ready", "ins
 @click.option(
     "--min-coverage", type=_RATIO, metavar="V", help="Least share of closed conversations that were evaluated."
 )
-@click.option("--min-n", type=click.IntRange(min=1), metavar="N", help="Least number of evaluated conversations.")
+@click.option(
+    "--min-n", type=click.IntRange(min=1), metavar="N", help="Least number of evaluated conversations; 10 unless given."
+)
 @click.option(
     "--threshold",
     "thresholds",

@@ -33,7 +33,7 @@ from otel_agentic.cli.report_table import print_markdown, print_report
 @click.option(
     "--window",
     metavar="WIDTH",
-    help="Only the last 1h, 24h, 7d up to the newest conversation (or --until), or the newest of each group: n200.",
+    help="Only the last 1h, 24h, 7d up to --until, a running collector's clock or the newest conversation; or the newest of each group: n200.",
 )
 @selection_options
 @evaluation_option

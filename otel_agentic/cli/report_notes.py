@@ -43,13 +43,13 @@ def period(window: str | None, since: str | None, until: str | None) -> str:
     """Return what time a report is about.
 
     >>> period(None, None, None), period("24h", None, None), period(None, "7d", None)
-    ('all time', 'window 24h up to the newest conversation', 'since 7d')
+    ('all time', 'window 24h', 'since 7d')
     """
     bounds = [f"since {since}" if since else "", f"until {until}" if until else ""]
     told = " ".join(bound for bound in bounds if bound)
     if window is None:
         return told or "all time"
-    return f"window {window} up to {until or 'the newest conversation'}" + (f", since {since}" if since else "")
+    return f"window {window}" + (f" up to {until}" if until else "") + (f", since {since}" if since else "")
 
 
 def title(groups: Sequence[Group]) -> str:

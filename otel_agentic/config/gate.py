@@ -13,7 +13,7 @@ from otel_agentic.config.section import Count, Section
 FailOn = Severity | Literal["none"]
 #: What is held against a limit: the estimate, or the lower (upper) end of its interval.
 BoundKind = Literal["estimate", "lower"]
-TierName = Literal["ready", "needs_improvement", "inconsistent", "not_ready", "insufficient_evidence"]
+TierName = Literal["ready", "needs_improvement", "inconsistent", "not_ready", "insufficient_evidence", "no_row"]
 
 _Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
 _K = Annotated[int, Field(ge=1, le=999_999)]
@@ -32,7 +32,10 @@ class GateSettings(Section):
     min_coverage: _Ratio | None = Field(
         default=None, description="least share of closed conversations that were evaluated"
     )
-    min_n: Count | None = Field(default=None, description="least number of evaluated conversations")
+    min_n: Count = Field(
+        default=10,
+        description="least number of evaluated conversations; a smaller suite sets 1, knowing how little it proves",
+    )
     thresholds: dict[str, Threshold | _Limit] = Field(
         default={},
         description="means of metrics that are good, by name of the metric, as in {min = 3}, or a number alone: the least, "

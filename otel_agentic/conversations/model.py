@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NewType
+from typing import TYPE_CHECKING, Any, Final, Literal, NewType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,6 +14,8 @@ CallSource = Literal["span", "message", "both"]
 ClosedBy = Literal["end_mark", "end_of_input", "idle"]
 Captured = Literal["full", "partial", "none"]
 LinkMethod = Literal["explicit", "span_link", "history", "trace"]
+#: How much later than it was received a span may end before its sender's clock counts as wrong, ns.
+CLOCK_TOLERANCE_NS: Final = 300_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,12 +7,14 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.dialects.frameworks import framework_of
+from otel_agentic.store.browse import wrong_clocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from otel_agentic.conversations.model import Conversation, Turn
     from otel_agentic.dialects.frameworks import Framework
+    from otel_agentic.store import Store
 
 #: What may be recorded: how it is called, what it is counted in, and which of those lack nothing without it.
 _THINGS: Final = {
@@ -55,6 +57,24 @@ class Recorded:
 
 #: Service, dialect and instrumentation scope of a turn.
 Writer = tuple[str | None, str | None, str | None]
+
+
+def wrong_clocks_json(store: Store) -> list[dict[str, Any]]:
+    """Return, by service, how many conversations a sender with a wrong clock dated later than they were received."""
+    with store.read() as con:
+        found = wrong_clocks(con)
+    return [{**row, "note": wrong_clock_note(row["service"], row["conversations"])} for row in found]
+
+
+def wrong_clock_note(service: str | None, conversations: int) -> str:
+    """Return what to know of the conversations of a service whose clock is ahead.
+
+    >>> wrong_clock_note("planner", 1)
+    "the clock of service planner is ahead: 1 conversation ended after it was received; it counts from its arrival"
+    """
+    several = f"{conversations:,} conversations ended after they were received; they count from their arrival"
+    single = "1 conversation ended after it was received; it counts from its arrival"
+    return f"the clock of service {service or '(unnamed)'} is ahead: {single if conversations == 1 else several}"
 
 
 def of_conversations(conversations: Iterable[Conversation]) -> dict[Writer, Recorded]:

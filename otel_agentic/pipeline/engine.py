@@ -34,6 +34,7 @@ class Engine:
         *,
         create: bool = False,
         upgrade: bool = False,
+        collecting: bool = False,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         """Open the store that the settings name.
@@ -42,6 +43,7 @@ class Engine:
             settings: all settings.
             create: make the DuckDB file when it is missing.
             upgrade: bring a store of an earlier release up to date, after a copy; else it is refused.
+            collecting: whether a collector runs on the engine: it rebuilds what arrives, and windows end at its clock.
             clock: the present, ns since the epoch.
 
         Raises:
@@ -50,6 +52,7 @@ class Engine:
         """
         self.settings = settings
         self.clock = clock
+        self.collecting = collecting
         #: Set to have what takes long end soon, and well.
         self.stopping = threading.Event()
         #: Held by a backfill.

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic import plugins
 from otel_agentic.conversations import assemble, link_segments, tree
+from otel_agentic.conversations.model import CLOCK_TOLERANCE_NS
 from otel_agentic.conversations.segments import segments_of
 from otel_agentic.dialects import Reader
 from otel_agentic.errors import OtelAgenticError, PluginError
+from otel_agentic.pipeline.coverage import wrong_clock_note
 from otel_agentic.spans.redacting import Redacting
 
 if TYPE_CHECKING:
@@ -60,6 +62,18 @@ class Inspected:
     conversations: tuple[Rebuilt, ...]
     held_by: Mapping[str, Sequence[Rebuilt]]
     problems: tuple[str, ...]
+
+    def wrong_clocks(self, now_ns: int) -> list[dict[str, Any]]:
+        """Return, by service, the conversations that end in the future of a clock, ns, as a report has them."""
+        ahead = Counter(
+            one.conversation.service
+            for one in self.conversations
+            if one.conversation.ended_ns > now_ns + CLOCK_TOLERANCE_NS
+        )
+        return [
+            {"service": service, "conversations": count, "note": wrong_clock_note(service, count)}
+            for service, count in ahead.most_common()
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ from otel_agentic.pipeline.serverfile import LiveServer, process_mark, remove_se
 from otel_agentic.pipeline.telling import Telling
 from otel_agentic.pipeline.windowing import Windowing
 from otel_agentic.server import AdminServer, build_app
-from otel_agentic.store.conversations import ended_times
+from otel_agentic.store.conversations import window_times
 from otel_agentic.telemetry import Telemetry
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class LiveCollector:
         self._collectors: list[Collector] = [
             plugins.get("collectors", name).load().from_settings(settings) for name in collectors
         ]
-        self.engine = Engine(settings, create=True, upgrade=True)
+        self.engine = Engine(settings, create=True, upgrade=True, collecting=True)
         try:
             _ = self.engine.evaluating.judge  # one that is not there, or lacks a key, is told at once
             self.telemetry = Telemetry.from_settings(self.engine.emit, run_id=uuid4().hex, trigger="online")
@@ -164,7 +164,7 @@ class LiveCollector:
         if self._phase == "stopping":
             raise OverloadedError("the collector is stopping; ask again when it is up")
         commands = Commands(self.engine, scored=self._emit)
-        commands.gone, commands.collecting = gone, True
+        commands.gone = gone
         if name in {"evaluate", "judge_calibrate", "failures_merged"}:
             with self.scoring.lock:  # one at a time: two would score the same conversation, or ask the judge twice
                 told = call(commands, name, arguments)
@@ -270,8 +270,8 @@ class LiveCollector:
         if not self.settings.slo.objectives:
             return
         with self.engine.store.read() as con:
-            ended_ns = ended_times(con, keys)
-        self.monitoring.changed(ended_ns)
+            times_ns = window_times(con, keys)
+        self.monitoring.changed(times_ns)
 
     def _admin_server(self) -> AdminServer:
         admin, insecure = self.settings.admin, self.settings.receive.insecure

@@ -89,7 +89,7 @@ class PooledRebuilder(Rebuilder):
             for part in each_part(given.items, self._read_chunk, "trace", left_out):
                 touched |= part
         else:
-            touched = self._save_read(given.items, given.keys, segments, given.rows.received_until)
+            touched = self._save_read(given.items, given.keys, segments, given.rows.arrivals)
         progress(len(given.items))
         return touched
 

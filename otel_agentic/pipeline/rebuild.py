@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from otel_agentic.store import Store
     from otel_agentic.store.conversations import Current
     from otel_agentic.store.database import Connection
+    from otel_agentic.store.reader import Arrival
 
 _log = logging.getLogger(__name__)
 Key = tuple[str, str]
@@ -188,20 +189,20 @@ class Rebuilder:
             before = links.conversations_of(con, trace_ids)
             stored = load_traces(con, trace_ids)
         segments = read_segments(stored.spans, stored.logs, self._reader)
-        return self._save_read(trace_ids, before, segments, stored.received_until)
+        return self._save_read(trace_ids, before, segments, stored.arrivals)
 
     def _save_read(
         self,
         trace_ids: Sequence[str],
         before: AbstractSet[Key],
         segments: Sequence[Segment],
-        received_until: Mapping[str, int],
+        arrivals: Mapping[str, Arrival],
     ) -> Touched:
-        known = [trace_id for trace_id in trace_ids if trace_id in received_until]
+        known = [trace_id for trace_id in trace_ids if trace_id in arrivals]
         with self._store.read() as con:
             segments, frozen = without_frozen(con, known, segments)
             late_spans = links.unread_spans(con, frozen)
-        self._store.write(lambda con: links.save_segments(con, known, segments, received_until))
+        self._store.write(lambda con: links.save_segments(con, known, segments, arrivals))
         if late_spans:
             self.frozen(late_spans)
         named = {(segment.environment, segment.explicit_id) for segment in segments if segment.explicit_id is not None}

@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from otel_agentic.pipeline.comparison import Compared, comparison_json
+from otel_agentic.pipeline.coverage import wrong_clocks_json
 from otel_agentic.pipeline.judge_report import JudgeReport
 from otel_agentic.pipeline.objectives import objectives_report
 from otel_agentic.pipeline.report_json import cases_left_out, group_json, sampling_json
 from otel_agentic.pipeline.report_metrics import chosen_metrics, metrics_json, tool_bands
+from otel_agentic.pipeline.wire import plain
 from otel_agentic.stats import GroupedAttempts, default_estimators, validate_k
 from otel_agentic.stats.bootstrap import with_bootstrap
 from otel_agentic.store.evaluations import DEFAULT
@@ -48,7 +50,7 @@ def report(
         engine: the opened store.
         k: the k of pass@k and pass^k; None takes the settings'.
         by: what to group by beside the agent.
-        window: a width such as "24h": only conversations of that long up to the newest one (or the selection's end); or a
+        window: a width such as "24h": only conversations of that long up to where the window ends (see `within`); or a
             number such as "n200": only the newest of each group.
         selection: which conversations to look at.
         estimator: one estimator by name; None gives every installed one.
@@ -88,6 +90,7 @@ def report(
             for summary, members, gauge in zip(summaries, groups.values(), gauges, strict=True)
         ],
         "cases_left_out": cases_left_out(summaries),
+        "wrong_clocks": plain(wrong_clocks_json(engine.store)),
     }
     if names is not None:
         found["metrics_chosen"] = names
@@ -115,7 +118,7 @@ def report_groups(
     with engine.store.read() as con:
         scored = scored_conversations(con, selection)
     if wide is not None and wide.width_ns is not None:
-        scored = within(scored, wide.width_ns, selection.until_ns)
+        scored = within(engine, scored, wide.width_ns, selection.until_ns)
     if compared is None:
         groups = group_by(scored, tuple(dict.fromkeys(("agent", *by))))
     else:
@@ -125,11 +128,23 @@ def report_groups(
     return {key: members[-wide.newest :] for key, members in groups.items()}
 
 
-def within(scored: Sequence[ScoredConversation], width_ns: int, until_ns: int | None) -> list[ScoredConversation]:
-    """Return the conversations of the last `width_ns` up to the end of the selection, or to the newest one."""
+def within(
+    engine: Engine, scored: Sequence[ScoredConversation], width_ns: int, until_ns: int | None
+) -> list[ScoredConversation]:
+    """Return the conversations of the last `width_ns` before the end of the selection.
+
+    Without one the window ends at the clock of the collector that runs; without a collector, at the newest conversation
+    whose sender's clock was right, so that one sender's wrong clock does not empty the window.
+    """
     if not scored:
         return []
-    end_ns = until_ns if until_ns is not None else max(item.ended_ns for item in scored)
+    if until_ns is not None:
+        end_ns = until_ns
+    elif engine.collecting:
+        end_ns = engine.clock()
+    else:
+        trusted = [item.ended_ns for item in scored if not item.clock_ahead]
+        end_ns = max(trusted or [item.ended_ns for item in scored])
     return [item for item in scored if end_ns - width_ns < item.ended_ns <= end_ns]
 
 

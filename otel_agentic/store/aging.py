@@ -75,27 +75,27 @@ DELETE FROM trace_links WHERE conversation_id IS NULL AND received_until < make_
 """
 #: The newest results of each group and tag from before a time: count windows that end there hold them, however old.
 _RESULTS: Final = """
-WITH old AS (SELECT rowid AS place, * FROM results WHERE ended_at < make_timestamp_ns($cut)), tagged AS (
-    SELECT rowid AS place, subject, ended_at, environment, conversation_id, CAST(NULL AS VARCHAR) AS tag FROM results
-    WHERE ended_at < make_timestamp_ns($frozen)
+WITH old AS (SELECT rowid AS place, * FROM results WHERE window_time < make_timestamp_ns($cut)), tagged AS (
+    SELECT rowid AS place, subject, window_time, environment, conversation_id, CAST(NULL AS VARCHAR) AS tag FROM results
+    WHERE window_time < make_timestamp_ns($frozen)
     UNION ALL
-    SELECT rowid, subject, ended_at, environment, conversation_id, unnest(list_distinct(tags)) FROM results
-    WHERE ended_at < make_timestamp_ns($frozen)
+    SELECT rowid, subject, window_time, environment, conversation_id, unnest(list_distinct(tags)) FROM results
+    WHERE window_time < make_timestamp_ns($frozen)
 ), counted AS (
     SELECT place FROM tagged
     QUALIFY row_number() OVER (
-        PARTITION BY subject, tag ORDER BY ended_at DESC, environment DESC, conversation_id DESC
+        PARTITION BY subject, tag ORDER BY window_time DESC, environment DESC, conversation_id DESC
     ) <= $newest
 )
 SELECT place, environment, conversation_id FROM old
-WHERE ($watched_since IS NULL OR ended_at < make_timestamp_ns($watched_since) OR subject NOT IN (SELECT unnest($watched)))
+WHERE ($watched_since IS NULL OR window_time < make_timestamp_ns($watched_since) OR subject NOT IN (SELECT unnest($watched)))
     AND ($newest = 0 OR place NOT IN (SELECT place FROM counted))
 LIMIT $most
 """
 _DELETE_RESULTS: Final = """
 DELETE FROM results WHERE rowid IN (SELECT place FROM doomed)
     AND (environment, conversation_id) IN (SELECT (environment, conversation_id) FROM doomed)
-    AND ended_at < make_timestamp_ns($cut)
+    AND window_time < make_timestamp_ns($cut)
 """
 _VERDICTS: Final = "DELETE FROM judge_calls WHERE coalesce(used_at, judged_at) < make_timestamp_ns($cut)"
 _TOMBS: Final = "DELETE FROM removed WHERE removed_at < make_timestamp_ns($before)"

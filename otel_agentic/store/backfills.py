@@ -39,7 +39,7 @@ WHERE run_id = $run_id
 """
 #: Closed conversations that count.
 _RANGE: Final = """
-SELECT epoch_ns(min(ended_at)), epoch_ns(max(ended_at))
+SELECT epoch_ns(min(window_time)), epoch_ns(max(window_time))
 FROM conversations
 WHERE NOT superseded AND closed_by IS NOT NULL
 """
@@ -53,7 +53,7 @@ WITH changed AS (
 )
 SELECT EXISTS (
     SELECT 1 FROM conversations SEMI JOIN changed USING (environment, conversation_id)
-    WHERE ended_at <= make_timestamp_ns($position)
+    WHERE window_time <= make_timestamp_ns($position)
 )
 """
 _REWRITTEN: Final = """
@@ -71,10 +71,10 @@ SELECT count(*) FROM (
 """
 _ENDED: Final = """
 SELECT
-    dense_rank() OVER (ORDER BY agent, agent_version, environment, service) AS subject, epoch_ns(ended_at) AS ended_ns
+    dense_rank() OVER (ORDER BY agent, agent_version, environment, service) AS subject, epoch_ns(window_time) AS ended_ns
 FROM conversations
 WHERE NOT superseded AND closed_by IS NOT NULL
-    AND ($since IS NULL OR ended_at >= make_timestamp_ns($since)) AND ended_at < make_timestamp_ns($until)
+    AND ($since IS NULL OR window_time >= make_timestamp_ns($since)) AND window_time < make_timestamp_ns($until)
 """
 _RESTATED: Final = """
 SELECT DISTINCT epoch_ns("end") AS ends

@@ -17,19 +17,25 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-#: What a selection bounds: closed over `c`, a row of `conversations`. Not of a view, whose times are TIMESTAMPTZ.
+#: What a selection bounds: closed over `c`, a row of `conversations`. Not of a view, whose times are TIMESTAMPTZ. A time range
+#: is about when a conversation counts (its window time), not about what its sender's clock said.
 BOUNDS: Final = """
-    ($since IS NULL OR c.ended_at >= make_timestamp_ns($since))
-    AND ($until IS NULL OR c.ended_at < make_timestamp_ns($until))
+    ($since IS NULL OR c.window_time >= make_timestamp_ns($since))
+    AND ($until IS NULL OR c.window_time < make_timestamp_ns($until))
     AND ($agent IS NULL OR c.agent GLOB $agent)
 """
 _LIST: Final = f"""
 SELECT v.* FROM v_conversations v
 JOIN conversations c USING (environment, conversation_id)
 WHERE NOT c.superseded AND {BOUNDS} AND ($outcome IS NULL OR v.outcome = $outcome)
-ORDER BY c.ended_at DESC, c.conversation_id
+ORDER BY c.window_time DESC, c.conversation_id
 LIMIT $limit
 """  # noqa: S608 — a constant of our own
+_WRONG_CLOCKS: Final = """
+SELECT service, count(*) AS conversations, max(ended_at) AS latest
+FROM conversations WHERE NOT superseded AND window_time < ended_at
+GROUP BY service ORDER BY conversations DESC, service
+"""
 _KEYS: Final = """
 SELECT environment, conversation_id FROM conversations
 WHERE NOT superseded AND conversation_id = $id AND ($environment IS NULL OR environment = $environment)
@@ -152,6 +158,11 @@ def counts(con: DuckDBPyConnection) -> Row:
     FROM conversations WHERE NOT superseded
     """
     return rows(con, sql, {})[0]
+
+
+def wrong_clocks(con: DuckDBPyConnection) -> list[Row]:
+    """Return, by service, how many conversations a sender dated later than they were received; the most first."""
+    return rows(con, _WRONG_CLOCKS, {})
 
 
 def bounds(selection: Selection) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from otel_agentic.conversations.model import Conversation, ConversationId, ModelUse, ToolCall, Turn
+from otel_agentic.conversations.model import CLOCK_TOLERANCE_NS, Conversation, ConversationId, ModelUse, ToolCall, Turn
 from otel_agentic.store.definitions import definitions_hash, load_definitions, save_definitions
 from otel_agentic.store.results import drop_results
 from otel_agentic.store.span_columns import bucket_of
@@ -76,8 +76,14 @@ ORDER BY t.turn_index, t.position
 _NOT_CONTENT: Final = frozenset({"calls", "dialect", "scope", "models", "plans"})
 #: The same of a call: its times are those of a span that it names.
 _NOT_CONTENT_OF_CALL: Final = frozenset({"started_ns", "ended_ns"})
-_ENDED: Final = """
-SELECT DISTINCT epoch_ns(ended_at) FROM conversations SEMI JOIN wanted USING (environment, conversation_id)
+#: Of conversations with a span that ended long after it was received: when the first of their spans was.
+_CLOCK_AHEAD: Final = """
+SELECT environment, conversation_id, epoch_ns(min(received_from))
+FROM trace_links SEMI JOIN wanted USING (environment, conversation_id)
+GROUP BY environment, conversation_id HAVING bool_or(clock_ahead)
+"""
+_WINDOW_TIMES: Final = """
+SELECT DISTINCT epoch_ns(window_time) FROM conversations SEMI JOIN wanted USING (environment, conversation_id)
 """
 
 
@@ -184,7 +190,11 @@ def save_conversations(con: DuckDBPyConnection, built: Sequence[Built], now_ns: 
     hashes = [definitions_hash(conversation.tool_definitions) for conversation in conversations]
     given = zip(hashes, (conversation.tool_definitions for conversation in conversations), strict=True)
     save_definitions(con, dict(given))
-    columns = {**_conversation_columns(built, now_ns), "definitions_hash": hashes}
+    columns = {
+        **_conversation_columns(built, now_ns),
+        "definitions_hash": hashes,
+        "window_time": _window_times(con, conversations),
+    }
     Table(con, "conversations").insert(con, columns)
     Table(con, "turns").insert(con, _turn_columns(conversations))
     Table(con, "tool_calls").insert(con, _call_columns(conversations))
@@ -230,9 +240,24 @@ def load_conversations(con: DuckDBPyConnection, keys: Iterable[Key]) -> list[Con
     ]
 
 
-def ended_times(con: DuckDBPyConnection, keys: Iterable[Key]) -> list[int]:
-    """Return when some conversations ended, ns: once for each end that one of their revisions had."""
-    return [ended_ns for (ended_ns,) in rows_with(con, key_columns(keys), _ENDED)]
+def window_times(con: DuckDBPyConnection, keys: Iterable[Key]) -> list[int]:
+    """Return when some conversations count in windows, ns: each time that one of their revisions had, once."""
+    return [time_ns for (time_ns,) in rows_with(con, key_columns(keys), _WINDOW_TIMES)]
+
+
+def _window_times(con: DuckDBPyConnection, conversations: Sequence[Conversation]) -> list[int]:
+    """Return when conversations count: at their end, capped where a sender's clock is ahead.
+
+    The cap rests on the first arrival, which nothing that comes later changes.
+    """
+    keys = [(conversation.environment, str(conversation.conversation_id)) for conversation in conversations]
+    first = {
+        (environment, name): first_ns for environment, name, first_ns in rows_with(con, key_columns(keys), _CLOCK_AHEAD)
+    }
+    return [
+        min(item.ended_ns, first[key] + CLOCK_TOLERANCE_NS) if key in first else item.ended_ns
+        for key, item in zip(keys, conversations, strict=True)
+    ]
 
 
 def _turn(row: tuple[Any, ...], calls: tuple[ToolCall, ...]) -> Turn:

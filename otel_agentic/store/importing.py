@@ -104,7 +104,7 @@ ANTI JOIN result_cases USING (dataset, case_id)
 """  # noqa: S608 — the same
 _CHANGES: Final = f"""
 INSERT INTO window_changes
-SELECT DISTINCT (SELECT coalesce(max(serial), 0) FROM window_changes) + 1, ended_at, false
+SELECT DISTINCT (SELECT coalesce(max(serial), 0) FROM window_changes) + 1, window_time, false
 FROM {_FILES} ANTI JOIN results USING (environment, conversation_id)
 """  # noqa: S608 — the same
 _RESULTS: Final = f"""

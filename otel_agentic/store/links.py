@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.conversations.link import Linked
     from otel_agentic.conversations.segments import Segment
+    from otel_agentic.store.reader import Arrival
 
 #: Traces of which something was committed after they were last read, or that were read and not linked yet. In the order
 #: in which they came: who works them off in portions then reads each part of the file once.
@@ -55,7 +56,10 @@ SELECT DISTINCT environment, conversation_id
 FROM trace_links
 WHERE conversation_id IS NOT NULL AND trace_id IN (SELECT trace_id FROM wanted)
 """
-_FORGET: Final = "DELETE FROM trace_links WHERE trace_id IN (SELECT trace_id FROM wanted)"
+_FORGET: Final = """
+DELETE FROM trace_links WHERE trace_id IN (SELECT trace_id FROM wanted)
+RETURNING trace_id, epoch_ns(received_from), clock_ahead
+"""
 _OF_CONVERSATIONS: Final = """
 SELECT DISTINCT l.trace_id
 FROM trace_links l
@@ -195,13 +199,18 @@ def save_segments(
     con: DuckDBPyConnection,
     trace_ids: Iterable[str],
     segments: Sequence[Segment],
-    received_until: Mapping[str, int],
+    arrivals: Mapping[str, Arrival],
 ) -> None:
     """Replace what is known of some traces by what was just read.
 
-    A trace without a segment leaves a row too, so that it counts as read until more of it arrives.
+    A trace without a segment leaves a row too, so that it counts as read until more of it arrives. When it first arrived,
+    and that a clock was ahead, is kept: spans that were committed again, by an import, change neither.
     """
-    rows_with(con, _traces(trace_ids), _FORGET, fetch=False)
+    first = {trace_id: arrival.first_ns for trace_id, arrival in arrivals.items()}
+    ahead = {trace_id for trace_id, arrival in arrivals.items() if arrival.clock_ahead}
+    for trace_id, first_ns, clock_ahead in rows_with(con, _traces(trace_ids), _FORGET):
+        first[trace_id] = min(first[trace_id], first_ns)
+        ahead |= {trace_id} if clock_ahead else set()
     silent = sorted(set(trace_ids) - {segment.trace_id for segment in segments})
     table = Table(con, "trace_links")
     table.insert(
@@ -220,7 +229,9 @@ def save_segments(
             "events": [len(segment.nodes) for segment in segments],
             "started_at": [segment.start_ns for segment in segments],
             "ended_at": [segment.end_ns for segment in segments],
-            "received_until": [received_until[segment.trace_id] for segment in segments],
+            "received_until": [arrivals[segment.trace_id].last_ns for segment in segments],
+            "received_from": [first[segment.trace_id] for segment in segments],
+            "clock_ahead": [segment.trace_id in ahead for segment in segments],
         },
     )
     table.insert(
@@ -234,7 +245,9 @@ def save_segments(
             "events": [0] * len(silent),
             "started_at": [0] * len(silent),
             "ended_at": [0] * len(silent),
-            "received_until": [received_until[trace_id] for trace_id in silent],
+            "received_until": [arrivals[trace_id].last_ns for trace_id in silent],
+            "received_from": [first[trace_id] for trace_id in silent],
+            "clock_ahead": [trace_id in ahead for trace_id in silent],
         },
     )
 

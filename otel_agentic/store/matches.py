@@ -38,7 +38,7 @@ LEFT JOIN conversation_scores s
 LEFT JOIN matches m ON m.evaluation_id = s.evaluation_id AND m.environment = c.environment
     AND m.conversation_id = c.conversation_id AND m.revision = c.revision
 WHERE NOT c.superseded AND {BOUNDS} AND ($only IS NULL OR m.reason = $only OR ($only = 'warning' AND m.warning IS NOT NULL))
-ORDER BY c.ended_at DESC, c.environment, c.conversation_id
+ORDER BY c.window_time DESC, c.environment, c.conversation_id
 """  # noqa: S608 — a constant of our own
 
 

@@ -39,7 +39,7 @@ WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AN
 #: Conversations with a core score, and the evaluations of evaluators that have said nothing final of them.
 _LACKING: Final = f"""
 WITH core AS (
-    SELECT c.environment, c.conversation_id, c.revision, c.ended_at
+    SELECT c.environment, c.conversation_id, c.revision, c.window_time
     FROM conversations c JOIN conversation_scores s USING (environment, conversation_id, revision)
     WHERE s.evaluation_id = $core AND NOT s.superseded AND NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
         AND ($live IS NOT TRUE OR c.closed_by IN ('idle', 'end_mark'))
@@ -53,8 +53,8 @@ WITH core AS (
 SELECT core.environment, core.conversation_id, list(w.evaluation_id)
 FROM core CROSS JOIN (SELECT unnest($ids) AS evaluation_id) w
 ANTI JOIN done USING (evaluation_id, environment, conversation_id, revision)
-GROUP BY core.environment, core.conversation_id, core.ended_at
-ORDER BY core.ended_at, core.environment, core.conversation_id
+GROUP BY core.environment, core.conversation_id, core.window_time
+ORDER BY core.window_time, core.environment, core.conversation_id
 """  # noqa: S608 — a constant of our own
 
 

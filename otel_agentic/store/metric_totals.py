@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _FOUND: Final = f"""
 WITH found AS (
-    SELECT w.group_no, c.ended_at, s.*
+    SELECT w.group_no, c.window_time, s.*
     FROM wanted w
     JOIN conversations c USING (environment, conversation_id)
     JOIN scores s USING (environment, conversation_id, revision)
@@ -33,7 +33,7 @@ WITH found AS (
 """  # noqa: S608 — a constant of our own
 _TOTALS: Final = f"""{_FOUND}
 SELECT
-    group_no, name, evaluator, arg_max(evaluator_version, ended_at), count(*) FILTER (reason IS NULL),
+    group_no, name, evaluator, arg_max(evaluator_version, window_time), count(*) FILTER (reason IS NULL),
     count(DISTINCT (environment, conversation_id)) FILTER (reason IS NULL), count(DISTINCT (environment, conversation_id)),
     avg(value), min(value), median(value), max(value)
 FROM found
@@ -63,7 +63,7 @@ JOIN conversations c USING (environment, conversation_id)
 LEFT JOIN (SELECT * FROM conversation_scores WHERE {SHOWN} AND NOT superseded) s
     USING (environment, conversation_id, revision)
 WHERE NOT c.superseded
-ORDER BY w.group_no, c.ended_at, c.environment, c.conversation_id
+ORDER BY w.group_no, c.window_time, c.environment, c.conversation_id
 """  # noqa: S608 — a constant of our own
 _SCORES: Final = f"""{_FOUND}
 SELECT

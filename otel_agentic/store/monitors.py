@@ -22,18 +22,18 @@ _GROUPS: Final = "SELECT subject, agent, agent_version, environment, service FRO
 #: With a mark a row: whatever of a result counts for a monitor, a change of it is a change of its mark.
 _SEEN: Final = """
 WITH seen AS (
-    SELECT *, hash(ended_at, environment, conversation_id, outcome, case_no) AS mark FROM results
-    WHERE outcome IN ('pass', 'fail') AND ended_at <= make_timestamp_ns($until)
-        AND ($since IS NULL OR ended_at >= make_timestamp_ns($since))
+    SELECT *, hash(window_time, environment, conversation_id, outcome, case_no) AS mark FROM results
+    WHERE outcome IN ('pass', 'fail') AND window_time <= make_timestamp_ns($until)
+        AND ($since IS NULL OR window_time >= make_timestamp_ns($since))
         AND subject IN (SELECT unnest($subjects))
 )
 """
 _FINALS: Final = (
     _SEEN
     + """
-SELECT subject, epoch_ns(ended_at) AS ended_ns, outcome = 'pass' AS correct, coalesce(case_no, $no_case) AS case_no, mark
+SELECT subject, epoch_ns(window_time) AS ended_ns, outcome = 'pass' AS correct, coalesce(case_no, $no_case) AS case_no, mark
 FROM seen
-ORDER BY subject, ended_at, environment, conversation_id
+ORDER BY subject, window_time, environment, conversation_id
 """
 )
 _DIGESTS: Final = (
@@ -44,8 +44,8 @@ SELECT subject, bit_xor(mark) FROM seen GROUP BY subject
 )
 _PENDING: Final = """
 SELECT subject, count(*) FROM results
-WHERE outcome IN ('pass', 'fail') AND ended_at > make_timestamp_ns($until)
-    AND ($since IS NULL OR ended_at >= make_timestamp_ns($since))
+WHERE outcome IN ('pass', 'fail') AND window_time > make_timestamp_ns($until)
+    AND ($since IS NULL OR window_time >= make_timestamp_ns($since))
 GROUP BY subject
 """
 _ALARMS: Final = """

@@ -33,7 +33,7 @@ WHERE NOT c.superseded AND {BOUNDS} AND ($environment IS NULL OR c.environment =
     AND ($id IS NULL OR c.conversation_id = $id)
     AND ($kind IS NULL OR ($kind = 'failing' AND s.outcome = 'fail') OR m.reason = $kind
         OR ($kind = 'warning' AND m.warning IS NOT NULL))
-ORDER BY c.ended_at DESC, c.environment, c.conversation_id
+ORDER BY c.window_time DESC, c.environment, c.conversation_id
 """  # noqa: S608 — a constant of our own
 _QUERIES: Final = """
 SELECT t.environment, t.conversation_id, list(t.query ORDER BY t.turn_index)

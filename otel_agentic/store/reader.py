@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from otel_agentic.conversations.model import CLOCK_TOLERANCE_NS
 from otel_agentic.spans.model import LogRecord, Resource, Scope, Span, SpanEvent, SpanLink
 from otel_agentic.store.table import rows_with
 
@@ -33,15 +34,27 @@ WHERE rowid IN (SELECT rowid FROM log_records WHERE trace_id IN (SELECT trace_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """When the first and the last part of a trace were committed, ns.
+
+    `clock_ahead` is true when a span ended more than five minutes after it was committed, which only a wrong clock can do.
+    """
+
+    first_ns: int
+    last_ns: int
+    clock_ahead: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoredTraces:
     """The spans and log records of some traces.
 
-    `received_until` gives, for each trace, the newest time at which a part of it was committed, ns.
+    `arrivals` gives, for each trace, when parts of it were committed.
     """
 
     spans: Sequence[Span]
     logs: Sequence[LogRecord]
-    received_until: dict[str, int]
+    arrivals: dict[str, Arrival]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +65,16 @@ class TraceRows:
     logs: list[tuple[Any, ...]]
 
     @property
-    def received_until(self) -> dict[str, int]:
-        """The newest time at which a part of each trace was committed, ns."""
-        until: dict[str, int] = {}
+    def arrivals(self) -> dict[str, Arrival]:
+        """When parts of each trace were committed."""
+        received: dict[str, list[int]] = {}
         for row in (*self.spans, *self.logs):
-            until[row[0]] = max(row[-1], until.get(row[0], 0))
-        return until
+            received.setdefault(row[0], []).append(row[-1])
+        ahead = {row[0] for row in self.spans if row[6] > row[-1] + CLOCK_TOLERANCE_NS}
+        return {
+            trace_id: Arrival(first_ns=min(times), last_ns=max(times), clock_ahead=trace_id in ahead)
+            for trace_id, times in received.items()
+        }
 
     def read(self) -> StoredTraces:
         """Return the spans and log records."""
@@ -65,7 +82,7 @@ class TraceRows:
         return StoredTraces(
             spans=[_span(row, resources) for row in self.spans],
             logs=[_log(row, resources) for row in self.logs],
-            received_until=self.received_until,
+            arrivals=self.arrivals,
         )
 
 

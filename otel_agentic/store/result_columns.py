@@ -31,22 +31,22 @@ TAGGED: Final = """
 """
 _SELECTED: Final = """
 SELECT
-    subject, tag, case_no, epoch_ns(ended_at) AS ended_ns,
+    subject, tag, case_no, epoch_ns(window_time) AS ended_ns,
     CASE outcome WHEN 'pass' THEN 1 WHEN 'fail' THEN 0 ELSE -1 END AS outcome,
     CASE WHEN outcome = 'not_evaluated' THEN list_position($reasons, coalesce(reason, 'no_data')) - 1 ELSE -1 END
         AS reason,
     selection, parameters, sequence, utilization, 1.0 / sample_ratio AS weight
 """
 _PERIOD: Final = """
-WHERE ended_at <= make_timestamp_ns($last) AND ($first IS NULL OR ended_at >= make_timestamp_ns($first))
+WHERE window_time <= make_timestamp_ns($last) AND ($first IS NULL OR window_time >= make_timestamp_ns($first))
 """
 _NEWEST: Final = """
-WHERE ended_at < make_timestamp_ns($first)
+WHERE window_time < make_timestamp_ns($first)
 QUALIFY row_number() OVER (
-    PARTITION BY subject, tag ORDER BY ended_at DESC, environment DESC, conversation_id DESC
+    PARTITION BY subject, tag ORDER BY window_time DESC, environment DESC, conversation_id DESC
 ) <= $newest
 """
-_ORDER: Final = "ORDER BY ended_at, environment, conversation_id"
+_ORDER: Final = "ORDER BY window_time, environment, conversation_id"
 
 
 def _query(members: str, which: str) -> str:

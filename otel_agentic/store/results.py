@@ -24,19 +24,19 @@ __all__ = ["drop_results", "load_results", "note_changes", "results_for", "save_
 _FORGET: Final = """
 DELETE FROM results r USING wanted w
 WHERE r.environment = w.environment AND r.conversation_id = w.conversation_id
-RETURNING epoch_ns(r.ended_at), r.closed_by
+RETURNING epoch_ns(r.window_time), r.closed_by
 """
 _CHANGED: Final = """
-SELECT DISTINCT epoch_ns(ended_at), closed_by FROM results SEMI JOIN wanted USING (environment, conversation_id)
+SELECT DISTINCT epoch_ns(window_time), closed_by FROM results SEMI JOIN wanted USING (environment, conversation_id)
 """
 _NOTE: Final = """
 INSERT INTO window_changes
-SELECT (SELECT coalesce(max(serial), 0) FROM window_changes) + 1, make_timestamp_ns(ended_ns), live FROM wanted
+SELECT (SELECT coalesce(max(serial), 0) FROM window_changes) + 1, make_timestamp_ns(time_ns), live FROM wanted
 """
 #: Those that waited already; the new ones stay, whose serial nobody has read.
 _FORGET_NOTED: Final = """
 DELETE FROM window_changes x USING wanted w
-WHERE x.ended_at = make_timestamp_ns(w.ended_ns) AND x.live = w.live
+WHERE x.window_time = make_timestamp_ns(w.time_ns) AND x.live = w.live
     AND x.serial < (SELECT max(serial) FROM window_changes)
 """
 #: Subjects and cases that have no number yet.
@@ -78,7 +78,7 @@ _INSERT: Final = """
 INSERT INTO results
 SELECT
     c.environment, c.conversation_id, c.revision, w.evaluation_id, s.subject, c.agent, c.agent_version, c.service,
-    c.ended_at, c.closed_by, k.case_no, w.dataset, w.case_id, from_json(w.tags, '["VARCHAR"]'), w.outcome, w.reason,
+    c.ended_at, c.window_time, c.closed_by, k.case_no, w.dataset, w.case_id, from_json(w.tags, '["VARCHAR"]'), w.outcome, w.reason,
     nullif(w.selection, 'nan'::DOUBLE), nullif(w.parameters, 'nan'::DOUBLE), nullif(w.sequence, 'nan'::DOUBLE),
     nullif(w.utilization, 'nan'::DOUBLE), w.sample_ratio
 FROM wanted w
@@ -88,8 +88,8 @@ SEMI JOIN (SELECT environment, conversation_id FROM conversations WHERE NOT supe
 JOIN subjects s ON s.agent IS NOT DISTINCT FROM c.agent AND s.agent_version IS NOT DISTINCT FROM c.agent_version
     AND s.environment = c.environment AND s.service IS NOT DISTINCT FROM c.service
 LEFT JOIN result_cases k ON k.dataset = coalesce(CAST(w.dataset AS VARCHAR), '') AND k.case_id = w.case_id
-ORDER BY c.ended_at, c.environment, c.conversation_id
-RETURNING epoch_ns(ended_at), closed_by
+ORDER BY c.window_time, c.environment, c.conversation_id
+RETURNING epoch_ns(window_time), closed_by
 """
 #: Scores of conversations that dissolved: none of their revisions is in force.
 _RETIRE: Final = """
@@ -108,7 +108,7 @@ _RETIRE_NAMED: Final = _RETIRE.replace("conversation_scores", "scores")
 #: What monitors must wait for: what is open, and what was closed live and is not scored yet, in its newest revision.
 #: What was ingested from files waits for `evaluate`, perhaps for ever.
 _WAITING: Final = """
-SELECT epoch_ns(min(least(c.ended_at, coalesce(r.ended_at, c.ended_at))))
+SELECT epoch_ns(min(least(c.window_time, coalesce(r.window_time, c.window_time))))
 FROM conversations c
 LEFT JOIN results r USING (environment, conversation_id)
 WHERE NOT c.superseded AND (c.closed_by IS NULL OR c.closed_by IN ('idle', 'end_mark'))
@@ -164,9 +164,9 @@ def note_changes(con: DuckDBPyConnection, keys: Iterable[Key]) -> None:
 
 
 def _note(con: DuckDBPyConnection, changed: Iterable[tuple[int, ClosedBy]]) -> None:
-    """Have the windows computed anew that hold a time: (ns, what closed the conversation that ended then)."""
-    times = sorted({(ended_ns, closed_by != "end_of_input") for ended_ns, closed_by in changed})
-    wanted: dict[str, Column] = {"ended_ns": [ended_ns for ended_ns, _ in times], "live": [live for _, live in times]}
+    """Have the windows computed anew that hold a window time: (ns, what closed that conversation)."""
+    times = sorted({(time_ns, closed_by != "end_of_input") for time_ns, closed_by in changed})
+    wanted: dict[str, Column] = {"time_ns": [time_ns for time_ns, _ in times], "live": [live for _, live in times]}
     rows_with(con, wanted, _NOTE, fetch=False)
     if len(times) > _MANY:
         rows_with(con, wanted, _FORGET_NOTED, fetch=False)
@@ -175,7 +175,7 @@ def _note(con: DuckDBPyConnection, changed: Iterable[tuple[int, ClosedBy]]) -> N
 def watermark(con: DuckDBPyConnection, now_ns: int, lateness_ns: int) -> int:
     """Return the time up to which results are final, inclusive, ns: monitors look at nothing later.
 
-    It is `now - lateness`, but before the end of everything that is still open, or closed live and not scored yet.
+    It is `now - lateness`, but before the window time of everything that is still open, or closed live and not scored yet.
     """
     final_ns = now_ns - lateness_ns
     ((waiting_ns,),) = con.execute(_WAITING).fetchall()

@@ -59,6 +59,8 @@ CREATE TABLE trace_links (
     started_at TIMESTAMP_NS NOT NULL, -- start of the first event, the epoch when there is none
     ended_at TIMESTAMP_NS NOT NULL, -- end of the last event, the epoch when there is none
     received_until TIMESTAMP_NS NOT NULL, -- newest received_at among the spans and log records that were read
+    received_from TIMESTAMP_NS NOT NULL, -- oldest received_at of the trace, ever
+    clock_ahead BOOLEAN NOT NULL, -- true when a span ended more than five minutes after it was received: its sender's clock is wrong
     query_digest VARCHAR, -- digest of the query, null when none was captured
     scopes VARCHAR[] -- names of the instrumentation scopes that tell of it
 );
@@ -73,7 +75,8 @@ CREATE TABLE conversations (
     agent_version VARCHAR, -- gen_ai.agent.version, else service.version
     service VARCHAR, -- service.name
     started_at TIMESTAMP_NS NOT NULL, -- start of the first event
-    ended_at TIMESTAMP_NS NOT NULL, -- end of the last event
+    ended_at TIMESTAMP_NS NOT NULL, -- end of the last event, as sent
+    window_time TIMESTAMP_NS NOT NULL, -- when the conversation counts: ended_at, capped at the first arrival plus five minutes where the sender's clock is wrong
     closed_by VARCHAR, -- end_mark, end_of_input or idle; null while open
     link_method VARCHAR NOT NULL, -- explicit, span_link, history or trace: how its traces were put together
     ambiguous_link BOOLEAN NOT NULL, -- true when its history fitted two conversations equally, so that it stands alone
@@ -505,7 +508,8 @@ CREATE TABLE results (
     agent VARCHAR, -- agent name
     agent_version VARCHAR, -- agent version
     service VARCHAR, -- service.name
-    ended_at TIMESTAMP_NS NOT NULL, -- end of its last event
+    ended_at TIMESTAMP_NS NOT NULL, -- end of its last event, as sent
+    window_time TIMESTAMP_NS NOT NULL, -- when it counts, as in `conversations`
     closed_by VARCHAR, -- end_mark, end_of_input or idle
     case_no INTEGER, -- number of the case in `result_cases`, null without a case
     dataset VARCHAR, -- case
@@ -523,7 +527,7 @@ CREATE TABLE results (
 -- One row is an event time at which results changed: the windows that hold it are to be computed anew.
 CREATE TABLE window_changes (
     serial BIGINT NOT NULL, -- rises with each change
-    ended_at TIMESTAMP_NS NOT NULL, -- end of a conversation that is counted there now, or was before
+    window_time TIMESTAMP_NS NOT NULL, -- window time of a conversation that is counted there now, or was before
     live BOOLEAN NOT NULL -- true for a conversation that was closed live: of others only windows that are stored are computed anew
 );
 
@@ -654,6 +658,7 @@ SELECT
     c.service, -- service.name
     make_timestamptz(epoch_ns(c.started_at) // 1000) AS started_at, -- start of the first event
     make_timestamptz(epoch_ns(c.ended_at) // 1000) AS ended_at, -- end of the last event
+    make_timestamptz(epoch_ns(c.window_time) // 1000) AS window_time, -- when the conversation counts: ended_at, capped where the sender's clock is wrong
     c.closed_by, -- end_mark, end_of_input or idle; null while open
     c.turn_count, -- number of turns
     c.call_count, -- number of tool calls

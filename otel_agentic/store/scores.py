@@ -33,10 +33,10 @@ ANTI JOIN (
     SELECT * FROM conversation_scores WHERE evaluation_id = $id AND NOT superseded
 ) s USING (environment, conversation_id, revision)
 WHERE NOT c.superseded AND c.closed_by IS NOT NULL
-    AND ($since IS NULL OR c.ended_at >= make_timestamp_ns($since))
-    AND ($until IS NULL OR c.ended_at < make_timestamp_ns($until))
+    AND ($since IS NULL OR c.window_time >= make_timestamp_ns($since))
+    AND ($until IS NULL OR c.window_time < make_timestamp_ns($until))
     AND ($agent IS NULL OR c.agent GLOB $agent)
-ORDER BY c.ended_at, c.environment, c.conversation_id
+ORDER BY c.window_time, c.environment, c.conversation_id
 """
 _CLOSED: Final = _UNSCORED.replace("WHERE evaluation_id = $id AND NOT superseded", "WHERE $id IS NULL")
 #: Closed conversations whose newest revision has no score of the default evaluation.
@@ -47,7 +47,7 @@ ANTI JOIN (
     SELECT * FROM conversation_scores WHERE evaluation = '{DEFAULT}' AND NOT superseded
 ) USING (environment, conversation_id, revision)
 WHERE NOT superseded AND closed_by IN ('idle', 'end_mark')
-ORDER BY ended_at, environment, conversation_id
+ORDER BY window_time, environment, conversation_id
 """  # noqa: S608 — a constant of our own
 _SCORED_BEFORE: Final = """
 SELECT DISTINCT environment, conversation_id FROM conversation_scores SEMI JOIN wanted USING (environment, conversation_id)

@@ -54,16 +54,16 @@ SELECT
     (outcome = 'fail')::INTEGER AS failed, {_EACH_DIMENSION}
 FROM (
     SELECT m.*, row_number() OVER (
-        PARTITION BY m.subject, m.tag ORDER BY m.ended_at DESC, m.environment DESC, m.conversation_id DESC
+        PARTITION BY m.subject, m.tag ORDER BY m.window_time DESC, m.environment DESC, m.conversation_id DESC
     ) AS place
     FROM members m
     JOIN (
-        SELECT subject, tag, list_min(max(ended_at, $newest)) AS since
-        FROM members WHERE ended_at <= make_timestamp_ns($end)
+        SELECT subject, tag, list_min(max(window_time, $newest)) AS since
+        FROM members WHERE window_time <= make_timestamp_ns($end)
         GROUP BY subject, tag
-        HAVING max(ended_at) > make_timestamp_ns($stale)
-    ) t ON t.subject = m.subject AND t.tag IS NOT DISTINCT FROM m.tag AND m.ended_at >= t.since
-    WHERE m.ended_at <= make_timestamp_ns($end)
+        HAVING max(window_time) > make_timestamp_ns($stale)
+    ) t ON t.subject = m.subject AND t.tag IS NOT DISTINCT FROM m.tag AND m.window_time >= t.since
+    WHERE m.window_time <= make_timestamp_ns($end)
 )
 WHERE place <= $newest
 """  # noqa: S608 — the same
@@ -133,11 +133,11 @@ def _bands(query: _Query, timed: Sequence[tuple[Window, int]], ends: Sequence[in
     edges = sorted({edge for end in ends for window, _ in timed for edge in (end, end - (window.width_ns or 0))})
     edges.reverse()
     cases = " ".join(
-        f"WHEN ended_at > make_timestamp_ns($edge{place}) THEN {place - 1}" for place in range(1, len(edges))
+        f"WHEN window_time > make_timestamp_ns($edge{place}) THEN {place - 1}" for place in range(1, len(edges))
     )
     banded = (
         f"SELECT *, CAST(CASE {cases} END AS USMALLINT) AS band FROM members "  # noqa: S608 — numbers of our own; times are parameters
-        f"WHERE ended_at <= make_timestamp_ns($edge0) AND ended_at > make_timestamp_ns($edge{len(edges) - 1})"
+        f"WHERE window_time <= make_timestamp_ns($edge0) AND window_time > make_timestamp_ns($edge{len(edges) - 1})"
     )
     slots = [
         Slot(number * windows + at, edges.index(end), edges.index(end - (window.width_ns or 0)))

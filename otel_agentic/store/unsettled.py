@@ -40,7 +40,7 @@ FROM conversations c
 JOIN conversation_scores s USING (environment, conversation_id, revision)
 SEMI JOIN open USING (evaluation_id, environment, conversation_id, revision)
 WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND NOT s.superseded AND s.evaluation_id = $id AND {BOUNDS}
-ORDER BY c.ended_at, c.environment, c.conversation_id
+ORDER BY c.window_time, c.environment, c.conversation_id
 """  # noqa: S608 — a constant of our own
 _WHOLE: Final = (
     "outcome",

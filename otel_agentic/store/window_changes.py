@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-_READ: Final = "SELECT DISTINCT epoch_ns(ended_at), live FROM window_changes ORDER BY ALL"
+_READ: Final = "SELECT DISTINCT epoch_ns(window_time), live FROM window_changes ORDER BY ALL"
 _UPTO: Final = "SELECT coalesce(max(serial), 0) FROM window_changes"
 _FORGET: Final = "DELETE FROM window_changes WHERE serial <= $upto"
 
@@ -38,8 +38,8 @@ def read_changes(con: DuckDBPyConnection) -> Changes:
     times = con.execute(_READ).fetchall() if upto else []
     return Changes(
         upto=upto,
-        live_ns=tuple(ended_ns for ended_ns, live in times if live),
-        other_ns=tuple(ended_ns for ended_ns, live in times if not live),
+        live_ns=tuple(time_ns for time_ns, live in times if live),
+        other_ns=tuple(time_ns for time_ns, live in times if not live),
     )
 
 

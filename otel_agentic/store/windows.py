@@ -42,9 +42,10 @@ WITH tools AS (
     GROUP BY ALL
 )
 SELECT
-    c.environment, c.conversation_id, c.revision, c.agent, c.agent_version, c.service, epoch_ns(c.ended_at),
+    c.environment, c.conversation_id, c.revision, c.agent, c.agent_version, c.service, epoch_ns(c.window_time),
     s.dataset, s.case_id, k.tags, coalesce(s.outcome, 'not_evaluated'), coalesce(s.reason, CASE WHEN s.outcome IS NULL THEN 'not_scored' END),
-    t.selection, t.parameters, t.sequence, t.utilization, n.tools, coalesce(s.sample_ratio, 1.0)
+    t.selection, t.parameters, t.sequence, t.utilization, n.tools, coalesce(s.sample_ratio, 1.0),
+    c.window_time < c.ended_at
 FROM conversations c
 LEFT JOIN conversation_scores s
     ON s.environment = c.environment AND s.conversation_id = c.conversation_id AND s.revision = c.revision
@@ -55,10 +56,10 @@ LEFT JOIN tools t ON t.evaluation_id = s.evaluation_id AND t.environment = s.env
 LEFT JOIN named n ON n.evaluation_id = s.evaluation_id AND n.environment = s.environment
     AND n.conversation_id = s.conversation_id AND n.revision = s.revision
 WHERE NOT c.superseded AND c.closed_by IS NOT NULL
-    AND ($since IS NULL OR c.ended_at >= make_timestamp_ns($since))
-    AND ($until IS NULL OR c.ended_at < make_timestamp_ns($until))
+    AND ($since IS NULL OR c.window_time >= make_timestamp_ns($since))
+    AND ($until IS NULL OR c.window_time < make_timestamp_ns($until))
     AND ($agent IS NULL OR c.agent GLOB $agent)
-ORDER BY c.ended_at, c.environment, c.conversation_id
+ORDER BY c.window_time, c.environment, c.conversation_id
 """  # noqa: S608 — a constant of our own
 _ENDS: Final = """
 SELECT DISTINCT epoch_ns("end") AS ends FROM windows
@@ -158,6 +159,7 @@ def _scored(row: tuple[Any, ...]) -> ScoredConversation:
         dimensions={name: value for name, value in values.items() if value is not None},
         tools=tuple(row[16] or ()),
         weight=1.0 / row[17],
+        clock_ahead=row[18],
     )
 
 

@@ -55,7 +55,7 @@ class GroupKey:
 class ScoredConversation:
     """One closed conversation with its newest score: the row that groups and windows are made of.
 
-    `ended_ns` is its last span's end. `dataset` and `case_id` are both None without a case. `dimensions` are the tool
+    `ended_ns` is when it counts: its last span's end, or earlier where the sender's clock was ahead (`clock_ahead`). `dataset` and `case_id` are both None without a case. `dimensions` are the tool
     dimension scores of its expectations (one mean each), without those that do not apply. `tools` are the names of
     tools that its expectations or faults name. `weight` is 1 / the share of conversations evaluated when it was scored.
     """
@@ -75,6 +75,7 @@ class ScoredConversation:
     dimensions: Mapping[Dimension, float] = field(default_factory=dict)
     tools: tuple[str, ...] = ()
     weight: float = 1.0
+    clock_ahead: bool = False
 
     @property
     def case_key(self) -> CaseKey:

@@ -35,7 +35,7 @@ def test_each_span_has_its_event_and_each_trace_its_turns(shop: Shop) -> None:
 def test_json_has_every_trace_with_spans_turns_coverage_and_problems(shop: Shop) -> None:
     found = done("doctor", shop.spans, "--format", "json").json
 
-    assert {"traces", "scopes", "coverage", "problems"} == set(found)
+    assert {"traces", "scopes", "coverage", "wrong_clocks", "problems"} == set(found)
     assert (4, []) == (len(found["traces"]), found["problems"])
     assert {"scope", "dialect", "because_of", "events"} == set(found["scopes"][0])
     (first, *_) = found["traces"]

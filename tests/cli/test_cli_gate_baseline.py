@@ -30,7 +30,15 @@ SLIP = {name: [True, True, True, name != "A"] for name in CASES}
 def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A baseline file of clerk, 32 of 32 right."""
     folder = tmp_path_factory.mktemp("good")
-    done("gate", "--db", judged_store(folder, GOOD, metrics=RAGAS), "--save-baseline", folder / "good.json")
+    done(
+        "gate",
+        "--db",
+        judged_store(folder, GOOD, metrics=RAGAS),
+        "--min-n",
+        "1",
+        "--save-baseline",
+        folder / "good.json",
+    )
     return folder / "good.json"
 
 
@@ -51,7 +59,8 @@ def slip(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def gate(db: Path, *arguments: str | Path) -> Ran:
-    return run("gate", "--db", db, *arguments)
+    few = () if "--min-n" in arguments else ("--min-n", "1")
+    return run("gate", "--db", db, *few, *arguments)
 
 
 def regressions(db: Path, *arguments: str | Path) -> dict[str, dict[str, Any]]:
@@ -179,7 +188,10 @@ def test_without_shared_cases_the_two_are_compared_as_strangers(good: Path, half
 
 def test_a_baseline_is_kept_in_the_store_by_name(tmp_path: Path) -> None:
     db = judged_store(tmp_path, GOOD)
-    assert "baseline main saved: 32 conversations\n" in done("gate", "--db", db, "--save-baseline", "main").out
+    assert (
+        "baseline main saved: 32 conversations\n"
+        in done("gate", "--db", db, "--min-n", "1", "--save-baseline", "main").out
+    )
     add_run(db, write_run(tmp_path, HALF, name="next", start_ns=NOON_NS + 30 * DAY_NS))
 
     assert 1 == gate(db, "--baseline", "main", "--since", "2026-03-20").code
@@ -189,7 +201,9 @@ def test_a_baseline_is_kept_in_the_store_by_name(tmp_path: Path) -> None:
     ] == ran.json["notes"]
     (kept,) = done("query", "SELECT name, conversations FROM gate_baselines", "--db", db, "--format", "json").json
     assert {"name": "main", "conversations": 32} == kept
-    done("gate", "--db", db, "--save-baseline", "main", "--since", "2026-03-20")  # the name means the new one
+    done(
+        "gate", "--db", db, "--min-n", "1", "--save-baseline", "main", "--since", "2026-03-20"
+    )  # the name means the new one
     assert 0 == gate(db, "--baseline", "main", "--since", "2026-03-20").code
     missing = gate(db, "--baseline", "release")
     assert (3, "") == (missing.code, missing.out)

@@ -36,14 +36,14 @@ SELECT
     trace_id, '' AS environment, 's' AS service, name AS explicit_id, name AS conversation_id,
     CAST('[]' AS VARCHAR[]) AS linked_traces, CAST('[]' AS VARCHAR[]) AS history_in, $spans AS events,
     make_timestamp_ns(began) AS started_at, make_timestamp_ns(began + $spans * 1000000) AS ended_at,
-    make_timestamp_ns($now) AS received_until
+    make_timestamp_ns($now) AS received_until, make_timestamp_ns($now) AS received_from, false AS clock_ahead
 FROM made
 """,
     """
 INSERT INTO conversations BY NAME
 SELECT
     '' AS environment, name AS conversation_id, 1 AS revision, false AS superseded, 'agent' AS agent, 's' AS service,
-    make_timestamp_ns(began) AS started_at, make_timestamp_ns(began + $spans * 1000000) AS ended_at, 'idle' AS closed_by,
+    make_timestamp_ns(began) AS started_at, make_timestamp_ns(began + $spans * 1000000) AS ended_at, ended_at AS window_time, 'idle' AS closed_by,
     'explicit' AS link_method, false AS ambiguous_link, 1 AS turn_count, 1 AS call_count, 'full' AS content_captured,
     trace_id AS content_hash, 1 AS bucket, make_timestamp_ns($now) AS built_at
 FROM made

@@ -55,6 +55,7 @@ def put_results(
                 "agent_version": [str(subject)] * len(ids),
                 "service": ["shop"] * len(ids),
                 "ended_at": ended_ns,
+                "window_time": ended_ns,
                 "case_no": list(cases) or [None] * len(ids),
                 "tags": [()] * len(ids),
                 "outcome": list(outcomes),

@@ -58,7 +58,7 @@ def labelled(copy_of: CopyOf, labelled_file: Path) -> Commands:
 def test_the_object_has_the_keys_of_the_contract(labelled: Commands) -> None:
     found = labelled.report(k=K)
 
-    assert {"evaluation", "groups", "cases_left_out"} == found.keys()
+    assert {"evaluation", "groups", "cases_left_out", "wrong_clocks"} == found.keys()
     (group,) = found["groups"]
     assert GROUP_KEYS | SAID_KEYS | {"default_estimator"} == group.keys()
     assert {None} == {group[name] for name in GROUP_KEYS - {"agent"}}
@@ -190,7 +190,9 @@ def test_a_conversation_that_nobody_scored_counts_as_not_evaluated(engine: Engin
 
 
 def test_an_empty_store_has_no_groups(engine: Engine) -> None:
-    assert {"evaluation": "default", "groups": [], "cases_left_out": {}} == Commands(engine).report()
+    assert {"evaluation": "default", "groups": [], "cases_left_out": {}, "wrong_clocks": []} == Commands(
+        engine
+    ).report()
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ def put_results(con: DuckDBPyConnection, scored: Sequence[ScoredConversation]) -
             "evaluation_id": ["e"] * len(scored),
             "subject": [subjects[_subject(each)] for each in scored],
             "ended_at": [each.ended_ns for each in scored],
+            "window_time": [each.ended_ns for each in scored],
             "case_no": [None if each.case_id is None else cases[each.case_key] for each in scored],
             "tags": [list(each.tags) for each in scored],
             **{name: [each.dimensions.get(name) for each in scored] for name in DIMENSIONS},

@@ -44,9 +44,9 @@ def scored(store: Store) -> Store:
 
     def write(con: DuckDBPyConnection) -> None:
         con.execute(
-            "INSERT INTO conversations (environment, conversation_id, revision, superseded, agent, started_at, ended_at, "
+            "INSERT INTO conversations (environment, conversation_id, revision, superseded, agent, started_at, ended_at, window_time, "
             "closed_by, turn_count, call_count, link_method, ambiguous_link, content_captured, content_hash, bucket, built_at) SELECT '', unnest(['c1', 'c2', 'open']), 1, false, "
-            "'clerk', make_timestamp_ns(1), make_timestamp_ns(2), unnest(['end_mark', 'idle', NULL]), 1, 0, 'explicit', false, 'full', "
+            "'clerk', make_timestamp_ns(1), make_timestamp_ns(2), make_timestamp_ns(2), unnest(['end_mark', 'idle', NULL]), 1, 0, 'explicit', false, 'full', "
             "'hash', 1, make_timestamp_ns(3)"
         )
         given = [

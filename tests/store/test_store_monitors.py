@@ -35,9 +35,10 @@ def scored(store: Store) -> Store:
     def write(con: DuckDBPyConnection) -> None:
         con.execute("INSERT INTO subjects VALUES (1, 'clerk', NULL, 'a', 'shop'), (2, NULL, '2', '', NULL)")
         columns = list(zip(*RESULTS, strict=True))
-        names = ("subject", "ended_at", "environment", "conversation_id", "outcome", "case_no")
+        names = ("subject", "window_time", "environment", "conversation_id", "outcome", "case_no")
         same = {"revision": 1, "evaluation_id": "e", "tags": (), "sample_ratio": 1.0}
         given = dict(zip(names, columns, strict=True))
+        given["ended_at"] = given["window_time"]
         Table(con, "results").insert(con, {**given, **{name: [each] * len(RESULTS) for name, each in same.items()}})
 
     store.write(write)
@@ -84,7 +85,7 @@ def test_the_digests_of_portions_make_the_digest_of_the_whole(scored: Store, cut
     [
         "UPDATE results SET outcome = 'fail' WHERE conversation_id = 'v'",
         "UPDATE results SET case_no = 8 WHERE conversation_id = 'v'",
-        "UPDATE results SET ended_at = make_timestamp_ns(11) WHERE conversation_id = 'v'",
+        "UPDATE results SET window_time = make_timestamp_ns(11) WHERE conversation_id = 'v'",
         "DELETE FROM results WHERE conversation_id = 'v'",
     ],
 )

@@ -33,6 +33,7 @@ WITH tools AS (
     FROM tool_scores GROUP BY ALL
 )
 SELECT c.environment, c.conversation_id, c.revision, s.evaluation_id, c.agent, c.agent_version, c.service, c.ended_at,
+    c.window_time,
     c.closed_by, s.dataset, s.case_id, coalesce(k.tags, CAST('[]' AS VARCHAR[])) AS tags, s.outcome, s.reason, t.selection,
     t.parameters, t.sequence, t.utilization, coalesce(s.sample_ratio, 1.0) AS sample_ratio
 FROM conversation_scores s

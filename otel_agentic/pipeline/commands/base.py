@@ -29,8 +29,6 @@ class EngineCommands:
         self._engine = engine
         self._progress = progress
         self._on_scored = scored
-        #: Whether a collector runs on the engine: what arrives is rebuilt by it.
-        self.collecting = False
         #: Whether nobody waits for the result any more.
         self.gone: Callable[[], bool] = lambda: False
 

@@ -76,7 +76,8 @@ class GateCommands(EngineCommands):
         held = self._baseline(wanted.baseline) if baseline is None else read(baseline, "the baseline file")
         gate = Gate.of(self._showing(evaluation), wanted, chosen, estimator, held)
         rows = gate.rows()
-        if not rows and measure is None:
+        asked = self._engine.settings.gate.model_fields_set | set(conditions or {})
+        if measure is None and "min_n" not in asked and all(row.condition == "n" for row in rows):
             raise UsageError(
                 "no condition: failures of a severity are turned off, and nothing else is asked for; "
                 "give one, such as --min-pass-pow-k 3=0.7"

@@ -99,6 +99,6 @@ class KeepingCommands(EngineCommands):
         engine = self._engine
         engine.uploads.end(upload)
         waiting = engine.rebuilder.pending()
-        if not self.collecting:
+        if not engine.collecting:
             rebuild_pending(engine, self._progress)
         return {"rebuilt_traces": len(waiting)}

@@ -6,7 +6,7 @@ from typing import Final
 
 from otel_agentic.dialects.frameworks import framework_of
 from otel_agentic.pipeline.commands.base import EngineCommands, Json
-from otel_agentic.pipeline.coverage import by_framework, of_view
+from otel_agentic.pipeline.coverage import by_framework, of_view, wrong_clocks_json
 from otel_agentic.pipeline.wire import plain
 from otel_agentic.store import browse
 from otel_agentic.store.export_layout import export_folder_of
@@ -41,7 +41,8 @@ class StoreCommands(EngineCommands):
     def store_summary(self) -> dict[str, Json]:
         """Return counts and content coverage of the store."""
         with self._engine.store.read() as con:
-            return {**browse.counts(con), "coverage": by_framework(of_view(browse.coverage(con)))}
+            found = {**browse.counts(con), "coverage": by_framework(of_view(browse.coverage(con)))}
+        return {**found, "wrong_clocks": plain(wrong_clocks_json(self._engine.store))}
 
     def live(self) -> dict[str, Json]:
         """Return what arrived: spans by scope and dialect, counts, coverage. A running collector adds its own state."""

@@ -49,8 +49,7 @@ class Rates:
 
     def rows(self) -> Iterator[Row]:
         """Yield a row for each condition."""
-        if self.wanted.min_n is not None:
-            yield self._least_n(self.wanted.min_n)
+        yield self._least_n(self.wanted.min_n)
         if self.wanted.min_coverage is not None:
             yield self._coverage(self.wanted.min_coverage)
         if self.wanted.min_success is not None:
@@ -74,7 +73,7 @@ class Rates:
             wanted=limit,
             value=n,
             n=n,
-            verdict="pass" if holds else "fail",
+            verdict="pass" if holds else "fail" if n else "no_data",
             reason=told if n else f"{told}; {self._none_evaluated()}",
         )
 

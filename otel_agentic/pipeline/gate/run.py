@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.errors import UsageError
 from otel_agentic.evaluators.registry import all_evaluators, metric_named
+from otel_agentic.pipeline.coverage import wrong_clocks_json
 from otel_agentic.pipeline.export import iso
 from otel_agentic.pipeline.failures import found_failures
 from otel_agentic.pipeline.gate.baseline import Baseline, measured
@@ -224,7 +225,8 @@ class Gate:
         return dict(sorted(Counter(one.reason or "no_data" for one in found).items()))
 
     def notes(self) -> Iterator[str]:
-        """Yield what is to be known of the comparison."""
+        """Yield what is to be known of the conversations and of the comparison."""
+        yield from (row["note"] for row in wrong_clocks_json(self.engine.store))
         if self.baseline is None:
             return
         if self.groups and set(self.evaluations) != set(self.baseline.evaluations):

@@ -48,7 +48,7 @@ class Chosen:
         kept = [one for one in scored if self._takes(one)]
         wide = None if self.window is None else parse_window(self.window)
         if wide is not None and wide.width_ns is not None:
-            kept = within(kept, wide.width_ns, self.selection.until_ns)
+            kept = within(engine, kept, wide.width_ns, self.selection.until_ns)
         newest = wide.newest if wide is not None else None
         return [Group(agent=key.agent, members=_newest(members, newest)) for key, members in group_by(kept).items()]
 
