@@ -119,7 +119,13 @@ Where something is missing there is no score, and never 0. The reason is stored,
 | `no_conversation_id` | the same, and no span carries a conversation id: the turn may be stored as another conversation |
 | `empty` | it has no turn |
 | `no_data` | nothing applies, or the case does not annotate it |
-| `content_not_captured` | the instrumentation did not record it |
+| `content_not_captured` | the instrumentation did not record texts, arguments or results; recording content adds them |
+| `model_calls_not_recorded` | no span of a model call arrived |
+| `tokens_not_recorded` | spans of model calls carry no token usage |
+| `price_not_set` | a model has no price in `[evaluators.prices]` |
+| `tool_definitions_not_recorded` | no span records which tools the agent was given, or their schemas |
+| `state_not_recorded` | no span records the final state, and no result of a tool that writes tells it |
+| `times_not_recorded` | the turn comes from data without times |
 | `judge_error` | the judge failed after its retries; that is never a failure of the agent |
 | `sampled_out` | sampling left the conversation out |
 | `budget_exhausted` | the judge was not asked because its budget is exhausted |

@@ -1,11 +1,11 @@
-"""What to do about conversations that could not be evaluated."""
+"""What to do about conversations and metrics that could not be evaluated."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 _ADVICE: Final = {
     "content_not_captured": (
@@ -44,6 +44,23 @@ _ADVICE: Final = {
         "judge.max_calls, judge.max_tokens or judge.max_cost_usd, or wait for the next judge.budget_window, then "
         "`otel-agentic evaluate` asks the rest"
     ),
+    "tokens_not_recorded": (
+        "the spans of model calls carry no token usage (gen_ai.usage.input_tokens, gen_ai.usage.output_tokens); recording content "
+        "does not add it: update the instrumentation, or let the client request usage (for streams, stream_options.include_usage)"
+    ),
+    "model_calls_not_recorded": (
+        "no span of a model call arrived; instrument the model client, too, and let its spans reach this collector"
+    ),
+    "price_not_set": "a model that was called has no price; set it in [evaluators.prices], by name or glob",
+    "tool_definitions_not_recorded": (
+        "no span records which tools the agent was given (gen_ai.tool.definitions); `otel-agentic doctor FILE` shows what each "
+        "framework records"
+    ),
+    "state_not_recorded": (
+        "no span records the final state and no result of a writing tool tells it; set agentic.final_state on a span of the "
+        "conversation"
+    ),
+    "times_not_recorded": "the turns come from data without times of their own, so they have no latency",
     "empty": "conversations without a turn; `otel-agentic doctor FILE` shows how their spans are read",
     "no_data": (
         "their cases say nothing that could be scored: neither answers nor tools nor outputs (with --compat, nothing that the "
@@ -60,3 +77,17 @@ def advice(reasons: Iterable[str]) -> list[str]:
     """
     given = set(reasons)
     return [f"{reason}: {told}" for reason, told in _ADVICE.items() if reason in given]
+
+
+#: Reasons that only metrics have: something beyond the content was not recorded, or is not set.
+_OF_METRICS: Final = tuple(name for name in _ADVICE if name.endswith("_not_recorded") or name == "price_not_set")
+
+
+def metric_advice(metrics: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return a line for each thing that is not recorded, or not set, for want of which a metric has no score at all.
+
+    >>> [line.partition(":")[0] for line in metric_advice([{"n": 0, "not_evaluated": {"price_not_set": 3, "no_data": 1}}])]
+    ['price_not_set']
+    """
+    reasons = {reason for metric in metrics if not metric["n"] for reason in metric["not_evaluated"]}
+    return advice(reasons.intersection(_OF_METRICS))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from otel_agentic.cli.advice import metric_advice
 from otel_agentic.cli.report_notes import KEYS, name_of
 from otel_agentic.cli.tables import Column, text, told_apart
 from otel_agentic.cli.text import NOTHING, percent, plural, ratio, short
@@ -82,13 +83,17 @@ def metric_notes(groups: Sequence[Group], chosen: Sequence[str] | None = None) -
         groups: the groups of the report.
         chosen: the metrics that were asked for by name, None where none were.
     """
+    shown = [metric for group in groups for metric in group.get("metrics") or ()]
     if chosen:
-        return not_computed(groups, chosen)
+        return [*not_computed(groups, chosen), *metric_advice(shown)]
     if len(groups) > MOST_GROUPS and any(metrics_of(group) for group in groups):
         return [
             f"metrics of {plural(len(groups), 'group')} are not shown: --metrics A,B shows some, --format json has all"
         ]
-    return [f"{', '.join(short(name, _GROUP) for name in names)}: {told}" for told, names in abstained(groups).items()]
+    silent = [
+        f"{', '.join(short(name, _GROUP) for name in names)}: {told}" for told, names in abstained(groups).items()
+    ]
+    return [*silent, *metric_advice(shown)]
 
 
 def abstained(groups: Sequence[Group]) -> dict[str, list[str]]:

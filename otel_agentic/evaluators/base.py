@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: What a score is a score of.
 Target = Literal["conversation", "turn", "call", "group"]
 #: Data that an evaluator may need. Without `case` and what follows it of the annotation, `no_data` or `unmatched`; without
-#: what the instrumentation did not record, `content_not_captured`.
+#: what the instrumentation did not record, a reason that names it, such as `content_not_captured` or `tokens_not_recorded`.
 Need = Literal[
     "turns",
     "queries",

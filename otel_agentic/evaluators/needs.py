@@ -15,13 +15,18 @@ if TYPE_CHECKING:
 #: Why there is no score, and a sentence.
 Missing: TypeAlias = "tuple[NotEvaluatedReason, str]"
 
-_CAPTURE: Final = "let the instrumentation record content (`otel-agentic doctor` tells what is recorded)"
+CAPTURE: Final = "let the instrumentation record content (`otel-agentic doctor` tells what is recorded)"
+RECORD_MODEL_CALLS: Final = "let the instrumentation of the model client export its spans, too"
+RECORD_TOKENS: Final = "let these spans carry `gen_ai.usage.input_tokens` and `gen_ai.usage.output_tokens`"
+NO_DEFINITIONS: Final = "no span records which tools the agent was given (`gen_ai.tool.definitions`)"
+NO_STATE: Final = "no span records the final state"
+RECORD_STATE: Final = "set `agentic.final_state` on a span, or name your attribute in conversations.state_attributes"
 _UNMATCHED: Final = "no case belongs to the conversation; annotate one, or see `otel-agentic truth matches`"
 #: Why no case counts, by the reason that the score gives.
 _NO_CASE: Final[Mapping[NotEvaluatedReason, str]] = {
     "ambiguous": "several cases fit the conversation equally; `otel-agentic truth matches` lists them",
     "unreviewed": "the case of the conversation is a draft; look at it and set `reviewed` to true",
-    "content_not_captured": f"no query was recorded by which its case could be found; {_CAPTURE}",
+    "content_not_captured": f"no query was recorded by which its case could be found; {CAPTURE}",
     "empty": "the conversation has no turn",
 }
 
@@ -90,7 +95,7 @@ def _text(turn: Turn, text: str | None, what: str, *, captured: bool) -> Missing
         return None
     if captured:
         return "no_data", f"turn {turn.index + 1} has no {what}"
-    return "content_not_captured", f"the {what} of turn {turn.index + 1} was not recorded; {_CAPTURE}"
+    return "content_not_captured", f"the {what} of turn {turn.index + 1} was not recorded; {CAPTURE}"
 
 
 def _calls(turn: Turn) -> Missing | None:
@@ -113,14 +118,19 @@ def _some(turn: Turn, calls: tuple[ToolCall, ...], captured: Callable[[ToolCall]
         return _calls(turn)
     if any(map(captured, calls)):
         return None
-    return "content_not_captured", f"the {what} of the calls of turn {turn.index + 1} were not recorded; {_CAPTURE}"
+    return "content_not_captured", f"the {what} of the calls of turn {turn.index + 1} were not recorded; {CAPTURE}"
 
 
 def _usage(turn: Turn) -> Missing | None:
-    # Requests that all failed without tokens took none: they count as told.
+    # Requests that all failed without tokens took none: of these nothing is missing.
     if any(use.input_tokens is not None or use.output_tokens is not None or use.priced_calls for use in turn.models):
         return None
-    return "content_not_captured", f"no span of turn {turn.index + 1} tells how many tokens a model took"
+    if not turn.models:
+        return "model_calls_not_recorded", f"no model call of turn {turn.index + 1} was recorded; {RECORD_MODEL_CALLS}"
+    return (
+        "tokens_not_recorded",
+        f"token usage is missing for the model calls of turn {turn.index + 1}; {RECORD_TOKENS}",
+    )
 
 
 def _plan(turn: Turn) -> Missing | None:
@@ -128,9 +138,9 @@ def _plan(turn: Turn) -> Missing | None:
 
 
 def _worst(found: list[Missing | None]) -> Missing:
-    """Return one of what turns lack: content that was not recorded can be had, what is not there cannot."""
+    """Return one of what turns lack: what was not recorded can be recorded, what is not there cannot."""
     lacks = [one for one in found if one is not None]
-    told = next((one for one in lacks if one[0] == "content_not_captured"), lacks[0])
+    told = next((one for one in lacks if one[0] != "no_data"), lacks[0])
     more = f" (and of {len(lacks) - 1:,} more turns alike)" if len(lacks) > 1 else ""
     return told[0], told[1] + more
 
@@ -138,13 +148,13 @@ def _worst(found: list[Missing | None]) -> Missing:
 def _definitions(subject: Subject) -> Missing | None:
     if subject.conversation.tool_definitions is not None:
         return None
-    return "content_not_captured", "no span tells which tools the agent was given (`gen_ai.tool.definitions`)"
+    return "tool_definitions_not_recorded", NO_DEFINITIONS
 
 
 def _state(subject: Subject) -> Missing | None:
     if subject.conversation.final_state is not None:
         return None
-    return "content_not_captured", "no span names a state at the end of the conversation"
+    return "state_not_recorded", f"{NO_STATE}; {RECORD_STATE}"
 
 
 def _score(subject: Subject) -> Missing | None:

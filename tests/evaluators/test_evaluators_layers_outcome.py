@@ -90,17 +90,17 @@ def test_without_a_recorded_state_the_last_results_of_writing_tools_are_it() -> 
 @pytest.mark.parametrize(
     ("calls", "reason"),
     [
-        ((), "no_data"),
-        ((tool_call("get_status", {}, result={"status": "sent"}),), "no_data"),
-        ((tool_call("update", {}, error="no"),), "no_data"),
-        ((tool_call("update", {}, result="done"),), "no_data"),
+        ((), "state_not_recorded"),
+        ((tool_call("get_status", {}, result={"status": "sent"}),), "state_not_recorded"),
+        ((tool_call("update", {}, error="no"),), "state_not_recorded"),
+        ((tool_call("update", {}, result="done"),), "state_not_recorded"),
         ((tool_call("update", {}, result=None, result_captured=False),), "content_not_captured"),
     ],
 )
 def test_a_state_that_nobody_recorded_is_not_a_failure(calls: Any, reason: str) -> None:
     score = completion({"status": "sent"}, *calls)
     assert (None, reason) == (score.value, score.reason)
-    assert "no span names a state" in score.explanation
+    assert "no span records the final state" in score.explanation
 
 
 def test_a_case_without_a_state_or_a_number_of_steps_says_nothing() -> None:

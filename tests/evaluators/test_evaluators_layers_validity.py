@@ -189,7 +189,7 @@ def test_validity_is_the_share_of_calls_that_fit_their_schemas() -> None:
         (0, "search", None, "valid", None),
         (1, "book", "seats", "invalid", None),
         (2, "book", None, "valid", None),
-        (3, "named", None, None, "content_not_captured"),
+        (3, "named", None, None, "tool_definitions_not_recorded"),
         (4, "book", None, None, "content_not_captured"),
     ] == [(one.position, one.tool_name, one.parameter, one.label, one.reason) for one in found[1:-1]]
     assert [{"path": "seats", "keyword": "type", "told": 'is "2", allowed: integer'}] == found[2].details["faults"]
@@ -240,7 +240,8 @@ def test_a_failure_inside_an_agent_is_no_hallucination_unless_there_is_no_such_t
 
 
 def test_without_definitions_or_calls_nothing_is_said() -> None:
-    for about, reason in ((talk(tool_call("a"), tool_definitions=None), "content_not_captured"), (talk(), "no_data")):
+    undefined = talk(tool_call("a"), tool_definitions=None)
+    for about, reason in ((undefined, "tool_definitions_not_recorded"), (talk(), "no_data")):
         assert {(None, reason)} == {
             (one.value, one.reason) for one in by_name(Validity(), subject(about, None)).values()
         }

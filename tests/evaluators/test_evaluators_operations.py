@@ -42,7 +42,7 @@ def asked(*uses: ModelUse) -> Conversation:
 
 
 def called(*calls: ToolCall) -> Conversation:
-    return conversation(turn("go", "done", *calls))
+    return conversation(turn("go", "done", *calls, models=(used(),)))
 
 
 def scores(evaluator: Evaluator, about: Conversation) -> dict[str, MetricScore]:
@@ -75,8 +75,11 @@ def test_a_part_of_the_tokens_is_not_shown_as_all_of_them() -> None:
     found = scores(Tokens(), asked(used(2, 100, 20, priced=1), used(1, None, None, None, priced=0)))
 
     assert {
-        ("content_not_captured", "no tokens are told of 1 of 1 calls of a model without a name, 1 of 2 calls of 'm1'")
-    } == {(score.reason, score.explanation) for score in found.values()}
+        (
+            "tokens_not_recorded",
+            "token usage is missing for 1 of 1 calls to a model without a name, 1 of 2 calls to 'm1'",
+        )
+    } == {(score.reason, score.explanation.partition(";")[0]) for score in found.values()}
 
 
 def test_a_failed_request_without_tokens_hides_nothing() -> None:
@@ -84,9 +87,12 @@ def test_a_failed_request_without_tokens_hides_nothing() -> None:
 
 
 def test_without_a_recorded_model_call_nothing_is_known() -> None:
+    about = conversation(turn("go", "done", works()))
     for evaluator in (Tokens(), cost({"*": (1, 1)})):
-        assert {"content_not_captured"} == {score.reason for score in scores(evaluator, called()).values()}
-    assert "content_not_captured" == scores(Calls(), called())["model_calls"].reason
+        assert {"model_calls_not_recorded"} == {score.reason for score in scores(evaluator, about).values()}
+    found = scores(Calls(), about)
+    assert {"model_calls", "retries"} == {name for name, score in found.items() if score.reason is not None}
+    assert {"model_calls_not_recorded", None} == {score.reason for score in found.values()}
 
 
 def test_the_cost_is_tokens_times_price_by_model() -> None:
@@ -104,9 +110,9 @@ def test_a_model_without_a_price_is_named_and_no_part_of_the_cost_is_told() -> N
 
     found = scores(cost({"big": (2, 8)}), about)["cost"]
 
-    assert (None, "no_data") == (found.value, found.reason)
+    assert (None, "price_not_set") == (found.value, found.reason)
     assert (
-        "[evaluators.prices] has no price of a model without a name, 'unknown'; add it by name or glob"
+        "[evaluators.prices] has no price for a model without a name, 'unknown'; add it by name or glob"
         == found.explanation
     )
 
@@ -190,8 +196,7 @@ def test_without_times_of_its_own_a_turn_has_no_latency(turns: list[Turn]) -> No
 
     found = scores(Latency(), about)
 
-    assert {(None, "content_not_captured")} == {(score.value, score.reason) for score in found.values()}
-    assert "no span tells when turn 1 began and ended" == found["latency[0]"].explanation
+    assert {(None, "times_not_recorded")} == {(score.value, score.reason) for score in found.values()}
 
 
 # Calls.
@@ -239,9 +244,46 @@ def test_a_retry_is_a_call_of_a_tool_after_its_error(calls: list[ToolCall], expe
 
 
 def test_a_tool_that_failed_in_the_turn_before_is_not_retried() -> None:
-    assert (
-        0.0 == scores(Calls(), conversation(turn("go", "no", fails()), turn("again", "yes", works())))["retries"].value
-    )
+    about = conversation(turn("go", "no", fails()), turn("again", "yes", works(), models=(used(),)))
+    assert 0.0 == scores(Calls(), about)["retries"].value
+
+
+def silent(name: str = "a", **more: Any) -> ToolCall:
+    """Return a call that reports no error, and whose result was not recorded."""
+    return tool_call(name, {}, result=None, result_captured=False, **more)
+
+
+@pytest.mark.parametrize(
+    ("calls", "unknown"),
+    [
+        ([works(), fails("b")], set()),
+        ([silent()], {"tool_errors", "steps_to_recovery", "recovered"}),
+        # A part of the errors is not shown as all of them.
+        ([fails("b"), silent()], {"tool_errors", "steps_to_recovery", "recovered"}),
+        # Whether the first call failed decides whether the second retries it.
+        ([silent(), works()], {"tool_errors", "retries", "steps_to_recovery", "recovered"}),
+        # Calls of one step do not retry one another, nor does another tool.
+        ([silent(step=1), works(step=1, x=1)], {"tool_errors", "steps_to_recovery", "recovered"}),
+        ([silent(), works("b")], {"tool_errors", "steps_to_recovery", "recovered"}),
+        ([silent(kind="agent"), works()], set()),
+    ],
+)
+def test_without_its_result_nobody_knows_whether_a_call_failed(calls: list[ToolCall], unknown: set[str]) -> None:
+    found = scores(Calls(), called(*calls)) | scores(Recovery(), called(*calls))
+    del found["loops"]  # it has its own rule
+
+    assert unknown == {name for name, score in found.items() if score.reason == "content_not_captured"}
+    assert {None} >= {found[name].value for name in unknown}
+
+
+def test_without_any_content_no_recorded_call_does_not_mean_that_none_was_made() -> None:
+    bare = turn(None, None, query_captured=False, answer_captured=False, models=(used(),))
+
+    found = scores(Calls(), conversation(bare))
+
+    unknown = {name for name, score in found.items() if score.reason == "content_not_captured"}
+    assert {"tool_calls", "tool_errors", "retries"} == unknown
+    assert 0.0 == scores(Calls(), called())["tool_calls"].value
 
 
 def test_failed_requests_to_models_are_retries() -> None:

@@ -60,7 +60,7 @@ class Outcome:
     """The two metrics of outcomes."""
 
     name: str = "layers.outcome"
-    version: str = "1"
+    version: str = "2"
     metrics: tuple[Metric, ...] = _METRICS
     needs: frozenset[Need] = frozenset({"turns", "case"})
     default: bool = True

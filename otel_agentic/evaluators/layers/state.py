@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from otel_agentic.dialects.values import is_redacted
+from otel_agentic.evaluators.needs import CAPTURE, NO_STATE, RECORD_STATE
 from otel_agentic.scoring.checks import agrees
 from otel_agentic.scoring.effects import effect_of
 from otel_agentic.scoring.results import read
@@ -66,12 +67,12 @@ def final_state(subject: Subject) -> FinalState | Missing:
         call for turn in conversation.turns for call in sorted(turn.calls, key=lambda one: (one.step, one.position))
     ]
     wrote = [call for call in calls if call.error is None and effect_of(call.name, tables) == "write"]
-    told = "no span names a state at the end, and no call that writes"
+    told = f"{NO_STATE}, and no call that writes"
     if not wrote:
-        return "no_data", f"{told} was made that worked"
+        return "state_not_recorded", f"{told} was made that worked; {RECORD_STATE}"
     newest = {call.name: call for call in wrote}
     if not any(call.result_captured for call in newest.values()):
-        return "content_not_captured", f"{told} has a recorded result; let the instrumentation record content"
+        return "content_not_captured", f"{told} has a recorded result; {CAPTURE}"
     last = {name: read(call.result) for name, call in newest.items() if call.result_captured}
     order = dict.fromkeys(call.name for call in reversed(wrote) if call.name in last)
     fields: dict[str, Any] = {}
@@ -80,7 +81,7 @@ def final_state(subject: Subject) -> FinalState | Missing:
             fields |= last[name]
     unseen = tuple(name for name in newest if name not in last)
     if not fields:
-        return "no_data", f"{told} has an object as its result"
+        return "state_not_recorded", f"{told} has an object as its result; {RECORD_STATE}"
     source = f"the last results of {', '.join(reversed(order))}"
     return FinalState(fields=fields, source=source, by_tool=last, unseen=unseen)
 

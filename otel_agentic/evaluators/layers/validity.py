@@ -12,6 +12,7 @@ from otel_agentic.evaluators.layers.abstaining import none_of
 from otel_agentic.evaluators.layers.schema_check import SchemaFault, SchemaUnusableError, schema_faults
 from otel_agentic.evaluators.layers.sources import AGENT_SURFACE, AGENT_SURFACE_METRICS
 from otel_agentic.evaluators.layers.wording import listed
+from otel_agentic.evaluators.needs import NO_DEFINITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -86,7 +87,7 @@ class Validity:
     """The three metrics of calls against tool definitions."""
 
     name: str = "layers.validity"
-    version: str = "1"
+    version: str = "2"
     metrics: tuple[Metric, ...] = _METRICS
     needs: frozenset[Need] = frozenset({"turns", "calls", "definitions"})
     default: bool = True
@@ -149,7 +150,7 @@ def _call_score(turn: Turn, call: ToolCall, schema: Any, given_up: dict[str, str
         )
 
     if schema is None:
-        return none("content_not_captured", "the schema of its parameters was not recorded")
+        return none("tool_definitions_not_recorded", "the schema of its parameters was not recorded")
     if call.arguments is None:
         return none("content_not_captured", "its arguments were not recorded")
     if not (has_named_arguments(call.arguments) or _takes(schema, *call.arguments)):
@@ -206,7 +207,7 @@ def _share(calls: Sequence[MetricScore]) -> MetricScore:
 def _hallucinated(conversation: Conversation) -> MetricScore:
     found = hallucinated(conversation)
     if found is None:
-        return none_of(HALLUCINATED, "content_not_captured", "no span tells which tools the agent was given")
+        return none_of(HALLUCINATED, "tool_definitions_not_recorded", NO_DEFINITIONS)
     strange, seen = found
     if not seen:
         return none_of(HALLUCINATED, "no_data", "no tool was called")

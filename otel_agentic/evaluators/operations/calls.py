@@ -6,7 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.evaluators.base import Metric, MetricScore
-from otel_agentic.evaluators.operations.loops import Run, Unknown, retries_of, runs_of
+from otel_agentic.evaluators.needs import CAPTURE
+from otel_agentic.evaluators.operations.loops import Run, Unknown, retries_of, runs_of, unknown_before_retry
 from otel_agentic.evaluators.operations.names import (
     CALLS,
     LOOPS,
@@ -16,7 +17,7 @@ from otel_agentic.evaluators.operations.names import (
     TOOL_CALLS,
     TOOL_ERRORS,
 )
-from otel_agentic.evaluators.operations.use import NO_MODEL, named, totals_of
+from otel_agentic.evaluators.operations.use import NO_MODEL, calls_lacking, errors_lacking, named, totals_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from otel_agentic.config import EvaluatorSettings
     from otel_agentic.conversations.model import Conversation, ToolCall
     from otel_agentic.evaluators.base import Need, Subject
-    from otel_agentic.evaluators.operations.use import ModelTotal
+    from otel_agentic.evaluators.operations.use import Lacking, ModelTotal
 
 
 def _metric(name: str, title: str, definition: str, limits: str, *needs: Need) -> Metric:
@@ -53,20 +54,22 @@ _METRICS: Final = (
         TOOL_CALLS,
         "tool calls",
         "Calls of tools in a conversation, at any depth; transfers to agents, and agents used as tools, are none.",
-        "Calls that neither a span nor a message tells of are not known.",
+        "Calls that neither a span nor a message tells of are not known. No data where none is recorded and no content is, either.",
     ),
     _metric(
         TOOL_ERRORS,
         "tool errors",
         "Tool calls of a conversation that answered with an error.",
-        "An error that looks like a result is found by the setting `conversations.error_patterns`.",
+        "An error that looks like a result is found by the setting `conversations.error_patterns`. No data where a call reports no "
+        "error and its result was not recorded: it may be an error.",
     ),
     _metric(
         RETRIES,
         "retries",
         "Tool calls before which, in the same turn, the same tool was last called with an error; and requests to models that "
         "failed.",
-        "Calls of one step do not retry one another. The last failed request counts, too, whether or not it was tried again.",
+        "Calls of one step do not retry one another. The last failed request counts, too, whether or not it was tried again. No "
+        "data where no request to a model was recorded, or the result of a call before another one of its tool was not.",
     ),
     _metric(
         LOOPS,
@@ -85,7 +88,7 @@ class Calls:
     """How many calls a conversation takes, and how many of them fail or repeat others."""
 
     name: str = "operations.calls"
-    version: str = "1"
+    version: str = "2"
     metrics: tuple[Metric, ...] = _METRICS
     needs: frozenset[Need] = frozenset({"turns"})
     default: bool = True
@@ -101,11 +104,11 @@ class Calls:
         conversation = subject.conversation
         totals = totals_of(conversation)
         tools = [call for turn in conversation.turns for call in turn.calls if call.kind == "tool"]
-        errors = [call for call in tools if call.error is not None]
+        failed = [call for call in tools if call.error is not None]
         return [
             _model_calls(totals),
-            _counted(TOOL_CALLS, tools, "tool call"),
-            _counted(TOOL_ERRORS, errors, "tool error"),
+            _counted(TOOL_CALLS, tools, "tool call", calls_lacking(conversation)),
+            _counted(TOOL_ERRORS, failed, "tool error", errors_lacking(conversation)),
             _retries(conversation, totals),
             _loops(conversation),
         ]
@@ -113,16 +116,23 @@ class Calls:
 
 def _model_calls(totals: Sequence[ModelTotal]) -> MetricScore:
     if not totals:
-        return MetricScore(name=MODEL_CALLS, reason="content_not_captured", explanation=NO_MODEL)
+        return MetricScore(name=MODEL_CALLS, reason="model_calls_not_recorded", explanation=NO_MODEL)
     told = ", ".join(f"{total.calls} of {named(total.model)}" for total in totals)
     return MetricScore(name=MODEL_CALLS, value=float(sum(total.calls for total in totals)), explanation=told)
 
 
-def _counted(name: str, calls: Sequence[ToolCall], what: str) -> MetricScore:
+def _counted(name: str, calls: Sequence[ToolCall], what: str, lacking: Lacking | None) -> MetricScore:
+    if lacking is not None:
+        return MetricScore(name=name, reason=lacking[0], explanation=lacking[1])
     return MetricScore(name=name, value=float(len(calls)), explanation=_listed(calls) or f"no {what}")
 
 
 def _retries(conversation: Conversation, totals: Sequence[ModelTotal]) -> MetricScore:
+    lacking = calls_lacking(conversation) or _retries_lacking(conversation)
+    if lacking is None and not totals:
+        lacking = "model_calls_not_recorded", f"failed requests to models are unknown: {NO_MODEL}"
+    if lacking is not None:
+        return MetricScore(name=RETRIES, reason=lacking[0], explanation=lacking[1])
     again = [call for turn in conversation.turns for call in retries_of(turn)]
     failed = sum(total.failed for total in totals)
     parts = [_listed(again), f"{failed} failed {'request' if failed == 1 else 'requests'} to models" if failed else ""]
@@ -132,6 +142,17 @@ def _retries(conversation: Conversation, totals: Sequence[ModelTotal]) -> Metric
         explanation=", ".join(filter(None, parts)) or "nothing was tried again",
         details={"tools": len(again), "models": failed},
     )
+
+
+def _retries_lacking(conversation: Conversation) -> Lacking | None:
+    """Return why nobody knows which calls were tried again: whether the first ones failed decides only where others follow."""
+    unknown = next(filter(None, map(unknown_before_retry, conversation.turns)), None)
+    if unknown is None:
+        return None
+    told = (
+        f"the result of a call of {unknown.name!r} was not recorded, and it was called again: the first may have failed"
+    )
+    return "content_not_captured", f"{told}; {CAPTURE}"
 
 
 def _loops(conversation: Conversation) -> MetricScore:

@@ -39,7 +39,7 @@ class Cost:
     """What a conversation costs."""
 
     name: str = "operations.cost"
-    version: str = "1"
+    version: str = "2"
     metrics: tuple[Metric, ...] = _METRICS
     needs: frozenset[Need] = frozenset({"turns", "usage", "prices"})
     default: bool = True
@@ -61,8 +61,8 @@ class Cost:
         priced = [(total, price_of(total.model, self._prices)) for total in totals if _takes_tokens(total)]
         priceless = [named(total.model) for total, price in priced if price is None]
         if priceless:
-            told = f"[evaluators.prices] has no price of {', '.join(priceless)}; add it by name or glob"
-            return [MetricScore(name=COST, reason="no_data", explanation=told)]
+            told = f"[evaluators.prices] has no price for {', '.join(priceless)}; add it by name or glob"
+            return [MetricScore(name=COST, reason="price_not_set", explanation=told)]
         costs = {
             total.model or "": cost_usd(price, total.input_tokens, total.output_tokens)
             for total, price in priced

@@ -37,7 +37,7 @@ class Latency:
     """How long each turn takes."""
 
     name: str = "operations.latency"
-    version: str = "1"
+    version: str = "2"
     metrics: tuple[Metric, ...] = _METRICS
     needs: frozenset[Need] = frozenset({"turns"})
     default: bool = True
@@ -72,5 +72,5 @@ def _lacking(turn: Turn, conversation: Conversation) -> Missing | None:
     # A conversation that was not rebuilt from spans lends its own times to its turns: of several none lasts the whole.
     lent = len(conversation.turns) > 1 and all((each.started_ns, each.ended_ns) == whole for each in conversation.turns)
     if lent or not turn.span_id or not turn.started_ns:
-        return "content_not_captured", f"no span tells when turn {turn.index + 1} began and ended"
+        return "times_not_recorded", f"no span records when turn {turn.index + 1} began and ended"
     return None

@@ -102,3 +102,11 @@ def retries_of(turn: Turn) -> list[ToolCall]:
             worst[call.name] = worst.get(call.name, False) or call.error is not None
         failed |= worst
     return found
+
+
+def unknown_before_retry(turn: Turn) -> ToolCall | None:
+    """Return a call of a turn of which nobody knows whether it failed, and which another of its tool follows; None for none."""
+    tools = [call for call in turn.calls if call.kind == "tool"]
+    last = {call.name: max(other.step for other in tools if other.name == call.name) for call in tools}
+    unknown = (call for call in tools if call.error is None and not call.result_captured)
+    return next((call for call in unknown if call.step < last[call.name]), None)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from otel_agentic.evaluators.base import Metric, MetricScore
 from otel_agentic.evaluators.operations.names import OWN, RECOVERED, STEPS, STEPS_TO_RECOVERY
+from otel_agentic.evaluators.operations.use import errors_lacking
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 _LIMITS: Final = (
     "Only the same tool gets over its error: an agent that takes another way is not seen to. A call of the same step is none "
-    "that comes after it."
+    "that comes after it. No data where a call reports no error and its result was not recorded."
 )
 
 _METRICS: Final = (
@@ -61,7 +62,7 @@ class Recovery:
     """Whether, and how soon, tools that failed work."""
 
     name: str = "operations.recovery"
-    version: str = "1"
+    version: str = "2"
     metrics: tuple[Metric, ...] = _METRICS
     needs: frozenset[Need] = frozenset({"turns"})
     default: bool = True
@@ -74,6 +75,10 @@ class Recovery:
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return the two scores of a conversation."""
+        lacking = errors_lacking(subject.conversation)
+        if lacking is not None:
+            reason, told = lacking
+            return [MetricScore(name=metric.name, reason=reason, explanation=told) for metric in _METRICS]
         episodes = episodes_of(subject.conversation)
         if not episodes:
             told = "no tool call failed"

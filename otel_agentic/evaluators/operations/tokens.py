@@ -49,7 +49,7 @@ class Tokens:
     """How many tokens a conversation takes."""
 
     name: str = "operations.tokens"
-    version: str = "1"
+    version: str = "2"
     metrics: tuple[Metric, ...] = _METRICS
     needs: frozenset[Need] = frozenset({"turns", "usage"})
     default: bool = True

@@ -1,9 +1,11 @@
-"""What models were asked for in a whole conversation, and of which calls no tokens are told."""
+"""What models were asked for in a whole conversation, and what of it was not recorded."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
+
+from otel_agentic.evaluators.needs import CAPTURE, RECORD_MODEL_CALLS, RECORD_TOKENS
 
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import Conversation, ModelUse
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
 #: Why there is no score, and a sentence.
 Lacking: TypeAlias = "tuple[NotEvaluatedReason, str]"
 
-NO_MODEL: Final = "no call of a model was recorded; let the instrumentation of the model client export its spans, too"
+NO_MODEL: Final = f"no model call was recorded; {RECORD_MODEL_CALLS}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +52,37 @@ def _total(model: str | None, uses: list[ModelUse]) -> ModelTotal:
 def tokens_lacking(totals: list[ModelTotal]) -> Lacking | None:
     """Return why no sum of tokens can be told; None where it can. A part of the sum is not the sum."""
     if not totals:
-        return "content_not_captured", NO_MODEL
+        return "model_calls_not_recorded", NO_MODEL
     lacking = [total for total in totals if total.missing]
     if not lacking:
         return None
-    told = ", ".join(f"{total.missing} of {total.calls} calls of {named(total.model)}" for total in lacking)
-    return "content_not_captured", f"no tokens are told of {told}"
+    told = ", ".join(f"{total.missing} of {total.calls} calls to {named(total.model)}" for total in lacking)
+    return "tokens_not_recorded", f"token usage is missing for {told}; {RECORD_TOKENS}"
+
+
+def calls_lacking(conversation: Conversation) -> Lacking | None:
+    """Return why nobody knows how many tools were called; None where it is known."""
+    called = any(call.kind == "tool" for turn in conversation.turns for call in turn.calls)
+    if called or conversation.content_captured != "none":
+        return None
+    return "content_not_captured", f"no content was recorded, so tool calls may be missing; {CAPTURE}"
+
+
+def errors_lacking(conversation: Conversation) -> Lacking | None:
+    """Return why nobody knows which tool calls failed; None where it is known.
+
+    Many errors are texts in a result while the span status is unset: without its result, a call that reports no error may
+    have failed.
+    """
+    lacking = calls_lacking(conversation)
+    if lacking is not None:
+        return lacking
+    tools = [call for turn in conversation.turns for call in turn.calls if call.kind == "tool"]
+    unknown = sum(call.error is None and not call.result_captured for call in tools)
+    if not unknown:
+        return None
+    told = f"the results of {unknown} of {len(tools)} tool calls were not recorded, so these may have failed"
+    return "content_not_captured", f"{told}; {CAPTURE}"
 
 
 def named(model: str | None) -> str:
