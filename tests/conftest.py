@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,9 @@ settings.load_profile("ci" if os.environ.get("CI") else "house")
 # Where nothing compiled is kept, each process that a test starts compiles all that it imports: half a second and more.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# The child of a background shell job ignores SIGINT, and so would each process that a test starts and interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # Until all tests are collected: hardly anything that is made for them goes away again.
 gc.disable()
 
