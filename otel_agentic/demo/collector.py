@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from otel_agentic.pipeline.client import Client
     from otel_agentic.pipeline.serverfile import LiveServer
 
-_START_LIMIT_S: Final = 30.0
+_START_LIMIT_S: Final = 120.0
 _STOP_LIMIT_S: Final = 20.0
 _FREE_PORT: Final = "127.0.0.1:0"
 #: In production a conversation closes after half an hour of silence; nobody waits that long for a demo.

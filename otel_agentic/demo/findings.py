@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.demo.fleet import NEW, TRIP_PLANNER
-from otel_agentic.demo.queries import REVISED, TO_TRY
+from otel_agentic.demo.queries import REVISED
 from otel_agentic.demo.waiting import wait_until
 from otel_agentic.errors import BackendError
 
@@ -26,7 +26,7 @@ GAUGE_K: Final = 3
 SHOWN: Final = "milan-weekend-1.1.0-1"
 _WINDOW: Final = "1h"
 EVENT: Final = "gen_ai.evaluation.result"
-_ARRIVAL_LIMIT_S: Final = 20.0
+_ARRIVAL_LIMIT_S: Final = 120.0
 _SAME: Final = 1e-9
 
 
@@ -72,8 +72,6 @@ def find(client: Client) -> Findings:
     Raises:
         OtelAgenticError: it refuses one of the questions.
     """
-    for _, sql in TO_TRY:  # what is proposed must work
-        client.call("query", sql=sql)
     return Findings(
         groups=tuple(client.call("report", by=["version"])["groups"]),
         faults=group_faults(client.call("tools_failing")),

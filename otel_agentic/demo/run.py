@@ -36,15 +36,16 @@ _EXTRA: Final = (
     "openinference.instrumentation.langchain",
     "opentelemetry.instrumentation.genai.langchain",
 )
-_SCORED_LIMIT_S: Final = 30.0
+_SCORED_LIMIT_S: Final = 120.0
 
 
-def run_demo(out: Console | None = None, keep: Path | None = None) -> int:
+def run_demo(out: Console | None = None, keep: Path | None = None, program: str = "otel-agentic") -> int:
     """Run the demo, print what it found, and return the exit code 0. Nothing is left running.
 
     Args:
         out: where to print; None prints on standard output.
         keep: an existing or new folder for the DuckDB file; None makes a temporary one, which stays.
+        program: how a shell starts the command line; the last line printed is a command to go on with.
 
     Raises:
         UsageError: the extra `demo` is not installed, or `keep` holds the file of an earlier demo.
@@ -65,7 +66,7 @@ def run_demo(out: Console | None = None, keep: Path | None = None) -> int:
         _send_late(collector.client, services, expected=sum(each.held_back for each in sent))
         found = find(collector.client)
         await_telemetry(backend.received, found)
-    show(out, found, backend.received, db)
+    show(out, found, backend.received, db=db, program=program)
     return 0
 
 

@@ -12,7 +12,6 @@ from rich.table import Table
 
 from otel_agentic.demo.findings import EVENT, GAUGE, GAUGE_K, gauge_attributes
 from otel_agentic.demo.fleet import NEW, TRIP_PLANNER
-from otel_agentic.demo.queries import TO_TRY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -35,8 +34,8 @@ _METRICS: Final = (
 _COLOURS: Final = {"ready": "green", "not_ready": "red", "insufficient_evidence": "cyan"}
 
 
-def show(out: Console, found: Findings, received: Received, db: Path) -> None:
-    """Print everything, in the order in which a reader asks."""
+def show(out: Console, found: Findings, received: Received, *, db: Path, program: str) -> None:
+    """Print everything, in the order in which a reader asks; `program` is the command line as a shell starts it."""
     _title(out, "How reliable is each agent?", "with 95 % intervals")
     out.print(reliability(found.groups))
     out.print()
@@ -56,8 +55,7 @@ def show(out: Console, found: Findings, received: Received, db: Path) -> None:
     for line in telemetry(found, received):
         out.print(line)
     _title(out, "Now you", "the collector is stopped; its store is one open file")
-    for line in to_try(db):
-        out.print(line, soft_wrap=True)
+    out.print(escape(f"{program} report --db {shlex.quote(str(db))} --by version"), soft_wrap=True)
 
 
 def _title(out: Console, question: str, note: str) -> None:
@@ -143,12 +141,6 @@ def revisions(found: Findings) -> list[str]:
         f"A tool span of {name} came after the conversation had closed: revision {revision} took its place ({outcome})."
         for name, revision, outcome in found.revised
     ]
-
-
-def to_try(db: Path) -> list[str]:
-    """Return the queries to try, as commands to copy."""
-    commands = [f'\n[dim]# {question}[/]\notel-agentic query --db "$DB" "{escape(sql)}"' for question, sql in TO_TRY]
-    return [f"DB={escape(shlex.quote(str(db)))}", *commands]
 
 
 def _what(fault: Fault) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CLI = [sys.executable, "-m", "otel_agentic.cli"]
-LONGEST_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +29,6 @@ class Run:
     exit_code: int
     printed: str
     complaints: str
-    seconds: float
     group: int
     folder: Path
 
@@ -44,7 +41,6 @@ def _environment() -> dict[str, str]:
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("demo")
-    began = time.monotonic()
     with subprocess.Popen(
         [*CLI, "demo", "--keep", str(folder)],
         stdout=subprocess.PIPE,
@@ -53,12 +49,11 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Run:
         text=True,
         start_new_session=True,  # a group of its own, to see what stays behind
     ) as process:
-        printed, complaints = process.communicate(timeout=4 * LONGEST_S)
+        printed, complaints = process.communicate(timeout=240)
     return Run(
         exit_code=process.returncode,
         printed=printed,
         complaints=complaints,
-        seconds=time.monotonic() - began,
         group=process.pid,
         folder=folder,
     )
@@ -75,9 +70,8 @@ def _ask(demo: Run, *arguments: str) -> str:
     return done.stdout
 
 
-def test_it_succeeds_in_under_a_minute_and_prints_no_log_noise(demo: Run) -> None:
+def test_it_succeeds_and_prints_no_log_noise(demo: Run) -> None:
     assert (0, "") == (demo.exit_code, demo.complaints), demo.printed
-    assert demo.seconds < LONGEST_S
     assert "Traceback" not in demo.printed
 
 
@@ -148,15 +142,10 @@ def test_nothing_is_left_running(demo: Run) -> None:
     assert [DB_NAME] == [path.name for path in demo.folder.iterdir()]
 
 
-def test_the_three_queries_run_as_printed(demo: Run) -> None:
-    commands = [line for line in demo.printed.splitlines() if line.startswith("otel-agentic query ")]
-    assert 3 == len(commands)
-    for command in commands:
-        _, *arguments = shlex.split(command.replace('"$DB"', shlex.quote(str(demo.folder / DB_NAME))))
-        done = subprocess.run(
-            [*CLI, *arguments, "--format", "json"], capture_output=True, check=True, env=_environment(), text=True
-        )
-        assert json.loads(done.stdout), command
+def test_the_last_line_is_a_command_that_a_shell_runs_as_printed(demo: Run) -> None:
+    command = demo.printed.splitlines()[-1]
+    done = subprocess.run(["sh", "-c", command], capture_output=True, check=True, env=_environment(), text=True)
+    assert "trip-planner" in done.stdout
 
 
 def test_a_folder_with_an_earlier_demo_is_refused(demo: Run) -> None:
