@@ -20,6 +20,7 @@ from otel_agentic.cli.options import (
 )
 from otel_agentic.cli.output import print_json
 from otel_agentic.cli.progress import progress_bar
+from otel_agentic.errors import StoreBusyError, UsageError
 
 if TYPE_CHECKING:
     from otel_agentic.config import Settings
@@ -133,6 +134,71 @@ def import_(
     with progress_bar(quiet=quiet) as progress, opened(db, server, config_file, progress) as client:
         told = send(client, files, progress)
     _told(told, output, quiet=quiet, verb="read")
+
+
+@store.command(short_help="Copy the store, also while a collector holds it.")
+@click.argument("backup_file", metavar="BACKUP", type=click.Path(path_type=Path, dir_okay=False))
+@target_options
+@click.option("--force", is_flag=True, help="Replace BACKUP where it exists.")
+@format_option
+@quiet_option
+def backup(
+    backup_file: Path,
+    db: Path | None,
+    server: str | None,
+    config_file: Path | None,
+    force: bool,
+    output: str,
+    quiet: bool,
+) -> None:
+    """Write the store as one DuckDB file to BACKUP, verified, readable by its owner alone.
+
+    Everything acknowledged before the command began is in it. A collector goes on meanwhile, and sends the file to whoever
+    asks. `store restore` puts it back. The redaction key lies next to the store and is not in it.
+    """
+    from otel_agentic.cli.store_files import receive_backup  # noqa: PLC0415 — same
+
+    if backup_file.exists() and not force:
+        raise UsageError(f"{backup_file} exists already; give --force to replace it, or another path")
+    if server is None and backup_file.resolve() == settings_of(config_file, db).store.db.resolve():
+        raise UsageError(f"{backup_file} is the store itself; give another path")
+    with progress_bar(quiet=quiet) as progress, opened(db, server, config_file) as client:
+        found = receive_backup(backup_file, client.stream("store_backup"), progress)
+    _print_copied(found, output, quiet=quiet, verb="wrote")
+
+
+@store.command(short_help="Put a backup in the place of the store.")
+@click.argument("backup_file", metavar="BACKUP", type=click.Path(path_type=Path, dir_okay=False))
+@db_option
+@config_option
+@click.option("--force", is_flag=True, help="Replace the store where it exists: what it holds is lost.")
+@format_option
+@quiet_option
+def restore(
+    backup_file: Path, db: Path | None, config_file: Path | None, force: bool, output: str, quiet: bool
+) -> None:
+    """Copy BACKUP, made by `store backup` or kept by an upgrade, to the place of the store, after it was verified.
+
+    No collector may hold the store. A backup of an earlier release is upgraded when a collector starts, or by `store upgrade`.
+    """
+    from otel_agentic.pipeline.serverfile import find_live_server  # noqa: PLC0415 — same
+    from otel_agentic.store.backup import restore_backup  # noqa: PLC0415 — same
+
+    target = settings_of(config_file, db).store.db
+    if (live := find_live_server(target)) is not None:
+        raise StoreBusyError(f"{target} is held by the collector with process id {live.pid}: stop it first")
+    found = restore_backup(backup_file, target, overwrite=force)
+    told = {"file": str(target), "bytes": target.stat().st_size, "tables": found.rows, "pending": list(found.pending)}
+    _print_copied(told, output, quiet=quiet, verb="restored")
+
+
+def _print_copied(told: dict[str, Any], output: str, *, quiet: bool, verb: str) -> None:
+    if output == "json":
+        print_json(told)
+    elif not quiet:
+        from otel_agentic.cli.store_show import print_copied  # noqa: PLC0415 — same
+
+        print_copied(told, verb)
 
 
 @store.command(short_help="Bring a store of an earlier release up to date.")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from base64 import b64decode, b64encode
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.errors import BackendError, BadInputError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
 
     from otel_agentic.pipeline import Client
 
@@ -70,6 +71,39 @@ def receive(folder: Path, pieces: Iterable[Mapping[str, Any]], progress: Progres
             f"{folder}: cannot be written: {error.strerror}; make room, or give another folder"
         ) from error
     return {"folder": str(folder), "files": files, "bytes": size, "tables": tables}
+
+
+def receive_backup(target: Path, pieces: Iterable[Mapping[str, Any]], progress: Progress) -> dict[str, Any]:
+    """Write a backup, and verify it before it takes its name; return its path, size, and rows by table.
+
+    Raises:
+        BackendError: what came is not what was sent.
+        StoreError: what was written cannot be opened as a store.
+        BadInputError: the file cannot be written.
+    """
+    from otel_agentic.store.backup import verify  # noqa: PLC0415 — only this command pays for it
+    from otel_agentic.store.clone import replacing  # noqa: PLC0415 — same
+
+    digest, sent = hashlib.sha256(), None
+    try:
+        with replacing(target) as file:
+            for piece in pieces:
+                progress("backing up", piece["done"], piece["total"])
+                if "sha256" in piece:
+                    sent = piece["sha256"]
+                    continue
+                data = b64decode(piece["data"])
+                digest.update(data)
+                file.write(data)
+            if digest.hexdigest() != sent:
+                raise BackendError(f"{target}: the backup did not come whole; nothing was written, try again")
+            file.flush()
+            found = verify(Path(file.name))
+    except OSError as error:
+        raise BadInputError(
+            f"{target}: cannot be written: {error.strerror}; make room, or give another path"
+        ) from error
+    return {"file": str(target), "bytes": target.stat().st_size, "tables": found.rows, "sha256": sent}
 
 
 def find_files(folder: Path) -> dict[str, list[Path]]:

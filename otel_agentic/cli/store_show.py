@@ -98,6 +98,20 @@ def print_vacuum(told: Mapping[str, Any], *, local: bool) -> None:
         say(out, "a collector holds the file: it keeps its size, and its free room is used again")
 
 
+def print_copied(told: Mapping[str, Any], verb: str) -> None:
+    """Print what a backup holds, or a store that was restored from one."""
+    tables = told["tables"]
+    say(
+        console(),
+        f"{verb} {told['file']}: {size_text(told['bytes'])}, {plural(tables['spans'], 'span')}, "
+        f"{plural(tables['conversations'], 'conversation')} in all revisions",
+    )
+    if told.get("pending"):
+        say(
+            console(), f"it is of an earlier release; `otel-agentic store upgrade` applies {', '.join(told['pending'])}"
+        )
+
+
 def print_upgrade(found: Mapping[str, Any]) -> None:
     """Print what an upgrade did."""
     if not found["applied"]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 #: `ioctl(2)` request of Linux that shares the blocks of one file with another (Btrfs, XFS, bcachefs, ZFS).
 _FICLONE: Final = 0x40049409
 _COPY_BYTES: Final = 4 * 1024 * 1024
+#: Disk space that a copy leaves to whoever writes next to it.
+_LEAVE_FREE_BYTES: Final = 64 * 1024 * 1024
 
 
 def clone_file(source: Path, target: Path) -> bool:
@@ -42,6 +46,9 @@ def clone_open_file(source: int, target: Path) -> bool:
     with replacing(target) as draft:
         if _reflink(source, draft.fileno()):
             return True
+        size = os.fstat(source).st_size
+        if shutil.disk_usage(target.parent).free < size + _LEAVE_FREE_BYTES:
+            raise OSError(errno.ENOSPC, f"a copy takes {size:,} bytes, and there is less room", str(target.parent))
         position = 0
         while part := os.pread(source, _COPY_BYTES, position):
             draft.write(part)
@@ -53,13 +60,16 @@ def clone_open_file(source: int, target: Path) -> bool:
 def replacing(target: Path) -> Iterator[IO[bytes]]:
     """Return a new file, mode 0600, that takes the place of `target` at the end, durably; on an error it is removed.
 
+    Its `name` is a path next to `target`.
+
     Raises:
         OSError: it cannot be written or renamed.
     """
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".draft", dir=target.parent)
+    os.close(handle)
     draft = Path(name)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with draft.open("wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

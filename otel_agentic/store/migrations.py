@@ -192,7 +192,8 @@ def bring_up_to_date(
         )
     copy = path.with_name(f"{path.stem}.before-{pending[0].number}{path.suffix}")
     undo.checkpoint(con)  # so that the copy is one file
-    clone_open_file(undo.file, copy)
+    with undo.handle() as source:
+        clone_open_file(source, copy)
     _log.warning("%s is being upgraded (%s); a copy from before is kept as %s", path, ", ".join(names), copy)
     try:
         _apply(con, pending)

@@ -59,9 +59,10 @@ class BatchJob:
 
 @dataclass(slots=True, kw_only=True)
 class WorkJob:
-    """Any other work in a transaction of its own."""
+    """Any other work in a transaction of its own; `bare` work is done outside any."""
 
     work: Callable[[DuckDBPyConnection], Any]
+    bare: bool = False
     done: Future[Any] = field(default_factory=_begun)
 
 
@@ -137,13 +138,13 @@ class WriteQueue:
             self._wake.notify_all()
         return job.done
 
-    def put_work(self, work: Callable[[DuckDBPyConnection], Any]) -> Future[Any]:
-        """Return the future result of some work.
+    def put_work(self, work: Callable[[DuckDBPyConnection], Any], *, bare: bool = False) -> Future[Any]:
+        """Return the future result of some work; see `WorkJob`.
 
         Raises:
             StoreUnusableError: nothing can be written now.
         """
-        job = WorkJob(work=work)
+        job = WorkJob(work=work, bare=bare)
         with self._wake:
             self._require_open()
             self._work.append(job)

@@ -6,12 +6,14 @@ import copy
 import threading
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import IO, TYPE_CHECKING, Final, Self, TypeVar
 
 import duckdb
 
+from otel_agentic.errors import OverloadedError
 from otel_agentic.spans.redact_marks import MARK_START
 from otel_agentic.spans.redacting import Redacting
+from otel_agentic.store.backup import copy_of_open_file, remove_leftover_copies
 from otel_agentic.store.checkpoints import Checkpoints, sync_folder
 from otel_agentic.store.database import describe, open_database, require_file
 from otel_agentic.store.evaluations import DEFAULT, show
@@ -129,6 +131,8 @@ class Store:
                 raise describe(error, self.path) from error
             raise
         self._closed = threading.Event()
+        self._backing_up = threading.Lock()
+        remove_leftover_copies(self.path)
 
     def accept(self, batch: SpanBatch) -> Receipt:
         """Store a batch; see `Sink.accept`."""
@@ -197,6 +201,22 @@ class Store:
             data_bytes=file_bytes(self.path),
             log_bytes=file_bytes(self.path.with_name(f"{self.path.name}.wal")) or 0,
         )
+
+    @contextmanager
+    def backup(self) -> Iterator[IO[bytes]]:
+        """Return a copy of the file for reading; see `copy_of_open_file`. One at a time.
+
+        Raises:
+            OverloadedError: another backup is under way, or the store is too busy for one.
+            StoreUnusableError: there is no room for a copy.
+        """
+        if not self._backing_up.acquire(blocking=False):
+            raise OverloadedError("another backup is under way; try again when it is done")
+        try:
+            with copy_of_open_file(self.path, self._writer, self._undo) as file:
+                yield file
+        finally:
+            self._backing_up.release()
 
     def time_commits(self, listener: Callable[[float], None]) -> None:
         """Call `listener` with how long each commit of spans took, s; it must be quick."""

@@ -9,10 +9,13 @@ next, the checkpoint was not finished: the blocks are put back, and the log, whi
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import logging
 import os
 import struct
+import threading
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -49,6 +52,7 @@ class UndoFile:
         self._db = db
         self._path = undo_path(db)
         self._handle: int | None = None
+        self._in_use = threading.Lock()
 
     def open(self) -> None:
         """Begin to read the database, once DuckDB has opened it."""
@@ -56,9 +60,22 @@ class UndoFile:
 
     def close(self) -> None:
         """Let go of the database, once DuckDB has: to close any handle of a file gives up this process's lock on it."""
-        if self._handle is not None:
-            os.close(self._handle)
-            self._handle = None
+        with self._in_use:
+            if self._handle is not None:
+                os.close(self._handle)
+                self._handle = None
+
+    @contextmanager
+    def handle(self) -> Iterator[int]:
+        """Lend the handle of the database to another reader; it stays open while the block runs.
+
+        Raises:
+            OSError: the database is closed.
+        """
+        with self._in_use:
+            if self._handle is None:
+                raise FileNotFoundError(errno.ENOENT, "the database is closed", str(self._db))
+            yield self._handle
 
     def save(self, con: DuckDBPyConnection) -> None:
         """Keep what the next checkpoint of the connection's database may overwrite.
@@ -90,19 +107,14 @@ class UndoFile:
         con.execute("CHECKPOINT")
         self.discard()
 
-    @property
-    def file(self) -> int:
-        """A file descriptor to read the database by. Nobody else may open the database, see `close`."""
-        assert self._handle is not None  # noqa: S101 — opened with the database
-        return self._handle
-
     def discard(self) -> None:
         """Forget it: the checkpoint is done, or was not begun."""
         self._path.unlink(missing_ok=True)
 
     def _read(self, offset: int, size: int) -> bytes:
+        assert self._handle is not None  # noqa: S101 — opened with the database
         parts: list[bytes] = []
-        while size and (part := os.pread(self.file, size, offset)):
+        while size and (part := os.pread(self._handle, size, offset)):
             parts.append(part)
             offset, size = offset + len(part), size - len(part)
         return b"".join(parts)  # shorter where a block is new and was never written

@@ -6,18 +6,19 @@ import logging
 import threading
 import time
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import duckdb
 
-from otel_agentic.errors import StoreUnusableError
+from otel_agentic.errors import OverloadedError, StoreUnusableError
 from otel_agentic.store.database import describe, told
 from otel_agentic.store.queue import WriteQueue
 from otel_agentic.store.spans import receipt_of
 from otel_agentic.store.transaction import Transactions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from otel_agentic.spans.model import SpanBatch
     from otel_agentic.spans.ports import Receipt
@@ -75,6 +76,10 @@ class Writer:
         self._reopen_s = reopen_s
         self._clock = clock
         self._dirty = False
+        self._holders = 0
+        self._holding = threading.Lock()
+        #: How often the file itself was begun to be changed: by a checkpoint, or because it was opened again.
+        self._changes = 0
         self._listeners: list[Callable[[frozenset[str]], None]] = []
         self._failed: tuple[float, str] | None = None
         #: How often the file was opened again.
@@ -130,6 +135,23 @@ class Writer:
         result: T = self._queue.put_work(work).result()
         return result
 
+    @contextmanager
+    def holding_checkpoints(self) -> Iterator[Callable[[], bool]]:
+        """Take the log into the file and make no further checkpoint while the block runs; commits go on, into the log.
+
+        Yields:
+            Whether the file is still as that checkpoint left it. What was opened again, or lost its log, is not.
+
+        Raises:
+            OverloadedError: there cannot be a checkpoint now, because of a reader, say, or for want of room.
+            StoreError: the file cannot be used.
+        """
+        changes = self._queue.put_work(self._checkpoint_and_hold, bare=True).result()
+        try:
+            yield lambda: bool(changes == self._changes)
+        finally:
+            self._hold(-1)
+
     def forget_ids(self) -> None:
         """Ask the file about each span from now on; durable work may have added some that nobody remembers."""
         self.write(lambda _con: self._tables.forget_ids())
@@ -177,7 +199,7 @@ class Writer:
 
     def _work(self, job: WorkJob) -> None:
         try:
-            result = self._durably(job.work)
+            result = job.work(self._con) if job.bare else self._durably(job.work)
         except BaseException as error:  # noqa: BLE001 — handed to the waiting caller
             self._fail(job, error)
         else:
@@ -217,9 +239,10 @@ class Writer:
             except Exception:  # noqa: BLE001 — logged; the commit stands whatever a listener does
                 _log.exception("a listener of the store failed")
 
-    def _checkpoint(self) -> None:
-        if not self._checkpoints.is_wise():
-            return
+    def _checkpoint(self) -> Exception | None:
+        """Make a checkpoint where that is wise; return what kept it from being made."""
+        if self._holders or not self._checkpoints.is_wise():
+            return OSError("a copy is being made, or there is no room for a checkpoint")
         try:
             self._take_in_log()
         except (duckdb.Error, OSError) as error:
@@ -228,8 +251,21 @@ class Writer:
             if dead or isinstance(error, OSError):
                 self._checkpoints.failed()
             _log.log(logging.WARNING if dead else logging.DEBUG, "checkpoint put off: %s", told(error))
+            return error
+        return None
+
+    def _checkpoint_and_hold(self, _: duckdb.DuckDBPyConnection) -> int:
+        if self._checkpoints.has_log and (error := self._checkpoint()) is not None:
+            raise OverloadedError(f"{self._database.path}: no checkpoint now: {told(error)}")
+        self._hold(1)
+        return self._changes
+
+    def _hold(self, more: int) -> None:
+        with self._holding:
+            self._holders += more
 
     def _take_in_log(self) -> None:
+        self._changes += 1
         self._undo.checkpoint(self._con)
         self._checkpoints.succeeded()
         self._dirty = False
@@ -252,6 +288,7 @@ class Writer:
         return False
 
     def _revive(self) -> None:
+        self._changes += 1
         self._database.take_back(self._con)
         self._database.reopen()
         self._con = self._database.lend(to_owner=True)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import shutil
+import time
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import duckdb
 import pytest
 
+from otel_agentic.cli.store_files import receive_backup
+from otel_agentic.errors import BackendError
+from otel_agentic.pipeline.client import RemoteClient
 from otel_agentic.store import migrations
 from otel_agentic.store.migrations import Migration
 from tests.cli.running import done, run
@@ -191,3 +196,73 @@ def test_what_writes_upgrades_an_older_store_and_names_the_copy(
     assert str(copy) in caplog.text
     assert shop.db.stat().st_size == copy.stat().st_size
     assert 4 == len(done("conversations", "list", "--db", db, "--format", "json").json)
+
+
+def test_a_backup_is_written_and_put_back(db: Path, tmp_path: Path) -> None:
+    copy, other = tmp_path / "b.duckdb", tmp_path / "other.duckdb"
+    found = done("store", "backup", copy, "--db", db, "--format", "json").json
+    assert (str(copy), copy.stat().st_size) == (found["file"], found["bytes"])
+    assert 4 == found["tables"]["conversations"]
+    assert sha256(copy.read_bytes()).hexdigest() == found["sha256"]
+    assert 0o600 == copy.stat().st_mode & 0o777
+
+    assert "4 conversations" in done("store", "restore", copy, "--db", other).out
+    assert done("report", "--db", db, "--format", "json").out == done("report", "--db", other, "--format", "json").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("backup", "copy.duckdb", "--db", "copy.duckdb", "--force"), 2, "is the store itself"),
+        (("backup", "there", "--db", "copy.duckdb"), 2, "there exists already; give --force"),
+        (("backup", "nowhere/b", "--db", "copy.duckdb"), 3, "nowhere/b: cannot be written"),
+        (("restore", "there", "--db", "new.duckdb"), 4, "there is not a DuckDB file"),
+        (("restore", "nothing", "--db", "new.duckdb"), 4, "nothing: no such backup"),
+        (("restore", "copy.duckdb", "--db", "copy.duckdb", "--force"), 4, "is the store itself"),
+    ],
+)
+def test_a_backup_or_restore_that_cannot_be_changes_nothing(
+    db: Path, tmp_path: Path, arguments: tuple[str, ...], code: int, message: str
+) -> None:
+    (tmp_path / "there").write_text("mine")
+    before = db.read_bytes()
+    ran = run("store", *arguments)
+    assert code == ran.code
+    assert message in ran.err
+    assert {"there", "copy.duckdb"} == {path.name for path in tmp_path.iterdir()} - {"copy.duckdb.key"}
+    assert ("mine", before) == ((tmp_path / "there").read_text(), db.read_bytes())
+
+
+def test_a_collector_sends_its_backup_to_an_admin_and_to_nobody_else(db: Path, tmp_path: Path) -> None:
+    settings = live_settings(db, admin={"address": "127.0.0.1:0", "token": "a" * 20, "query_token": "q" * 20})
+    copy = tmp_path / "b.duckdb"
+    with running(settings) as (_, server), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OTEL_AGENTIC_ADMIN__TOKEN", "q" * 20)
+        refused = run("store", "backup", copy, "--server", server.admin)
+        assert (2, False) == (refused.code, copy.exists())
+        patch.setenv("OTEL_AGENTIC_ADMIN__TOKEN", "a" * 20)
+        done("store", "backup", copy, "--server", server.admin)
+        held = run("store", "restore", copy, "--db", db, "--force")
+        assert (4, True) == (held.code, "collector" in held.err)
+    assert 4 == len(done("conversations", "list", "--db", copy, "--format", "json").json)
+
+
+def test_a_backup_that_is_left_in_the_middle_makes_way_for_the_next(db: Path, tmp_path: Path) -> None:
+    with running(live_settings(db)) as (_, server):
+        pieces = RemoteClient(server.admin, None).stream("store_backup")
+        next(pieces)
+        del pieces
+        deadline = time.monotonic() + 20
+        while run("store", "backup", tmp_path / "b.duckdb", "--db", db).code:
+            assert time.monotonic() < deadline
+    assert [] == list(tmp_path.glob(".*"))
+
+
+def test_pieces_that_do_not_come_whole_leave_the_backup_before(tmp_path: Path) -> None:
+    target = tmp_path / "b.duckdb"
+    target.write_text("before")
+    pieces = [{"data": "aGFsZg==", "done": 4, "total": 8}, {"sha256": "of the whole", "done": 8, "total": 8}]
+    with pytest.raises(BackendError, match="did not come whole"):
+        receive_backup(target, pieces, lambda *_: None)
+    assert "before" == target.read_text()
+    assert [target] == list(tmp_path.iterdir())

@@ -78,6 +78,7 @@ NAMES: Final[Mapping[str, bool]] = {
     "store_stats": False,
     "store_vacuum": False,
     "store_export": True,
+    "store_backup": True,
     "store_import_begin": False,
     "store_import_piece": False,
     "store_import_table": False,

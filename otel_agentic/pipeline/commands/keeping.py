@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+from base64 import b64encode
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -17,6 +20,8 @@ from otel_agentic.store.importing import drop_orphans
 from otel_agentic.store.kept import kept
 from otel_agentic.store.stats import store_stats
 from otel_agentic.windows.rolling import parse_width
+
+_PIECE: Final = 4 * 1024 * 1024
 
 
 class KeepingCommands(EngineCommands):
@@ -74,6 +79,16 @@ class KeepingCommands(EngineCommands):
     def store_export(self, *, since_ns: int | None = None, until_ns: int | None = None) -> Iterator[Json]:
         """Yield the store as Parquet files, in pieces."""
         return snapshot(self._engine, since_ns=since_ns, until_ns=until_ns)
+
+    def store_backup(self) -> Iterator[Json]:
+        """Yield the store's file as of now, base64, in pieces; at the end its SHA-256."""
+        with self._engine.store.backup() as file:
+            digest, done, total = hashlib.sha256(), 0, os.fstat(file.fileno()).st_size
+            while data := file.read(_PIECE):
+                digest.update(data)
+                done += len(data)
+                yield {"data": b64encode(data).decode(), "done": done, "total": total}
+        yield {"sha256": digest.hexdigest(), "done": done, "total": total}
 
     def store_import_begin(self) -> dict[str, Json]:
         """Begin an import; return its id."""
