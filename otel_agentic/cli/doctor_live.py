@@ -138,6 +138,6 @@ def _print_problems(out: Console, found: dict[str, Any], state: dict[str, Any]) 
     if not told:
         say(out, "no problems seen", style="green")
         return
-    say(out, "problems seen since the start", style="bold yellow")
+    say(out, "problems seen", style="bold yellow")
     for each in told:
         hang(out, each)

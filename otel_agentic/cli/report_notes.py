@@ -12,7 +12,7 @@ from otel_agentic.cli.tables import told_apart
 from otel_agentic.cli.text import plural, ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 Group = dict[str, Any]
 
@@ -78,6 +78,20 @@ def group_notes(groups: Sequence[Group]) -> list[str]:
     told = [f"{name_of(group, groups)}: {note}" for group in groups for note in _notes(group)]
     missing = [reason for group in groups for reason in group["not_evaluated"]]
     return [*told, *_one_case_note(groups), *judge_notes(groups), *advice(missing)]
+
+
+def not_rebuilt_notes(found: Mapping[str, Any]) -> list[str]:
+    """Return how many traces and conversations are missing from a report, since they could not be rebuilt."""
+    counts = found.get("not_rebuilt", {})
+    named = [plural(counts[name], name.removesuffix("s")) for name in ("traces", "conversations") if counts.get(name)]
+    if not named:
+        return []
+    return [
+        (
+            f"warning: {' and '.join(named)} could not be rebuilt and are missing here; "
+            '`otel-agentic query "FROM not_rebuilt"` shows why'
+        )
+    ]
 
 
 def method_notes(groups: Sequence[Group]) -> list[str]:

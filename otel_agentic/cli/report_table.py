@@ -9,7 +9,15 @@ import click
 
 from otel_agentic.cli import report_compare, report_corrected, report_metrics
 from otel_agentic.cli.output import console, say
-from otel_agentic.cli.report_notes import KEYS, group_notes, method_notes, name_of, shown_estimates, title
+from otel_agentic.cli.report_notes import (
+    KEYS,
+    group_notes,
+    method_notes,
+    name_of,
+    not_rebuilt_notes,
+    shown_estimates,
+    title,
+)
 from otel_agentic.cli.report_objectives import objective_notes
 from otel_agentic.cli.tables import Column, fits, print_table, text, told_apart
 from otel_agentic.cli.text import interval, markdown, percent, ratio
@@ -47,7 +55,8 @@ def print_report(found: dict[str, Any], about: str) -> None:
     out = console()
     groups: list[Group] = found["groups"]
     if not groups:
-        say(out, NOTHING_FOUND)
+        for note in (NOTHING_FOUND, *not_rebuilt_notes(found)):
+            say(out, note)
         return
     heading = f"{title(groups)} ({about})"
     whole = _reliability(groups)
@@ -69,7 +78,7 @@ def print_markdown(found: dict[str, Any], about: str) -> None:
     """Print a report as Markdown: tables, then the notes as a list. See `print_report`."""
     groups: list[Group] = found["groups"]
     if not groups:
-        click.echo(markdown(NOTHING_FOUND))
+        click.echo(markdown(" ".join([NOTHING_FOUND, *not_rebuilt_notes(found)])))
         return
     lines = [f"## {markdown(title(groups))}", "", f"{markdown(about).capitalize()}.", "", *_pipes(_reliability(groups))]
     for title_of_table, table in _further(found):
@@ -107,7 +116,7 @@ def _notes(found: dict[str, Any]) -> list[str]:
     """Return what is to be known of the numbers: the comparison first, then the objectives."""
     comparison = found.get("comparison")
     compared = [] if comparison is None else report_compare.comparison_notes(comparison)
-    told = [*compared, *objective_notes(found.get("objectives", ()))]
+    told = [*not_rebuilt_notes(found), *compared, *objective_notes(found.get("objectives", ()))]
     measured = report_metrics.metric_notes(found["groups"], found.get("metrics_chosen"))
     corrected = report_corrected.corrected_notes(found["groups"])
     clocks = [f"warning: {row['note']}" for row in found.get("wrong_clocks", ())]

@@ -105,8 +105,16 @@ def read_traces(settings: Settings, paths: Sequence[str]) -> Inspected:
             spans[span.trace_id].append(span)
         for log in clean.logs:
             logs[log.trace_id, log.span_id].append(log)
-    traces = {trace_id: tree.build(reader.read_all(_once(found), logs)) for trace_id, found in spans.items()}
-    rebuilt = tuple(_rebuilt(traces, settings, problems))
+    traces: dict[str, Sequence[Node]] = {}
+    segments: dict[str, Sequence[Segment]] = {}
+    for trace_id, found in spans.items():
+        try:
+            traces[trace_id] = tree.build(reader.read_all(_once(found), logs))
+            segments[trace_id] = segments_of(traces[trace_id])
+        except Exception as error:  # noqa: BLE001 — reported; the other traces must not wait for it
+            problems.append(_not_rebuilt(f"trace {trace_id!r}", error))
+    in_order = [segment for _, found in sorted(segments.items()) for segment in found]
+    rebuilt = tuple(_rebuilt(in_order, settings, problems))
     held_by: dict[str, list[Rebuilt]] = defaultdict(list)
     for each in rebuilt:
         for trace_id in each.traces:
@@ -114,18 +122,18 @@ def read_traces(settings: Settings, paths: Sequence[str]) -> Inspected:
     return Inspected(traces=traces, conversations=rebuilt, held_by=dict(held_by), problems=tuple(problems))
 
 
-def _rebuilt(traces: Mapping[str, Sequence[Node]], settings: Settings, problems: list[str]) -> Iterator[Rebuilt]:
-    segments = [segment for trace_id in sorted(traces) for segment in segments_of(traces[trace_id])]
+def _rebuilt(segments: Sequence[Segment], settings: Settings, problems: list[str]) -> Iterator[Rebuilt]:
     for linked in link_segments(segments, settings.conversations):
         try:
             conversation = assemble(linked, settings.conversations, closed_by="end_of_input")
-        except Exception as error:  # noqa: BLE001 — told; what nobody foresaw must not hide the other conversations
-            kind = type(error).__name__
-            problems.append(
-                f"conversation {linked.conversation_id!r} cannot be rebuilt ({kind}: {error}); please report it"
-            )
+        except Exception as error:  # noqa: BLE001 — reported; the other conversations must not wait for it
+            problems.append(_not_rebuilt(f"conversation {linked.conversation_id!r}", error))
         else:
             yield Rebuilt(linked=linked, conversation=conversation)
+
+
+def _not_rebuilt(name: str, error: Exception) -> str:
+    return f"{name} cannot be rebuilt ({type(error).__name__}: {error}); please report it"
 
 
 def installation(settings: Settings) -> Iterator[Check]:

@@ -46,6 +46,8 @@ _log = logging.getLogger(__name__)
 DEFAULT_COLLECTORS: Final = ("otlp_grpc", "otlp_http")
 #: A stop takes ten seconds at most (`Drain`): of these so many for what works on spans, and for each thing after it.
 _WORK_S, _GRACE_S = 5.0, 2.0
+#: Traces and conversations that could not be rebuilt and are named, the newest.
+_SHOWN_PROBLEMS: Final = 20
 
 
 class LiveCollector:
@@ -242,9 +244,19 @@ class LiveCollector:
     def _state(self) -> dict[str, Any]:
         """Return what only this process knows: its health and addresses, what it saw, what went wrong."""
         addresses = asdict(self._live) if self._live is not None else {}
-        problems = [*self.engine.reader.faults, *self.engine.rebuilder.left_out]
+        failed = list(self.engine.rebuilder.not_rebuilt.values())
+        problems = [*self.engine.reader.faults, *(one.message for one in failed[-_SHOWN_PROBLEMS:])]
+        if len(failed) > _SHOWN_PROBLEMS:
+            problems.append(f"{len(failed):,} traces and conversations in all cannot be rebuilt: table not_rebuilt")
         vitals = asdict(self._vitals())
-        return {**self.health(), **vitals, **addresses, **self._seen.told(), "problems": problems}
+        return {
+            **self.health(),
+            **vitals,
+            **addresses,
+            **self._seen.told(),
+            "problems": problems,
+            "not_rebuilt": len(failed),
+        }
 
     def _rebuilt(self, rebuilt: Rebuilt) -> None:
         """Take notice of what was rebuilt, on the assembler's thread; the scores are made on another."""

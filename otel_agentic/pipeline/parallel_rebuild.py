@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from otel_agentic.conversations import assemble, link_segments, read_segments
-from otel_agentic.pipeline.rebuild import Rebuilder, Rebuilt, Touched, chunks, each_part
+from otel_agentic.pipeline.rebuild import Rebuilder, Rebuilt, Touched, chunks
 from otel_agentic.store import links
+from otel_agentic.store.not_rebuilt import NotRebuilt
 from otel_agentic.store.reader import load_rows
 
 if TYPE_CHECKING:
@@ -64,16 +65,15 @@ class PooledRebuilder(Rebuilder):
 
     def read(self, trace_ids: Iterable[str], progress: Callable[[int], None] = lambda _: None) -> Touched:
         """Read traces over workers; see `Rebuilder.read`."""
-        touched, left_out = Touched(keys=frozenset(), loose_traces=frozenset()), list[str]()
+        touched, failures = Touched(keys=frozenset(), loose_traces=frozenset()), list[NotRebuilt]()
         under_way: deque[_Given] = deque()
         for ids in chunks(list(dict.fromkeys(trace_ids)), _PART):
             under_way.append(self._reading(ids))
             if len(under_way) > self._pool.ahead:
-                touched |= self._noted(under_way.popleft(), left_out, progress)
+                touched |= self._noted(under_way.popleft(), failures, progress)
         while under_way:
-            touched |= self._noted(under_way.popleft(), left_out, progress)
-        self.left_out.extend(left_out)
-        return replace(touched, left_out=tuple(left_out))
+            touched |= self._noted(under_way.popleft(), failures, progress)
+        return replace(touched, left_out=self._recorded(failures))
 
     def _reading(self, trace_ids: list[str]) -> _Given:
         with self._store.read() as con:
@@ -82,11 +82,11 @@ class PooledRebuilder(Rebuilder):
         future = self._pool.submit(read_rows, rows)
         return _Given(items=trace_ids, keys=frozenset(before), traces=frozenset(trace_ids), rows=rows, future=future)
 
-    def _noted(self, given: _Given, left_out: list[str], progress: Callable[[int], None]) -> Touched:
+    def _noted(self, given: _Given, failures: list[NotRebuilt], progress: Callable[[int], None]) -> Touched:
         segments: list[Segment] | None = self._pool.result(given.future)
         touched = Touched(keys=frozenset(), loose_traces=frozenset())
         if segments is None:
-            for part in each_part(given.items, self._read_chunk, "trace", left_out):
+            for part in self._in_parts(given.items, self._read_chunk, failures):
                 touched |= part
         else:
             touched = self._save_read(given.items, given.keys, segments, given.rows.arrivals)
@@ -100,18 +100,17 @@ class PooledRebuilder(Rebuilder):
         progress: Callable[[int], None] = lambda _: None,
     ) -> Rebuilt:
         """Rebuild what is touched over workers; see `Rebuilder.rebuild`. Everything closes: nothing more will come."""
-        left_out = list(touched.left_out)
-        total = self._stage("trace", sorted(touched.loose_traces), closed_by, left_out, progress)
-        total += self._stage("conversation", self._by_arrival(touched.keys), closed_by, left_out, progress)
-        self.left_out.extend(left_out[len(touched.left_out) :])
-        return replace(total, left_out=tuple(left_out))
+        failures: list[NotRebuilt] = []
+        total = self._stage("trace", sorted(touched.loose_traces), closed_by, failures, progress)
+        total += self._stage("conversation", self._by_arrival(touched.keys), closed_by, failures, progress)
+        return replace(total, left_out=(*touched.left_out, *total.left_out, *self._recorded(failures)))
 
     def _stage(
         self,
         what: str,
         items: Sequence[Any],
         closed_by: Callable[[Key], ClosedBy | None],
-        left_out: list[str],
+        failures: list[NotRebuilt],
         progress: Callable[[int], None],
     ) -> Rebuilt:
         """Rebuild loose traces, or conversations, a part after the other; parts that share a trace wait for one another."""
@@ -119,7 +118,7 @@ class PooledRebuilder(Rebuilder):
 
         def finish() -> Iterator[Rebuilt]:
             given = under_way.popleft()
-            yield from self._finished(what, given, closed_by, left_out)
+            yield from self._finished(what, given, closed_by, failures)
             progress(len(given.items))
 
         for part in chunks(items, _PART):
@@ -142,16 +141,15 @@ class PooledRebuilder(Rebuilder):
             return _Given(items=(), keys=keys, traces=frozenset(traces), rows=load_rows(con, traces), future=None)
 
     def _finished(
-        self, what: str, given: _Given, closed_by: Callable[[Key], ClosedBy | None], left_out: list[str]
+        self, what: str, given: _Given, closed_by: Callable[[Key], ClosedBy | None], failures: list[NotRebuilt]
     ) -> Iterator[Rebuilt]:
         made: Made | None = self._pool.result(given.future)
         if made is None:
             in_process = super()._rebuild_part
-            yield from each_part(
+            yield from self._in_parts(
                 given.items,
                 lambda some: in_process(some if what != "trace" else [], some if what == "trace" else [], closed_by),
-                what,
-                left_out,
+                failures,
             )
             return
         self._made = {(one.environment, str(one.conversation_id)): one for one in made.conversations}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -26,6 +25,7 @@ from otel_agentic.store.conversations import (
     save_conversations,
     supersede,
 )
+from otel_agentic.store.not_rebuilt import NotRebuilt, delete_not_rebuilt, load_not_rebuilt, save_not_rebuilt
 from otel_agentic.store.reader import load_traces
 
 if TYPE_CHECKING:
@@ -39,13 +39,16 @@ if TYPE_CHECKING:
     from otel_agentic.store import Store
     from otel_agentic.store.conversations import Current
     from otel_agentic.store.database import Connection
+    from otel_agentic.store.not_rebuilt import Item
     from otel_agentic.store.reader import Arrival
 
 _log = logging.getLogger(__name__)
 Key = tuple[str, str]
 T = TypeVar("T")
 R = TypeVar("R")
-_MOST_LEFT_OUT: Final = 20
+ItemT = TypeVar("ItemT", bound="Item")
+#: Characters of an error that are kept.
+_LONGEST_REASON: Final = 500
 #: Traces, or conversations, read into memory at once.
 _CHUNK: Final = 1000
 
@@ -114,8 +117,7 @@ class Rebuilder:
         self._store = store
         self._reader = reader
         self._settings = settings
-        #: The newest traces and conversations that could not be rebuilt, one sentence each.
-        self.left_out: deque[str] = deque(maxlen=_MOST_LEFT_OUT)
+        self._not_rebuilt: dict[Item, NotRebuilt] | None = None
         #: Told how many spans came late for conversations that were removed since.
         self.frozen: Callable[[int], None] = lambda _: None
 
@@ -129,6 +131,18 @@ class Rebuilder:
         with self._store.read() as con:
             return Touched(keys=frozenset(links.unbuilt_conversations(con)), loose_traces=frozenset())
 
+    @property
+    def not_rebuilt(self) -> Mapping[Item, NotRebuilt]:
+        """What could not be rebuilt so far, by trace id or conversation, in this process or an earlier one."""
+        if self._not_rebuilt is None:
+            with self._store.read() as con:
+                self._not_rebuilt = {one.item: one for one in load_not_rebuilt(con)}
+        return self._not_rebuilt
+
+    def refresh(self) -> None:
+        """Read anew what could not be rebuilt, once it is asked for: another part of the process deleted some of it."""
+        self._not_rebuilt = None
+
     def read(self, trace_ids: Iterable[str], progress: Callable[[int], None] = lambda _: None) -> Touched:
         """Read traces, write down which conversations their spans name, and return what they concern.
 
@@ -137,13 +151,12 @@ class Rebuilder:
             progress: called with the number of traces read after each chunk.
         """
         touched = Touched(keys=frozenset(), loose_traces=frozenset())
-        left_out: list[str] = []
+        failures: list[NotRebuilt] = []
         for chunk in chunks(list(dict.fromkeys(trace_ids))):
-            for part in each_part(chunk, self._read_chunk, "trace", left_out):
+            for part in self._in_parts(chunk, self._read_chunk, failures):
                 touched |= part
             progress(len(chunk))
-        self.left_out.extend(left_out)
-        return replace(touched, left_out=tuple(left_out))
+        return replace(touched, left_out=self._recorded(failures))
 
     def rebuild(
         self,
@@ -159,23 +172,78 @@ class Rebuilder:
             progress: called with the number of conversations or traces done after each chunk.
         """
         total = Rebuilt()
-        left_out = list(touched.left_out)
+        failures: list[NotRebuilt] = []
         done: set[str] = set()
         for loose in chunks(sorted(touched.loose_traces)):
             fresh = [trace_id for trace_id in loose if trace_id not in done]
             near = self._near(fresh) if len(touched.loose_traces) > _CHUNK else set()
-            failed = len(left_out)
-            for part in each_part(fresh, lambda some: self._rebuild_part([], some, closed_by), "trace", left_out):
+            failed = len(failures)
+            for part in self._in_parts(fresh, lambda some: self._rebuild_part([], some, closed_by), failures):
                 total += part
-            if failed == len(left_out):
+            if failed == len(failures):
                 done |= near  # all of them may be tied to each other: then each chunk would rebuild all
             progress(len(loose))
         for keys in chunks(self._by_arrival(touched.keys)):
-            for part in each_part(keys, lambda some: self._rebuild_part(some, [], closed_by), "conversation", left_out):
+            for part in self._in_parts(keys, lambda some: self._rebuild_part(some, [], closed_by), failures):
                 total += part
             progress(len(keys))
-        self.left_out.extend(left_out[len(touched.left_out) :])
-        return replace(total, left_out=tuple(left_out))
+        return replace(total, left_out=(*touched.left_out, *total.left_out, *self._recorded(failures)))
+
+    def _in_parts(
+        self, items: Sequence[ItemT], work: Callable[[Sequence[ItemT]], R], failures: list[NotRebuilt]
+    ) -> Iterator[R]:
+        """Yield the result of some work on all items; an item that makes it fail is added to `failures` and passed over.
+
+        What failed before is tried alone, so that its neighbours are divided once and not each time.
+        """
+        alone = [item for item in items if item in self.not_rebuilt]
+        yield from self._halved([item for item in items if item not in self.not_rebuilt], work, failures)
+        for item in alone:
+            yield from self._halved([item], work, failures)
+
+    def _halved(
+        self, items: Sequence[ItemT], work: Callable[[Sequence[ItemT]], R], failures: list[NotRebuilt]
+    ) -> Iterator[R]:
+        if not items:
+            return
+        try:
+            result = work(items)
+        except OtelAgenticError:
+            raise  # the store's trouble, not an item's
+        except Exception as error:  # noqa: BLE001 — narrowed down to the item, which is recorded
+            if len(items) == 1:
+                failures.append(self._failure(items[0], error))
+                return
+            middle = len(items) // 2
+            yield from self._halved(items[:middle], work, failures)
+            yield from self._halved(items[middle:], work, failures)
+        else:
+            yield result
+
+    def _failure(self, item: Item, error: Exception) -> NotRebuilt:
+        """Return the failure of one item; it is logged when it is new, with its traceback at level debug."""
+        before, now_ns = self.not_rebuilt.get(item), self._store.clock()
+        reason = f"{type(error).__name__}: {error}"[:_LONGEST_REASON].encode("utf-8", "backslashreplace").decode()
+        first_ns = now_ns if before is None else before.first_ns
+        found = NotRebuilt(item=item, reason=reason, first_ns=first_ns, last_ns=now_ns)
+        if before is None or before.reason != reason:
+            _log.warning("%s", found.message)
+        _log.debug("traceback of what cannot be rebuilt", exc_info=error)
+        return found
+
+    def _recorded(self, failures: Sequence[NotRebuilt]) -> tuple[str, ...]:
+        """Write failures down; return them as one sentence each."""
+        if failures:
+            self._store.write(lambda con: save_not_rebuilt(con, failures))
+            self._not_rebuilt = {**self.not_rebuilt, **{one.item: one for one in failures}}
+        return tuple(one.message for one in failures)
+
+    def _cleared(self, items: AbstractSet[Item]) -> None:
+        """Forget failures of traces and conversations that were rebuilt since."""
+        gone = self.not_rebuilt.keys() & items
+        if gone:
+            self._store.write(lambda con: delete_not_rebuilt(con, gone))
+            self._not_rebuilt = {item: one for item, one in self.not_rebuilt.items() if item not in gone}
 
     def _by_arrival(self, keys: AbstractSet[Key]) -> list[Key]:
         """Return conversations in an order in which their spans lie together; of few it does not matter."""
@@ -205,6 +273,8 @@ class Rebuilder:
         self._store.write(lambda con: links.save_segments(con, known, segments, arrivals))
         if late_spans:
             self.frozen(late_spans)
+        # A trace with segments is cleared once these are rebuilt.
+        self._cleared(set(known) - {segment.trace_id for segment in segments})
         named = {(segment.environment, segment.explicit_id) for segment in segments if segment.explicit_id is not None}
         return Touched(
             keys=frozenset(before | named),
@@ -253,6 +323,7 @@ class Rebuilder:
         with self._store.read() as con:
             before = current_revisions(con, {_key(conversation) for conversation in linked} | gone)
         built = []
+        failures = []
         late: dict[str, int] = {}
         for conversation in linked:
             key = _key(conversation)
@@ -260,7 +331,11 @@ class Rebuilder:
             reason = closed_by(key) or ("end_mark" if has_end_mark(conversation) else None)
             if reason is None and current is not None and current.closed:
                 reason = "idle"  # a closed conversation does not open again: late spans make the next closed revision
-            revised = _revise(self._assembled(conversation, reason), current)
+            try:
+                revised = _revise(self._assembled(conversation, reason), current)
+            except Exception as error:  # noqa: BLE001 — recorded; the other conversations must not wait for it
+                failures.append(self._failure(key, error))
+                continue
             if revised is None:
                 continue
             # A closing conversation is rebuilt without its rivals in view: what was found ambiguous stays so.
@@ -276,12 +351,18 @@ class Rebuilder:
             save_conversations(con, built, now_ns)
 
         self._store.write(write)
+        left_out = self._recorded(failures)
+        if self.not_rebuilt:
+            parts = (part for found in linked for part in (*found.segments, *found.echoes))
+            rebuilt = {*gone, *map(_key, linked)} - {failure.item for failure in failures}
+            self._cleared({*rebuilt, *(part.trace_id for part in parts)})
         with self._store.read() as con:
             late_spans = links.spans_since(con, late)
         return Rebuilt(
             saved=tuple(_saved(item.conversation) for item in built),
             vanished=vanished,
             late_spans=late_spans,
+            left_out=left_out,
         )
 
     def _assembled(self, linked: Linked, closed_by: ClosedBy | None) -> Conversation:
@@ -321,31 +402,6 @@ def _saved(conversation: Conversation) -> Saved:
 
 def _key(linked: Linked) -> Key:
     return (linked.environment, str(linked.conversation_id))
-
-
-def each_part(items: Sequence[T], work: Callable[[Sequence[T]], R], what: str, left_out: list[str]) -> Iterator[R]:
-    """Yield the result of some work on all items, in parts where one of them makes it fail.
-
-    That one is logged, told in `left_out` and passed over: an item that nobody foresaw must not hold up its neighbours.
-    """
-    if not items:
-        return
-    try:
-        result = work(items)
-    except OtelAgenticError:
-        raise  # the store's trouble, not an item's
-    except Exception as error:  # noqa: BLE001 — narrowed down to the item, which is logged and told
-        if len(items) == 1:
-            _log.exception("%s %r cannot be rebuilt and is left out", what, items[0])
-            left_out.append(
-                f"{what} {items[0]!r} is stored but cannot be rebuilt ({type(error).__name__}: {error}); please report it"
-            )
-            return
-        middle = len(items) // 2
-        yield from each_part(items[:middle], work, what, left_out)
-        yield from each_part(items[middle:], work, what, left_out)
-    else:
-        yield result
 
 
 def chunks(items: Sequence[T], size: int = _CHUNK) -> Iterator[list[T]]:

@@ -207,6 +207,7 @@ class Removing:
                 tombs_before_ns=self._cut_ns,
             )
         )
+        self._engine.rebuilder.refresh()
 
     def _written(self, work: Callable[[Connection], Any]) -> Any:
         """Do work on the writer thread, then leave it to spans for as long."""

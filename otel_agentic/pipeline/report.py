@@ -96,6 +96,9 @@ def report(
         found["metrics_chosen"] = names
     if compared is not None:
         found["comparison"] = comparison_json(compared, groups, chosen_k, settings)
+    if failed := engine.rebuilder.not_rebuilt:
+        traces = sum(isinstance(item, str) for item in failed)
+        found["not_rebuilt"] = {"traces": traces, "conversations": len(failed) - traces}
     if engine.settings.slo.objectives and engine.store.evaluation == DEFAULT:
         found["objectives"] = objectives_report(engine, selection.agent)
     return found

@@ -99,6 +99,7 @@ DELETE FROM results WHERE rowid IN (SELECT place FROM doomed)
 """
 _VERDICTS: Final = "DELETE FROM judge_calls WHERE coalesce(used_at, judged_at) < make_timestamp_ns($cut)"
 _TOMBS: Final = "DELETE FROM removed WHERE removed_at < make_timestamp_ns($before)"
+_NOT_REBUILT: Final = "DELETE FROM not_rebuilt WHERE last_at < make_timestamp_ns($cut)"
 _FORGET: Final = "DELETE FROM retention"
 _KEPT: Final = """
 INSERT INTO retention VALUES (
@@ -205,12 +206,13 @@ def remove_results(con: DuckDBPyConnection, old: OldResults) -> int:
 
 
 def remove_small(con: DuckDBPyConnection, *, cut_ns: int, verdicts_before_ns: int, tombs_before_ns: int) -> None:
-    """Take out what nobody needs: verdicts not used for long, what is known of traces that are gone, old tombstones, tools.
+    """Take out what nobody needs: verdicts not used for long, what is known of traces that are gone, tombstones, tools.
 
-    Of lists of tools those go that no conversation has any more.
+    Old rows of `not_rebuilt` go, too. Of lists of tools those go that no conversation has any more.
     """
     con.execute(_VERDICTS, {"cut": verdicts_before_ns})
     con.execute(_SILENT, {"cut": cut_ns})
+    con.execute(_NOT_REBUILT, {"cut": cut_ns})
     con.execute(_TOMBS, {"before": tombs_before_ns})
     drop_unused(con)
 

@@ -65,6 +65,16 @@ CREATE TABLE trace_links (
     scopes VARCHAR[] -- names of the instrumentation scopes that tell of it
 );
 
+-- One row is a trace or a conversation whose spans are stored, but which could not be rebuilt: it is in no table below. The row goes once a later rebuild succeeds.
+CREATE TABLE not_rebuilt (
+    trace_id VARCHAR, -- trace id, null for a conversation
+    environment VARCHAR NOT NULL, -- deployment environment, empty when unknown and for a trace
+    conversation_id VARCHAR, -- conversation id, null for a trace
+    reason VARCHAR NOT NULL, -- the error
+    first_at TIMESTAMP_NS NOT NULL, -- when it was first tried
+    last_at TIMESTAMP_NS NOT NULL -- when it was last tried
+);
+
 -- One row is a revision of a conversation.
 CREATE TABLE conversations (
     environment VARCHAR NOT NULL, -- deployment environment, empty when unknown; part of the identity

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from otel_agentic.cli.report_notes import group_notes, method_notes, name_of, period, title
+from otel_agentic.cli.report_notes import group_notes, method_notes, name_of, not_rebuilt_notes, period, title
 from tests.cli.running import done
 from tests.cli.small import NOON_NS, SECOND_NS, conversation, write_cases, write_spans
 
@@ -64,6 +64,14 @@ def test_what_was_not_evaluated_stands_with_the_bounds_it_leaves() -> None:
 
     assert told[0] == "clerk: not evaluated: 5 incomplete; with them the pass rate lies in [.720, .920]"
     assert told[1].startswith("incomplete: an expected turn is missing")
+
+
+def test_what_could_not_be_rebuilt_is_one_line_and_nothing_is_none() -> None:
+    (told,) = not_rebuilt_notes({"groups": [], "not_rebuilt": {"traces": 0, "conversations": 2}})
+
+    assert "2 conversations" in told
+    assert "trace" not in told
+    assert [] == not_rebuilt_notes({"groups": []})
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def sent_live(way: Way, db: Path) -> Sent:
             return len(collector.engine.rebuilder.pending()), collector.assembler.open_count
 
         eventually(unread, (0, 0), timeout_s=120)
-        assert [] == list(collector.engine.rebuilder.left_out)
+        assert [] == list(collector.engine.rebuilder.not_rebuilt)
     return Sent(way=way, db=db, told=told)
 
 

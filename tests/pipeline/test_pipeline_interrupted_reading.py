@@ -43,4 +43,4 @@ def test_what_is_interrupted_to_open_the_store_again_is_taken_up_after_it(tmp_pa
 
         eventually(lambda: live.engine.store.trouble, None)
         eventually(lambda: ("c",) in rows(live.engine, FOUND), wanted=True, timeout_s=5)
-        assert [] == list(rebuilder.left_out)
+        assert [] == list(rebuilder.not_rebuilt)

@@ -14,6 +14,7 @@ import pytest
 from otel_agentic.errors import BadInputError, QueryError, StoreBusyError, UsageError
 from otel_agentic.pipeline import Engine, LiveCollector, LocalClient, RemoteClient, open_client
 from otel_agentic.pipeline.serverfile import LiveServer, find_live_server, server_file, write_server_file
+from otel_agentic.store.not_rebuilt import NotRebuilt, save_not_rebuilt
 from otel_agentic.testing import NOON_NS, SECOND_NS, batch, span, speak_genai
 from tests.pipeline.exporting import export, just_now
 from tests.pipeline.parts import CASE, ask_hotel, rows
@@ -327,3 +328,14 @@ def test_a_damaged_file_beside_the_database_is_no_collector(db: Path, content: b
     server_file(db).write_bytes(content)
 
     assert find_live_server(db) is None
+
+
+def test_a_collector_names_what_an_earlier_process_could_not_rebuild(settings: Settings) -> None:
+    failure = NotRebuilt(item=("", "c1"), reason="ArithmeticError: unforeseen", first_ns=1, last_ns=2)
+    with Engine(settings, create=True) as engine:
+        engine.store.write(lambda con: save_not_rebuilt(con, [failure]))
+
+    with running(settings):
+        state = ask(settings, "live")["collector"]
+
+    assert ([failure.message], 1) == (state["problems"], state["not_rebuilt"])

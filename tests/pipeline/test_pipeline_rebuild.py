@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 
 from otel_agentic.conversations import assemble, link_segments, read_segments
 from otel_agentic.dialects import Reader
+from otel_agentic.pipeline import Commands
 from otel_agentic.pipeline.rebuild import Rebuilder
 from otel_agentic.store import links
 from otel_agentic.store.reader import load_traces
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from otel_agentic.conversations import Conversation, Linked
+    from otel_agentic.conversations.model import ClosedBy
     from otel_agentic.dialects.detect import Reading
     from otel_agentic.pipeline import Engine
     from otel_agentic.spans.model import LogRecord, Span
@@ -203,12 +206,14 @@ def test_however_spans_arrive_the_conversations_are_the_same(
 
 
 class Stubborn(Reader):
-    """Cannot read one trace."""
+    """Cannot read one trace; counts the traces that it was asked to read."""
 
     bad = ""
+    asked = 0
 
     def read_all(self, spans: Iterable[Span], logs: Mapping[tuple[str, str], Sequence[LogRecord]]) -> list[Reading]:
         found = list(spans)
+        self.asked += 1
         if found[0].trace_id == self.bad:
             raise ArithmeticError("unforeseen")
         return super().read_all(found, logs)
@@ -224,16 +229,80 @@ def test_a_trace_that_nobody_foresaw_does_not_hold_up_its_neighbours(
     others = [speak_genai(ask_hotel(f"c-{number}"), start_ns=NOON_NS + number * SECOND_NS) for number in range(4)]
     engine.store.accept(batch(*HOTEL, *others))
 
-    with caplog.at_level(logging.ERROR):
+    with caplog.at_level(logging.INFO):
         rebuilt = rebuilder.rebuild(rebuilder.read(rebuilder.pending()), lambda _: "end_of_input")
 
     assert rebuilt.left_out == (
         f"trace '{bad}' is stored but cannot be rebuilt (ArithmeticError: unforeseen); please report it",
     )
-    assert list(rebuilt.left_out) == list(rebuilder.left_out)  # told once, though both steps know of it
+    assert {bad: rebuilt.left_out[0]} == {item: one.message for item, one in rebuilder.not_rebuilt.items()}
     assert {f"c-{number}" for number in range(4)} == {name for _, name in conversations(engine)}
-    assert f"trace '{bad}' cannot be rebuilt and is left out" in caplog.text
+    assert [rebuilt.left_out[0]] == [record.getMessage() for record in caplog.records]
+    assert not caplog.records[0].exc_info
     assert [bad] == engine.rebuilder.pending()  # it is taken up again by a release that can read it
+
+
+def stubborn_about(engine: Engine, bad: str) -> tuple[Rebuilder, Stubborn]:
+    own = engine.settings.conversations
+    reader = Stubborn(Reader.from_settings(own)._dialects, own)
+    reader.bad = bad
+    return Rebuilder(engine.store, reader, own), reader
+
+
+NOT_REBUILT = "SELECT trace_id, environment, conversation_id, reason, first_at < last_at FROM not_rebuilt"
+
+
+def test_what_cannot_be_rebuilt_is_recorded_until_it_can_be(engine: Engine) -> None:
+    bad = HOTEL[0].trace_id
+    engine.store.accept(batch(*HOTEL))
+
+    for again in (False, True):  # also in a process that begins later
+        rebuilder, reader = stubborn_about(engine, bad)
+        rebuilder.read(rebuilder.pending())
+        assert [(bad, "", None, "ArithmeticError: unforeseen", again)] == rows(engine, NOT_REBUILT)
+    reader.bad = ""
+    rebuilder.rebuild(rebuilder.read(rebuilder.pending()), lambda _: "end_of_input")
+
+    assert ([], {}) == (rows(engine, NOT_REBUILT), dict(rebuilder.not_rebuilt))
+    assert 1 == len(conversations(engine))
+
+
+def test_a_trace_that_failed_before_is_tried_alone(engine: Engine) -> None:
+    rebuilder, reader = stubborn_about(engine, HOTEL[0].trace_id)
+    others = [speak_genai(ask_hotel(f"c-{number}"), start_ns=NOON_NS + number * SECOND_NS) for number in range(31)]
+    engine.store.accept(batch(*HOTEL, *others))
+    traces = rebuilder.pending()
+
+    rebuilder.read(traces)
+    halving, reader.asked = reader.asked, 0
+    rebuilder.read(traces)
+
+    assert halving > len(traces)
+    assert reader.asked == len(traces)
+
+
+def test_a_conversation_that_cannot_be_put_together_leaves_the_others_alone(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def assembled(rebuilder: Rebuilder, linked: Linked, closed_by: ClosedBy | None) -> Conversation:
+        if linked.conversation_id == "bad":
+            raise ArithmeticError("unforeseen")
+        return assemble(linked, engine.settings.conversations, closed_by=closed_by)
+
+    talks = [speak_genai(ask_hotel(name), start_ns=NOON_NS + SECOND_NS) for name in ("bad", "good")]
+    with monkeypatch.context() as patch:
+        patch.setattr(Rebuilder, "_assembled", assembled)
+        rebuilt = feed(engine, *talks)
+
+    assert (["good"], 1) == ([name for _, name in conversations(engine)], len(rebuilt.left_out))
+    assert [(None, "", "bad", "ArithmeticError: unforeseen", False)] == rows(engine, NOT_REBUILT)
+    assert {"not_rebuilt": {"traces": 0, "conversations": 1}}.items() <= Commands(engine).report().items()
+
+    feed(engine)  # taken up again
+
+    assert {"bad", "good"} == {name for _, name in conversations(engine)}
+    assert [] == rows(engine, NOT_REBUILT)
+    assert "not_rebuilt" not in Commands(engine).report()
 
 
 def test_a_trace_without_an_id_brings_in_its_rivals_and_not_all_that_happened_near_it(engine: Engine) -> None:

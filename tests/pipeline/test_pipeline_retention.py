@@ -19,6 +19,7 @@ from otel_agentic.pipeline.removal import Removing
 from otel_agentic.pipeline.retaining import Retaining
 from otel_agentic.pipeline.windowing import Windowing
 from otel_agentic.store.kept import kept
+from otel_agentic.store.not_rebuilt import NotRebuilt, save_not_rebuilt
 from otel_agentic.telemetry import Telemetry
 from otel_agentic.testing import NOON_NS, batch, span
 from tests.pipeline.keeping import DAY_NS, HOUR_NS, Clock, counts, keeping, names, talk, told
@@ -343,6 +344,19 @@ def test_a_running_collector_removes_by_itself_and_counts_what_is_too_old(
         assert {"expired": 6} == dict(receipt.reasons)
         assert (6, {"expired": 6}) == (state["received"]["rejected"], state["reasons"])
     assert "removed 1 conversations, 4 spans, 2 log records" in caplog.text
+
+
+def test_what_could_not_be_rebuilt_is_forgotten_in_time(engine: Engine, clock: Clock) -> None:
+    failures = [
+        NotRebuilt(item=item, reason="unforeseen", first_ns=1, last_ns=clock() - age)
+        for item, age in (("a" * 32, 0), (("", "c1"), KEEP_NS + 1))
+    ]
+    engine.store.write(lambda con: save_not_rebuilt(con, failures))
+    assert {one.item for one in failures} == engine.rebuilder.not_rebuilt.keys()
+
+    removed(engine)
+
+    assert failures[:1] == list(engine.rebuilder.not_rebuilt.values())
 
 
 def test_an_empty_batch_of_expired_spans_is_a_receipt_not_an_error(engine: Engine, clock: Clock) -> None:

@@ -13,7 +13,7 @@ from otel_agentic.cli.html.summary import coverage_table, curve_table, estimator
 from otel_agentic.cli.html.theme import TIERS
 from otel_agentic.cli.html.toolmap import failing_table, heat_legend, tool_map
 from otel_agentic.cli.report_metrics import abstained, not_computed
-from otel_agentic.cli.report_notes import group_notes, method_notes, shown_estimates
+from otel_agentic.cli.report_notes import group_notes, method_notes, not_rebuilt_notes, shown_estimates
 from otel_agentic.cli.text import plural
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def sections(found: Mapping[str, Any], drawn: Mapping[str, Any]) -> Iterator[tup
     yield "Coverage", markup((_COVERAGE, coverage_table(groups), more_rows(groups)))
     if corrected := corrected_part(groups):
         yield "Judge errors", corrected
-    yield "Notes", _notes(groups)
+    yield "Notes", _notes(groups, not_rebuilt_notes(found))
 
 
 def empty_state(text: str) -> Html:
@@ -192,12 +192,12 @@ def _tools(tools: Mapping[str, Any], failing: Mapping[str, Any], groups: Sequenc
     )
 
 
-def _notes(groups: Sequence[Group]) -> Html:
+def _notes(groups: Sequence[Group], first: Sequence[str]) -> Html:
     about = [tag("li", _coded(note)) for note in group_notes(groups)]
     told = tag("ul", *about) if about else None
     if len(about) > _OPEN_NOTES:
         told = _folded(f"{len(about)} notes on single groups", told)
-    return markup((tag("ul", *(tag("li", _coded(note)) for note in method_notes(groups))), told))
+    return markup((tag("ul", *(tag("li", _coded(note)) for note in (*first, *method_notes(groups)))), told))
 
 
 def _legend(at: str, power: str, *, restated: bool = False) -> Html:

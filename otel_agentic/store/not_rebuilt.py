@@ -1,0 +1,81 @@
+"""The table `not_rebuilt`: traces and conversations whose spans are stored, but which could not be rebuilt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from otel_agentic.store.table import Key, Table, key_columns, rows_with
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from duckdb import DuckDBPyConnection
+
+#: The id of a trace, or the (environment, conversation id) of a conversation.
+Item: TypeAlias = str | Key
+
+_LOAD: Final = """
+SELECT trace_id, environment, conversation_id, reason, epoch_ns(first_at), epoch_ns(last_at)
+FROM not_rebuilt
+ORDER BY last_at, trace_id, environment, conversation_id
+"""
+_DELETE_TRACES: Final = "DELETE FROM not_rebuilt WHERE trace_id IN (SELECT trace_id FROM wanted)"
+_DELETE_CONVERSATIONS: Final = """
+DELETE FROM not_rebuilt n USING wanted w
+WHERE n.environment = w.environment AND n.conversation_id = w.conversation_id
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotRebuilt:
+    """A trace or a conversation that could not be rebuilt, why, and when that was first and last tried (ns)."""
+
+    item: Item
+    reason: str
+    first_ns: int
+    last_ns: int
+
+    @property
+    def message(self) -> str:
+        """The problem as a sentence."""
+        named = f"trace {self.item!r}" if isinstance(self.item, str) else f"conversation {self.item!r}"
+        return f"{named} is stored but cannot be rebuilt ({self.reason}); please report it"
+
+
+def load_not_rebuilt(con: DuckDBPyConnection) -> list[NotRebuilt]:
+    """Return what could not be rebuilt, that which was tried last at the end."""
+    return [
+        NotRebuilt(
+            item=(environment, conversation_id) if trace_id is None else trace_id,
+            reason=reason,
+            first_ns=first_ns,
+            last_ns=last_ns,
+        )
+        for trace_id, environment, conversation_id, reason, first_ns, last_ns in con.execute(_LOAD).fetchall()
+    ]
+
+
+def save_not_rebuilt(con: DuckDBPyConnection, found: Sequence[NotRebuilt]) -> None:
+    """Write rows; what is known of the same traces and conversations is replaced."""
+    delete_not_rebuilt(con, [one.item for one in found])
+    Table(con, "not_rebuilt").insert(
+        con,
+        {
+            "trace_id": [one.item if isinstance(one.item, str) else None for one in found],
+            "environment": ["" if isinstance(one.item, str) else one.item[0] for one in found],
+            "conversation_id": [None if isinstance(one.item, str) else one.item[1] for one in found],
+            "reason": [one.reason for one in found],
+            "first_at": [one.first_ns for one in found],
+            "last_at": [one.last_ns for one in found],
+        },
+    )
+
+
+def delete_not_rebuilt(con: DuckDBPyConnection, items: Iterable[Item]) -> None:
+    """Delete the rows of traces and conversations."""
+    wanted = list(items)
+    traces = [item for item in wanted if isinstance(item, str)]
+    rows_with(con, {"trace_id": traces}, _DELETE_TRACES, fetch=False)
+    keys = [item for item in wanted if not isinstance(item, str)]
+    rows_with(con, key_columns(keys), _DELETE_CONVERSATIONS, fetch=False)
