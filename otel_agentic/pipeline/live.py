@@ -263,8 +263,8 @@ class LiveCollector:
         self._seen.late(rebuilt.late_spans)
         self._telling.rebuilt(rebuilt, self.assembler.open_count)
         self.scoring.wake()
-        if rebuilt.vanished:
-            self._restate(rebuilt.vanished)
+        if changed := rebuilt.vanished | {saved.key for saved in rebuilt.saved if saved.revision > 1}:
+            self._restate(changed)
 
     def _late(self, spans: int) -> None:
         """Count spans that came late for conversations which were removed since."""

@@ -49,7 +49,8 @@ _CHANGED: Final = """
 WITH changed AS (
     SELECT environment, conversation_id FROM conversations WHERE built_at > make_timestamp_ns($since)
     UNION
-    SELECT environment, conversation_id FROM conversation_scores WHERE scored_at > make_timestamp_ns($since)
+    SELECT environment, conversation_id FROM conversation_scores
+    WHERE scored_at > make_timestamp_ns($since) AND evaluation = 'default'
 )
 SELECT EXISTS (
     SELECT 1 FROM conversations SEMI JOIN changed USING (environment, conversation_id)

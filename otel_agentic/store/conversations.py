@@ -10,7 +10,7 @@ import orjson
 
 from otel_agentic.conversations.model import CLOCK_TOLERANCE_NS, Conversation, ConversationId, ModelUse, ToolCall, Turn
 from otel_agentic.store.definitions import definitions_hash, load_definitions, save_definitions
-from otel_agentic.store.results import drop_results
+from otel_agentic.store.results import drop_results, drop_superseded_results
 from otel_agentic.store.span_columns import bucket_of
 from otel_agentic.store.table import Key, Table, json_text, key_columns, rows_with
 
@@ -173,7 +173,10 @@ def current_revisions(con: DuckDBPyConnection, keys: Iterable[Key]) -> dict[Key,
 
 
 def save_conversations(con: DuckDBPyConnection, built: Sequence[Built], now_ns: int) -> None:
-    """Write revisions. One whose number is there already (it was open) is replaced, an older one superseded."""
+    """Write revisions. One whose number is there already (it was open) is replaced; an older one is superseded.
+
+    The result of a superseded revision goes at once: the conversation counts as not scored until the new one is scored.
+    """
     if not built:
         return
     conversations = [item.conversation for item in built]
@@ -187,6 +190,8 @@ def save_conversations(con: DuckDBPyConnection, built: Sequence[Built], now_ns: 
     for statement, needed in (*((each, same_revision) for each in _DELETE), (_SUPERSEDE, known)):
         if needed:
             rows_with(con, wanted, statement, fetch=False)
+    if known > same_revision:
+        drop_superseded_results(con, keys)
     hashes = [definitions_hash(conversation.tool_definitions) for conversation in conversations]
     given = zip(hashes, (conversation.tool_definitions for conversation in conversations), strict=True)
     save_definitions(con, dict(given))

@@ -9,6 +9,7 @@ import duckdb
 from otel_agentic.errors import BadInputError
 from otel_agentic.store.export_layout import FAMILY, WHOLES
 from otel_agentic.store.kept import CONVERSATION_ID, TRACE_ID
+from otel_agentic.store.results import drop_superseded_results
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -105,13 +106,14 @@ ANTI JOIN result_cases USING (dataset, case_id)
 _CHANGES: Final = f"""
 INSERT INTO window_changes
 SELECT DISTINCT (SELECT coalesce(max(serial), 0) FROM window_changes) + 1, window_time, false
-FROM {_FILES} ANTI JOIN results USING (environment, conversation_id)
+FROM {_FILES} ANTI JOIN results USING (environment, conversation_id) ANTI JOIN conversations USING (environment, conversation_id)
 """  # noqa: S608 — the same
 _RESULTS: Final = f"""
 INSERT INTO results BY NAME
 SELECT f.* REPLACE (s.subject AS subject, k.case_no AS case_no)
 FROM {_FILES} f
 ANTI JOIN results r USING (environment, conversation_id)
+ANTI JOIN conversations c USING (environment, conversation_id)
 JOIN subjects s ON s.agent IS NOT DISTINCT FROM f.agent AND s.agent_version IS NOT DISTINCT FROM f.agent_version
     AND s.environment = f.environment AND s.service IS NOT DISTINCT FROM f.service
 LEFT JOIN result_cases k ON k.dataset = coalesce(f.dataset, '') AND k.case_id = f.case_id
@@ -183,7 +185,9 @@ def import_files(con: DuckDBPyConnection, table: str, files: Sequence[Path], *, 
             _added(con, table, sql, bound)
         return _added(con, table, _RESULTS, bound)
     if table == "conversations":
-        return _added(con, table, _CONVERSATIONS, {**bound, "now": now_ns})
+        added = _added(con, table, _CONVERSATIONS, {**bound, "now": now_ns})
+        drop_superseded_results(con)
+        return added
     if table in FAMILY:
         return _added(con, table, _OF_NEW.format(table=table), bound)
     if table == "retention":

@@ -19,11 +19,26 @@ if TYPE_CHECKING:
     from otel_agentic.store.scores import Scored
     from otel_agentic.store.table import Column, Key
 
-__all__ = ["drop_results", "load_results", "note_changes", "results_for", "save_results", "watermark"]
+__all__ = [
+    "drop_results",
+    "drop_superseded_results",
+    "load_results",
+    "note_changes",
+    "results_for",
+    "save_results",
+    "watermark",
+]
 
 _FORGET: Final = """
 DELETE FROM results r USING wanted w
 WHERE r.environment = w.environment AND r.conversation_id = w.conversation_id
+RETURNING epoch_ns(r.window_time), r.closed_by
+"""
+#: Results of conversation revisions that are not the newest any more: the newest one has a result once it is scored.
+_FORGET_SUPERSEDED: Final = """
+DELETE FROM results r USING conversations c
+WHERE r.environment = c.environment AND r.conversation_id = c.conversation_id AND r.revision = c.revision AND c.superseded
+    {only}
 RETURNING epoch_ns(r.window_time), r.closed_by
 """
 _CHANGED: Final = """
@@ -73,7 +88,7 @@ FROM (
 ) n
 ANTI JOIN result_cases USING (dataset, case_id)
 """
-#: One that dissolved while it was scored has no result.
+#: A revision that was superseded while it was scored has no result.
 _INSERT: Final = """
 INSERT INTO results
 SELECT
@@ -83,11 +98,10 @@ SELECT
     nullif(w.utilization, 'nan'::DOUBLE), w.sample_ratio
 FROM wanted w
 JOIN conversations c USING (environment, conversation_id, revision)
-SEMI JOIN (SELECT environment, conversation_id FROM conversations WHERE NOT superseded) now
-    USING (environment, conversation_id)
 JOIN subjects s ON s.agent IS NOT DISTINCT FROM c.agent AND s.agent_version IS NOT DISTINCT FROM c.agent_version
     AND s.environment = c.environment AND s.service IS NOT DISTINCT FROM c.service
 LEFT JOIN result_cases k ON k.dataset = coalesce(CAST(w.dataset AS VARCHAR), '') AND k.case_id = w.case_id
+WHERE NOT c.superseded
 ORDER BY c.window_time, c.environment, c.conversation_id
 RETURNING epoch_ns(window_time), closed_by
 """
@@ -105,14 +119,16 @@ WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AN
     )
 """
 _RETIRE_NAMED: Final = _RETIRE.replace("conversation_scores", "scores")
-#: What monitors must wait for: what is open, and what was closed live and is not scored yet, in its newest revision.
-#: What was ingested from files waits for `evaluate`, perhaps for ever.
+#: What monitors must wait for: what is open, and what was closed live and is not scored yet, in its newest revision; from
+#: where an earlier revision was counted on. What was ingested from files waits for `evaluate`, perhaps for ever.
 _WAITING: Final = """
-SELECT epoch_ns(min(least(c.window_time, coalesce(r.window_time, c.window_time))))
+SELECT epoch_ns(min(least(c.window_time, coalesce(o.window_time, c.window_time))))
 FROM conversations c
-LEFT JOIN results r USING (environment, conversation_id)
+ANTI JOIN results USING (environment, conversation_id, revision)
+LEFT JOIN (
+    SELECT environment, conversation_id, min(window_time) AS window_time FROM conversations WHERE superseded GROUP BY ALL
+) o USING (environment, conversation_id)
 WHERE NOT c.superseded AND (c.closed_by IS NULL OR c.closed_by IN ('idle', 'end_mark'))
-    AND (r.revision IS NULL OR r.revision < c.revision)
 """
 
 #: From so many changes on, the same that wait already are replaced: a file that no collector opens must not grow by them.
@@ -128,7 +144,7 @@ def save_results(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[S
     Args:
         con: a connection in the transaction that saves the scores.
         evaluation_id: the evaluation.
-        scored: what was scored; one that dissolved meanwhile gets no result, and its score is not in force.
+        scored: what was scored; a revision that was superseded meanwhile gets no result.
     """
     if not scored:
         return
@@ -151,6 +167,15 @@ def drop_results(con: DuckDBPyConnection, keys: Iterable[Key]) -> None:
     wanted = key_columns(keys)
     _note(con, rows_with(con, wanted, _FORGET))
     _retire(con, wanted)
+
+
+def drop_superseded_results(con: DuckDBPyConnection, keys: Iterable[Key] | None = None) -> None:
+    """Remove the results of superseded revisions, of some conversations or of all; their windows are to be computed anew."""
+    if keys is None:
+        _note(con, con.execute(_FORGET_SUPERSEDED.format(only="")).fetchall())
+        return
+    only = "AND (r.environment, r.conversation_id) IN (SELECT (environment, conversation_id) FROM wanted)"
+    _note(con, rows_with(con, key_columns(keys), _FORGET_SUPERSEDED.format(only=only)))
 
 
 def _retire(con: DuckDBPyConnection, wanted: Mapping[str, Column]) -> None:

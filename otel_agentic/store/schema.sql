@@ -508,7 +508,7 @@ CREATE TABLE result_cases (
     case_id VARCHAR NOT NULL -- case id
 );
 
--- One row is a closed conversation with its newest score: the conversation revision that was scored last. A later revision takes its place once that is scored; a conversation that dissolved into others has none.
+-- One row is a closed conversation with its newest score: the conversation revision that was scored last. A conversation whose newest revision is not scored yet has none, and neither has one that dissolved into others.
 CREATE TABLE results (
     environment VARCHAR NOT NULL, -- conversation
     conversation_id VARCHAR NOT NULL, -- conversation

@@ -40,10 +40,7 @@ FROM conversation_scores s
 JOIN conversations c USING (environment, conversation_id, revision)
 LEFT JOIN tools t USING (evaluation_id, environment, conversation_id, revision)
 LEFT JOIN cases k ON k.dataset = s.dataset AND k.case_id = s.case_id AND k.version = s.case_version
-WHERE NOT s.superseded AND EXISTS (
-    SELECT 1 FROM conversations n
-    WHERE n.environment = s.environment AND n.conversation_id = s.conversation_id AND NOT n.superseded
-)
+WHERE NOT s.superseded AND NOT c.superseded
 ORDER BY ALL
 """
 STORED = "SELECT * EXCLUDE (subject, case_no) FROM results ORDER BY ALL"
@@ -151,7 +148,7 @@ def closed() -> Conversation:
     return conversation(ended_ns=NOON_NS)
 
 
-def test_the_old_result_stands_until_the_new_revision_is_scored(store: Store, closed: Conversation) -> None:
+def test_the_result_of_a_superseded_revision_goes_at_once(store: Store, closed: Conversation) -> None:
     revised = replace(closed, revision=2, agent_name="other", ended_ns=NOON_NS + SECOND_NS)
     asked = "SELECT revision, agent, outcome, epoch_ns(ended_at) FROM results"
     save(store, closed)
@@ -161,8 +158,17 @@ def test_the_old_result_stands_until_the_new_revision_is_scored(store: Store, cl
 
     score(store, scored_as(revised, "fail"))
 
-    assert [(1, "travel", "pass", NOON_NS)] == before
+    assert [] == before
     assert [(2, "other", "fail", NOON_NS + SECOND_NS)] == rows(store, asked)
+
+
+def test_a_revision_that_is_superseded_while_it_is_scored_has_no_result(store: Store, closed: Conversation) -> None:
+    save(store, closed)
+    save(store, replace(closed, revision=2))
+
+    score(store, scored_as(closed))
+
+    assert [] == rows(store, "SELECT * FROM results")
 
 
 def test_a_conversation_that_dissolves_while_it_is_scored_has_no_result(store: Store, closed: Conversation) -> None:
@@ -185,14 +191,15 @@ def test_changes_are_told_at_the_times_where_results_are_and_were(store: Store, 
     store.write(lambda con: forget_changes(con, first))
     save(store, moved)
     with store.read() as con:
-        nothing = read_changes(con)
+        left = read_changes(con)
+    store.write(lambda con: forget_changes(con, left))
     score(store, scored_as(moved))
     with store.read() as con:
         second = read_changes(con)
 
     assert ((NOON_NS,), (NOON_NS + 5,)) == (first.live_ns, first.other_ns)
-    assert not nothing
-    assert ((NOON_NS, NOON_NS + SECOND_NS), ()) == (second.live_ns, second.other_ns)
+    assert ((NOON_NS,), ()) == (left.live_ns, left.other_ns)
+    assert ((NOON_NS + SECOND_NS,), ()) == (second.live_ns, second.other_ns)
 
 
 def test_changes_noted_meanwhile_are_not_forgotten(store: Store, closed: Conversation) -> None:
