@@ -32,13 +32,18 @@ from otel_agentic.cli.waiting import telling_waits
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from otel_agentic.config import Settings
+
 #: Warnings printed one by one.
 _WARNINGS: Final = 10
-#: What may hold it up, where nothing is heard for long.
-_WAITING: Final = (
-    "conversations are scored, perhaps by a judge that is slow or does not answer (each call is given up after "
-    "judge.timeout_s, each verdict after judge.tries calls); `otel-agentic doctor --live` tells how a collector is"
+#: What may hold it up where nothing is heard for long, with a judge that asks a model and without.
+_WAITING_FOR_JUDGE: Final = (
+    "conversations are being scored; judge {judge} may be slow or may not answer (each call is given up after "
+    "judge.timeout_s, each verdict after judge.tries calls, each run after judge.outage_wait_s)"
 )
+_WAITING: Final = "conversations are being scored; `otel-agentic doctor --live` shows the state of a running collector"
+#: The judge that asks no model.
+_EXACT: Final = "exact"
 #: What a shell gives a process that Ctrl-C ended.
 _INTERRUPTED: Final = 130
 
@@ -126,9 +131,11 @@ def evaluate(
     chosen |= {} if name is None else {"evaluation": name}
     given = {"judge": judge, "compat": compat, "fuzzy": fuzzy}
     scoring = {name: value for name, value in given.items() if value is not None}
+    used = _own_judge(settings_of(config_file, db, scoring=scoring), server)
+    waiting = _WAITING if used == _EXACT else _WAITING_FOR_JUDGE.format(judge=used)
     with (
         progress_bar(quiet=quiet) as bar,
-        telling_waits(_WAITING, bar, quiet=quiet) as progress,
+        telling_waits(waiting, bar, quiet=quiet) as progress,
         opened(db, server, config_file, progress, scoring=scoring, **own_files(config_file, evaluators)) as client,
     ):
         require_own_file(client, "evaluate", scoring)
@@ -139,6 +146,21 @@ def evaluate(
     elif not quiet:
         _print(done)
     return _INTERRUPTED if done["stopped"] else 0
+
+
+def _own_judge(settings: Settings, server: str | None) -> str:
+    """Return the judge that this process asks, `exact` where a running collector asks its own.
+
+    Raises:
+        UsageError: a package that the judge needs is missing.
+    """
+    from otel_agentic.judges.choose import require_packages  # noqa: PLC0415 — not needed for --help
+    from otel_agentic.pipeline.serverfile import find_live_server  # noqa: PLC0415 — same
+
+    if server is not None or find_live_server(settings.store.db) is not None:
+        return _EXACT
+    require_packages(settings.scoring.judge)
+    return settings.scoring.judge
 
 
 def _print(done: dict[str, Any]) -> None:

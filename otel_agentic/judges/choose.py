@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, cast
 
 from otel_agentic import plugins
 from otel_agentic.config import JudgeSettings
 from otel_agentic.errors import UsageError
 from otel_agentic.judges.langchain_judge import LangChainJudge
+from otel_agentic.judges.provider import MISSING
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -26,6 +28,16 @@ def judge_named(name: str, settings: JudgeSettings) -> Judge:
     plugin, colon, argument = name.partition(":")
     judge: Judge = plugins.get("judges", plugin).load().from_settings(settings, argument if colon else None)
     return judge
+
+
+def require_packages(name: str) -> None:
+    """Look whether the package that `--judge langchain:…` needs is installed, without loading it.
+
+    Raises:
+        UsageError: it is not; says how to install it.
+    """
+    if name.partition(":")[0] == LangChainJudge.name and find_spec("langchain") is None:
+        raise UsageError(MISSING.format(judge=f"judge {name}"))
 
 
 def as_judge(judge: Judge | BaseChatModel | str, settings: JudgeSettings | None = None) -> Judge:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 FORM: Final = "langchain:PROVIDER:MODEL, as in langchain:openai:gpt-5-mini or langchain:ollama:llama3.1:8b"
 EXTRA: Final = "pip install 'otel-agentic[judges]'"
+MISSING: Final = f"{{judge}}: needs the package langchain: {EXTRA}"
 
 #: Options that change nothing about what a model replies, or that nobody should find in a file.
 _NO_IDENTITY: Final = re.compile(
@@ -63,7 +64,7 @@ def _made(provider: str, model: str, options: dict[str, Any]) -> BaseChatModel:
     try:
         from langchain.chat_models import init_chat_model  # noqa: PLC0415 — heavy, and an extra
     except ImportError as error:
-        raise UsageError(f"{judge}: needs the package langchain: {EXTRA}") from error
+        raise UsageError(MISSING.format(judge=judge)) from error
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="WARNING!")  # of an unknown option, which is refused below

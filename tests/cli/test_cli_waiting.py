@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
+import shutil
+import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from otel_agentic.cli.waiting import telling_waits
+from tests.cli.running import done, run
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pytest
+
+    from tests.cli.conftest import Shop
 
 
 def nothing(stage: str, done: int, total: int | None) -> None:
@@ -31,3 +40,22 @@ def test_who_hears_of_progress_or_wants_quiet_is_told_nothing(capsys: pytest.Cap
     with telling_waits("the judge", nothing, quiet=True, first_s=0.01):
         time.sleep(0.05)
     assert ([0, 1, 2, 3, 4], "") == (told, capsys.readouterr().err)
+
+
+def test_no_judge_is_blamed_for_a_wait_where_no_model_is_asked(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db = shutil.copy(shop.db, tmp_path / "t.duckdb")
+    command = importlib.import_module("otel_agentic.cli.evaluate")
+    monkeypatch.setattr(command, "telling_waits", partial(telling_waits, first_s=0.001))
+    told = done("evaluate", "--db", db, "--force").err
+    assert "still waiting" in told
+    assert "judge" not in told
+
+
+def test_a_missing_package_is_named_before_anything_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "langchain", None)  # as where it is not installed
+    ran = run("evaluate", "--db", tmp_path / "not-there.duckdb", "--judge", "langchain:openai:m")
+    assert 2 == ran.code
+    assert "needs the package langchain: pip install" in ran.err
+    assert "still waiting" not in ran.err
