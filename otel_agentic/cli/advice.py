@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+_BUDGET: Final = "budget_exhausted"
 _ADVICE: Final = {
     "content_not_captured": (
         "the instrumentation does not record the texts or arguments that the score needs; `otel-agentic doctor FILE` names "
@@ -39,7 +40,7 @@ _ADVICE: Final = {
         "sampling left them out (`sampling.ratio`), which biases no rate; after raising the ratio, `otel-agentic evaluate` scores "
         "the rest"
     ),
-    "budget_exhausted": (
+    _BUDGET: (
         "the judge was not asked because its budget is exhausted (`otel-agentic judge cache` shows what is spent); raise "
         "judge.max_calls, judge.max_tokens or judge.max_cost_usd, or wait for the next judge.budget_window, then "
         "`otel-agentic evaluate` asks the rest"
@@ -84,10 +85,15 @@ _OF_METRICS: Final = tuple(name for name in _ADVICE if name.endswith("_not_recor
 
 
 def metric_advice(metrics: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return a line for each thing that is not recorded, or not set, for want of which a metric has no score at all.
+    """Return a line for each thing that is missing where a metric has no score at all, and for a budget that is exhausted.
 
-    >>> [line.partition(":")[0] for line in metric_advice([{"n": 0, "not_evaluated": {"price_not_set": 3, "no_data": 1}}])]
-    ['price_not_set']
+    >>> without = {"n": 0, "not_evaluated": {"price_not_set": 3, "no_data": 1}}
+    >>> some = {"n": 40, "not_evaluated": {"tokens_not_recorded": 1, "budget_exhausted": 80}}
+    >>> [line.partition(":")[0] for line in metric_advice([without, some])]
+    ['budget_exhausted', 'price_not_set']
     """
-    reasons = {reason for metric in metrics if not metric["n"] for reason in metric["not_evaluated"]}
-    return advice(reasons.intersection(_OF_METRICS))
+    told = list(metrics)
+    found = {
+        reason for metric in told if not metric["n"] for reason in metric["not_evaluated"] if reason in _OF_METRICS
+    }
+    return advice(found.union(reason for metric in told for reason in metric["not_evaluated"] if reason == _BUDGET))

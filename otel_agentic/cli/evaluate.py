@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from otel_agentic.cli.advice import advice
+from otel_agentic.cli.advice import advice, metric_advice
 from otel_agentic.cli.evaluate_metrics import metric_notes, metrics_of, own_files, require_no_files, say_left_out
 from otel_agentic.cli.evaluate_notes import judge_notes, score_warnings
 from otel_agentic.cli.options import (
@@ -189,7 +189,7 @@ def _print(done: dict[str, Any]) -> None:
             out,
             f"… and {len(done['warnings']) - _WARNINGS:,} more; `otel-agentic truth matches --only warning` lists them",
         )
-    for line in advice(done["reasons"]):
+    for line in dict.fromkeys([*advice(done["reasons"]), *metric_advice(done["evaluators"]["metrics"])]):
         say(out, line)
     if done["stopped"]:
         say(out, "stopped: what was judged is kept; the same command goes on from here", style="bold")

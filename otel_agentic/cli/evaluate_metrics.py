@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from otel_agentic.cli.advice import metric_advice
 from otel_agentic.cli.output import say
 from otel_agentic.cli.tables import Column, print_table, text
 from otel_agentic.cli.text import NOTHING, plural
@@ -98,8 +97,6 @@ def print_metrics(out: Console, metrics: Sequence[Mapping[str, Any]], title: str
     without = [f"{', '.join(names)} ({reasons})" for reasons, names in _without_score(metrics).items()]
     if without:
         say(out, f"no score: {'; '.join(without)}")
-    for line in metric_advice(metrics):
-        say(out, line)
 
 
 def _without_score(metrics: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from click.core import ParameterSource
 
+from otel_agentic.cli.advice import metric_advice
 from otel_agentic.cli.evaluate_metrics import metrics_of, own_files, print_metrics, say_left_out
 from otel_agentic.cli.evaluate_notes import judge_notes
 from otel_agentic.cli.options import settings_of
@@ -97,7 +98,7 @@ def _print(told: dict[str, Any]) -> None:
     files = Counter(row["file"] for row in told["rows"])
     of = ", ".join(f"{name} ({count:,})" for name, count in files.items()) if len(files) > 1 else next(iter(files))
     print_metrics(out, told["metrics"], f"{plural(len(told['rows']), 'row')} of {of}")
-    for line in _reasons(told["rows"]):
+    for line in (*_reasons(told["rows"]), *metric_advice(told["metrics"])):
         say(out, line)
     _print_notes(out, told)
 

@@ -67,6 +67,24 @@ def test_what_abstained_throughout_is_counted_with_the_command_that_shows_it() -
     assert told.endswith("`otel-agentic report --metrics all` shows them")
 
 
+@pytest.mark.parametrize(
+    ("reason", "advised"),
+    [
+        ("tokens_not_recorded", "gen_ai.usage.input_tokens"),
+        ("price_not_set", "[evaluators.prices]"),
+        ("tool_definitions_not_recorded", "gen_ai.tool.definitions"),
+        ("state_not_recorded", "agentic.final_state"),
+        ("model_calls_not_recorded", "model client"),
+        ("budget_exhausted", "judge.max_calls"),
+    ],
+)
+def test_what_is_missing_is_told_with_what_to_do_about_it_once(reason: str, advised: str) -> None:
+    _, told = metric_notes([group(metric(), silent(reason)), group(silent(reason, "no_data"))])
+    assert told.startswith(f"{reason}: ")
+    assert advised in told
+    assert "CAPTURE_MESSAGE_CONTENT" not in told
+
+
 def test_groups_in_which_the_same_metrics_abstained_stand_in_one_sentence() -> None:
     groups = [group(silent("no_data"), agent_version=version) for version in ("1.9", "y" * 500)]
     (told,) = metric_notes(groups)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from otel_agentic.cli.advice import metric_advice
 from otel_agentic.cli.html.further import comparison_part, corrected_part, objectives_part
 from otel_agentic.cli.html.markup import Html, markup, stranger, tag
 from otel_agentic.cli.html.metrics import bands_table, failures_table, layers_table, metrics_table
@@ -193,7 +194,8 @@ def _tools(tools: Mapping[str, Any], failing: Mapping[str, Any], groups: Sequenc
 
 
 def _notes(groups: Sequence[Group], first: Sequence[str]) -> Html:
-    about = [tag("li", _coded(note)) for note in group_notes(groups)]
+    metrics = (metric for group in groups for metric in group.get("metrics") or ())
+    about = [tag("li", _coded(note)) for note in dict.fromkeys([*group_notes(groups), *metric_advice(metrics)])]
     told = tag("ul", *about) if about else None
     if len(about) > _OPEN_NOTES:
         told = _folded(f"{len(about)} notes on single groups", told)
