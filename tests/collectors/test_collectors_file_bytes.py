@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 import io
-import time
+from functools import partial
+from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors._file_bytes import InflatedFile
+from tests.steps import LINEAR, growth
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @given(st.binary(max_size=200), st.lists(st.tuples(st.booleans(), st.integers(1, 60)), max_size=12))
@@ -21,9 +26,10 @@ def test_looking_ahead_takes_nothing_away(data: bytes, steps: list[tuple[bool, i
 
 
 def test_what_was_looked_at_as_a_whole_is_read_in_time_that_grows_with_it() -> None:
-    opened = InflatedFile(io.BytesIO(bytes(range(1, 256)) * 100_000))
-    opened.sample(64 * 1024 * 1024)
-    began_s = time.thread_time()
-    while opened.read(4096):
-        pass
-    assert time.thread_time() - began_s < 0.5
+    def prepared(blocks: int) -> Callable[[], object]:
+        opened = InflatedFile(io.BytesIO(bytes(range(1, 256)) * 16 * blocks))
+        opened.sample(64 * 1024 * 1024)
+        return lambda: [*iter(partial(opened.read, 4096), b"")]
+
+    assert growth(prepared, 500) < LINEAR
+    prepared(1_000_000 // 16)()  # copying what is left at each read would not end

@@ -71,21 +71,17 @@ def test_a_message_that_never_ends_is_cut_off(serve_grpc: Serve) -> None:
     collector = serve_grpc(body_timeout_s=0.5)
     with connect(collector.endpoint) as connection:
         begin(connection)
-        began_s = time.monotonic()
         received = until(connection, b"within 0.5 s")
-    assert time.monotonic() - began_s < 8
     assert b"grpc-status" in received
 
 
 def test_calls_that_never_send_their_message_shut_nobody_out(serve_grpc: Serve, sink: RecordingSink) -> None:
-    collector = serve_grpc(max_concurrent_requests=8)
+    collector = serve_grpc(max_concurrent_requests=8, body_timeout_s=600.0)  # so that none of them ends by itself
     with ExitStack() as open_:
         for _ in range(40):
             begin(open_.enter_context(connect(collector.endpoint)))
         time.sleep(0.3)
-        began_s = time.monotonic()
         assert ["OK"] * 20 == [call(collector, spans("chat"))[0] for _ in range(20)]
-        assert time.monotonic() - began_s < 15  # a body may take 30 s
     assert 20 == len(sink.names)
 
 

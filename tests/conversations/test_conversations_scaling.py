@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
-
-import pytest
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from otel_agentic.conversations.history import Transcript
 from otel_agentic.conversations.link import link
 from otel_agentic.conversations.naming import short
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, made, span, speak_genai
 from tests.conversations.rebuilding import conversation_of, linked, segments
+from tests.steps import LINEAR, growth
 
-MANY = 20_000
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MANY = 200
 IDLE_NS = 300 * SECOND_NS
 (PLAIN,) = segments(speak_genai(AgentRunScript().ask("Hello?").says("Hello.")))
 LOOSE = replace(PLAIN, explicit_id=None, query_digest=None, transcript=None, agents=frozenset())
@@ -33,39 +36,47 @@ def alike(count: int, *, agents: int = 1) -> list[str]:
 
 
 def test_many_conversations_that_begin_alike_are_linked_in_time_that_grows_with_them() -> None:
-    began = time.process_time()
-    assert ["history"] * (MANY // 2) == alike(MANY // 2)
-    assert ["history"] * (MANY // 2) == alike(MANY // 2, agents=100)
-    assert time.process_time() - began < 20
+    assert ["history"] * MANY == alike(MANY)
+    assert ["history"] * MANY == alike(MANY, agents=100)
+    assert growth(lambda count: partial(alike, count), MANY) < LINEAR
+    assert growth(lambda count: partial(alike, count, agents=100), MANY) < LINEAR
 
 
 def test_many_conversations_that_end_on_the_same_line_are_linked_in_time_that_grows_with_them() -> None:
     said, heard = Transcript(digest="line", answer=(frozenset({"line"}),)), Transcript(digest="other")
-    found = []
-    for at in range(MANY // 4):
-        start_ns = NOON_NS + at * 1000
-        first = replace(LOOSE, trace_id=f"first {at}", start_ns=start_ns, end_ns=start_ns + 10)
-        found.append(replace(first, history_in=(), history_out=("line",), transcript=said))
-        found.append(
-            replace(first, trace_id=f"then {at}", start_ns=start_ns + SECOND_NS, end_ns=start_ns + 2 * SECOND_NS)
-        )
-        found[-1] = replace(found[-1], history_in=("line",), history_out=(), transcript=heard)
-    began = time.process_time()
-    assert ["trace"] * (MANY // 2) == [each.method for each in link(found, idle_ns=IDLE_NS)]
-    assert time.process_time() - began < 20
+
+    def ending_alike(count: int) -> Callable[[], Any]:
+        found = []
+        for at in range(count):
+            start_ns = NOON_NS + at * 1000
+            first = replace(LOOSE, trace_id=f"first {at}", start_ns=start_ns, end_ns=start_ns + 10)
+            found.append(replace(first, history_in=(), history_out=("line",), transcript=said))
+            later = replace(
+                first, trace_id=f"then {at}", start_ns=start_ns + SECOND_NS, end_ns=start_ns + 2 * SECOND_NS
+            )
+            found.append(replace(later, history_in=("line",), history_out=(), transcript=heard))
+        return lambda: [each.method for each in link(found, idle_ns=IDLE_NS)]
+
+    assert ["trace"] * (2 * MANY) == ending_alike(MANY)()
+    assert growth(ending_alike, MANY) < LINEAR
 
 
-@pytest.mark.slow
 def test_a_deep_trace_of_many_conversations_is_told_apart_in_time_that_grows_with_it() -> None:
-    chain = [span("step", trace="deep", span_id="0")]
-    leaves = []
-    for at in range(1, MANY):
-        chain.append(span("step", parent=chain[-1], span_id=str(at), start_ns=NOON_NS + at))
-        told = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "a", "gen_ai.conversation.id": f"c{at}"}
-        leaves.append(span("invoke_agent a", parent=chain[-1], start_ns=NOON_NS + at, attributes=told))
-    began = time.process_time()
-    assert MANY - 1 == len(linked(*chain, *leaves))
-    assert time.process_time() - began < 60
+    def deep(count: int) -> Callable[[], Any]:
+        chain = [span("step", trace="deep", span_id="0")]
+        leaves = []
+        for at in range(1, count + 1):
+            chain.append(span("step", parent=chain[-1], span_id=str(at), start_ns=NOON_NS + at))
+            told = {
+                "gen_ai.operation.name": "invoke_agent",
+                "gen_ai.agent.name": "a",
+                "gen_ai.conversation.id": f"c{at}",
+            }
+            leaves.append(span("invoke_agent a", parent=chain[-1], start_ns=NOON_NS + at, attributes=told))
+        return partial(linked, *chain, *leaves)
+
+    assert MANY == len(deep(MANY)())
+    assert growth(deep, MANY) < LINEAR
 
 
 def test_a_very_long_name_is_its_beginning_and_a_digest_of_all() -> None:

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_agentic.dialects.literals import read_repr
-from tests.timing import quickest_s
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 VALUES = st.recursive(
@@ -53,8 +52,6 @@ def test_anything_else_is_no_container(text: object) -> None:
 @pytest.mark.parametrize(
     "text", ["[" * 200_000, "{'a': '" + "\\'" * 100_000, "[<" + "'a'" * 60_000, "[" + " " * 200_000 + "x"]
 )
-def test_hostile_text_costs_little(text: str) -> None:
-    found = []
-
-    assert quickest_s(lambda: found.append(read_repr(text)), bound_s=2) < 2
-    assert {None} == set(found)
+def test_hostile_text_is_no_container(text: str) -> None:
+    # Long enough that what is not linear in it does not end.
+    assert read_repr(text) is None

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +12,10 @@ from otel_agentic.config import JudgeSettings
 from otel_agentic.judges import ExactJudge, Judge, Question, Verdict
 from otel_agentic.judges.exact import compare
 from otel_agentic.plugins import get
-from tests.timing import quickest_s
+from tests.steps import LINEAR, growth
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 THRESHOLD = 0.7
 
@@ -216,9 +222,12 @@ def test_any_two_texts_get_a_score_between_0_and_1_and_equal_ones_1(expected: st
         "i don't know ",
     ],
 )
-def test_a_hostile_answer_of_100_kb_takes_no_more_than_seconds(part: str) -> None:
-    answer = part * (100_000 // len(part)) + " 42"
-    assert quickest_s(lambda: compare(question("is 42 or x", answer)), bound_s=5) < 5
+def test_a_hostile_answer_is_compared_in_linear_time(part: str) -> None:
+    def prepared(size: int) -> Callable[[], object]:
+        return partial(compare, question("is 42 or x", part * (size // len(part)) + " 42"))
+
+    assert growth(prepared, 2_000) < LINEAR
+    assert prepared(100_000)()
 
 
 def test_the_judge_is_a_plug_in_and_gives_one_verdict_a_question_in_order() -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from typing import TYPE_CHECKING
-
-import pytest
 
 from otel_agentic.pipeline.ingest import rebuild_pending
 from otel_agentic.spans.model import SpanLink
 from otel_agentic.testing import NOON_NS, batch, span
+from tests.steps import LINEAR, steps_of
 
 if TYPE_CHECKING:
     from otel_agentic.pipeline import Engine
@@ -31,11 +29,8 @@ def turn(number: int, linked_to: int | None) -> Span:
     return span("invoke_agent a", trace=trace_id, span_id=span_id, start_ns=start_ns, attributes=told, links=link)
 
 
-def rebuild_s(engine: Engine) -> float:
-    """Rebuild what arrived; return the seconds of CPU that it took."""
-    began = time.process_time()
+def rebuilt(engine: Engine) -> None:
     assert () == rebuild_pending(engine, lambda *_: None).left_out
-    return time.process_time() - began
 
 
 def turn_counts(engine: Engine) -> list[tuple[int]]:
@@ -43,16 +38,23 @@ def turn_counts(engine: Engine) -> list[tuple[int]]:
         return con.execute("SELECT turn_count FROM conversations WHERE NOT superseded ORDER BY 1").fetchall()
 
 
-def test_one_more_turn_of_a_long_chain_of_links_is_rebuilt_soon(engine: Engine) -> None:
-    engine.store.accept(batch(*(turn(number, number - 1 if number else None) for number in range(1000))))
-    rebuild_s(engine)
-    engine.store.accept(batch(turn(1000, 999)))
-    assert rebuild_s(engine) < 8
-    assert [(1001,)] == turn_counts(engine)
+def test_one_more_turn_of_a_long_chain_of_links_is_rebuilt_in_linear_time(engine: Engine) -> None:
+    steps = []
+    for first, last in ((0, 100), (101, 200)):
+        engine.store.accept(batch(*(turn(number, number - 1 if number else None) for number in range(first, last))))
+        rebuilt(engine)
+        engine.store.accept(batch(turn(last, last - 1)))
+        steps.append(steps_of(lambda: rebuilt(engine)))
+
+    assert steps[1] < LINEAR * steps[0]
+    assert [(201,)] == turn_counts(engine)
 
 
-@pytest.mark.slow
-def test_thousands_of_traces_that_all_link_to_one_are_rebuilt_once(engine: Engine) -> None:
-    engine.store.accept(batch(turn(0, None), *(turn(number, 0) for number in range(1, 6000))))
-    assert rebuild_s(engine) < 20
-    assert [(6000,)] == turn_counts(engine)
+def test_many_traces_that_all_link_to_one_are_rebuilt_in_linear_time(engine: Engine) -> None:
+    steps = []
+    for hub, count in ((0, 100), (1000, 200)):
+        engine.store.accept(batch(turn(hub, None), *(turn(hub + number, hub) for number in range(1, count))))
+        steps.append(steps_of(lambda: rebuilt(engine)))
+
+    assert steps[1] < LINEAR * steps[0]
+    assert [(100,), (200,)] == turn_counts(engine)

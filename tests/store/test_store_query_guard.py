@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -106,12 +105,9 @@ def test_whatever_changes_leaves_or_reveals_is_refused_readably(filled: Store, s
 
 
 def test_a_query_that_takes_too_long_is_interrupted(filled: Store) -> None:
-    started = time.monotonic()
-
     with pytest.raises(QueryError, match=r"longer than 0\.2 s; narrow it \(store\.query_timeout_s\)"):
         ask(filled, "SELECT count(*) FROM range(10000000) a, range(10000000) b", timeout_s=0.2)
 
-    assert time.monotonic() - started < 5
     assert [(3,)] == ask(filled, "SELECT count(*) FROM spans").rows
 
 

