@@ -89,8 +89,8 @@ def test_the_version_is_told() -> None:
     "command",
     [
         ("query", "SELECT * FROM range(90000)"),
-        ("query", "SELECT * FROM range(90000)", "--format", "csv"),
-        ("query", "SELECT * FROM range(90000)", "--format", "json"),
+        pytest.param(("query", "SELECT * FROM range(90000)", "--format", "csv"), marks=pytest.mark.slow),
+        pytest.param(("query", "SELECT * FROM range(90000)", "--format", "json"), marks=pytest.mark.slow),
     ],
     ids=["table", "csv", "json"],
 )

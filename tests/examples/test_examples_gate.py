@@ -117,6 +117,7 @@ def test_a_bad_agent_fails_and_the_condition_is_named(tmp_path: Path, run: Job, 
     assert "pass^3 >= .700" == failed.get("name")
 
 
+@pytest.mark.slow  # what `gate` does then is in tests/cli/test_cli_gate.py
 def test_missing_data_fails_and_what_is_missing_is_told(tmp_path: Path, run: Job, shortcut: Path) -> None:
     others: list[dict[str, Any]] = [{"case_id": "another", "turns": [{"query": "What else?", "answer": "Nothing."}]}]
     ran = ci_job(tmp_path, scored(tmp_path, run, others), commands=shortcut)
@@ -125,6 +126,7 @@ def test_missing_data_fails_and_what_is_missing_is_told(tmp_path: Path, run: Job
     assert "none of 12 conversations was evaluated: 12 x unmatched" in " ".join(ran.stdout.split())
 
 
+@pytest.mark.slow  # what `gate` does then is in tests/cli/test_cli_gate.py
 def test_a_metric_that_was_not_computed_fails(tmp_path: Path, run: Job, shortcut: Path) -> None:
     ran = ci_job(tmp_path, scored(tmp_path, run, CASES), "--threshold", "helpfulness=3", commands=shortcut)
     assert (1, "") == (ran.returncode, ran.stderr)
@@ -132,6 +134,7 @@ def test_a_metric_that_was_not_computed_fails(tmp_path: Path, run: Job, shortcut
     assert "agentest.helpfulness >= 3" == failed.get("name")
 
 
+@pytest.mark.slow  # what `gate` does then is in tests/cli/test_cli_gate.py
 def test_an_unknown_metric_is_a_mistake_in_the_script(tmp_path: Path, run: Job, shortcut: Path) -> None:
     ran = ci_job(tmp_path, run, "--threshold", "politeness=4", commands=shortcut)
     assert (2, "") == (ran.returncode, ran.stdout)

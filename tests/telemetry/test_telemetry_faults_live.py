@@ -21,10 +21,15 @@ if TYPE_CHECKING:
 
 _CONVERSATIONS = 12
 _MOST_GROWN_BYTES = 150_000_000
+_OTHERS = ("down", "error", "huge", "redirect", "nonsense")
 SCORED = "SELECT count(*) FROM conversation_scores WHERE NOT superseded"
 
 
-@pytest.fixture(params=["down", "hang", "error", "huge", "endless", "redirect", "nonsense"])
+#: How a backend is broken; the exporter meets each of these in `test_telemetry_faults.py`, so most are slow tests here.
+_BROKEN = ["hang", "endless", *(pytest.param(way, marks=pytest.mark.slow) for way in _OTHERS)]
+
+
+@pytest.fixture(params=_BROKEN)
 def endpoint(request: pytest.FixtureRequest) -> Iterator[str]:
     """The address of a backend that is broken."""
     if request.param == "down":
