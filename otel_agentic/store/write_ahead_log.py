@@ -86,6 +86,12 @@ def keep_damaged_log(db: Path) -> Path | None:
     except FileNotFoundError:
         return None
     if state is None or not state.damaged:
+        if state is not None and state.lost:
+            _log.info(
+                "%s: its last %d bytes belong to no transaction that was acknowledged, and are not replayed",
+                log,
+                state.lost,
+            )
         return None
     with db.open("r+b") as file:
         if not lock_like_duckdb(file.fileno()):

@@ -63,6 +63,7 @@ def check_round(server: Server, senders: list[Sender], before: list[int]) -> Non
         f"(SELECT trace_id FROM spans WHERE trace_id IN ({listed}) GROUP BY trace_id HAVING count(*) = 4)"
     )
     assert (len(wanted), 0) == (whole, doubled)
+    assert [] == list(server.db.parent.glob("*.damaged-*"))  # a torn end of the log is no damage
 
 
 def test_no_acknowledged_span_is_lost_or_doubled_by_kills_and_conversations_are_those_of_a_quiet_life(
