@@ -127,7 +127,8 @@ def _refused(error: Exception, query: UserQuery) -> QueryError:
         return QueryError(
             "the query needs more memory than it may have (store.memory_limit_mb, store.temp_limit_mb); narrow it"
         )
-    return QueryError(f"the query failed: {str(error).rstrip()}{_hint(error)}")
+    message, _, pointer = str(error).rstrip().partition("\n")  # what follows points into the statement
+    return QueryError(f"the query failed: {message}{_hint(error)}{pointer and chr(10)}{pointer}")
 
 
 def _hint(error: Exception) -> str:
@@ -135,7 +136,7 @@ def _hint(error: Exception) -> str:
     text = str(error)
     if isinstance(error, duckdb.BinderException) and "TIMESTAMP_NS" in text and "TIMESTAMP WITH TIME ZONE" in text:
         return (
-            "\nTimes in tables are UTC without a time zone: write `now() AT TIME ZONE 'UTC'` instead of now(), or use a view "
+            ". Times in tables are UTC without a time zone: write `now() AT TIME ZONE 'UTC'` instead of now(), or use a view "
             "such as v_conversations, whose times have one"
         )
     return ""

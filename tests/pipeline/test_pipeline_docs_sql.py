@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import duckdb
 import pytest
 
+from otel_agentic.cli.errors import told
 from otel_agentic.config import JudgeSettings
 from otel_agentic.errors import QueryError
 from otel_agentic.evaluators.registry import all_evaluators, metrics_by_name
@@ -200,7 +201,8 @@ def test_the_last_days_of_every_view_are_the_same_in_every_time_zone(copied: Pat
 def test_a_time_of_a_table_that_is_compared_with_now_gets_a_hint(answering: Commands, sql: str) -> None:
     with pytest.raises(QueryError) as refused:
         answering.query(sql=sql)
-    (hint,) = re.findall(r"write `(.+?)`", str(refused.value))
+    (shown,) = told(refused.value)
+    (hint,) = re.findall(r"write `(.+?)`", shown)
     assert "AT TIME ZONE 'UTC'" in hint
     mended = re.sub(r"now\(\) - INTERVAL 1 HOUR", f"{hint} - INTERVAL 6 DAY", sql).replace("AND now()", f"AND {hint}")
     assert answering.query(sql=mended)["rows"]
