@@ -191,3 +191,41 @@ def test_labels_of_conversations_that_are_not_in_the_store_are_told(engine: Engi
         )
     ] == done["warnings"]
     assert [] == Commands(engine).evaluate()["warnings"]
+
+
+def test_every_score_has_an_id_an_evaluator_a_version_and_a_reason_where_it_is_not_evaluated(
+    copy_of: CopyOf, labelled_file: Path
+) -> None:
+    engine = copy_of(labelled_file)
+
+    assert [] == rows(
+        engine,
+        """
+        SELECT name, label, count(*) FROM scores
+        WHERE score_id IS NULL OR evaluator IS NULL OR evaluator_version IS NULL
+            OR (reason IS NULL AND (label = 'not_evaluated' OR (label IS NULL AND value IS NULL)))
+        GROUP BY ALL
+        """,
+    )
+    assert [(1341,)] == rows(
+        engine,
+        "SELECT count(*) FROM scores WHERE name = 'agentic.answer' AND reason = 'no_data' AND evaluator = 'core'",
+    )
+    assert [(True,)] == rows(engine, "SELECT count(*) = count(DISTINCT score_id) FROM scores WHERE evaluator = 'core'")
+
+
+def test_the_result_of_a_conversation_that_goes_on_is_gone_until_it_is_scored_again(
+    engine: Engine, commands: Commands
+) -> None:
+    commands.evaluate(cases=CASES)
+    later = AgentRunScript(conversation_id="conversation-1").ask("And now?").says("Home.")
+    feed(engine, speak_genai(later, start_ns=NOON_NS + 60 * SECOND_NS))
+    found = {row["conversation_id"]: row["reason"] for row in commands.conversations_list()}
+    left = rows(engine, "SELECT conversation_id FROM results")
+
+    commands.evaluate()
+
+    assert ("not_scored", [("second",)]) == (found["conversation-1"], left)
+    assert [("conversation-1", 2), ("second", 1)] == rows(
+        engine, "SELECT conversation_id, revision FROM results ORDER BY ALL"
+    )

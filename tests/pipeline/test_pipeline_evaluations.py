@@ -23,7 +23,7 @@ CHANGED = [("cases.jsonl", CASES[0][1].replace("hotels", "inns").replace("The Ri
 SHOWN: dict[str, Callable[[Commands, str], Any]] = {
     "report": lambda it, name: it.report(evaluation=name)["groups"][0]["c"],
     "pictures": lambda it, name: 1 - len(it.report_pictures(evaluation=name)["failing"]["rows"]),
-    "gate": lambda it, name: int(it.gate(conditions={"min_success": 0.5}, evaluation=name)["passed"]),
+    "gate": lambda it, name: int(it.gate(conditions={"min_success": 0.5, "min_n": 1}, evaluation=name)["passed"]),
     "failures": lambda it, name: 1 - it.failures(evaluation=name)["failed"],
     "tools_failing": lambda it, name: 1 - len(it.tools_failing(evaluation=name)),
     "suites": lambda it, name: it.suites(evaluation=name)[0]["c"],
