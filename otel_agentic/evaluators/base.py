@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from otel_agentic.judges.base import JudgeFailure, Question, Verdict
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from otel_agentic.scoring.model import ConversationScore, NotEvaluatedReason, Outcome
     from otel_agentic.truth.model import Case
 
+#: The name of the evaluator of outcomes, answers, tool dimensions and calls at fault.
+CORE: Final = "core"
 #: What a score is a score of.
 Target = Literal["conversation", "turn", "call", "group"]
 #: Data that an evaluator may need. Without `case` and what follows it of the annotation, `no_data` or `unmatched`; without

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from otel_agentic.config import Severity
 from otel_agentic.errors import PluginError
-from otel_agentic.evaluators.base import Metric, Need, Target
+from otel_agentic.evaluators.base import CORE, Metric, Need, Target
 from otel_agentic.judges.base import Rubric
 from otel_agentic.judges.prompts import KINDS
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
 _LONGEST: Final = 120
-#: What a name on the command line means beside metrics, evaluators and families.
-RESERVED: Final = frozenset({"default", "all", "none"})
+#: What a name on the command line means besides metrics, evaluators and families, and the evaluator of the core scores.
+RESERVED: Final = frozenset({"default", "all", "none", CORE})
 #: Names of the core scores, which every evaluation writes.
 _CORE: Final = re.compile(r"agentic\.(conversation|answer|tool(\.\w+)?)")
 _WAYS: Final = ("evaluate", "ask", "evaluate_group")
@@ -163,7 +163,7 @@ def _name_problems(what: str, name: str) -> Iterator[str]:
     if not _NAME.fullmatch(name) or len(name) > _LONGEST:
         yield f"{what}, {name!r}, must be letters, digits, _ and - in parts joined by dots, at most {_LONGEST} characters"
     elif name in RESERVED:
-        yield f"{what}, {name!r}, is reserved: default, all and none choose metrics"
+        yield f"{what}, {name!r}, is reserved: default, all and none choose metrics, and core scores outcomes"
 
 
 def _same_name(one: AnyEvaluator, other: AnyEvaluator) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from otel_agentic.evaluators.registry import asks
 from otel_agentic.judges.base import version_for
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from otel_agentic.evaluators.base import AnyEvaluator, MetricScore
     from otel_agentic.judges.base import Judge
     from otel_agentic.scoring.model import ConversationScore
-
-#: The evaluator of outcomes, answers, tool dimensions and calls at fault.
-CORE: Final = "core"
 
 
 def evaluation_id_of(evaluator: AnyEvaluator, core: str, judge: Judge, settings: EvaluatorSettings) -> str:

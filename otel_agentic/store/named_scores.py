@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from otel_agentic.evaluators.identity import CORE, core_score_id
+from otel_agentic.evaluators.base import CORE
+from otel_agentic.evaluators.identity import core_score_id
 from otel_agentic.scoring.judged_calls import faulty, judged_calls
 from otel_agentic.scoring.model import DIMENSIONS
 from otel_agentic.store.table import Table

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from opentelemetry._logs import SeverityNumber
 
-from otel_agentic.evaluators.identity import CORE, core_score_id
+from otel_agentic.evaluators.base import CORE
+from otel_agentic.evaluators.identity import core_score_id
 from otel_agentic.telemetry import names
 from otel_agentic.telemetry.attributes import group_attributes, group_of, label, span_context
 from otel_agentic.telemetry.results import Evaluator, Result, results_of

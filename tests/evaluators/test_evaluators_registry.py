@@ -186,6 +186,7 @@ class Nothing:
         (Plain(name="Länge"), "must be letters, digits"),
         (Plain(name="a..b"), "must be letters, digits"),
         (Plain(name="default"), "is reserved"),
+        (Plain(name="core"), "is reserved"),
         (Plain(metrics=()), "it has no metrics"),
         (Plain(metrics=("length",)), "is no Metric"),  # type: ignore[arg-type]
         (Plain(metrics=(metric("all"),)), "is reserved"),
