@@ -135,8 +135,10 @@ class LiveScoring:
         if self._lacking and not keys:
             pressure.rest(time.monotonic() - began, self._engine.stopping)
             return True
-        if len(keys) <= most or evaluating.breaker.state.state != "closed":
+        if evaluating.breaker.state.state != "closed":
             return False
+        if len(keys) <= most:
+            return self._postponed  # the judge came back in this round: no other event would wake up this thread
         pressure.rest(time.monotonic() - began, self._engine.stopping)
         return True
 
@@ -176,9 +178,11 @@ class LiveScoring:
 
     def _evaluate(self, wanted: Wanted) -> None:
         evaluating, stop = self._engine.evaluating, self._engine.stopping.is_set
+        before = evaluating.breaker.state
         found = evaluating.evaluate(evaluating.truth(), wanted, self._told, stop, waits=True)
+        now = evaluating.breaker.state
         # What failed before the judge was no longer asked is asked again, too; single failures wait for `evaluate`.
-        away = evaluating.breaker.state.state != "closed"
+        away = now.state != "closed" or now.opened > before.opened
         self._postponed |= found.tally.postponed > 0 or (away and bool(wanted.chosen.judged))
 
     def _told(self, scored: Sequence[Scored], restated: AbstractSet[Key]) -> None:

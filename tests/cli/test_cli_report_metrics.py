@@ -79,7 +79,7 @@ def test_what_abstained_throughout_is_counted_with_the_command_that_shows_it() -
     ],
 )
 def test_what_is_missing_is_told_with_what_to_do_about_it_once(reason: str, advised: str) -> None:
-    _, told = metric_notes([group(metric(), silent(reason)), group(silent(reason, "no_data"))])
+    _, told = metric_notes([group(metric(), silent(reason)), group(silent(reason))])
     assert told.startswith(f"{reason}: ")
     assert advised in told
     assert "CAPTURE_MESSAGE_CONTENT" not in told
