@@ -105,7 +105,7 @@ def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     return {**own, **(more or {})}
 
 
-def wait_until(holds: Callable[[], bool], limit_s: float = 30.0) -> None:
+def wait_until(holds: Callable[[], bool], limit_s: float = 120.0) -> None:
     """Return as soon as something holds; fail when it does not come to hold in time."""
     deadline = time.monotonic() + limit_s
     while not holds():

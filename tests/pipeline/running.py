@@ -54,7 +54,7 @@ def ask(settings: Settings, name: str, **arguments: Any) -> Any:
         client.close()
 
 
-def eventually(ask_for: Callable[[], Any], wanted: Any, timeout_s: float = 20.0) -> None:
+def eventually(ask_for: Callable[[], Any], wanted: Any, timeout_s: float = 60.0) -> None:
     """Return when `ask_for` answers what is wanted; fail with the last answer after `timeout_s` seconds."""
     deadline = time.monotonic() + timeout_s
     while (found := ask_for()) != wanted:

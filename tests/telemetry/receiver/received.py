@@ -66,7 +66,7 @@ def attributes(pairs: Any) -> dict[str, Any]:
     return {pair.key: _plain(pair.value) for pair in _typed(pairs)}
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
+def wait_until(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
     """Return when the condition holds; fail after `timeout_s` seconds."""
     deadline = time.monotonic() + timeout_s
     while not condition():
