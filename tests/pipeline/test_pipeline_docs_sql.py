@@ -173,10 +173,9 @@ def test_every_view_with_a_time_is_asked_about_it(answering: Commands) -> None:
 @pytest.fixture(scope="module")
 def copied(answering: Commands, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of the store's file, for other programs to open."""
-    store, target = answering._engine.store, tmp_path_factory.mktemp("copy") / "t.duckdb"
-    with store.connection() as con:
-        con.execute("CHECKPOINT")
-    shutil.copy(store.path, target)
+    target = tmp_path_factory.mktemp("copy") / "t.duckdb"
+    with answering._engine.store.backup() as file, target.open("wb") as copy:
+        shutil.copyfileobj(file, copy)
     return target
 
 
