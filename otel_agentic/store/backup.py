@@ -6,7 +6,6 @@ import glob
 import logging
 import shutil
 import tempfile
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from otel_agentic.store.undo import lock_like_duckdb, undo_path
 from otel_agentic.store.write_ahead_log import log_path
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Iterator
 
     from otel_agentic.store.undo import UndoFile
@@ -46,10 +46,16 @@ class Verified:
 
 
 @contextmanager
-def copy_of_open_file(path: Path, writer: Writer, undo: UndoFile) -> Iterator[IO[bytes]]:
+def copy_of_open_file(path: Path, writer: Writer, undo: UndoFile, closing: threading.Event) -> Iterator[IO[bytes]]:
     """Return a copy of an open database file, complete without a log, for reading; it takes disk space while the block runs.
 
     Everything acknowledged before the call is in it. Commits go on meanwhile; the log grows until the copy is made.
+
+    Args:
+        path: the database.
+        writer: makes checkpoints, and holds them back.
+        undo: has the database open for reading.
+        closing: set when the copy is to be given up, because the store is being closed.
 
     Raises:
         OverloadedError: readers left no moment for a checkpoint.
@@ -58,16 +64,10 @@ def copy_of_open_file(path: Path, writer: Writer, undo: UndoFile) -> Iterator[IO
     with tempfile.TemporaryDirectory(prefix=f".{path.name}{_FOLDER}", dir=path.parent) as folder:
         copy = Path(folder) / path.name
         for _ in range(_TRIES):
-            try:
-                with writer.holding_checkpoints() as is_held, undo.handle() as source:
-                    clone_open_file(source, copy)
-                    if is_held():
-                        break
-            except OverloadedError as error:
-                _log.debug("no backup yet: %s", error)
-            except OSError as error:
-                raise describe(error, path) from error
-            time.sleep(_WAIT_S)
+            if _copied(path, copy, writer, undo, closing):
+                break
+            if closing.wait(_WAIT_S):
+                raise StoreUnusableError(f"{path} is closing; try again when the collector is up")
         else:
             raise OverloadedError(
                 f"{path} is too busy for a backup: readers and writers left no moment for a checkpoint; try again"
@@ -75,6 +75,19 @@ def copy_of_open_file(path: Path, writer: Writer, undo: UndoFile) -> Iterator[IO
         with copy.open("rb") as file:
             copy.unlink()  # gone with this process, however that ends
             yield file
+
+
+def _copied(path: Path, copy: Path, writer: Writer, undo: UndoFile, closing: threading.Event) -> bool:
+    """Copy a file between two checkpoints; return False where there was no moment for it."""
+    try:
+        with writer.holding_checkpoints() as is_held, undo.handle() as source:
+            clone_open_file(source, copy, lambda: is_held() and not closing.is_set())
+            return is_held()
+    except (OverloadedError, InterruptedError) as error:
+        _log.debug("no backup yet: %s", error)
+        return False
+    except OSError as error:
+        raise describe(error, path) from error
 
 
 def verify(path: Path) -> Verified:

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Final
 from otel_agentic.store.checkpoints import sync_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 #: `ioctl(2)` request of Linux that shares the blocks of one file with another (Btrfs, XFS, bcachefs, ZFS).
 _FICLONE: Final = 0x40049409
@@ -34,13 +34,14 @@ def clone_file(source: Path, target: Path) -> bool:
         return clone_open_file(file.fileno(), target)
 
 
-def clone_open_file(source: int, target: Path) -> bool:
-    """Do what `clone_file` does for a file descriptor, whose position is left alone.
+def clone_open_file(source: int, target: Path, go_on: Callable[[], bool] = lambda: True) -> bool:
+    """Do what `clone_file` does for a file descriptor, whose position is left alone. `go_on` is asked every few megabytes.
 
     A process that closes any descriptor of a DuckDB file gives up its lock on it: where this process has the database
     open, pass one that stays open.
 
     Raises:
+        InterruptedError: `go_on` returned False; an existing target stays as it was.
         OSError: as `clone_file`.
     """
     with replacing(target) as draft:
@@ -53,6 +54,8 @@ def clone_open_file(source: int, target: Path) -> bool:
         while part := os.pread(source, _COPY_BYTES, position):
             draft.write(part)
             position += len(part)
+            if not go_on():
+                raise InterruptedError(errno.EINTR, "the copy was given up", str(target))
     return False
 
 

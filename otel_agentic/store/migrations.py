@@ -95,7 +95,7 @@ def all_migrations() -> list[Migration]:
         Migration(
             name=name,
             sql=file.read_bytes().decode(),
-            released=frozenset(checksum for checksum, of in released if of == name),
+            released=frozenset(checksum for checksum, of in released if of.rpartition("/")[2] == name),
         )
         for name, file in found.items()
         if name.endswith(".sql")

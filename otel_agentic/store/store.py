@@ -213,7 +213,7 @@ class Store:
         if not self._backing_up.acquire(blocking=False):
             raise OverloadedError("another backup is under way; try again when it is done")
         try:
-            with copy_of_open_file(self.path, self._writer, self._undo) as file:
+            with copy_of_open_file(self.path, self._writer, self._undo, self._closed) as file:
                 yield file
         finally:
             self._backing_up.release()

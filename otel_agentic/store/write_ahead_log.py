@@ -14,6 +14,7 @@ Ref: DuckDB, src/storage/wal_replay.cpp and src/common/checksum.cpp.
 from __future__ import annotations
 
 import logging
+import mmap
 import os
 import re
 import struct
@@ -81,10 +82,7 @@ def keep_damaged_log(db: Path) -> Path | None:
         OSError: the log cannot be read, or there is no room for the copy.
     """
     log = log_path(db)
-    try:
-        state = examine(log.read_bytes())
-    except FileNotFoundError:
-        return None
+    state = _examine_file(log)
     if state is None or not state.damaged:
         if state is not None and state.lost:
             _log.info(
@@ -117,7 +115,16 @@ def keep_damaged_log(db: Path) -> Path | None:
     return copy
 
 
-def examine(log: bytes) -> LogState | None:
+def _examine_file(log: Path) -> LogState | None:
+    """Return what a log holds; None where it is missing, empty, or of an unknown format."""
+    try:
+        with log.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return examine(content)
+    except (FileNotFoundError, ValueError):  # an empty file cannot be mapped
+        return None
+
+
+def examine(log: bytes | mmap.mmap) -> LogState | None:
     """Return what a log holds, None for a format that this release does not know."""
     header = _HEADER.match(log)
     if header is not None and header["version"][0] != _KNOWN_VERSION:
@@ -137,7 +144,7 @@ def examine(log: bytes) -> LogState | None:
     return LogState(size=len(log), committed=committed, damaged=_is_damaged(log, position))
 
 
-def _is_damaged(log: bytes, position: int) -> bool:
+def _is_damaged(log: bytes | mmap.mmap, position: int) -> bool:
     """Return whether what begins at the first unreadable entry is more than the torn end of one write.
 
     A write that was cut off is a beginning: the last entry lacks bytes, and no end of a transaction follows, because that

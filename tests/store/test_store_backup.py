@@ -80,12 +80,12 @@ def test_what_changes_the_file_while_it_is_copied_has_it_copied_again(store: Sto
     copied: list[int] = []
     real = clone.clone_open_file
 
-    def interfering(source: int, target: Path) -> bool:
+    def interfering(source: int, target: Path, go_on: Callable[[], bool]) -> bool:
         copied.append(len(copied))
         if len(copied) == 1:
             fill(store, 5, 1)
             store.write(lambda _: store._writer._take_in_log())  # as where somebody removed the log
-        return real(source, target)
+        return real(source, target, go_on)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("otel_agentic.store.backup.clone_open_file", interfering)
@@ -98,6 +98,24 @@ def test_two_backups_at_once_are_refused_and_the_next_one_is_not(store: Store, t
     with store.backup(), pytest.raises(OverloadedError, match="another backup"), store.backup():
         pass
     save_backup(store, tmp_path / "b.duckdb")
+
+
+def test_a_store_that_is_closed_gives_its_backup_up(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clone, "_reflink", lambda *_: False)
+    monkeypatch.setattr(clone, "_COPY_BYTES", 4096)
+    real = clone.clone_open_file
+
+    def closing(source: int, target: Path, go_on: Callable[[], bool]) -> bool:
+        store._closed.set()  # as `close` does first
+        return real(source, target, go_on)
+
+    monkeypatch.setattr("otel_agentic.store.backup.clone_open_file", closing)
+    with pytest.raises(StoreUnusableError, match="is closing"):
+        save_backup(store, tmp_path / "b.duckdb")
+    store._closed.clear()
+    assert [] == list(tmp_path.glob(".*backup*"))
 
 
 def test_without_room_for_a_copy_the_store_goes_on(
