@@ -111,7 +111,7 @@ def test_a_backend_that_takes_no_logs_gets_all_points_and_is_told_of(engine: Eng
 
 
 def test_settings_without_events_send_none(open_engine: OpenEngine) -> None:
-    engine = open_engine(emit={"events": False})
+    engine = open_engine(emit={"events": "none"})
     fill(engine, 1)
     with http_receiver() as receiver:
         done = run(engine, emit="otlp", endpoint=receiver.endpoint)
