@@ -365,8 +365,8 @@ class RedactionSettings(Section):
     credentials: bool = Field(
         default=True, description="take out API keys, tokens, private keys and the values of fields that hold such"
     )
-    personal: tuple[Literal["card", "email", "phone", "iban"], ...] = Field(
-        default=(), description="kinds of personal data to take out: card, email, phone, iban"
+    personal: tuple[Literal["card", "email", "phone", "iban", "ssn", "ip"], ...] = Field(
+        default=(), description="kinds of personal data to take out: card, email, phone, iban, ssn, ip"
     )
     custom: dict[Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,40}$")], str] = Field(
         default={}, description="what else to take out: name = regular expression, RE2 syntax (read in linear time)"

@@ -7,16 +7,19 @@ JSON text inside JSON text is followed to a fixed depth.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.spans import redact_json
+from otel_agentic.spans.redact_checks import is_sentence
 from otel_agentic.spans.redact_json import Bare, Pairs
 from otel_agentic.spans.redact_marks import MARK, MARK_START, is_empty, mark_of
 from otel_agentic.spans.redact_names import Strength, is_directory, is_schema, looks_secret, strength_of
 from otel_agentic.spans.redact_re2 import Glance, Patterns
-from otel_agentic.spans.redact_rule import CREDENTIAL, CUSTOM
+from otel_agentic.spans.redact_rule import CREDENTIAL, CUSTOM, joined
+from otel_agentic.spans.redact_rules import naming_hint
 from otel_agentic.spans.redact_search import Search, readable
 
 if TYPE_CHECKING:
@@ -32,13 +35,25 @@ _ROUNDS: Final = 4
 #: No built-in rule takes less.
 _SHORTEST: Final = 6
 #: Letters, digits and the marks inside keys, written as escapes: only reading the JSON tells what they say.
-_ESCAPED: Final = r"\\u00(?:2[dDeEfF]|3[0-9aA]|[4-6][0-9a-fA-F]|7[0-9aA])"
+_ESCAPED: Final = r"\\u00(?:2[bBdDeEfF]|3[0-9aA]|[4-6][0-9a-fA-F]|7[0-9aAeE])"
 #: A number of fewer digits under a credential's name is a count.
 _SECRET_DIGITS: Final = 4
 _SCHEME: Final = re.compile(r"(?:bearer|basic|token|negotiate|digest|apikey)\s+(?=\S+$)", re.IGNORECASE)
 #: Where a list of settings or headers says what its `value` is; services of AWS write both with a capital.
 _NAMING: Final = ("name", "key", "field", "header", "Name", "Key")
 _VALUES: Final = frozenset({"value", "Value"})
+_SAYS: Final = _VALUES.union(_NAMING)
+#: JSON text of more characters is split into its values first, and only those with a finding are read.
+_SPLIT: Final = 2048
+_OPTION: Final = re.compile(r"--[A-Za-z0-9][A-Za-z0-9_-]*")
+#: Values of fields that count where they are numbers of so many digits.
+_NUMBERS: Final = {"pin": re.compile(r"[0-9]{4,8}"), "card": re.compile(r"[0-9]{3,4}")}
+#: Personal data without separators, which only the name of its field tells from other numbers.
+_NUMBER_FIELDS: Final = {
+    "phone": re.compile(r"(?:phone|mobile|cell|fax|whatsapp|tel)(?:[-_ ]?(?:number|no))?$", re.IGNORECASE),
+    "ssn": re.compile(r"(?:ssn|social[-_ ]?security(?:[-_ ]?(?:number|no))?)$", re.IGNORECASE),
+}
+_PLAIN_NUMBERS: Final = {"phone": re.compile(r"[0-9]{7,15}"), "ssn": re.compile(r"[0-9]{9}")}
 
 
 class Redactor:
@@ -60,12 +75,21 @@ class Redactor:
         self._kept = tuple(kept)
         self._search = Search(self.rules, self._kept)
         own = [rule for rule in self.rules if rule.group == CUSTOM]
-        self.glance = Glance([*(rule.searched for rule in self.rules if rule not in own), _ESCAPED])
-        self._own = Patterns([rule.pattern for rule in own])
         self._names = any(rule.named for rule in self.rules)
+        self._first, self._sure, self._near = _glances(self.rules, [naming_hint()] if self._names else [])
+        self._own = Patterns([rule.pattern for rule in own])
+        self._numbers = {
+            rule.kind: place
+            for place, rule in enumerate(self.rules)
+            if rule.kind in _NUMBER_FIELDS and rule.group != CUSTOM
+        }
         #: Somebody's own patterns may find what is written in escapes, or is a single character.
         self.own = bool(own)
         self._shortest = 1 if self.own else _SHORTEST
+
+    def glance(self, text: bytes) -> bool:
+        """Return whether there could be anything to take in a text, or in JSON text made of it: one pass over nearly all."""
+        return self._first(text) and (self._sure(text) or self._near(text))
 
     def text(self, text: str, taken: Counter[str], depth: int = 0) -> str:
         """Return the text with marks for what is taken out; the very same object where that is nothing.
@@ -105,6 +129,8 @@ class Redactor:
                 return value if pairs is None else dict(pairs)
             case list() | tuple():
                 items = [self.value(item, taken, depth, strength) for item in value]
+                if self._names:
+                    self._options(value, items, taken, depth)
                 return value if all(map(_is, items, value)) else items
         return self._scalar(value, taken, strength)
 
@@ -120,12 +146,68 @@ class Redactor:
         """Return JSON text with everything taken out of it, None where it is no JSON, or nested too deeply."""
         counted = taken.copy()
         try:
+            if len(text) > _SPLIT and not self.own and (split := self._split(text, counted, depth)) is not None:
+                taken.update(counted - taken)
+                return split
             before = redact_json.parse(text)
             after = self.value(before, counted, depth + 1)
         except (ValueError, RecursionError):
             return None
         taken.update(counted - taken)
         return text if after is before else redact_json.rewritten(text, before, after)
+
+    def _split(self, text: str, taken: Counter[str], depth: int) -> str | None:
+        """Return JSON text with everything taken out of it, reading only values with a finding; None where all must be read.
+
+        A long history is a list of messages, of which one or two may hold something.
+
+        Raises:
+            ValueError: it is not JSON.
+            RecursionError: it is nested too deeply.
+        """
+        if not text.lstrip().startswith(("[", "{")):
+            return None
+        values = redact_json.values_of(text)
+        for key, start, _ in values:
+            if key is None and text[start] not in "[{":
+                return None  # the option of a command stands before its value
+            if key is not None and (key in _SAYS or self.glance(key.encode("utf-8", "replace")) or self._strength(key)):
+                return None
+        pieces: list[str] = []
+        done = 0
+        for _, start, end in values:
+            value = text[start:end]
+            if self.glance(value.encode("utf-8", "replace")):
+                found = self._json(value, taken, depth)
+                if found is None:
+                    return None
+                pieces += (text[done:start], found)
+                done = end
+        found = "".join((*pieces, text[done:]))
+        return text if found == text else found
+
+    def _strength(self, name: str) -> Strength | None:
+        return strength_of(name, self._kept) if self._names else None
+
+    def _options(self, value: Sequence[Any], items: list[Any], taken: Counter[str], depth: int) -> None:
+        """Take out arguments of a command that follow an option for a credential."""
+        for place, (option, argument) in enumerate(itertools.pairwise(value), 1):
+            if (
+                type(option) is str
+                and type(argument) is str
+                and _OPTION.fullmatch(option)
+                and not argument.startswith("-")
+                and (strength := strength_of(option, self._kept))
+            ):
+                items[place] = self._field(argument, taken, depth, strength)
+
+    def _numbered(self, key: str, value: Any, taken: Counter[str]) -> Any:
+        """Return personal data that is a number without separators, which the name of its field tells from other numbers."""
+        written = value if isinstance(value, str) else str(value) if type(value) is int else ""
+        for kind, place in self._numbers.items():
+            if _NUMBER_FIELDS[kind].search(key) and _PLAIN_NUMBERS[kind].fullmatch(written):
+                return self._mark(self.rules[place], written, taken)
+        return value
 
     def _pairs(
         self, pairs: Sequence[tuple[str, Any]], taken: Counter[str], depth: int, outer: Strength | None
@@ -138,6 +220,11 @@ class Redactor:
             if self._names:
                 strength = strength_of(str(key), self._kept) or (told if key in _VALUES else None) or inherited
                 strength = None if strength and is_directory(str(key), value) else strength
+                if strength == "cookie" and not isinstance(value, str):  # each by its name
+                    strength = "strong"
+            if self._numbers and (numbered := self._numbered(str(key), value, taken)) is not value:
+                changed.append((key, numbered))
+                continue
             changed.append((self.value(key, taken, depth), self.value(value, taken, depth, strength)))
         same = all(new[0] is old[0] and new[1] is old[1] for new, old in zip(changed, pairs, strict=True))
         return None if same else changed
@@ -159,7 +246,7 @@ class Redactor:
         secret = value[start:]
         if is_empty(value) or is_empty(secret):
             return value
-        if strength == "weak" and not scheme and (MARK_START in secret or not looks_secret(secret)):
+        if not scheme and not _is_credential(secret, strength):
             return self.text(value, taken, depth)
         region = next(iter(self._search.regions(secret)), None)
         if region is not None and (region.start, region.end) == (0, len(secret)):
@@ -191,7 +278,7 @@ class Redactor:
         digits = written.removesuffix(".0")
         if not digits.removeprefix("-").isdigit():
             return value
-        if strength == "strong" and len(digits) >= _SECRET_DIGITS:
+        if (strength == "strong" and len(digits) >= _SECRET_DIGITS) or strength in _NUMBERS:
             return self._field(digits, taken, 0, strength)
         found = self.text(digits, taken)
         return value if found is digits else found
@@ -225,6 +312,27 @@ class Redactor:
     def _mark(self, rule: Rule, value: str, taken: Counter[str]) -> str:
         taken[f"{rule.group} redacted: {rule.kind}"] += 1
         return mark_of(rule.kind, rule.same(value), self._key())
+
+
+def _glances(rules: Sequence[Rule], more: Sequence[str]) -> tuple[Glance, Glance, Glance]:
+    """Return what finds every text worth a look, and two that are to confirm it: one for most rules, one for words near values."""
+    if not any(rule.hints for rule in rules):
+        return Glance(None), Glance(None), Glance(None)
+    sure = [*(hint for rule in rules if not rule.close for hint in rule.hints), *more, _ESCAPED]
+    near = [hint for rule in rules if rule.close for hint in rule.hints]
+    close = [rule.close for rule in rules if rule.close]
+    return Glance(joined([*sure, *near])), Glance(joined(sure)), Glance(joined(close) if close else None)
+
+
+def _is_credential(value: str, strength: Strength) -> bool:
+    """Return whether a value is a credential in a field whose name says so, more or less."""
+    if strength in _NUMBERS:
+        return _NUMBERS[strength].fullmatch(value.strip()) is not None
+    if strength == "strong":
+        return not is_sentence(value)
+    if MARK_START in value:
+        return False
+    return looks_secret(value) or (strength == "cookie" and "=" in value)
 
 
 def _is(one: object, other: object) -> bool:

@@ -6,6 +6,8 @@ import json
 import re
 from typing import Any, Final
 
+_BLANK: Final = re.compile(r"[ \t\n\r]*")
+_DECODER: Final = json.JSONDecoder(strict=False)
 _START: Final = re.compile(r'\s*[\[{"]')
 #: Scalars of valid JSON text: strings, and what stands bare. What is between them is punctuation.
 _SCALAR: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[^\s\[\]{},:"]+', re.DOTALL)
@@ -36,6 +38,46 @@ def parse(text: str) -> Any:
     return json.loads(
         text, object_pairs_hook=Pairs, parse_int=Bare, parse_float=Bare, parse_constant=Bare, strict=False
     )
+
+
+def values_of(text: str) -> list[tuple[str | None, int, int]]:
+    """Return the key (None in an array), start and end of each value of a JSON container, without reading it twice.
+
+    Raises:
+        ValueError: it is not JSON, or no container.
+        RecursionError: it is nested too deeply.
+    """
+    position = _BLANK.match(text).end()  # type: ignore[union-attr] # matches the empty text, too
+    opening = text[position : position + 1]
+    closing = {"[": "]", "{": "}"}.get(opening)
+    if closing is None:
+        raise ValueError("no container")
+    found: list[tuple[str | None, int, int]] = []
+    position = _blank_end(text, position + 1)
+    while text[position : position + 1] != closing or found:
+        key = None
+        if closing == "}":
+            key, position = _DECODER.raw_decode(text, position)
+            position = _blank_end(text, _sign_end(text, _blank_end(text, position), ":"))
+        _, end = _DECODER.raw_decode(text, position)
+        found.append((key, position, end))
+        position = _blank_end(text, end)
+        if text[position : position + 1] == closing:
+            break
+        position = _blank_end(text, _sign_end(text, position, ","))
+    if _blank_end(text, position + 1) != len(text):
+        raise ValueError("text behind the container")
+    return found
+
+
+def _blank_end(text: str, position: int) -> int:
+    return _BLANK.match(text, position).end()  # type: ignore[union-attr] # matches the empty text, too
+
+
+def _sign_end(text: str, position: int, sign: str) -> int:
+    if text[position : position + 1] != sign:
+        raise ValueError(f"no {sign!r} at character {position}")
+    return position + 1
 
 
 def rewritten(text: str, before: Any, after: Any) -> str:

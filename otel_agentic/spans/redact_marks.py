@@ -18,9 +18,9 @@ MARK_START: Final = "[redacted:"
 
 #: What stands where there is no secret: marks of others, placeholders in examples, words of schemas and truths.
 _EMPTY: Final = re.compile(
-    r"\s*(?:__REDACTED__|\[REDACTED\]|\[Scrubbed due to [^\]]*\]|<elided>|readacted|[*•.]+|[xX]{3,}|<[^<>]*>|"
+    r"\s*(?:__REDACTED__|\[REDACTED\]|\[Scrubbed due to [^\]]*\]|<elided>|readacted|[*•.…]+|[xX]{3,}|<[^<>]*>|"
     r"\$(?:[A-Za-z_.]+|[A-Z_][A-Z0-9_]*|\{[A-Za-z_][\w.:-]*\})|\{\{?[^{}]*\}\}?|%(?:[A-Za-z_]*|[A-Z0-9_]+)%?|"
-    r"(?i:|null|none|nil|undefined|unset|empty|true|false|yes|no|on|off|required|optional|hidden|redacted|"
+    r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|TOKEN|SECRET|PASSWORD|PASS|PWD)(?:_[A-Z0-9]+)?|(?i:your)[-_ ][A-Za-z _-]{1,40}|(?i:|null|none|nil|undefined|unset|empty|true|false|yes|no|on|off|required|optional|hidden|redacted|"
     r"str|string|text|bool|boolean|int|integer|float|number|object|array|list|dict|map|any))\s*"
 )
 #: No secret is longer than that and a placeholder.

@@ -1,53 +1,81 @@
-"""Which fields hold credentials, told by their names: in attributes, in maps, in JSON text, in headers and settings.
+"""Which fields hold credentials, by their names: in attributes, in maps, in JSON text, in headers and settings.
 
 A name counts by its end: `db_password`, `X-Api-Key` and `http.request.header.cookie` do, `password_length`,
-`max_tokens` and `cookie_consent` do not.
+`max_tokens` and `cookie_consent` do not. The words are those of `redaction_rules.toml`.
 """
 
 from __future__ import annotations
 
 import re
+import tomllib
 from fnmatch import fnmatchcase
-from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Literal
+from functools import cache, lru_cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: `strong`: every value is taken. `weak`: a value is taken where it looks like a secret.
-Strength = Literal["strong", "weak"]
+#: `strong`: every value is taken. `weak`: a value is taken where it looks generated. `cookie`: where it is a pair or looks
+#: generated. `pin` and `card`: where it is a number of a few digits.
+Strength = Literal["strong", "weak", "cookie", "pin", "card"]
 
-_TOKENS: Final = (
-    "access|refresh|id|auth|oauth|api|app|bearer|session|security|csrf|xsrf|user|login|bot|deploy|service|sas"
-)
-_KEYS: Final = (
-    "api|app|application|access|secret|private|signing|encryption|master|account|ssh|auth|deploy|service|webhook"
-    "|subscription|functions|openai|anthropic|mistral|gemini|groq"
-)
-#: Regular expressions that RE2 and Python read alike.
-STRONG: Final = (
-    rf"(?:(?:pass[-_. ]?word|passwort|passwd|pass[-_. ]?phrase|pass[-_. ]?code|pwd|secret|credential|cookie"
-    rf"|connection[-_. ]?string|(?:{_KEYS})[-_. ]?key|(?:{_TOKENS})[-_. ]?token)s?"
-    # a second one, one of many, or what it consists of: password_2, password_confirmation, API_KEY_PROD, SecretString
-    r"(?:[-_]?(?:[0-9]{1,2}|confirm(?:ation)?|prod|dev|staging|live|string|value|hash))?|(?:request\.header\.|proxy[-_])authorization)"
-)
-WEAK: Final = r"(?:token|auth|authorization|pass|jwt|bearer)"
-
-_STRONG: Final = re.compile(rf"{STRONG}$", re.IGNORECASE)
-_WEAK: Final = re.compile(rf"(?<![a-z]){WEAK}$|(?<=[a-z0-9])(?:Token|Auth|Authorization)$|[-_.](?i:{WEAK})$")
-_WEAK_FOLDED: Final = re.compile(rf"^{WEAK}$", re.IGNORECASE)
-#: Tokens that are places in a list, or words of a model.
-_PLACES: Final = re.compile(
-    r"(?:page|next|prev|previous|continuation|continue|sync|cursor|resume|delta|cancel|idempotency|cache|"
-    r"eos|bos|pad|unk|stop|end|start|special|last|first|new|top|mask|sep|cls)[-_. ]?token$",
-    re.IGNORECASE,
-)
-#: A name is judged by its end; attribute names of strangers may be a megabyte long.
+#: A name is judged by its end; attribute names of other programs may be a megabyte long.
 _READ: Final = 80
 _SCHEMA_KEYS: Final = ("$ref", "anyOf", "oneOf", "allOf", "properties", "enum")
 _SCHEMA_TYPES: Final = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
 _LONG: Final = 16
 _DIRECTORY: Final = re.compile(r"[/~\\]|[A-Za-z]:[\\/]")
+
+
+@cache
+def rule_data() -> dict[str, Any]:
+    """Return the content of `redaction_rules.toml`."""
+    return tomllib.loads(resources.files("otel_agentic.spans").joinpath("redaction_rules.toml").read_text("utf-8"))
+
+
+@cache
+def fragments() -> dict[str, str]:
+    """Return the parts of patterns of named fields: alternatives of names, and what may stand between name and value."""
+    names = rule_data()["names"]
+    nouns = f"(?:{'|'.join(names['keys'])})[-_. ]?key|(?:{'|'.join(names['tokens'])})[-_. ]?token"
+    strong = (
+        f"(?:(?:{'|'.join(names['strong'])}|{nouns})s?(?:{'|'.join(names['endings'])})?|{'|'.join(names['headers'])})"
+    )
+    alternatives = {name: f"(?:{'|'.join(names[name])})" for name in ("words", "weak", "pins", "cards", "positions")}
+    return {"strong": strong, **alternatives, **rule_data()["fragments"]}
+
+
+class _Names(NamedTuple):
+    """Compiled patterns of the ends of names."""
+
+    strong: re.Pattern[str]
+    words: re.Pattern[str]
+    cookie: re.Pattern[str]
+    pin: re.Pattern[str]
+    card: re.Pattern[str]
+    position: re.Pattern[str]
+    weak: re.Pattern[str]
+    weak_alone: re.Pattern[str]
+    session: re.Pattern[str]
+
+
+@cache
+def _names() -> _Names:
+    parts = fragments()
+    weak = parts["weak"]
+    apart = r"(?:^|[^A-Za-z0-9])"
+    return _Names(
+        strong=re.compile(f"{parts['strong']}$", re.IGNORECASE),
+        words=re.compile(f"{apart}{parts['words']}$", re.IGNORECASE),
+        cookie=re.compile(r"cookies?$", re.IGNORECASE),
+        pin=re.compile(f"{apart}{parts['pins']}$", re.IGNORECASE),
+        card=re.compile(f"{apart}{parts['cards']}$", re.IGNORECASE),
+        position=re.compile(f"{parts['positions']}[-_. ]?token$", re.IGNORECASE),
+        weak=re.compile(rf"(?<![a-z]){weak}$|(?<=[a-z0-9])(?:Token|Auth|Authorization)$|[-_.](?i:{weak})$"),
+        weak_alone=re.compile(f"^{weak}$", re.IGNORECASE),
+        session=re.compile(f"{apart}(?:{'|'.join(rule_data()['names']['sessions'])})$"),
+    )
 
 
 @lru_cache(maxsize=8192)
@@ -60,11 +88,16 @@ def strength_of(name: str, kept: Sequence[str] = ()) -> Strength | None:
     end = name[-_READ:].strip()
     if any(fnmatchcase(name.lower(), glob.lower()) for glob in kept):
         return None
-    if _STRONG.search(end):
-        return "strong"
-    if _PLACES.search(end):
-        return None
-    return "weak" if _WEAK.search(end) or _WEAK_FOLDED.search(end) else None
+    names = _names()
+    found: tuple[tuple[Strength | None, tuple[re.Pattern[str], ...]], ...] = (
+        ("pin", (names.pin,)),
+        ("card", (names.card,)),
+        ("strong", (names.strong, names.words)),
+        ("cookie", (names.cookie,)),
+        (None, (names.position,)),
+        ("weak", (names.weak, names.weak_alone, names.session)),
+    )
+    return next((strength for strength, patterns in found if any(one.search(end) for one in patterns)), None)
 
 
 def looks_secret(value: str, least: int = _LONG) -> bool:

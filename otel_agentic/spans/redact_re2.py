@@ -63,17 +63,16 @@ class Patterns:
 
 
 class Glance:
-    """Whether any of some patterns matches bytes: one pass, as quick as it gets. Text beyond ASCII counts as bytes."""
+    """Whether a pattern matches bytes: one pass, as quick as it gets. Text beyond ASCII counts as bytes."""
 
-    def __init__(self, patterns: Sequence[str]) -> None:
+    def __init__(self, pattern: str | None) -> None:
         options = _options()
         options.encoding, options.never_capture = options.Encoding.LATIN1, True
-        joined = "|".join(f"(?:{pattern})" for pattern in patterns)
         # Not its `search`: that costs as much again as the match of a small span.
-        self._match = re2.compile(joined.encode(), options)._regexp.Match if patterns else None  # noqa: SLF001
+        self._match = re2.compile(pattern.encode(), options)._regexp.Match if pattern else None  # noqa: SLF001
 
     def __call__(self, text: bytes) -> bool:
-        """Return whether one matches."""
+        """Return whether it matches."""
         return self._match is not None and self._match(_ANYWHERE, text, 0, len(text))[0][0] >= 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from otel_agentic.spans.redact_columns import cells
 from otel_agentic.spans.redact_names import is_directory, strength_of
 from otel_agentic.spans.redact_re2 import Pattern, Patterns
 
@@ -48,7 +49,8 @@ class Search:
         """
         self._rules = rules
         self._kept = tuple(kept)
-        self._each = tuple(Pattern(rule.pattern) for rule in rules)
+        #: Compiled when a text matches them first: most never are.
+        self._each: list[Pattern | None] = [None] * len(rules)
         self._all = Patterns([rule.pattern for rule in rules])
 
     def regions(self, text: str) -> list[Region]:
@@ -57,10 +59,16 @@ class Search:
         found = []
         for place in self._all.matching(read):
             rule = self._rules[place]
-            for hit in self._each[place].hits(read):
-                part = rule.check(text[hit.start : hit.end])
-                if part and not (rule.named and self._is_kept(text, hit)):
-                    found.append(Region(hit.start, -hit.start - len(part), rule.generic, rule.kind, place))
+            pattern = self._each[place] = self._each[place] or Pattern(rule.pattern)
+            for hit in pattern.hits(read):
+                if rule.columns:
+                    parts = cells(text, hit.start, hit.end, self._kept)
+                elif rule.named and self._is_kept(text, hit):
+                    continue
+                else:
+                    part = rule.check(text[hit.start : hit.end])
+                    parts = [(hit.start, hit.start + len(part))] if part else []
+                found += [Region(start, -end, rule.generic, rule.kind, place) for start, end in parts]
         return merged(found)
 
     def _is_kept(self, text: str, hit: Hit) -> bool:

@@ -84,8 +84,10 @@ PERSONAL: Final[dict[str, str]] = {
     "email": "Bob.O+x@example.co.uk",
     "phone": "+49 (30) 901820-11",
     "iban": "DE89 3704 0044 0532 0130 00",
+    "ssn": "219-09-9999",
+    "ip": "203.0.113.7",
 }
-ALL: Final = {"personal": ("card", "email", "phone", "iban")}
+ALL: Final = {"personal": tuple(PERSONAL)}
 
 
 def redactor(**settings: Any) -> BatchRedactor:

@@ -1,0 +1,119 @@
+"""The data file of redaction: every rule finds its own examples, and its pre-filter lets them through."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+
+import pytest
+
+from benchmarks import redaction_recall
+from benchmarks.redaction_texts import HARMLESS, PERSONAL, PERSONAL_HARMLESS
+from otel_agentic.spans import redact_checks
+from otel_agentic.spans.redact_names import rule_data
+from otel_agentic.spans.redact_re2 import Glance, Pattern
+from otel_agentic.spans.redact_rule import Rule, joined
+from otel_agentic.spans.redact_rules import credential_rules, personal_rules
+from tests.spans.redaction_examples import examples_of
+from tests.spans.secrets_made_up import DEFAULT, EVERYTHING, told
+
+RULES = [*credential_rules(), *personal_rules()]
+IDS = [f"{rule.kind}-{place}" for place, rule in enumerate(RULES)]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=IDS)
+def test_every_alternative_of_a_pattern_passes_its_hint(rule: Rule) -> None:
+    random = Random(IDS[RULES.index(rule)])  # noqa: S311 — examples, no secrets
+    hints = [Glance(joined(rule.hints)), *([Glance(rule.close)] if rule.close else [])]
+    for text, secret in examples_of(rule, random):
+        hits = [text[hit.start : hit.end] for hit in Pattern(rule.pattern).hits(text)]
+        assert rule.columns or any(hit in secret or secret in hit for hit in hits), text
+        for written in (
+            text,
+            json.dumps(text),
+            json.dumps({"x": json.dumps([text])}),
+            json.dumps(text, ensure_ascii=False),
+        ):
+            assert all(hint(written.encode()) for hint in hints), written
+            assert EVERYTHING.glance(written.encode()), written
+
+
+@pytest.mark.parametrize("rule", credential_rules(), ids=IDS[: len(credential_rules())])
+def test_every_example_is_taken_in_any_depth_of_json_text(rule: Rule) -> None:
+    random = Random(2)  # noqa: S311 — same
+    if rule.check is redact_checks.discord:
+        pytest.skip("its first part must decode: the corpus of the benchmark has such tokens")
+    for text, secret in examples_of(rule, random):
+        for written in (
+            f"see {text}" if not rule.named and not rule.columns else text,
+            json.dumps({"a": json.dumps([{"b": text}])}),
+        ):
+            assert secret[-8:] not in told(written)[0], written
+
+
+def test_every_kind_of_mark_can_be_read_again() -> None:
+    assert all(rule.kind.replace("_", "").isalnum() for rule in RULES)
+    assert {"token", "pattern", "field", "columns", "names", "fragments", "naming", "personal"} == rule_data().keys()
+
+
+SHAPES = redaction_recall.by_shape(redaction_recall.redactor(), each=1, seed=7)
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+def test_nine_in_ten_secrets_of_each_kind_are_found(kind: str) -> None:
+    assert SHAPES[kind].share >= 0.85  # one of eight may be missed
+
+
+def test_shares_are_as_the_documentation_says() -> None:
+    default = redaction_recall.redactor()
+    assert redaction_recall.total(SHAPES).share >= 0.95
+    assert redaction_recall.total(redaction_recall.by_place(default)).share >= 0.95
+    assert len(redaction_recall.mistaken(default)) <= 0.02 * len(HARMLESS)
+
+
+@pytest.mark.parametrize("kind", PERSONAL)
+def test_personal_data_is_found_as_it_is_written(kind: str) -> None:
+    redact = redaction_recall.redactor(personal=[kind])
+    assert [] == [text for text in PERSONAL[kind] if text in redact(f"It is {text}, as of today.")]
+    assert [] == [text for text in PERSONAL_HARMLESS if redact(text) != text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the tests pass",
+        "I have a token",
+        "no auth",
+        "of the bearer",
+        "the password",
+        "a secret",
+        "my cookie",
+        "prior authorization",
+        "Give me your token, the bearer token or pass; then auth: done",
+    ],
+)
+@pytest.mark.parametrize("end", ["", ".", '"', ",", "\n"])
+def test_a_word_of_prose_does_not_make_a_history_be_read(text: str, end: str) -> None:
+    history = json.dumps([{"role": "assistant", "parts": [{"type": "text", "content": text + end}]}] * 3)
+    assert not DEFAULT.glance(json.dumps({"gen_ai.input.messages": history}).encode())
+
+
+@pytest.mark.slow
+def test_more_is_found_than_by_detect_secrets() -> None:
+    scan = pytest.importorskip("detect_secrets.core.scan")
+    settings = pytest.importorskip("detect_secrets.settings")
+
+    def redact(text: str) -> str:
+        for line in text.splitlines():
+            for secret in scan.scan_line(line):
+                text = text.replace(secret.secret_value or "", "")
+        return text
+
+    with settings.default_settings():
+        theirs = redaction_recall.by_shape(redact, each=1, seed=7)
+        places = redaction_recall.total(redaction_recall.by_place(redact))
+    by_us, by_them = redaction_recall.total(SHAPES), redaction_recall.total(theirs)
+    assert by_us.share > by_them.share
+    # Kind by kind, as far as shapes alone decide: theirs finds anything random in quotes.
+    assert [] == [kind for kind in SHAPES if SHAPES[kind].share < min(theirs[kind].share, 0.85)]
+    assert redaction_recall.total(redaction_recall.by_place(redaction_recall.redactor())).share > places.share
