@@ -8,20 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, NoReturn
 
+from otel_agentic import regular_files
 from otel_agentic.errors import BadInputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 STDIN: Final = "-"
-
-_KINDS: Final = (
-    (stat.S_ISFIFO, "a named pipe"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISDIR, "a directory"),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,15 +44,9 @@ def open_regular(path: str) -> BinaryIO:
         BadInputError: it cannot be opened, or is no regular file; names it.
     """
     try:
-        # Without O_NONBLOCK, opening a named pipe that took the file's place would wait for a writer.
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    except OSError as error:
+        return regular_files.open_regular(path)
+    except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
-    mode = os.fstat(handle).st_mode
-    if not stat.S_ISREG(mode):
-        os.close(handle)
-        _refuse(path, mode)
-    return os.fdopen(handle, "rb")
 
 
 def _find(path: str) -> Iterator[Found]:
@@ -70,12 +57,14 @@ def _find(path: str) -> Iterator[Found]:
         entry = os.stat(path)  # noqa: PTH116 — a path may be bytes-free text that Path would normalise
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
-    if stat.S_ISREG(entry.st_mode):
-        yield Found(path=path, named=True, size_bytes=entry.st_size)
-    elif stat.S_ISDIR(entry.st_mode):
+    if stat.S_ISDIR(entry.st_mode):
         yield from _walk(path)
-    else:
-        _refuse(path, entry.st_mode)
+        return
+    try:
+        regular_files.require_regular(entry.st_mode, path)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    yield Found(path=path, named=True, size_bytes=entry.st_size)
 
 
 def _walk(directory: str) -> Iterator[Found]:
@@ -96,11 +85,6 @@ def _size(path: Path) -> int:
 
 def _raise(error: OSError) -> NoReturn:
     raise _unreadable(str(error.filename), error) from error
-
-
-def _refuse(path: str, mode: int) -> NoReturn:
-    kind = next((name for matches, name in _KINDS if matches(mode)), "something else")
-    raise BadInputError(f"{path} is {kind}, not a regular file: give a file, a directory, or - for standard input")
 
 
 def _unreadable(path: str, error: OSError | ValueError) -> BadInputError:

@@ -15,6 +15,7 @@ from collectors.conformance._answer import JSON, PROTOBUF, Answer, Call
 from collectors.conformance._clients import Clients, body_of
 from collectors.conformance._wire import Wire
 from otel_agentic.errors import BackendError, UsageError
+from otel_agentic.regular_files import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -244,6 +245,6 @@ def _plain(kind: str, signal: Signal) -> bytes:
 
 def _content(file: Path | None) -> bytes | None:
     try:
-        return file.read_bytes() if file is not None else None
+        return read_regular(file) if file is not None else None
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}") from error

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from otel_agentic.errors import BadInputError, UsageError
+from otel_agentic.regular_files import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,7 +100,7 @@ def json_file(path: Path) -> Any:
         BadInputError: it cannot be read, or is not JSON.
     """
     try:
-        return orjson.loads(path.read_bytes())
+        return orjson.loads(read_regular(path))
     except OSError as error:
         raise BadInputError(
             f"baseline file {path}: {error.strerror}; `otel-agentic gate --save-baseline {path}` makes one"

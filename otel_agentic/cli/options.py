@@ -12,6 +12,7 @@ import click
 
 from otel_agentic.config import Settings, load_settings
 from otel_agentic.errors import UsageError
+from otel_agentic.regular_files import read_regular
 
 if TYPE_CHECKING:
     from otel_agentic.pipeline import Client
@@ -178,7 +179,7 @@ def texts_of(paths: tuple[Path, ...], what: str, file_format: str | None = None)
     from otel_agentic.truth.load import decoded  # noqa: PLC0415 — same
 
     try:
-        return [(str(path), decoded(path.read_bytes(), str(path), what)) for path in paths]
+        return [(str(path), decoded(read_regular(path), str(path), what)) for path in paths]
     except OSError as error:
         raise UsageError(f"{what} file {error.filename}: {error.strerror}; give a readable file") from error
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.errors import BackendError, BadInputError, UsageError
+from otel_agentic.regular_files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -155,7 +156,7 @@ def send(client: Client, files: Mapping[str, list[Path]], progress: Progress) ->
 def _send_file(client: Client, upload: str, table: str, path: Path) -> dict[str, int]:
     size, read, told = path.stat().st_size, 0, {"rows": 0, "new": 0}
     try:
-        with path.open("rb") as whole:
+        with open_regular(path) as whole:
             while data := whole.read(_PIECE):
                 read += len(data)
                 told = client.call(

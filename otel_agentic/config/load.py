@@ -43,6 +43,7 @@ from otel_agentic.config.sections import (
 )
 from otel_agentic.config.slo import SloSettings
 from otel_agentic.errors import ConfigError
+from otel_agentic.regular_files import open_regular, read_regular
 
 CONFIG_FILE_VARIABLE: Final = "OTEL_AGENTIC_CONFIG"
 DEFAULT_CONFIG_FILE: Final = "otel-agentic.toml"
@@ -134,7 +135,7 @@ class Described:
 def described(settings: Settings, config_file: Path | None = None) -> list[Described]:
     """Return every setting with where its value comes from, in the order of this file."""
     path = config_file or _default_file()
-    given = tomllib.loads(path.read_text("utf-8")) if path is not None else {}
+    given = tomllib.loads(read_regular(path).decode()) if path is not None else {}
     rows = []
     for section_name in Settings.model_fields:
         section = getattr(settings, section_name)
@@ -168,7 +169,7 @@ def _default_file() -> Path | None:
 
 def _require_toml(path: Path) -> None:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             tomllib.load(file)
     except OSError as error:
         raise ConfigError(f"settings file {path}: {error.strerror}; give an existing TOML file") from error

@@ -15,7 +15,7 @@ from pydantic import (
 )
 
 from otel_agentic.config.masking import has_user, masked
-from otel_agentic.config.own_patterns import refusal_of
+from otel_agentic.config.own_patterns import own_pattern, refusal_of
 from otel_agentic.config.section import Count, Section
 
 Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -175,8 +175,17 @@ class ConversationSettings(Section):
     )
     error_patterns: tuple[str, ...] = Field(
         default=(r"^\s*\w*(?:error|exception)\b", r"^\s*failed to (?:call|execute|invoke|run)\b"),
-        description="regular expressions (case ignored): a tool result that is an error",
+        description="regular expressions (case ignored, RE2 syntax): a tool result that is an error",
     )
+
+    @model_validator(mode="after")
+    def _patterns_work(self) -> ConversationSettings:
+        for place, pattern in enumerate(self.error_patterns):
+            try:
+                own_pattern(pattern, ignore_case=True)
+            except ValueError as error:
+                raise ValueError(f"error_patterns[{place}]: {error}") from error
+        return self
 
 
 class DialectSettings(Section):
@@ -382,8 +391,7 @@ class RedactionSettings(Section):
         for name, pattern in self.custom.items():
             problem = refusal_of(pattern)
             if problem is not None:
-                message = f"custom.{name}: {pattern!r} cannot be used: {problem}; RE2 syntax is as in Python, without look-around"
-                raise ValueError(message)
+                raise ValueError(f"custom.{name}: {problem}")
         return self
 
 

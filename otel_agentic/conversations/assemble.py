@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
+from otel_agentic.config.own_patterns import own_pattern
 from otel_agentic.conversations.answers import last_words
 from otel_agentic.conversations.calls import Cast, calls_of
 from otel_agentic.conversations.facts import definitions_of, final_state_of, models_of, plans_of
@@ -49,7 +49,7 @@ def assemble(
     cast = Cast(
         agent=agent,
         agents=frozenset(name for node in nodes if node.is_run and (name := node.agent_name)),
-        error_patterns=tuple(re.compile(pattern, re.IGNORECASE) for pattern in settings.error_patterns),
+        error_patterns=tuple(own_pattern(pattern, ignore_case=True) for pattern in settings.error_patterns),
     )
     plans = plans_of(turns, events)
     return Conversation(

@@ -21,6 +21,7 @@ from otel_agentic.dialects.values import has_named_arguments
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from otel_agentic.config.own_patterns import OwnPattern
     from otel_agentic.conversations.tree import Node
     from otel_agentic.conversations.turns import TurnSpans
 
@@ -45,7 +46,7 @@ class Cast:
 
     agent: str | None
     agents: frozenset[str]
-    error_patterns: tuple[re.Pattern[str], ...]
+    error_patterns: tuple[OwnPattern, ...]
 
 
 def calls_of(turn: TurnSpans, cast: Cast, *, answer: str | None = None) -> tuple[ToolCall, ...]:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 from otel_agentic.dialects.values import text_of
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Sequence
 
+    from otel_agentic.config.own_patterns import OwnPattern
     from otel_agentic.conversations.model import ToolCall
     from otel_agentic.dialects import events
 
@@ -24,7 +24,7 @@ def with_result(
     made: ToolCall,
     event: events.ToolCall | None,
     told: events.CallResult | None,
-    error_patterns: Sequence[re.Pattern[str]],
+    error_patterns: Sequence[OwnPattern],
     *,
     never_ran: bool = False,
 ) -> ToolCall:
@@ -64,7 +64,7 @@ def _marked_error(event: events.ToolCall | None, told: events.CallResult | None,
     return None
 
 
-def error_in(result: Any, patterns: Sequence[re.Pattern[str]]) -> str | None:
+def error_in(result: Any, patterns: Sequence[OwnPattern]) -> str | None:
     """Return the error that a result is, although nothing marked it as one; None when it is none."""
     if isinstance(result, Mapping):
         error = result.get("error")

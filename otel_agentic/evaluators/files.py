@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from otel_agentic.errors import OtelAgenticError, UsageError
+from otel_agentic.regular_files import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -45,7 +46,7 @@ def evaluator_of(given: str, settings: EvaluatorSettings) -> AnyEvaluator:
     """
     path, name = _split(given)
     try:
-        content = path.read_bytes()
+        content = read_regular(path)
     except OSError as error:
         raise UsageError(f"evaluator {given}: {path} cannot be read: {error.strerror or error}") from error
     try:

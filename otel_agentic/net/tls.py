@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from otel_agentic.errors import ConfigError
 from otel_agentic.net.watched import Watched
+from otel_agentic.regular_files import read_regular
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -151,7 +152,7 @@ def _load(files: TlsFiles) -> _Loaded:
 
 def _bytes(file: Path, name: str, advice: str) -> bytes:
     try:
-        return file.read_bytes()
+        return read_regular(file)
     except OSError as error:
         raise ConfigError(f"{name}: {file}: {_told(error)}; {advice}") from error
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from otel_agentic.errors import ConfigError
 from otel_agentic.net.watched import Watched
+from otel_agentic.regular_files import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -99,8 +100,7 @@ def read_tokens(file: Path, name: str) -> list[str]:
         ConfigError: the file cannot be read or holds no token, or one that no header could carry; names the setting.
     """
     try:
-        with file.open("rb") as opened:
-            text = opened.read(_MOST_TOKEN_FILE_BYTES + 1)
+        text = read_regular(file, _MOST_TOKEN_FILE_BYTES + 1)
         lines = text.decode("utf-8").splitlines()
     except OSError as error:
         raise ConfigError(f"{name}: {file}: {error.strerror}; give a readable file with a token a line") from error

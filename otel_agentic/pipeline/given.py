@@ -16,6 +16,7 @@ from otel_agentic.errors import BadInputError, UsageError
 from otel_agentic.pipeline.in_memory import Gathered
 from otel_agentic.pipeline.records import conversation_of
 from otel_agentic.pipeline.truthfiles import read_file, require
+from otel_agentic.regular_files import open_regular, read_regular
 from otel_agentic.spans import Limits, LogRecord, Span, SpanBatch, decode_document, decode_traces
 from otel_agentic.truth.formats import read_document
 
@@ -155,7 +156,7 @@ def _is_told(record: Mapping[str, Any]) -> bool:
 def _is_otlp(path: Path) -> bool:
     """Return whether a file is OTLP: JSON that says so, or no JSON at all."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             begins = file.read(_SNIFFED_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip()
     except OSError as error:
         raise UsageError(f"conversations file {path}: {error.strerror}; give a readable file") from error
@@ -167,7 +168,7 @@ def _is_otlp(path: Path) -> bool:
 
 def _told_records(path: Path) -> Sequence[tuple[int, Mapping[str, Any]]] | None:
     """Return line and record of each exported conversation in a file, None where it is a file of something else."""
-    content = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+    content = read_regular(path).removeprefix(b"\xef\xbb\xbf")
     lines = [(number, line) for number, line in enumerate(content.split(b"\n"), start=1) if line.strip()]
     if not lines or not _reads_told(lines[0][1]):
         return _told_list(content)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.errors import CaseError, UsageError
+from otel_agentic.regular_files import read_regular
 from otel_agentic.truth.formats import native_lines, read_document, read_rows, write_document, write_rows
 from otel_agentic.truth.formats.base import shown
 from otel_agentic.truth.formats.columns import COLUMNS
@@ -112,7 +113,6 @@ def write_cases(cases: Sequence[Case], format_name: str, path: Path | None) -> t
 def _bytes(path: Path, what: str = "cases") -> bytes:
     """Return the bytes of a file, one more than is allowed at most."""
     try:
-        with path.open("rb") as file:
-            return file.read(MAX_FILE_BYTES + 1)
+        return read_regular(path, MAX_FILE_BYTES + 1)
     except OSError as error:
         raise UsageError(f"{what} file {path}: {error.strerror}; give a readable file") from error

@@ -12,6 +12,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.errors import StoreUnusableError
+from otel_agentic.regular_files import open_regular
 from otel_agentic.spans.redacting import KEY_BYTES
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def _read(path: Path) -> bytes | None:
     if not path.exists():
         return None
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             key = bytes.fromhex(file.read(4 * KEY_BYTES).decode())
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import grpc  # type: ignore[import-untyped]  # grpcio ships no types
 
+from otel_agentic.regular_files import read_regular
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -25,4 +27,4 @@ def credentials(tls: Tls) -> Any:
 
 
 def _read(path: Path | None) -> bytes | None:
-    return None if path is None else path.read_bytes()
+    return None if path is None else read_regular(path)

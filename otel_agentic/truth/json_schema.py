@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.truth.patterns import occurs
+from otel_agentic.truth.patterns import compile_pattern, occurs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from jsonschema.protocols import Validator
+
+_REFERENCES: Final = frozenset({"$ref", "$dynamicRef"})
+_PATTERNS: Final = frozenset({"pattern"})
 
 
 def conforms(value: Any, schema: Any) -> bool:
@@ -51,7 +54,12 @@ def schema_problems(schema: Any) -> Iterator[str]:
     for error in checker.iter_errors(schema):
         where = "/".join(str(part) for part in error.absolute_path) or "the top"
         yield f"not a JSON Schema, at {where}: {error.message}"
-    for reference in _references(schema):
+    for pattern in _texts_under(schema, _PATTERNS):
+        try:
+            compile_pattern(pattern)
+        except ValueError as error:
+            yield f"pattern {error}"
+    for reference in _texts_under(schema, _REFERENCES):
         if not _resolves(reference, schema):
             yield f"$ref {reference!r} leads nowhere in this schema; nothing is fetched, write what it means in place"
 
@@ -82,13 +90,14 @@ def _resolves(reference: str, schema: Any) -> bool:
     return True
 
 
-def _references(schema: Any) -> Iterator[str]:
+def _texts_under(schema: Any, keywords: frozenset[str]) -> Iterator[str]:
+    """Yield the texts under some keywords, at any depth."""
     if isinstance(schema, dict):
         for key, value in schema.items():
-            if key in {"$ref", "$dynamicRef"} and isinstance(value, str):
+            if key in keywords and isinstance(value, str):
                 yield value
             else:
-                yield from _references(value)
+                yield from _texts_under(value, keywords)
     elif isinstance(schema, list):
         for item in schema:
-            yield from _references(item)
+            yield from _texts_under(item, keywords)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.errors import CaseError, TooLargeError
+from otel_agentic.regular_files import read_regular
 from otel_agentic.truth.formats.base import shown
 from otel_agentic.truth.formats.json_text import parse_lines
 from otel_agentic.truth.formats.native import Native
@@ -59,8 +60,7 @@ def read_text(path: Path, what: str) -> str:
         TooLargeError: it is larger than any file of ground truth.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
+        content = read_regular(path, MAX_FILE_BYTES + 1)
     except OSError as error:
         raise CaseError(f"{what} file {path}: {error.strerror}; give a readable file") from error
     return decoded(content, str(path), what)

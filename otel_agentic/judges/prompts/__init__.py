@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from otel_agentic.errors import ConfigError
 from otel_agentic.judges.base import QuestionKind
+from otel_agentic.regular_files import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -155,6 +156,6 @@ def _built_in(kind: QuestionKind) -> Prompt:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_regular(path).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"judge.prompt: {path}: cannot be read as UTF-8 text: {error}") from error

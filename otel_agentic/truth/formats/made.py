@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from otel_agentic.config import ConversationSettings
+from otel_agentic.config.own_patterns import OwnPattern, own_pattern
 from otel_agentic.conversations.model import Conversation, ConversationId, ToolCall, Turn
 from otel_agentic.conversations.results import error_in
 
@@ -48,8 +48,8 @@ def made_call(
 
 
 @cache
-def _error_patterns() -> list[re.Pattern[str]]:
-    return [re.compile(pattern, re.IGNORECASE) for pattern in ConversationSettings().error_patterns]
+def _error_patterns() -> list[OwnPattern]:
+    return [own_pattern(pattern, ignore_case=True) for pattern in ConversationSettings().error_patterns]
 
 
 def made_turn(index: int, query: str | None, answer: str | None, calls: Sequence[ToolCall]) -> Turn:
