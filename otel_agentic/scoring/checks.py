@@ -5,6 +5,7 @@ What is expected is compiled once into a check, for it is held against many made
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -131,11 +132,21 @@ def _containing(expected: Any, numbers_as_text: bool) -> Check:  # noqa: FBT001 
     return contains
 
 
+def _matching(expected: Any) -> Check:
+    """Return the check that a pattern matches a whole text, or a number as JSON writes it."""
+
+    def matches(made: Any) -> bool:
+        text = json.dumps(made) if is_number(made) else made
+        return isinstance(text, str) and matches_fully(expected, text)
+
+    return matches
+
+
 _CHECKS: Final[Mapping[str, Callable[[Any, bool], Check]]] = {
     "exact": lambda expected, text: _equality(expected, numbers_as_text=text),
     "unordered": lambda expected, text: _equality(expected, numbers_as_text=text, unordered=True),
     "casefold": _folded,
-    "regex": lambda expected, _text: lambda made: isinstance(made, str) and matches_fully(expected, made),
+    "regex": lambda expected, _text: _matching(expected),
     "contains": _containing,
     "one_of": _one_of,
     "any": lambda _expected, _text: lambda _made: True,

@@ -178,7 +178,7 @@ _WANTED: Final[Mapping[str, str]] = {
     "unordered": "{} in any order",
     "casefold": "{} in upper or lower case",
     "number": "a number near {}",
-    "regex": "a text of the pattern {}",
+    "regex": "a text or number of the pattern {}",
     "contains": "something that contains {}",
     "one_of": "one of {}",
     "any": "any value",
