@@ -58,6 +58,9 @@ def corrected_notes(groups: Sequence[Group]) -> list[str]:
 def _rests_on(found: dict[str, Any]) -> str:
     ppi, other = found["ppi"], found["rogan_gladen"]
     told = f"corrected by {plural(ppi['n_human'], 'conversation')} that people labelled, {ppi['n_judge']:,} more judged only"
-    rates = f"; sensitivity {ratio(other['sensitivity'])}, specificity {ratio(other['specificity'])}"
+    rates = (
+        f" ({ratio(other['judged_rate'])} by the judge, which both corrections start from); "
+        f"sensitivity {ratio(other['sensitivity'])}, specificity {ratio(other['specificity'])}"
+    )
     few = f"; below {_FEW} labels the PPI++ interval, which is asymptotic, is rough" if ppi["n_human"] < _FEW else ""
     return f"{told}{rates}, lambda {ratio(ppi['lambda'])}{few}"

@@ -92,7 +92,8 @@ class Corrections:
             return Correction(why_not=_too_few(len(pairs)))
         if len({one.weight for one, _ in judged}) > 1:
             return Correction(why_not="its conversations were sampled at different ratios")
-        return Correction(rates=_json(judge, corrected(pairs, rest, self.level)))
+        judged_rate = sum(passed for _, passed in rest) / len(rest) if rest else None
+        return Correction(rates=_json(judge, corrected(pairs, rest, self.level), judged_rate))
 
     def _no_sample(self, judge: _Judge) -> str | None:
         if judge in self.calibrated:
@@ -112,7 +113,8 @@ def _too_few(labelled: int) -> str:
     return f"{there} labelled in the random sample; {MIN_LABELS} are needed"
 
 
-def _json(judge: _Judge, found: Corrected) -> dict[str, Any]:
+def _json(judge: _Judge, found: Corrected, judged_rate: float | None) -> dict[str, Any]:
+    """Return the rates; `judged_rate` is what the corrections start from: that of what nobody labelled."""
     shared = {"level": found.level, "n_human": found.n_human, "n_judge": found.n_judge}
     return {
         "judge": judge[0],
@@ -122,6 +124,7 @@ def _json(judge: _Judge, found: Corrected) -> dict[str, Any]:
         "rogan_gladen": {
             **_estimate(found.rogan_gladen),
             **shared,
+            "judged_rate": judged_rate,
             "sensitivity": found.sensitivity,
             "specificity": found.specificity,
         },
