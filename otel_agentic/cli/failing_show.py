@@ -67,12 +67,20 @@ def _when(row: dict[str, Any]) -> str:
 
 
 def versions_of(row: dict[str, Any]) -> str:
-    """Return the agent versions that have a fault, with how often; the first one is marked where it brought it."""
+    """Return the agent versions that have a fault, with how often; the one that brought it is marked.
+
+    Of many, the first, the newest and the most affected one are told, and how many more there are.
+    """
     told = [f"{safe(each['agent_version'])}: {each['faults']:,}" for each in row["versions"]]
     if row["is_new"] and row["agent_version"] in {None, row["introduced_in"]}:
-        told[0] += " (new)"
+        told = [
+            f"{each} (new)" if version["agent_version"] == row["introduced_in"] else each
+            for each, version in zip(told, row["versions"], strict=True)
+        ]
     if len(told) > _VERSIONS:
-        told = [told[0], f"\u2026 {len(told) - 2} more \u2026", told[-1]]
+        worst = max(range(len(told)), key=lambda place: row["versions"][place]["faults"])
+        kept = sorted({0, worst, len(told) - 1})
+        told = [*(told[place] for place in kept), f"+{len(told) - len(kept)} more"]
     return ", ".join(told)
 
 

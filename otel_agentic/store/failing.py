@@ -17,10 +17,15 @@ if TYPE_CHECKING:
 
 #: Columns that hold JSON.
 _JSON: Final = ("expected", "made", "versions", "wrong_values", "expected_call", "made_call")
-#: Of a selection what `v_failing_tools` says of all; `since`, `introduced_in` and `versions` look beyond the selection.
+#: The numbers that a version begins with, so that 1.9 comes before 1.10; null where there is none.
+NUMBERS: Final = "try_cast(nullif(regexp_extract_all(regexp_extract(agent_version, '^v?([0-9]+([.][0-9]+)*)', 1), '[0-9]+'), []) AS HUGEINT[])"
+#: Of a selection what `v_failing_tools` says of all. `introduced_in`, `is_new` and `clean_before` are about all that is
+#: stored: whether a fault is new cannot be seen in a selection. In which order versions follow each other, too.
 _FAILING: Final = f"""
 WITH faults AS (
-    SELECT v.* REPLACE (CASE WHEN $by_version THEN v.agent_version END AS agent_version)
+    SELECT
+        v.* REPLACE (CASE WHEN $by_version THEN v.agent_version END AS agent_version),
+        v.agent_version AS of_version, c.window_time
     FROM v_tool_faults v
     JOIN conversations c USING (environment, conversation_id)
     WHERE NOT c.superseded AND {BOUNDS}
@@ -49,8 +54,23 @@ WITH faults AS (
     FROM faults
     QUALIFY row_number() OVER (
         PARTITION BY agent, agent_version, environment, tool, dimension, fault, parameter
-        ORDER BY ended_at DESC, conversation_id DESC, turn_index DESC, step DESC, explanation
+        ORDER BY window_time DESC, conversation_id DESC, turn_index DESC, step DESC, explanation
     ) = 1
+), counted AS (
+    SELECT agent, environment, tool, fault, parameter, of_version, count(*) AS n, min(ended_at) AS since
+    FROM faults
+    GROUP BY ALL
+), versions AS (
+    SELECT
+        n.agent, n.environment, n.tool, n.fault, n.parameter, min(n.since) AS since,
+        to_json(list(
+            {{'agent_version': n.of_version, 'faults': n.n}}
+            ORDER BY list_position(json_extract_string(y.versions, '$[*].agent_version'), n.of_version)
+        )) AS versions
+    FROM counted n
+    JOIN v_fault_history y ON y.agent IS NOT DISTINCT FROM n.agent AND y.environment = n.environment
+        AND y.tool = n.tool AND y.fault = n.fault AND y.parameter IS NOT DISTINCT FROM n.parameter
+    GROUP BY ALL
 ), pairs AS (
     SELECT agent, agent_version, environment, tool, fault, parameter, expected, made, count(*) AS n
     FROM faults
@@ -76,9 +96,9 @@ WITH faults AS (
             ELSE h.paired
         END AS calls,
         p.faults / nullif(calls, 0) AS rate,
-        h.expected_conversations, p.first_seen, p.last_seen, y.since, y.introduced_in,
+        h.expected_conversations, p.first_seen, p.last_seen, w.since, y.introduced_in,
         y.is_new AND (NOT $by_version OR y.introduced_in IS NOT DISTINCT FROM p.agent_version) AS is_new,
-        y.clean_before, y.versions, q.wrong_values, e.conversation_id AS example_conversation,
+        y.clean_before, w.versions, q.wrong_values, e.conversation_id AS example_conversation,
         e.explanation AS example, e.expected, e.made, e.expected_call, e.made_call, e.error, e.trace_id, e.span_id,
         e.evaluation_id
     FROM problems p
@@ -87,6 +107,8 @@ WITH faults AS (
         AND e.parameter IS NOT DISTINCT FROM p.parameter
     JOIN v_fault_history y ON y.agent IS NOT DISTINCT FROM p.agent AND y.environment = p.environment
         AND y.tool = p.tool AND y.fault = p.fault AND y.parameter IS NOT DISTINCT FROM p.parameter
+    JOIN versions w ON w.agent IS NOT DISTINCT FROM p.agent AND w.environment = p.environment AND w.tool = p.tool
+        AND w.fault = p.fault AND w.parameter IS NOT DISTINCT FROM p.parameter
     LEFT JOIN health h ON h.agent IS NOT DISTINCT FROM p.agent AND h.agent_version IS NOT DISTINCT FROM p.agent_version
         AND h.environment = p.environment AND h.tool = p.tool
     LEFT JOIN frequent q ON q.agent IS NOT DISTINCT FROM p.agent AND q.agent_version IS NOT DISTINCT FROM p.agent_version
@@ -97,7 +119,7 @@ SELECT * EXCLUDE (evaluation_id)
 FROM found
 WHERE ($tool IS NULL OR tool GLOB $tool) AND ($dimension IS NULL OR dimension = $dimension)
     AND ($fault IS NULL OR fault = $fault) AND ($parameter IS NULL OR parameter = $parameter)
-ORDER BY failed DESC, faults DESC, agent, agent_version, environment, tool, fault, parameter
+ORDER BY failed DESC, faults DESC, agent, {NUMBERS}, agent_version, environment, tool, fault, parameter
 """  # noqa: S608 — a constant of our own
 _EXAMPLE: Final = f"""
 SELECT v.* EXCLUDE (evaluation_id)
@@ -106,7 +128,7 @@ JOIN conversations c USING (environment, conversation_id)
 WHERE NOT c.superseded AND {BOUNDS} AND v.agent IS NOT DISTINCT FROM $of_agent AND v.environment = $environment
     AND (NOT $by_version OR v.agent_version IS NOT DISTINCT FROM $version) AND v.tool = $tool AND v.fault = $fault
     AND v.parameter IS NOT DISTINCT FROM $parameter
-ORDER BY c.ended_at DESC, v.conversation_id DESC, v.turn_index DESC, v.step DESC, v.explanation
+ORDER BY c.window_time DESC, v.conversation_id DESC, v.turn_index DESC, v.step DESC, v.explanation
 LIMIT 1
 """  # noqa: S608 — a constant of our own
 _COUNTS: Final = f"""

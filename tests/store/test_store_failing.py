@@ -153,6 +153,20 @@ def test_versions_follow_each_other_by_number_and_else_by_when_they_appeared(sto
     assert {"travel": ["1.2", "1.9", "1.10"], "b": ["z", "a", "y"], "c": ["9" * 60]} == found
 
 
+def test_of_a_selection_every_count_is_about_the_selection(store: Store) -> None:
+    days = enumerate(("1.9", "1.9", "1.10", "1.10", "1.10"))
+    save(store, [talk(f"c{day}", find(), book("Oslo"), day=day, version=version) for day, version in days])
+    since_ns = NOON_NS + 24 * 3600 * SECOND_NS
+    (row,) = failing(store, by_version=False, since_ns=since_ns, tool="book")
+    assert [("1.9", 1), ("1.10", 3)] == [(one["agent_version"], one["faults"]) for one in row["versions"]]
+    assert row["faults"] == sum(one["faults"] for one in row["versions"])
+    assert row["since"] == row["first_seen"]
+
+    by_version = failing(store, since_ns=since_ns, tool="book")
+    assert [("1.10", 3), ("1.9", 1)] == [(one["agent_version"], one["faults"]) for one in by_version]
+    assert [row["versions"]] * 2 == [one["versions"] for one in by_version]
+
+
 def test_a_fault_is_new_when_an_earlier_version_used_the_tool_without_it(store: Store) -> None:
     clean = talk("c1", find(), book(), day=3, version="1.0")
     wrong = talk("c2", find(), book("Oslo"), day=1, version="1.1")
