@@ -22,7 +22,6 @@ from otel_agentic.stats import (
     PluginEstimator,
     UnbiasedEstimator,
     claim_tiers,
-    default_estimators,
 )
 
 if TYPE_CHECKING:
@@ -99,7 +98,6 @@ def show_parts(grouped: GroupedAttempts, groups: int) -> None:
     for name, work in (
         ("tiers", partial(claim_tiers, grouped, settings, needed=False)),
         ("tiers, how many more are needed", partial(claim_tiers, grouped, settings, needed=True)),
-        ("which estimator is shown first", partial(default_estimators, grouped, K, settings)),
     ):
         print(f"  {name:32} {1e3 * _median_s(work):7.3f} ms")
 

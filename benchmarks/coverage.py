@@ -26,8 +26,8 @@ from otel_agentic.stats import (
     all_of,
     any_of,
     clopper_pearson,
-    default_estimator,
     estimate_groups,
+    headline_estimator,
     with_bootstrap,
 )
 
@@ -148,10 +148,9 @@ def truth(estimator: str, mean: float, kappa: float, k: int, *, at: bool) -> flo
     return float(any_of(mean, k) if at else all_of(mean, k))
 
 
-def shown_first(design: Design) -> str:
-    """Return the name of the estimator that a report with default settings shows first for such cases."""
-    settings = StatsSettings()
-    return default_estimator(grouped(design).attempts(0), settings.k, settings)
+def headline() -> str:
+    """Return the name of the headline estimator with default settings."""
+    return headline_estimator(StatsSettings())
 
 
 def cell(estimator: Estimator, design: Design, mean: float, kappa: float, k: int, *, at: bool = False) -> float:

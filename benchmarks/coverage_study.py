@@ -26,11 +26,11 @@ from benchmarks.coverage import (
     cell,
     coverage,
     estimated,
+    headline,
     naive,
     probabilities,
     rate_bounds,
     resampled,
-    shown_first,
     truth,
 )
 
@@ -73,7 +73,7 @@ def success_table() -> list[str]:
             chance = probabilities(design, mean, KAPPA)
             found = [cell(estimator, design, mean, KAPPA, 1) for estimator in ESTIMATORS]
             ignoring = [coverage(naive(estimator, design), chance, mean) for estimator in ESTIMATORS[:2]]
-            rows.append([str(design), f"{mean:g}", shown_first(design), *map(_number, [*found, *ignoring])])
+            rows.append([str(design), f"{mean:g}", headline(), *map(_number, [*found, *ignoring])])
     return _table(["cases x attempts", "mean", "default", *_NAMES, "bayesian, naive", "plugin, naive"], rows)
 
 
@@ -114,7 +114,7 @@ def bootstrap_table() -> list[str]:
     for design in DESIGNS:
         bounds = resampled(design)
         collapsed = bounds[:, 1] - bounds[:, 0] < ROUNDING
-        default = next(estimator for estimator in ESTIMATORS if estimator.name == shown_first(design))
+        default = next(estimator for estimator in ESTIMATORS if estimator.name == headline())
         for mean in MEANS:
             chance = probabilities(design, mean, KAPPA)
             found = [

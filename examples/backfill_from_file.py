@@ -38,7 +38,7 @@ def main(folder: Path) -> None:
         print(f"{filled['windows']['rows_changed']} rows of the table windows are new")
 
         (group,) = commands.report(k=[1, 3])["groups"]
-        found = group["estimates"][group["default_estimator"]]
+        found = group["pooled"]
         for name, key in (("pass@3", "pass_at_k"), ("pass^3", "pass_pow_k")):
             estimate = found[key]["3"]
             print(f"{name}: {estimate['value']:.3f}, 95 % in [{estimate['lower']:.3f}, {estimate['upper']:.3f}]")

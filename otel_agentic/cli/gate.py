@@ -13,7 +13,7 @@ from otel_agentic.cli.options import evaluation_option, opened, selection_of, se
 _FAILED: Final = 1
 _RATIO: Final = click.FloatRange(0.0, 1.0)
 _FILE: Final = click.Path(path_type=Path, dir_okay=False)
-_TIERS: Final = ("ready", "needs_improvement", "inconsistent", "not_ready", "insufficient_evidence")
+_TIERS: Final = ("ready", "needs_improvement", "inconsistent", "not_ready", "insufficient_evidence", "no_row")
 
 
 @click.command(short_help="Fail a CI run unless agents are good enough.")

@@ -137,7 +137,7 @@ def _method(found: dict[str, Any]) -> Iterator[str]:
     names = sorted({row["estimator"] for row in found["rows"] if row["estimator"]})
     exact = any(row["interval"] == "clopper_pearson_effective_n" for row in found["rows"])
     if names:
-        yield f"pass^k and pass@k by {' and '.join(names)}, as in a report of the same k"
+        yield f"pass^k and pass@k by {' and '.join(names)}, as in a report"
     if exact:
         yield f"{found['level'] * 100:g} % intervals of Clopper and Pearson; attempts of one case may go alike, and weigh less"
 

@@ -25,7 +25,8 @@ def columns_of(comparison: dict[str, Any]) -> list[Column]:
     """Return the columns of the table of differences."""
     names, _ = told_apart(comparison["groups"], KEYS)
     named = [Column(name=name.replace("agent_", "")) for name in names]
-    return [*named, Column(name="k", right=True), Column(name="pass@k", whole=True), Column(name="pass^k", whole=True)]
+    rates = [f"{rate}, {role}" for role in ("pooled", "per case") for rate in ("pass@k", "pass^k")]
+    return [*named, Column(name="k", right=True), *(Column(name=rate, whole=True) for rate in rates)]
 
 
 def rows_of(comparison: dict[str, Any]) -> list[list[Any]]:
@@ -35,7 +36,15 @@ def rows_of(comparison: dict[str, Any]) -> list[list[Any]]:
     for group in comparison["groups"]:
         whole = [group[name] for name in names]
         for place, (k, found) in enumerate(group["differences"].items()):
-            told = [k, difference(found["pass_at_k"]), difference(found["pass_pow_k"])]
+            sides = [found[role] for role in ("pooled", "per_case")]
+            told = [
+                k,
+                *(
+                    NOTHING if side is None else difference(side[kind])
+                    for side in sides
+                    for kind in ("pass_at_k", "pass_pow_k")
+                ),
+            ]
             rows.append([*(whole if place == 0 else [""] * len(whole)), *told])
     return rows
 
@@ -82,12 +91,9 @@ def _told(group: Group, comparison: dict[str, Any], name: str) -> Iterator[str]:
     for one, other, count in ((a, b, left_out["a"]), (b, a, left_out["b"])):
         if count:
             yield f"{name}left out: {plural(count, 'case')} of {one} that {other} has no evaluated attempt of"
-    pooled = [k for k, found in group["differences"].items() if found["method"] != group["method"]]
-    if pooled:
-        yield (
-            f"{name}k={', '.join(pooled)} not paired: fewer than two cases have as many attempts on both sides; the rates of "
-            "all attempts of the shared cases are compared"
-        )
+    undefined = [k for k, found in group["differences"].items() if found["per_case"] is None]
+    if undefined:
+        yield f"{name}no per-case difference at k={', '.join(undefined)}: fewer than two cases have k attempts on both sides"
 
 
 def _verdict(a: str, b: str, worse: float) -> str:
@@ -99,9 +105,11 @@ def _verdict(a: str, b: str, worse: float) -> str:
 
 
 def _single(group: Group) -> str:
-    """Return the difference of single attempts, where it is asked for."""
+    """Return the difference of single attempts that the probability rests on, where it is asked for."""
     found = group["differences"].get("1")
-    return "" if found is None else f": pass^1 {difference(found['pass_pow_k'])}"
+    if found is None:
+        return ""
+    return f": pass^1 {difference((found['per_case'] or found['pooled'])['pass_pow_k'])}"
 
 
 def _basis(group: Group) -> str:

@@ -9,7 +9,7 @@ from otel_agentic.cli.advice import advice
 from otel_agentic.cli.evaluate_notes import is_partial, partial_warning
 from otel_agentic.cli.report_judge import judge_notes
 from otel_agentic.cli.tables import told_apart
-from otel_agentic.cli.text import plural, ratio
+from otel_agentic.cli.text import interval, plural, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,9 +68,20 @@ def name_of(group: Group, groups: Sequence[Group]) -> str:
 
 
 def shown_estimates(group: Group) -> dict[str, Any]:
-    """Return the estimates of the estimator that is shown first."""
+    """Return the estimates of the headline estimator."""
     found: dict[str, Any] = group["estimates"][group["default_estimator"]]
     return found
+
+
+def estimates_by_role(group: Group) -> dict[str, dict[str, Any]]:
+    """Return the shown estimates of a group: pooled, per case, and of the headline estimator where it is a third one."""
+    shown = {"pooled": group["pooled"], "per case": group["per_case"]}
+    headline = group["default_estimator"]
+    return (
+        shown
+        if headline in {each["estimator"] for each in shown.values()}
+        else {**shown, headline: shown_estimates(group)}
+    )
 
 
 def group_notes(groups: Sequence[Group]) -> list[str]:
@@ -96,17 +107,18 @@ def not_rebuilt_notes(found: Mapping[str, Any]) -> list[str]:
 
 def method_notes(groups: Sequence[Group]) -> list[str]:
     """Return how the numbers were made and what their intervals assume: a line for each way that is in use."""
+    evaluated = [group for group in groups if group["n"]]
     ways = Counter(
-        (group["default_estimator"], shown_estimates(group)["interval_method"], shown_estimates(group)["level"])
-        for group in groups
-        if group["n"]
+        (role, found["estimator"], found["interval_method"], found["level"])
+        for group in evaluated
+        for role, found in estimates_by_role(group).items()
     )
     lines = []
-    for (estimator, method, level), count in ways.items():
-        where = f" of {plural(count, 'group')}" if len(ways) > 1 else ""
+    for (role, estimator, method, level), count in ways.items():
+        where = f" of {plural(count, 'group')}" if count < len(evaluated) else ""
         kind = f" ({_KINDS[estimator]})" if estimator in _KINDS else ""
         assumed = f": {_assumed(method)}" if estimator in _KINDS else ""
-        lines.append(f"estimator{where}: {estimator}{kind}; {level:.0%} intervals {method}{assumed}")
+        lines.append(f"{role}{where}: {estimator}{kind}; {level:.0%} intervals {method}{assumed}")
     return [*lines, *_gauges(groups), *_left_out(groups)]
 
 
@@ -122,8 +134,11 @@ def _notes(group: Group) -> list[str]:
         notes.append(_undecided(group))
     if is_partial(group.get("partial_fails", 0), group["n"]):
         notes.append(f"warning: {partial_warning(group['partial_fails'], group['n'])}")
-    if shown_estimates(group).get("collapsed"):
-        notes.append(f"warning: {_collapsed(group['default_estimator'])}")
+    notes += [
+        f"warning: {_collapsed(found['estimator'])}"
+        for found in estimates_by_role(group).values()
+        if found.get("collapsed")
+    ]
     return [*notes, *_sampled(group.get("sampling"))]
 
 
@@ -150,6 +165,23 @@ def _sampled(sampling: dict[str, Any] | None) -> list[str]:
     return [told]
 
 
+def tier_notes(groups: Sequence[Group]) -> list[str]:
+    """Return the tier of each group with the numbers that it rests on."""
+    return [f"{name_of(group, groups)}: {_tier(group)}" for group in groups if group["n"]]
+
+
+def _tier(group: Group) -> str:
+    evidence = group["tier_evidence"]
+    rates = [
+        f"{name.replace('_at_', '@').replace('_pow_', '^')} {interval(found)}"
+        for name, found in evidence["rates"].items()
+    ]
+    told = f"tier {group['tier']} by {', '.join(rates)} ({evidence['estimator']}, {evidence['level']:.0%})"
+    if group["tier"] == "no_row":
+        return f"{told}; the table of tier_rule = {evidence['rule']!r} has no row for them"
+    return told
+
+
 def _undecided(group: Group) -> str:
     leaning = f", leaning {group['leaning']}" if group["leaning"] else ""
     if not group["needed"]:
@@ -163,7 +195,7 @@ def _one_case_note(groups: Sequence[Group]) -> list[str]:
     alone = [
         name_of(group, groups)
         for group in groups
-        if group["case"] is None and group["n"] and shown_estimates(group)["interval_method"].endswith(_ONE_CASE)
+        if group["case"] is None and group["n"] and group["pooled"]["interval_method"].endswith(_ONE_CASE)
     ]
     if not alone:
         return []
@@ -177,27 +209,19 @@ def _assumed(method: str) -> str:
 
 
 def _gauges(groups: Sequence[Group]) -> list[str]:
-    """Tell where `-k` chose another estimator than the one that gauges show; one asked for by name needs no word."""
-    others = Counter(
-        group["gauge_estimator"]
-        for group in groups
-        if len(group["estimates"]) > 1
-        and group.get("gauge_estimator", group["default_estimator"]) != group["default_estimator"]
-    )
-    return [
-        f"gauges show {name} of {plural(count, 'group')}, by the k of the settings; another k chose another estimator here"
-        for name, count in others.items()
-    ]
+    """Return which estimator gates and comparisons use where `--estimator` asked for another one."""
+    others = {group["gauge_estimator"] for group in groups if group["gauge_estimator"] != group["default_estimator"]}
+    return [f"the configured estimator of gates is {name}" for name in sorted(others)]
 
 
 def _left_out(groups: Sequence[Group]) -> list[str]:
-    """Tell what each estimator that is shown leaves out of the groups where it is shown."""
+    """Return what each shown estimator leaves out."""
     counts: dict[str, Counter[str]] = {}
     for group in groups:
-        estimator = group["default_estimator"]
-        found = group.get("cases_left_out", {}).get(estimator)
-        if found is not None and group["n"]:
-            counts.setdefault(estimator, Counter()).update(found)
+        for found in estimates_by_role(group).values():
+            left_out = group.get("cases_left_out", {}).get(found["estimator"])
+            if left_out is not None and group["n"]:
+                counts.setdefault(found["estimator"], Counter()).update(left_out)
     return [_left_out_line(estimator, by_k) for estimator, by_k in counts.items()]
 
 

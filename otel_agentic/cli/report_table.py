@@ -11,11 +11,12 @@ from otel_agentic.cli import report_compare, report_corrected, report_metrics
 from otel_agentic.cli.output import console, say
 from otel_agentic.cli.report_notes import (
     KEYS,
+    estimates_by_role,
     group_notes,
     method_notes,
     name_of,
     not_rebuilt_notes,
-    shown_estimates,
+    tier_notes,
     title,
 )
 from otel_agentic.cli.report_objectives import objective_notes
@@ -34,7 +35,6 @@ NOTHING_FOUND: Final = (
 )
 _DIMENSIONS: Final = ("selection", "parameters", "sequence", "utilization")
 _TOOLS_TITLE: Final = "Tool correctness: mean score (conversations)"
-_ESTIMATES: Final = (Column(name="k", right=True), Column(name="pass@k", whole=True), Column(name="pass^k", whole=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +120,7 @@ def _notes(found: dict[str, Any]) -> list[str]:
     measured = report_metrics.metric_notes(found["groups"], found.get("metrics_chosen"))
     corrected = report_corrected.corrected_notes(found["groups"])
     clocks = [f"warning: {row['note']}" for row in found.get("wrong_clocks", ())]
-    return list(dict.fromkeys([*told, *clocks, *group_notes(found["groups"]), *measured, *corrected]))
+    return list(dict.fromkeys([*told, *clocks, *tier_notes(found["groups"]), *group_notes(found["groups"]), *measured, *corrected]))
 
 
 def _print_blocks(out: Console, groups: Sequence[Group], heading: str) -> None:
@@ -131,20 +131,18 @@ def _print_blocks(out: Console, groups: Sequence[Group], heading: str) -> None:
         coverage = f"coverage {percent(group['coverage'])}"
         click.echo()
         say(out, f"{name}{group['c']:,} of {group['n']:,} correct, {coverage}, {group['tier']}")
-        print_table(out, _ESTIMATES, _estimate_rows(group))
+        print_table(out, _estimate_columns([group]), _estimate_rows(group))
 
 
 def _reliability(groups: Sequence[Group]) -> _Drawn:
     """Return a row for each group and k; what is true of the whole group stands in its first row."""
     names, _ = told_apart(groups, KEYS)
-    ways = len({group["default_estimator"] for group in groups}) > 1
     columns = [
         *text(*(name.replace("agent_", "") for name in names)),
         Column(name="correct", right=True),
         Column(name="coverage", right=True),
         Column(name="tier", whole=True),
-        *([Column(name="estimator", whole=True)] if ways else []),
-        *_ESTIMATES,
+        *_estimate_columns(groups),
     ]
     rows = []
     for group in groups:
@@ -153,16 +151,25 @@ def _reliability(groups: Sequence[Group]) -> _Drawn:
             f"{group['c']:,}/{group['n']:,}",
             percent(group["coverage"]),
             group["tier"],
-            *([group["default_estimator"]] if ways else []),
         ]
         for place, cells in enumerate(_estimate_rows(group)):
             rows.append([*(whole if place == 0 else [""] * len(whole)), *cells])
     return _Drawn(columns=columns, rows=rows)
 
 
+def _estimate_columns(groups: Sequence[Group]) -> list[Column]:
+    """Return the columns of the estimates: pass@k and pass^k, each pooled, per case and by a third estimator."""
+    shown = estimates_by_role(groups[0])
+    names = [f"{rate}, {role}" for role in shown for rate in ("pass@k", "pass^k")]
+    return [Column(name="k", right=True), *(Column(name=name, whole=True) for name in names)]
+
+
 def _estimate_rows(group: Group) -> list[list[str]]:
-    found = shown_estimates(group)
-    return [[k, interval(found["pass_at_k"][k]), interval(found["pass_pow_k"][k])] for k in found["pass_at_k"]]
+    shown = estimates_by_role(group)
+    return [
+        [k, *(interval(found[kind][k]) for found in shown.values() for kind in ("pass_at_k", "pass_pow_k"))]
+        for k in shown["pooled"]["pass_at_k"]
+    ]
 
 
 def _tools(groups: Sequence[Group]) -> _Drawn:

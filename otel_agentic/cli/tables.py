@@ -27,6 +27,7 @@ _COLOURS: Final = {
     "inconsistent": "yellow",
     "not_ready": "bold red",
     "insufficient_evidence": "cyan",
+    "no_row": "cyan",
 }
 
 

@@ -331,7 +331,10 @@ class StatsSettings(Section):
 
     k: tuple[Count, ...] = Field(default=(1, 3, 5), description="the k of pass@k and pass^k")
     mode: Literal["bayesian", "frequentist"] = Field(default="bayesian", description="statistical mode")
-    estimator: str | None = Field(default=None, description="estimator by plug-in name; unset: chosen from the data")
+    estimator: str | None = Field(
+        default=None,
+        description="headline estimator by plug-in name, of gauges, gates and tiers; unset: the pooled one of `mode`",
+    )
     level: Annotated[float, Field(gt=0, lt=1)] = Field(default=0.95, description="level of intervals")
     prior: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]] = Field(
         default=(1.0, 1.0), description="Beta prior (a, b): (1, 1) uniform, (0.5, 0.5) Jeffreys"
@@ -448,7 +451,8 @@ class EmitSettings(Section):
         description="service.instance.id of what is emitted; unset: an id that the store keeps, the same after every restart",
     )
     estimators: tuple[str, ...] = Field(
-        default=(), description="estimators to emit beside the one that is shown first, by plug-in name"
+        default=(),
+        description="estimators whose estimates are emitted, by plug-in name; empty: `stats.estimator`, else the pooled one of `stats.mode`",
     )
     explanations: bool = Field(default=False, description="put explanations on events: may hold conversation text")
     max_groups: Count = Field(default=100, description="groups with gauges; the rest is dropped, least recent first")

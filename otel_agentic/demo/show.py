@@ -64,12 +64,12 @@ def _title(out: Console, question: str, note: str) -> None:
 
 def reliability(groups: Sequence[Json]) -> Table:
     """Return the reliability table."""
-    table = _table("agent", "right", "coverage", "pass@1", "pass@3", "pass^3", right=("right", "coverage"))
+    table = _table("agent", "right", "coverage", "pass@1", "pass^3", "pass^3, per case", right=("right", "coverage"))
     for group in groups:
-        shown = group["estimates"][group["default_estimator"]]
-        at, power = shown["pass_at_k"], shown["pass_pow_k"]
+        pooled, per_case = group["pooled"], group["per_case"]
+        rates = (pooled["pass_at_k"]["1"], pooled["pass_pow_k"]["3"], per_case["pass_pow_k"]["3"])
         counts = (f"{group['c']}/{group['n']}", f"{group['coverage']:.0%}")
-        table.add_row(_name(group), *counts, _interval(at["1"]), _interval(at["3"]), _interval(power["3"]))
+        table.add_row(_name(group), *counts, *map(_interval, rates))
     return table
 
 
@@ -175,6 +175,8 @@ def _name(group: Json) -> str:
 
 
 def _interval(estimate: Json) -> str:
+    if estimate["value"] is None:
+        return "no data"
     low, high = _ratio(estimate["lower"]), _ratio(estimate["upper"])
     return escape(f"{_ratio(estimate['value'])} [{low},{high}]")
 

@@ -110,7 +110,7 @@ def comparison_json(
         if one.n and other.n:
             made = compare(one, other, k, level=settings.level, prior=settings.prior)
             counts = {"n": {"a": one.n, "b": other.n}, "c": {"a": one.c, "b": other.c}}
-            found.append({**name, **counts, **_comparison_json(made)})
+            found.append({**name, **counts, **_comparison_json(made, k)})
         else:
             missing.append({**name, "without": [compared.a] * (not one.n) + [compared.b] * (not other.n)})
     return {
@@ -132,13 +132,20 @@ def _identity(one: ScoredConversation) -> tuple[str, str]:
     return one.environment, one.conversation_id
 
 
-def _comparison_json(made: Comparison) -> dict[str, Any]:
+def _comparison_json(made: Comparison, k: Sequence[int]) -> dict[str, Any]:
     return {
         "method": made.method,
         "cases": made.shared,
         "cases_left_out": {"a": made.only_a, "b": made.only_b} if made.method == "paired" else {"a": 0, "b": 0},
         "probability_worse": made.worse,
-        "differences": {str(k): _difference_json(each) for k, each in sorted(made.differences.items())},
+        "differences": {
+            str(each): {
+                **_difference_json(made.pooled[each]),
+                "pooled": _difference_json(made.pooled[each]),
+                "per_case": _difference_json(made.per_case[each]) if each in made.per_case else None,
+            }
+            for each in k
+        },
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_agentic.stats import POOLED, PerCaseEstimator
+from otel_agentic.stats import headline_estimator, shown_estimators
 
 if TYPE_CHECKING:
     from otel_agentic.config import Settings
@@ -13,15 +13,14 @@ if TYPE_CHECKING:
 
 
 def stored_estimator_names(settings: Settings) -> tuple[str, ...]:
-    """Return the names of the estimators of windows, the one of the settings or the mode first, each once.
+    """Return the names of the estimators of windows, each once: the headline first, pooled, per case, and what is emitted.
 
     >>> from otel_agentic.config import Settings
     >>> stored_estimator_names(Settings())
     ('bayesian', 'per_case')
     """
     stats = settings.stats
-    wanted = (stats.estimator or POOLED[stats.mode], PerCaseEstimator.name, *settings.emit.estimators)
-    return tuple(dict.fromkeys(wanted))
+    return tuple(dict.fromkeys((headline_estimator(stats), *shown_estimators(stats), *settings.emit.estimators)))
 
 
 def stored_estimators(engine: Engine) -> list[Estimator]:

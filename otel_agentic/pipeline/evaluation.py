@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, overload
 
 from otel_agentic.pipeline import frames
 from otel_agentic.pipeline.faults import failing_tools
-from otel_agentic.pipeline.rates import Rates, shown
+from otel_agentic.pipeline.rates import Rates, by_role, shown
 from otel_agentic.pipeline.shown import as_html, as_text, plural, unused_labels
 from otel_agentic.pipeline.tables import COLUMNS, rows_of
 from otel_agentic.pipeline.tally import Tally
@@ -134,6 +134,16 @@ class Evaluation:
         return self.estimates().pass_pow_k
 
     @property
+    def pooled(self) -> Estimates:
+        """pass@k and pass^k of the traffic as it is: any two conversations count alike."""
+        return by_role(self.whole, self.settings.stats)["pooled"]
+
+    @property
+    def per_case(self) -> Estimates:
+        """pass@k and pass^k of one case, averaged over the cases; undefined for more attempts than any case has."""
+        return by_role(self.whole, self.settings.stats)["per case"]
+
+    @property
     def whole(self) -> GroupSummary:
         """Everything that is said of all conversations together, with every installed estimator."""
         return self.rates.whole
@@ -169,7 +179,7 @@ class Evaluation:
 
         Args:
             k: None takes the settings' one.
-            estimator: plugin, unbiased, per_case, bayesian or a plug-in's. None takes the settings', or fits the data.
+            estimator: plugin, unbiased, per_case, bayesian or a plug-in's. None takes the settings', else the mode's pooled one.
             by: agent, version, environment, tag, case or tool, or several of them.
 
         Raises:

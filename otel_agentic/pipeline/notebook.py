@@ -78,7 +78,7 @@ def evaluate(
         judge: who says whether an answer is right: a name ("exact", "langchain:openai:gpt-5-mini"), a chat model of
             LangChain, a `Judge`, or a function from a `Question` to a score in [0, 1]. None takes the settings' one.
         k: the k of pass@k and pass^k.
-        estimator: the estimator to show first, by name. None chooses from the data.
+        estimator: the headline estimator, by name. None takes the mode's pooled one.
         turn_rule: what decides a turn: its answer, its tools, or both.
         answer_threshold: answer score at which a turn passes, in [0, 1].
         tool_threshold: tool score at which tools are correct, in [0, 1].

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from otel_agentic.pipeline.comparison import Compared
 from otel_agentic.pipeline.report import group_json, report_groups
 from otel_agentic.pipeline.report_metrics import failures_json
-from otel_agentic.stats import POOLED, default_among, default_estimator, validate_k
+from otel_agentic.stats import headline_estimator, shown_estimators, validate_k
 from otel_agentic.stats.bootstrap import with_bootstrap
 from otel_agentic.store.evaluations import DEFAULT
 from otel_agentic.store.failing import failing_tools
@@ -125,7 +125,7 @@ def choose_kind(
         kinds: how many windows there are of each kind.
         window: the width that was asked for.
         k: the k that are reported.
-        estimator: the one to show first.
+        estimator: the headline one.
     """
 
     def worth(kind: WindowKind) -> tuple[Any, ...]:
@@ -140,26 +140,31 @@ def _curves(engine: Engine, question: PictureQuestion, groups: Groups) -> dict[s
     if question.estimator:
         stats = stats.model_copy(update={"estimator": question.estimator})
     asked = validate_k(stats.k if question.k is None else question.k)
-    estimators = {each.name: each for each in engine.estimators(question.estimator)}
+    estimators = [engine.estimators(name)[0] for name in shown_estimators(stats)]
     evaluated = {key: n for key, members in groups.items() if (n := attempts_of(members).n)}
     largest = set(sorted(evaluated, key=lambda key: -evaluated[key])[: question.panels])
     rows = []
     for key, members in groups.items():
-        if key in largest:
-            shown = default_among(estimators, default_estimator(attempts_of(members), asked, stats), stats)
-            summary = summarise(key, members, estimators=[estimators[shown]], settings=stats, k=curve_ks(asked))
-            estimates = summary.estimates[shown]
+        if key not in largest:
+            continue
+        summary = summarise(key, members, estimators=estimators, settings=stats, k=curve_ks(asked))
+        for each in estimators:
+            estimates = summary.estimates[each.name]
+            if not any(estimate.value is not None for k, estimate in estimates.pass_at_k.items() if k > 1):
+                continue  # one attempt a case: nothing to draw per case
             if question.interval == "bootstrap":
-                estimates = with_bootstrap(estimators[shown], attempts_of(members), curve_ks(asked))
-            told = group_json(replace(summary, estimates={shown: estimates}), question.window)
+                estimates = with_bootstrap(each, attempts_of(members), curve_ks(asked))
+            told = group_json(
+                replace(summary, estimates={each.name: estimates}, default_estimator=each.name), question.window
+            )
             rows.append(told | {"cases_left_out": {str(k): count for k, count in estimates.cases_left_out.items()}})
-    return {"rows": rows, "left_out": len(evaluated) - len(rows), "asked": list(asked)}
+    return {"rows": rows, "left_out": len(evaluated) - len(largest), "asked": list(asked)}
 
 
 def _history(engine: Engine, question: PictureQuestion) -> dict[str, Any] | None:
     stats = engine.settings.stats
     asked = validate_k(stats.k if question.k is None else question.k)
-    estimator = question.estimator or stats.estimator or POOLED[stats.mode]
+    estimator = question.estimator or headline_estimator(stats)
     with engine.store.read() as con:
         kinds = window_kinds(con, question.selection)
         kind = choose_kind(kinds, window=question.window, k=asked, estimator=estimator)

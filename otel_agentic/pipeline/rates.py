@@ -9,7 +9,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from otel_agentic import plugins
-from otel_agentic.stats import validate_k
+from otel_agentic.stats import PerCaseEstimator, pooled_estimator, shown_estimators, validate_k
 from otel_agentic.windows import GroupKey, group_by, summarise
 
 if TYPE_CHECKING:
@@ -90,5 +90,12 @@ def chosen_k(k: object) -> tuple[int, ...]:
 
 
 def shown(summary: GroupSummary) -> Estimates:
-    """Return the estimates of the estimator that is shown first."""
+    """Return the estimates of the headline estimator."""
     return summary.estimates[summary.default_estimator]
+
+
+def by_role(summary: GroupSummary, settings: StatsSettings) -> dict[str, Estimates]:
+    """Return the estimates that are shown of a group: pooled, per case, and of the headline estimator where it is a third."""
+    pooled = pooled_estimator(settings)
+    roles = {pooled: "pooled", PerCaseEstimator.name: "per case"}
+    return {roles.get(name, name): summary.estimates[name] for name in shown_estimators(settings)}

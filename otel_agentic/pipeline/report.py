@@ -9,10 +9,10 @@ from otel_agentic.pipeline.comparison import Compared, comparison_json
 from otel_agentic.pipeline.coverage import wrong_clocks_json
 from otel_agentic.pipeline.judge_report import JudgeReport
 from otel_agentic.pipeline.objectives import objectives_report
-from otel_agentic.pipeline.report_json import cases_left_out, group_json, sampling_json
+from otel_agentic.pipeline.report_json import cases_left_out, estimates_json, group_json, sampling_json
 from otel_agentic.pipeline.report_metrics import chosen_metrics, metrics_json, tool_bands
 from otel_agentic.pipeline.wire import plain
-from otel_agentic.stats import GroupedAttempts, default_estimators, validate_k
+from otel_agentic.stats import PerCaseEstimator, headline_estimator, pooled_estimator, shown_estimators, validate_k
 from otel_agentic.stats.bootstrap import with_bootstrap
 from otel_agentic.store.evaluations import DEFAULT
 from otel_agentic.store.scores import Selection
@@ -53,8 +53,8 @@ def report(
         window: a width such as "24h": only conversations of that long up to where the window ends (see `within`); or a
             number such as "n200": only the newest of each group.
         selection: which conversations to look at.
-        estimator: one estimator by name; None gives every installed one.
-        interval: how the intervals of the estimator that is shown first are made.
+        estimator: the headline estimator by name; None takes the configured one, and gives every installed one.
+        interval: how the intervals of the shown estimators are made.
         compare: two groups against each other, such as "version=1.0.0,1.1.0"; the report is then about these two.
         metrics: which metrics beyond the outcome, by name; None gives all that have a score or abstained.
 
@@ -69,25 +69,25 @@ def report(
     compared = None if compare is None else Compared.parse(compare)
     groups = report_groups(engine, by=by, window=window, selection=selection, compared=compared)
     stats = settings.model_copy(update={"estimator": estimator}) if estimator else settings
-    estimators = engine.estimators(estimator)
+    asked = [each.name for each in engine.estimators(estimator)]
+    names_shown = shown_estimators(stats)
+    estimators = [engine.estimators(name)[0] for name in dict.fromkeys((*asked, *names_shown))]
     summaries = summarise_all(groups, estimators=estimators, settings=stats, k=chosen_k)
     if interval == "bootstrap":
-        summaries = [_bootstrapped(summary, groups[summary.key], estimators) for summary in summaries]
+        summaries = [_bootstrapped(summary, groups[summary.key], estimators, names_shown) for summary in summaries]
     judges = JudgeReport.of(engine, selection)
-    gauges = [summary.default_estimator for summary in summaries]
-    if chosen_k != validate_k(settings.k) or estimator:
-        counts = GroupedAttempts.of([attempts_of(members) for members in groups.values()])
-        gauges = default_estimators(counts, settings.k, settings)
+    roles = {"pooled": pooled_estimator(stats), "per_case": PerCaseEstimator.name}
     measured = metrics_json(engine, groups, names)
     found: dict[str, Any] = {
         "groups": [
-            group_json(summary, window)
+            group_json(summary, window, asked)
+            | {role: estimates_json(summary.estimates[name]) for role, name in roles.items()}
             | {"partial_fails": judges.partial_fails(members), "judge": judges.judge_json(members)}
             | judges.corrected_json(members)
             | {"sampling": sampling_json(members)}
-            | {"cases_left_out": cases_left_out([summary]), "gauge_estimator": gauge}
+            | {"cases_left_out": cases_left_out([summary]), "gauge_estimator": headline_estimator(settings)}
             | {"tool_bands": tool_bands(members), "metrics": measured[summary.key]}
-            for summary, members, gauge in zip(summaries, groups.values(), gauges, strict=True)
+            for summary, members in zip(summaries, groups.values(), strict=True)
         ],
         "cases_left_out": cases_left_out(summaries),
         "wrong_clocks": plain(wrong_clocks_json(engine.store)),
@@ -152,12 +152,12 @@ def within(
 
 
 def _bootstrapped(
-    summary: GroupSummary, members: Sequence[ScoredConversation], estimators: Sequence[Estimator]
+    summary: GroupSummary, members: Sequence[ScoredConversation], estimators: Sequence[Estimator], names: Sequence[str]
 ) -> GroupSummary:
     """Return a summary whose shown estimates have bootstrap intervals; resampling all of them would take long."""
-    shown = summary.default_estimator
-    estimator = next((each for each in estimators if each.name == shown), None)
-    if estimator is None:
-        return summary
-    found = with_bootstrap(estimator, attempts_of(members), tuple(summary.estimates[shown].pass_at_k))
-    return replace(summary, estimates={**summary.estimates, shown: found})
+    found = {
+        each.name: with_bootstrap(each, attempts_of(members), tuple(summary.estimates[each.name].pass_at_k))
+        for each in estimators
+        if each.name in names
+    }
+    return replace(summary, estimates={**summary.estimates, **found})

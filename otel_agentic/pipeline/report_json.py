@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from otel_agentic.stats.bootstrap import INTERVAL_METHOD as BOOTSTRAP
 from otel_agentic.stats.bootstrap import collapsed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from otel_agentic.stats import Estimates
     from otel_agentic.windows import GroupSummary, ScoredConversation
 
 
-def group_json(summary: GroupSummary, window: str | None) -> dict[str, Any]:
-    """Return one group as the JSON object of the contract."""
+def group_json(summary: GroupSummary, window: str | None, estimators: Collection[str] | None = None) -> dict[str, Any]:
+    """Return one group as the JSON object of the contract, with the estimates of some estimators, or of all."""
     key = summary.key
     return {
         "agent": key.agent,
@@ -34,13 +35,19 @@ def group_json(summary: GroupSummary, window: str | None) -> dict[str, Any]:
         "bounds": list(summary.bounds) if summary.bounds else None,
         "not_evaluated": dict(summary.not_evaluated),
         "default_estimator": summary.default_estimator,
-        "estimates": {name: _estimates_json(found) for name, found in summary.estimates.items()},
+        "effective_n": summary.effective_n,
+        "estimates": {
+            name: estimates_json(found)
+            for name, found in summary.estimates.items()
+            if estimators is None or name in estimators
+        },
         "tool_dimensions": {
             name: {"mean": found.mean, "n": found.n} for name, found in summary.tool_dimensions.items()
         },
         "tier": summary.tier,
         "leaning": summary.leaning,
         "needed": summary.needed,
+        "tier_evidence": summary.tier_evidence and asdict(summary.tier_evidence),
     }
 
 
@@ -66,13 +73,16 @@ def sampling_json(members: Iterable[ScoredConversation]) -> dict[str, Any] | Non
     return {"lowest_ratio": lowest, "highest_ratio": highest, "weighted": lowest < highest}
 
 
-def _estimates_json(estimates: Estimates) -> dict[str, Any]:
+def estimates_json(estimates: Estimates) -> dict[str, Any]:
+    """Return the estimates of one estimator as the JSON object of the contract."""
+
     def by_k(found: Any) -> dict[str, Any]:
         return {
             str(k): {"value": each.value, "lower": each.lower, "upper": each.upper} for k, each in sorted(found.items())
         }
 
     told: dict[str, Any] = {
+        "estimator": estimates.estimator,
         "interval_method": estimates.interval_method,
         "level": estimates.level,
         "pass_at_k": by_k(estimates.pass_at_k),

@@ -5,12 +5,15 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
+from otel_agentic.pipeline.rates import by_role
+from otel_agentic.stats import rate_name
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from otel_agentic.pipeline.evaluation import Evaluation
     from otel_agentic.pipeline.faults import FailingTool
-    from otel_agentic.stats import Estimate
+    from otel_agentic.stats import Estimate, Estimates
     from otel_agentic.windows import GroupSummary
 
 #: Ways to fail that are listed; `failing_tools` and `faults` have all.
@@ -28,8 +31,15 @@ def as_html(evaluation: Evaluation) -> str:
     """Return an evaluation as HTML for a notebook; texts of strangers are escaped."""
     groups = _groups(evaluation)
     named = len(groups) > 1
-    head = ["agent"] * named + ["correct", "coverage", "tier", "k", "pass@k", "pass^k"]
-    body = [_cells(row) for group in groups for row in _html_rows(group, named=named)]
+    rates = [
+        f"{rate}, {role}" for role in by_role(groups[0], evaluation.settings.stats) for rate in ("pass@k", "pass^k")
+    ]
+    head = ["agent"] * named + ["correct", "coverage", "tier", "k", *rates]
+    body = [
+        _cells(row)
+        for group in groups
+        for row in _html_rows(group, by_role(group, evaluation.settings.stats), named=named)
+    ]
     lines = [*_headline(evaluation), *_details(evaluation)]
     table = f"<table><thead>{_cells(head, 'th')}</thead><tbody>{''.join(body)}</tbody></table>"
     return f"<div>{table}{''.join(f'<div>{escape(line)}</div>' for line in lines)}</div>"
@@ -47,10 +57,10 @@ def _rates(evaluation: Evaluation) -> Iterator[str]:
     for group in groups:
         if len(groups) > 1:
             yield f"{group.key.agent or 'no agent'}: {group.c:,} of {group.n:,} correct"
-        estimates = group.estimates[group.default_estimator]
-        for k, at in estimates.pass_at_k.items():
-            yield f"  pass@{k} {_told(at)}   pass^{k} {_told(estimates.pass_pow_k[k])}"
-        yield f"  {group.default_estimator}, {estimates.level:.0%} intervals ({estimates.interval_method})"
+        for role, estimates in by_role(group, evaluation.settings.stats).items():
+            yield f"  {role}: {estimates.estimator}, {estimates.level:.0%} intervals ({estimates.interval_method})"
+            for k, at in estimates.pass_at_k.items():
+                yield f"    pass@{k} {_told(at)}   pass^{k} {_told(estimates.pass_pow_k[k])}"
         yield f"  tier {_tier(group)}"
 
 
@@ -139,16 +149,19 @@ def _tier(group: GroupSummary) -> str:
     leaning = f", leaning {group.leaning}" if group.leaning else ""
     more = plural(group.needed or 0, "more conversation")
     needed = f"; about {more} at this rate would settle it" if group.needed else ""
-    return f"{group.tier}{leaning}{needed}"
+    evidence = group.tier_evidence
+    rates = {} if evidence is None else evidence.rates
+    told = ", ".join(f"{rate_name(name)} {_told(rate)}" for name, rate in rates.items())
+    return f"{group.tier}{leaning}{needed}{f' (by {told})' if told else ''}"
 
 
-def _html_rows(group: GroupSummary, *, named: bool) -> Iterator[list[str]]:
-    estimates = group.estimates[group.default_estimator]
+def _html_rows(group: GroupSummary, shown: Mapping[str, Estimates], *, named: bool) -> Iterator[list[str]]:
     coverage = "no data" if group.coverage is None else f"{group.coverage:.0%}"
     first = [group.key.agent or "no agent"] * named + [f"{group.c:,}/{group.n:,}", coverage, group.tier]
-    for place, (k, at) in enumerate(estimates.pass_at_k.items()):
+    for place, k in enumerate(shown["pooled"].pass_at_k):
         start = first if place == 0 else [""] * len(first)
-        yield [*start, str(k), _told(at), _told(estimates.pass_pow_k[k])]
+        rates = (rate for each in shown.values() for rate in (each.pass_at_k[k], each.pass_pow_k[k]))
+        yield [*start, str(k), *map(_told, rates)]
 
 
 def _cells(cells: Sequence[str], tag: str = "td") -> str:

@@ -22,9 +22,10 @@ from otel_agentic.stats.change import ChangeDetector
 from otel_agentic.stats.choose import (
     POOLED,
     default_among,
-    default_estimator,
-    default_estimators,
+    headline_estimator,
     mode_estimator,
+    pooled_estimator,
+    shown_estimators,
     validate_k,
 )
 from otel_agentic.stats.cluster import EffectiveSample, EffectiveSamples, effective_n, pooled_sample, pooled_samples
@@ -53,7 +54,16 @@ from otel_agentic.stats.pass_k import (
     unbiased_pass_pow_k,
 )
 from otel_agentic.stats.sequential import e_value, first_alarm, log_e_path, log_e_value, promised_rate
-from otel_agentic.stats.tiers import TierClaim, TierClaims, claim_tier, claim_tiers, docs_tier, paper_tier
+from otel_agentic.stats.tiers import (
+    TierClaim,
+    TierClaims,
+    TierEvidence,
+    claim_tier,
+    claim_tiers,
+    docs_tier,
+    paper_tier,
+    rate_name,
+)
 
 __all__ = [
     "POOLED",
@@ -85,6 +95,7 @@ __all__ = [
     "Tier",
     "TierClaim",
     "TierClaims",
+    "TierEvidence",
     "UnbiasedEstimator",
     "VerdictPair",
     "agreement_of",
@@ -97,13 +108,12 @@ __all__ = [
     "collapsed",
     "confusion_of",
     "default_among",
-    "default_estimator",
-    "default_estimators",
     "docs_tier",
     "e_value",
     "effective_n",
     "estimate_groups",
     "first_alarm",
+    "headline_estimator",
     "kappa",
     "kappa_standard_error",
     "log_e_path",
@@ -112,10 +122,13 @@ __all__ = [
     "paper_tier",
     "plugin_pass_at_k",
     "plugin_pass_pow_k",
+    "pooled_estimator",
     "pooled_sample",
     "pooled_samples",
     "promised_rate",
     "quantile",
+    "rate_name",
+    "shown_estimators",
     "threshold_curve",
     "unbiased_pass_at_k",
     "unbiased_pass_pow_k",

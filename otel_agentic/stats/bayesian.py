@@ -35,12 +35,12 @@ INTERVAL_METHODS: Final[dict[Design, str]] = {
 class BayesianEstimator:
     """Posterior means under a Beta prior, with equal-tailed intervals: transforms of the Beta quantiles.
 
-    It assumes independent conversations. Where a case has several attempts, (c, n) are scaled to the effective sample
-    size of `cluster`; the interval's n is further scaled by (z / t)^2, t with K - 1 degrees of freedom, and stretched
-    to hold the mean: a Beta has no other place for the uncertainty of n_eff itself, and without it the coverage of
-    95 % intervals was measured as low as .75 with 2 to 5 cases.
-    The mean is not a quantile: for a large k and few attempts the posterior of pass^k is so skewed that its mean can
-    lie above the interval.
+    The mean is that of the counts and the prior, whatever the design. The interval assumes independent conversations;
+    where a case has several attempts, its counts are scaled to the effective sample size of `cluster` and further by
+    (z / t)^2, t with K - 1 degrees of freedom: a Beta has no other place for the uncertainty of n_eff itself, and
+    without it the coverage of 95 % intervals was measured as low as .75 with 2 to 5 cases.
+    The mean is not a quantile: for a large k and few attempts the posterior of pass^k is so skewed that its mean lies
+    above the interval, which is then stretched to hold it.
 
     Ref: Fritz and Fiorenza 2026, "Agentic Evaluation Metric", section 6, of which this is the exact form; Korn and
     Graubard 1998, "Confidence intervals for proportions with small expected number of positive counts estimated from
@@ -80,23 +80,22 @@ class BayesianEstimator:
 
     def of_samples(self, samples: EffectiveSamples, k: Sequence[int]) -> tuple[FloatArray, FloatArray]:
         """Return pass@k and pass^k of pooled samples: (groups, len(k), 3) value, lower, upper."""
-        a, b = self._posterior(samples, 1.0)
+        a, b = self._posterior(samples, samples.attempts)
         rates = self._rates(samples)
-        clustered = ~np.isnan(samples.cases)
         ks = np.asarray(k)
         at_mean = beta_pass_at_mean(a[:, None], b[:, None], ks)
         pow_mean = beta_pass_pow_mean(a[:, None], b[:, None], ks)
         return (
-            bounded(at_mean, any_of(rates[:, None, :], ks[:, None]), stretched=clustered),
-            bounded(pow_mean, all_of(rates[:, None, :], ks[:, None]), stretched=clustered),
+            bounded(at_mean, any_of(rates[:, None, :], ks[:, None])),
+            bounded(pow_mean, all_of(rates[:, None, :], ks[:, None])),
         )
 
-    def _posterior(self, samples: EffectiveSamples, share: FloatArray | float) -> tuple[FloatArray, FloatArray]:
-        """Return a and b after a share of the effective attempts."""
+    def _posterior(self, samples: EffectiveSamples, n: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return a and b after n attempts at the observed rate."""
         a, b = self.prior
-        return a + samples.c * share, b + samples.failed * share
+        return a + samples.p * n, b + (1.0 - samples.p) * n
 
     def _rates(self, samples: EffectiveSamples) -> FloatArray:
         """Return the interval of the rate of each sample: (groups, 2)."""
         caution = (quantile(self.level) / critical_values(self.level, samples.degrees)) ** 2
-        return beta_bounds(*self._posterior(samples, caution), self.level)
+        return beta_bounds(*self._posterior(samples, samples.n * caution), self.level)

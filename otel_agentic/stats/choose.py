@@ -1,27 +1,23 @@
-"""Which k, which estimator: what the settings leave to the data."""
+"""Which k, and which estimators: what the settings ask for, whatever the data are."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from otel_agentic.errors import UsageError
 from otel_agentic.stats.bayesian import BayesianEstimator
-from otel_agentic.stats.frequentist import PerCaseEstimator, PluginEstimator
-from otel_agentic.stats.grouped import GroupedAttempts
+from otel_agentic.stats.frequentist import PerCaseEstimator, PluginEstimator, UnbiasedEstimator
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    import numpy.typing as npt
+    from collections.abc import Collection, Iterable
 
     from otel_agentic.config import StatsSettings
-    from otel_agentic.stats.model import Attempts
 
 #: The pooled estimator of each statistical mode. The frequentist one is `plugin`, not `unbiased`: it is the paper's,
 #: and it is defined for every k.
 POOLED: Final = {"bayesian": BayesianEstimator.name, "frequentist": PluginEstimator.name}
+#: Those that take any two conversations of a group for alike.
+_POOLED_NAMES: Final = frozenset({PluginEstimator.name, UnbiasedEstimator.name, BayesianEstimator.name})
 
 
 def validate_k(k: Iterable[object]) -> tuple[int, ...]:
@@ -56,59 +52,42 @@ def mode_estimator(settings: StatsSettings, *, level: float | None = None) -> Ba
     return PluginEstimator(level=chosen_level)
 
 
-def default_estimator(attempts: Attempts, k: Sequence[int], settings: StatsSettings) -> str:
-    """Return the name of the estimator to show first.
+def headline_estimator(settings: StatsSettings) -> str:
+    """Return the name of the estimator of gauges, comparisons and gates: the configured one, else the mode's pooled one.
 
-    The one of the settings, else `per_case` where the median case has max(k) attempts or more, else the pooled one of
-    the mode.
-
-    >>> from otel_agentic.config import StatsSettings
-    >>> from otel_agentic.stats.model import Attempts
-    >>> default_estimator(Attempts.of([("a", True)] * 5), [1, 3, 5], StatsSettings())
-    'per_case'
-    >>> default_estimator(Attempts.of([("a", True)] * 4), [1, 3, 5], StatsSettings())
-    'bayesian'
-    """
-    return default_estimators(GroupedAttempts.of([attempts]), k, settings)[0]
-
-
-def default_estimators(grouped: GroupedAttempts, k: Sequence[int], settings: StatsSettings) -> list[str]:
-    """Return the name of the estimator to show first of every group, by the rule of `default_estimator`.
+    It never depends on the data: a series or a comparison must not change its meaning by itself.
 
     >>> from otel_agentic.config import StatsSettings
-    >>> from otel_agentic.stats.model import Attempts
-    >>> grouped = GroupedAttempts.of([Attempts(), Attempts.of([("a", True)] * 5)])
-    >>> default_estimators(grouped, [1, 3, 5], StatsSettings())
-    ['bayesian', 'per_case']
+    >>> headline_estimator(StatsSettings()), headline_estimator(StatsSettings(estimator="per_case"))
+    ('bayesian', 'per_case')
     """
-    if settings.estimator is not None:
-        return [settings.estimator] * grouped.size
-    often = median_attempts(grouped) >= max(k)
-    return [PerCaseEstimator.name if each else POOLED[settings.mode] for each in often.tolist()]
+    return settings.estimator or POOLED[settings.mode]
 
 
-def median_attempts(grouped: GroupedAttempts) -> npt.NDArray[np.float64]:
-    """Return the median over the cases of each group of how many attempts a case has; NaN without cases.
+def pooled_estimator(settings: StatsSettings) -> str:
+    """Return the name of the estimator that answers for the traffic as a whole: the configured one where it does.
 
-    >>> from otel_agentic.stats.model import Attempts
-    >>> median_attempts(GroupedAttempts.of([Attempts.of([("a", True), ("a", True), ("b", True)]), Attempts()])).tolist()
-    [1.5, nan]
+    >>> from otel_agentic.config import StatsSettings
+    >>> pooled_estimator(StatsSettings(estimator="unbiased")), pooled_estimator(StatsSettings(estimator="per_case"))
+    ('unbiased', 'bayesian')
     """
-    order = np.lexsort((grouped.n, grouped.group))
-    last = np.cumsum(grouped.cases[order])  # row r holds the cases up to last[r], all groups in one line
-    cases = grouped.total(np.ones_like(grouped.n)).astype(np.int64)
-    first = np.cumsum(cases) - cases
-    known = cases > 0
-    middles = [np.searchsorted(last, (first + place)[known], side="right") for place in ((cases - 1) // 2, cases // 2)]
-    median = np.full(grouped.size, np.nan)
-    median[known] = np.mean([grouped.n[order][rows] for rows in middles], axis=0)
-    return median
+    return settings.estimator if settings.estimator in _POOLED_NAMES else POOLED[settings.mode]
+
+
+def shown_estimators(settings: StatsSettings) -> tuple[str, ...]:
+    """Return the names of the estimators that a report shows of every group: pooled, per case, and a configured third.
+
+    >>> from otel_agentic.config import StatsSettings
+    >>> shown_estimators(StatsSettings()), shown_estimators(StatsSettings(estimator="hierarchical"))
+    (('bayesian', 'per_case'), ('bayesian', 'per_case', 'hierarchical'))
+    """
+    return tuple(dict.fromkeys((pooled_estimator(settings), PerCaseEstimator.name, headline_estimator(settings))))
 
 
 def default_among(names: Collection[str], wanted: str, settings: StatsSettings) -> str:
-    """Return the wanted estimator if it is among the given ones, else the nearest that is.
+    """Return the wanted estimator if it is among the given ones, else the pooled one of the mode, else the first given.
 
-    The nearest is the pooled one of the mode, else the first given; with none given it stays the wanted one.
+    With none given it stays the wanted one.
 
     >>> from otel_agentic.config import StatsSettings
     >>> default_among(["plugin", "bayesian"], "per_case", StatsSettings())

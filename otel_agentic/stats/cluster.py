@@ -76,27 +76,19 @@ class EffectiveSamples:
     Attributes:
         p: the rate; NaN in a group without attempts.
         n: the independent attempts it is worth; NaN likewise.
+        attempts: the attempts observed, which `n` never exceeds; NaN likewise.
         cases: the clusters; NaN where there are none.
     """
 
     p: FloatArray
     n: FloatArray
+    attempts: FloatArray
     cases: FloatArray
 
     @property
     def degrees(self) -> FloatArray:
         """Degrees of freedom of the t quantile, NaN for the normal one."""
         return self.cases - 1.0
-
-    @property
-    def c(self) -> FloatArray:
-        """Correct ones among the effective attempts."""
-        return self.p * self.n
-
-    @property
-    def failed(self) -> FloatArray:
-        """The others among the effective attempts."""
-        return (1.0 - self.p) * self.n
 
     def of(self, group: int) -> EffectiveSample | None:
         """Return the sample of one group, None where it has no attempts."""
@@ -106,15 +98,19 @@ class EffectiveSamples:
     def scaled(self, factor: FloatArray | float) -> EffectiveSamples:
         """Return the samples that `factor` times as many conversations, alike in rate and make-up, would give.
 
-        >>> one = EffectiveSamples(p=np.array([0.5]), n=np.array([10.0]), cases=np.array([5.0]))
+        >>> one = EffectiveSamples(
+        ...     p=np.array([0.5]), n=np.array([10.0]), attempts=np.array([15.0]), cases=np.array([5.0])
+        ... )
         >>> one.scaled(2.0).of(0)
         EffectiveSample(p=0.5, n=20.0, cases=10.0)
         """
-        return replace(self, n=self.n * factor, cases=self.cases * factor)
+        return replace(self, n=self.n * factor, attempts=self.attempts * factor, cases=self.cases * factor)
 
     def where(self, groups: IntArray) -> EffectiveSamples:
         """Return the samples of some groups only."""
-        return EffectiveSamples(p=self.p[groups], n=self.n[groups], cases=self.cases[groups])
+        return EffectiveSamples(
+            p=self.p[groups], n=self.n[groups], attempts=self.attempts[groups], cases=self.cases[groups]
+        )
 
 
 def design(attempts: Attempts) -> Design:
@@ -182,7 +178,8 @@ def pooled_samples(grouped: GroupedAttempts) -> EffectiveSamples:
         variance = grouped.total(residuals**2) / total**4
     several = effective_n(p, variance * np.nan_to_num(cases / (cases - 1.0), nan=1.0), attempts=worth, cases=cases)
     alone = np.where(unequal_weights(grouped), effective_n(p, variance, attempts=worth, cases=worth), worth)
-    return EffectiveSamples(p=p, n=np.where(clustered, several, alone), cases=cases)
+    attempts = np.where(np.isnan(p), np.nan, grouped.total(grouped.n))
+    return EffectiveSamples(p=p, n=np.where(clustered, several, alone), attempts=attempts, cases=cases)
 
 
 def mean_samples(grouped: GroupedAttempts, values: FloatArray, *, traffic_weighted: bool = False) -> EffectiveSamples:
@@ -209,7 +206,8 @@ def mean_samples(grouped: GroupedAttempts, values: FloatArray, *, traffic_weight
         variance = cases / (cases - 1.0) * grouped.total((share * (values - mean[grouped.group])) ** 2)
         worth = sizes**2 / grouped.total(squares)[:, None]
     n = effective_n(mean, variance, attempts=worth, cases=cases)
-    return EffectiveSamples(p=mean, n=n, cases=np.broadcast_to(cases, mean.shape))
+    attempts = np.broadcast_to(grouped.total(grouped.n)[:, None], mean.shape)
+    return EffectiveSamples(p=mean, n=n, attempts=attempts, cases=np.broadcast_to(cases, mean.shape))
 
 
 def effective_n(

@@ -1,19 +1,21 @@
 """Two groups against each other: the difference of their rates, with its interval, and the probability that B is worse.
 
-All differences are B - A. Where both groups have attempts of the same cases these are compared case by case, for cases are
-of unequal difficulty and that cancels out:
+All differences are B - A, and each has one estimator on both sides, whatever the data are:
 
-- **paired**: d_i = estimate of B - estimate of A on case i, by the unbiased estimators of `pass_k`, over the K shared cases
-  with k attempts or more in both groups. The interval is `mean(d) +- t (K - 1 degrees) * s`, with
-  `s^2 = (sum (d_i - mean)^2 + 2 e^2) / (K (K - 1))`: as if one case more were a little better and another a little worse,
-  by the standard error e that k attempts out of n have at a rate of 1/2. Without that, a handful of cases that all do
+- **pooled**: observed rates of the two groups, put through the Bernoulli formulas. The interval is Newcombe's hybrid of the
+  two Wilson intervals (each on its effective sample size, see `cluster`), for k > 1 on their transformed ends: the
+  square-and-add rule holds for any two estimates with limits. Where at least two cases have attempts in both groups, only
+  these cases are compared, and the rule takes their correlation into account: cases are of unequal difficulty, and that
+  cancels out. The correlation is that of the residuals of the cases, less one standard error (Fisher's z), and never below 0.
+- **per case**: d_i = estimate of B - estimate of A on case i, by the unbiased estimators of `pass_k`, over the K shared cases
+  with k attempts or more in both groups; undefined with fewer than two. The interval is `mean(d) +- t (K - 1 degrees) * s`,
+  with `s^2 = (sum (d_i - mean)^2 + 2 e^2) / (K (K - 1))`: as if one case more were a little better and another a little
+  worse, by the standard error e that k attempts out of n have at a rate of 1/2. Without that, a handful of cases that all do
   alike would give an interval without width: with 5 cases x 4 attempts at a rate of .97 the plain t interval held the true
-  difference in 50 % of simulated comparisons (with it: over 99 %; tests/stats/test_stats_compare_coverage.py). The
-  probability is that of Student's t, which is the posterior of a mean under the flat prior.
-- **unpaired**: pooled rates of two independent groups, put through the Bernoulli formulas. The interval is Newcombe's hybrid
-  of the two Wilson intervals (each on its effective sample size, see `cluster`), for k > 1 on their transformed ends: the
-  square-and-add rule holds for any two independent estimates with limits. The probability is that of the two Beta
-  posteriors, exact.
+  difference in 50 % of simulated comparisons (with it: over 99 %; tests/stats/test_stats_compare_coverage.py).
+
+The probability that B is worse is about single attempts: that of Student's t over the shared cases where there are two or
+more, which is the posterior of a mean under the flat prior, else that of the two Beta posteriors.
 
 Ref: Newcombe 1998, "Interval estimation for the difference between independent proportions: comparison of eleven methods",
 method 10; Zou and Donner 2008, "Construction of confidence limits about effect measures: a general approach" (MOVER);
@@ -51,11 +53,15 @@ if TYPE_CHECKING:
 Method = Literal["paired", "unpaired"]
 #: Fewer shared cases than this have no spread to measure.
 MIN_PAIRS: Final = 2
+#: Fisher's z has the standard error 1 / sqrt(cases - 3).
+_FISHER_CASES: Final = 3
+_NO_SPREAD: Final = 1e-12
+_MOST_ALIKE: Final = 1.0 - 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """B - A of pass@k and pass^k for one k: the method, and the shared cases behind it (all of them where unpaired)."""
+    """B - A of pass@k and pass^k for one k: the method, and the shared cases behind it."""
 
     method: Method
     cases: int
@@ -65,7 +71,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Two groups against each other; `differences` by k.
+    """Two groups against each other: the differences `pooled` by k, and `per_case` by those k for which it is defined.
 
     `method` and `worse`, the probability that B is worse than A, are about single attempts (k = 1). Of the cases `shared`
     have attempts in both groups, `only_a` and `only_b` in one; a paired comparison leaves these out.
@@ -77,7 +83,8 @@ class Comparison:
     only_a: int
     only_b: int
     worse: float
-    differences: Mapping[int, Difference]
+    pooled: Mapping[int, Difference]
+    per_case: Mapping[int, Difference]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +106,15 @@ class _Pairs:
     def __len__(self) -> int:
         return len(self.n_a)
 
+    def correlation(self) -> float:
+        """Return how much the rates of the two groups go together by case, one standard error below what is observed."""
+        a, b = (c - c.sum() / n.sum() * n for n, c in ((self.n_a, self.c_a), (self.n_b, self.c_b)))
+        spread = float((a @ a) * (b @ b)) ** 0.5
+        if len(self) <= _FISHER_CASES or spread < _NO_SPREAD:
+            return 0.0
+        z = np.arctanh(np.clip(a @ b / spread, -_MOST_ALIKE, _MOST_ALIKE))
+        return max(0.0, float(np.tanh(z - 1.0 / (len(self) - _FISHER_CASES) ** 0.5)))
+
     def with_attempts(self, k: int) -> _Pairs:
         """Return those with k attempts or more in both groups."""
         kept = (self.n_a >= k) & (self.n_b >= k)
@@ -109,9 +125,6 @@ def compare(
     a: Attempts, b: Attempts, k: Sequence[int], *, level: float, prior: tuple[float, float] = (1.0, 1.0)
 ) -> Comparison:
     """Return B against A, paired by case where at least two cases have attempts in both.
-
-    Where for some k fewer than two cases have k attempts in both, that difference is unpaired, over all shared cases if
-    the comparison is paired.
 
     Args:
         a: attempts of the one group, at least one.
@@ -126,7 +139,7 @@ def compare(
     >>> before = Attempts.of((case, try_ != 5 or case == "a") for case in "abcd" for try_ in range(6))
     >>> after = Attempts.of((case, try_ % 2 == 0) for case in "abcd" for try_ in range(6))
     >>> found = compare(before, after, [1], level=0.95)
-    >>> found.method, found.shared, round(found.worse, 3), round(found.differences[1].pass_pow_k.value, 3)
+    >>> found.method, found.shared, round(found.worse, 3), round(found.pooled[1].pass_pow_k.value, 3)
     ('paired', 4, 0.986, -0.375)
     """
     if not a.n or not b.n:
@@ -142,7 +155,10 @@ def compare(
         only_a=len(a.cases) - len(pairs),
         only_b=len(b.cases) - len(pairs),
         worse=_worse_paired(pairs) if paired else _worse_unpaired(samples[0], samples[1], level, prior),
-        differences={each: _difference(pairs, samples, each, level, paired=paired) for each in k},
+        pooled={each: _pooled(pairs, samples, each, level, paired=paired) for each in k},
+        per_case={
+            each: _per_case(kept, each, level) for each in k if len(kept := pairs.with_attempts(each)) >= MIN_PAIRS
+        },
     )
 
 
@@ -162,39 +178,46 @@ def paired_difference(values: FloatArray, added: float, level: float) -> Bounded
     return Bounded(mean, max(-1.0, mean - half), min(1.0, mean + half))
 
 
-def square_and_add(a: Bounded, b: Bounded) -> Bounded:
-    """Return b - a with the interval that follows from the limits of two independent estimates.
+def square_and_add(a: Bounded, b: Bounded, correlation: float = 0.0) -> Bounded:
+    """Return b - a with the interval that follows from the limits of two estimates and their correlation.
 
-    Ref: Newcombe 1998, method 10; Zou and Donner 2008, eq. 3.
+    Ref: Newcombe 1998, method 10; Zou and Donner 2008, eq. 3; with the correlation: Newcombe 1998, "Improved confidence
+    intervals for the difference between binomial proportions based on paired data", method 10.
 
     >>> a, b = (Bounded(c / n, *wilson(c / n, n, quantile(0.95))) for c, n in ((56, 70), (48, 80)))
     >>> [round(each, 4) for each in square_and_add(a, b)]  # Newcombe's example (a): .2000 [.0524, .3339]
     [-0.2, -0.3339, -0.0524]
     """
     value = b.value - a.value
-    lower = value - ((b.value - b.lower) ** 2 + (a.upper - a.value) ** 2) ** 0.5
-    upper = value + ((b.upper - b.value) ** 2 + (a.value - a.lower) ** 2) ** 0.5
-    return Bounded(value, lower, upper)
+    below, above = (
+        (one**2 + other**2 - 2.0 * correlation * one * other) ** 0.5
+        for one, other in ((b.value - b.lower, a.upper - a.value), (b.upper - b.value, a.value - a.lower))
+    )
+    return Bounded(value, value - below, value + above)
 
 
-def _difference(pairs: _Pairs, samples: Sequence[EffectiveSample], k: int, level: float, *, paired: bool) -> Difference:
-    kept = pairs.with_attempts(k)
-    if paired and len(kept) >= MIN_PAIRS:
-        at, pow_ = (
-            paired_difference(_values(kept, formula, k), _added(kept, k), level)
-            for formula in (unbiased_pass_at_k, unbiased_pass_pow_k)
+def _pooled(pairs: _Pairs, samples: Sequence[EffectiveSample], k: int, level: float, *, paired: bool) -> Difference:
+    correlation = pairs.correlation() if paired else 0.0
+    at, pow_ = (
+        square_and_add(
+            _transformed(samples[0], transform, k, level), _transformed(samples[1], transform, k, level), correlation
         )
-    else:
-        at, pow_ = (
-            square_and_add(*(_transformed(sample, transform, k, level) for sample in samples))
-            for transform in (any_of, all_of)
-        )
+        for transform in (any_of, all_of)
+    )
     return Difference(
-        method="paired" if paired and len(kept) >= MIN_PAIRS else "unpaired",
-        cases=len(kept) if paired and len(kept) >= MIN_PAIRS else len(pairs),
+        method="paired" if paired else "unpaired",
+        cases=len(pairs),
         pass_at_k=Estimate.of(at),
         pass_pow_k=Estimate.of(pow_),
     )
+
+
+def _per_case(kept: _Pairs, k: int, level: float) -> Difference:
+    at, pow_ = (
+        paired_difference(_values(kept, formula, k), _added(kept, k), level)
+        for formula in (unbiased_pass_at_k, unbiased_pass_pow_k)
+    )
+    return Difference(method="paired", cases=len(kept), pass_at_k=Estimate.of(at), pass_pow_k=Estimate.of(pow_))
 
 
 def _values(pairs: _Pairs, formula: Formula, k: int) -> FloatArray:

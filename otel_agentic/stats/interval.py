@@ -125,22 +125,18 @@ def clopper_pearson(c: float, n: float, level: float) -> Interval:
     return Interval(lower, upper)
 
 
-def bounded(values: FloatArray, bounds: FloatArray, *, stretched: npt.ArrayLike = True) -> FloatArray:
+def bounded(values: FloatArray, bounds: FloatArray) -> FloatArray:
     """Return points with their intervals: (groups, k, 3), NaN all three where the point is NaN.
+
+    An interval that misses its point is stretched to hold it: an interval without its own estimate helps nobody, and
+    stretching only adds coverage.
 
     Args:
         values: (groups, k) points.
         bounds: (groups, k, 2) lower and upper.
-        stretched: whether an interval that misses its point is stretched to hold it: for all, or (groups,).
 
     >>> bounded(np.array([[0.9]]), np.array([[[0.2, 0.8]]])).tolist()
     [[[0.9, 0.2, 0.9]]]
     """
-    held = np.broadcast_to(np.asarray(stretched), values.shape[:1])[:, None]
-    lower, upper = bounds[..., 0], bounds[..., 1]
-    lower, upper = (
-        np.where(held, np.minimum(lower, values), lower),
-        np.where(held, np.maximum(upper, values), upper),
-    )
-    made = np.stack((values, lower, upper), axis=-1)
-    return np.where(np.isnan(values)[..., None], np.nan, made)
+    lower, upper = np.minimum(bounds[..., 0], values), np.maximum(bounds[..., 1], values)
+    return np.where(np.isnan(values)[..., None], np.nan, np.stack((values, lower, upper), axis=-1))

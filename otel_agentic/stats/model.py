@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 
     from otel_agentic.config import StatsSettings
 
-Tier = Literal["ready", "needs_improvement", "inconsistent", "not_ready", "insufficient_evidence"]
+Tier = Literal["ready", "needs_improvement", "inconsistent", "not_ready", "insufficient_evidence", "no_row"]
 #: What tells cases apart: dataset and case id.
 CaseKey = tuple[str, str]
-TIERS: Final[tuple[Tier, ...]] = ("ready", "needs_improvement", "inconsistent", "not_ready", "insufficient_evidence")
+TIERS: Final[tuple[Tier, ...]] = (
+    "ready", "needs_improvement", "inconsistent", "not_ready", "insufficient_evidence", "no_row",
+)  # fmt: skip
 
 
 #: A case, whether the attempt is correct and, where attempts are sampled, its weight.

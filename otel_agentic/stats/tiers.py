@@ -1,7 +1,7 @@
 """Deployment tiers: claimed when the interval supports the claim, or read off the published tables.
 
-The default rule, `interval`, looks at pass@1 and pass@3 of the statistical mode's pooled estimator and at the 95 %
-interval [L, U] of its pass^3; the first line that holds is the tier.
+The default rule, `interval`, looks at pass@1 and pass@3 of the configured estimator (unless set otherwise the statistical
+mode's pooled one) and at the 95 % interval [L, U] of its pass^3; the first line that holds is the tier.
 
 | tier | when |
 |---|---|
@@ -11,32 +11,33 @@ interval [L, U] of its pass^3; the first line that holds is the tier.
 | needs_improvement | U < .70, or upper(pass@1) <= .90 |
 | insufficient_evidence | otherwise, with the tier it leans to and the conversations that would settle it |
 
-`paper` and `docs` are the published tables, which look at points only (see `paper_tier` and `docs_tier`).
+`paper` and `docs` are the published tables, which look at points only (see `paper_tier` and `docs_tier`). Where such a
+table has no row for the points, the tier is `no_row`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from otel_agentic.stats.bayesian import BayesianEstimator
 from otel_agentic.stats.choose import mode_estimator
 from otel_agentic.stats.cluster import pooled_samples
-from otel_agentic.stats.grouped import GroupedAttempts
-from otel_agentic.stats.model import TIERS
+from otel_agentic.stats.frequentist import PluginEstimator
+from otel_agentic.stats.grouped import GroupedAttempts, estimate_groups
+from otel_agentic.stats.model import TIERS, Estimate
 from otel_agentic.stats.search import smallest_for_each
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
 
     from otel_agentic.config import StatsSettings
-    from otel_agentic.stats.bayesian import BayesianEstimator
     from otel_agentic.stats.cluster import EffectiveSamples
-    from otel_agentic.stats.frequentist import PluginEstimator
-    from otel_agentic.stats.model import Attempts, Tier
+    from otel_agentic.stats.model import Attempts, Estimator, Tier
 
     FloatArray = npt.NDArray[np.float64]
     IntArray = npt.NDArray[np.int64]
@@ -54,10 +55,32 @@ HIGH_PASS_AT_3: Final = 0.95
 LOW_PASS_AT_3: Final = 0.70
 HIGH_PASS_POW_3: Final = 0.70
 LOW_PASS_POW_3: Final = 0.50
+LEAST_PASS_POW_3: Final = 0.30
 
 _INSUFFICIENT: Final = TIERS.index("insufficient_evidence")
 #: No tier, or no number.
 _NONE: Final = -1
+
+
+#: The rates that each rule looks at.
+_RATES: Final[dict[str, tuple[str, ...]]] = {
+    "interval": ("pass_at_1", "pass_at_3", "pass_pow_3"),
+    "paper": ("pass_at_1", "pass_pow_3"),
+    "docs": ("pass_at_3", "pass_pow_3"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierEvidence:
+    """What a tier rests on: the rule, the estimator, the level of its intervals, and the rates that the rule looks at.
+
+    The names of the rates are pass_at_1, pass_at_3 and pass_pow_3.
+    """
+
+    rule: str
+    estimator: str
+    level: float
+    rates: Mapping[str, Estimate]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,25 +88,41 @@ class TierClaim:
     """A tier and, where the evidence does not suffice, what it leans to and how many more conversations settle it.
 
     `leaning` is given with `insufficient_evidence` only. `needed` is 0 where the interval rule claims a tier, and None
-    where it is above 100,000, or unknown: without attempts, or by a table that asks for no evidence.
+    where it is above 100,000, or unknown: without attempts, by a table that asks for no evidence, or by an estimator that
+    cannot be scaled to more conversations (only the two modes' pooled ones can).
     """
 
     tier: Tier
     leaning: Tier | None
     needed: int | None
+    evidence: TierEvidence | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierClaims:
-    """The tiers of many groups; each sequence has an entry a group, as `TierClaim` says."""
+    """The tiers of many groups; each sequence has an entry a group, as `TierClaim` says.
+
+    `rates` are (groups, 3) value, lower and upper, by the names of `TierEvidence`; NaN where undefined.
+    """
 
     tier: Sequence[Tier]
     leaning: Sequence[Tier | None]
     needed: Sequence[int | None]
+    rule: str
+    estimator: str
+    rates: Mapping[str, FloatArray]
 
     def of(self, group: int) -> TierClaim:
         """Return the claim of one group."""
-        return TierClaim(tier=self.tier[group], leaning=self.leaning[group], needed=self.needed[group])
+        evidence = TierEvidence(
+            rule=self.rule,
+            estimator=self.estimator,
+            level=CLAIM_LEVEL,
+            rates={name: _estimate(self.rates[name][group].tolist()) for name in _RATES[self.rule]},
+        )
+        return TierClaim(
+            tier=self.tier[group], leaning=self.leaning[group], needed=self.needed[group], evidence=evidence
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -95,29 +134,46 @@ class _Evidence:
     pass_pow_3: FloatArray
 
     @classmethod
-    def of(cls, samples: EffectiveSamples, estimator: BayesianEstimator | PluginEstimator) -> _Evidence:
-        pass_at, pass_pow = estimator.of_samples(samples, (1, 3))
+    def of(cls, pass_at: FloatArray, pass_pow: FloatArray) -> _Evidence:
+        """Return the evidence of estimates for k = 1 and 3: (groups, 2, 3) each."""
         return cls(pass_at_1=pass_at[:, 0], pass_at_3=pass_at[:, 1], pass_pow_3=pass_pow[:, 1])
 
+    def known(self, rule: str) -> npt.NDArray[np.bool_]:
+        """Return where every rate that a rule looks at is defined."""
+        values = np.stack([getattr(self, name)[:, 0] for name in _RATES[rule]])
+        return np.asarray(~np.isnan(values).any(axis=0))
 
-def claim_tier(attempts: Attempts, settings: StatsSettings) -> TierClaim:
-    """Return the tier of a group by the rule and the statistical mode of the settings.
+
+def rate_name(name: str) -> str:
+    """Return the name of a rate of `TierEvidence` as people write it.
+
+    >>> rate_name("pass_at_1"), rate_name("pass_pow_3")
+    ('pass@1', 'pass^3')
+    """
+    return name.replace("_at_", "@").replace("_pow_", "^")
+
+
+def claim_tier(attempts: Attempts, settings: StatsSettings, estimator: Estimator | None = None) -> TierClaim:
+    """Return the tier of a group by the rule of the settings; see `claim_tiers`.
 
     >>> from otel_agentic.config import StatsSettings
     >>> from otel_agentic.stats.model import Attempts
     >>> claim_tier(Attempts.of((f"case {i}", True) for i in range(20)), StatsSettings())
     TierClaim(tier='insufficient_evidence', leaning='ready', needed=11)
     """
-    return claim_tiers(GroupedAttempts.of([attempts]), settings, needed=True).of(0)
+    return claim_tiers(GroupedAttempts.of([attempts]), settings, needed=True, estimator=estimator).of(0)
 
 
-def claim_tiers(grouped: GroupedAttempts, settings: StatsSettings, *, needed: bool) -> TierClaims:
-    """Return the tier of every group by the rule and the statistical mode of the settings.
+def claim_tiers(
+    grouped: GroupedAttempts, settings: StatsSettings, *, needed: bool, estimator: Estimator | None = None
+) -> TierClaims:
+    """Return the tier of every group by the rule of the settings.
 
     Args:
         grouped: the counts.
         settings: rule, mode and prior.
         needed: whether to look for the conversations that would settle it; if not, it is None where evidence lacks.
+        estimator: the one whose numbers are shown; None: the pooled one of the statistical mode.
 
     >>> from otel_agentic.config import StatsSettings
     >>> from otel_agentic.stats.model import Attempts
@@ -126,23 +182,41 @@ def claim_tiers(grouped: GroupedAttempts, settings: StatsSettings, *, needed: bo
     >>> claims.tier, claims.needed
     (['insufficient_evidence', 'insufficient_evidence', 'ready'], [None, 11, 0])
     """
-    samples, estimator = pooled_samples(grouped), mode_estimator(settings, level=CLAIM_LEVEL)
-    evidence, known = _Evidence.of(samples, estimator), ~np.isnan(samples.n)
-    if settings.tier_rule != "interval":
-        published = _docs(evidence) if settings.tier_rule == "docs" else _paper(evidence)
-        tiers = np.where(known, published, _INSUFFICIENT)
-        return TierClaims(tier=_names(tiers), leaning=[None] * grouped.size, needed=[None] * grouped.size)
-    tiers = _interval(evidence)
-    leaning = np.where(known & (tiers == _INSUFFICIENT), _paper(evidence), _NONE)
-    more = np.where(tiers == _INSUFFICIENT, _NONE, 0)
-    if needed:
-        unsettled = np.flatnonzero(leaning != _NONE)
-        more[unsettled] = _needed(samples.where(unsettled), grouped.total(grouped.n)[unsettled], estimator)
+    own = mode_estimator(settings, level=CLAIM_LEVEL) if estimator is None else _at_claim_level(estimator, settings)
+    found = estimate_groups(own, grouped, (1, 3))
+    evidence, rule = _Evidence.of(found.pass_at_k, found.pass_pow_k), settings.tier_rule
+    known = evidence.known(rule)
+    leaning = np.full(grouped.size, _NONE)
+    if rule == "interval":
+        tiers = _interval(evidence)
+        leaning = np.where(known & (tiers == _INSUFFICIENT), _paper(evidence), leaning)
+        more = np.where(tiers == _INSUFFICIENT, _NONE, 0)
+        if needed and isinstance(own, BayesianEstimator | PluginEstimator):
+            unsettled = np.flatnonzero(leaning != _NONE)
+            samples = pooled_samples(grouped).where(unsettled)
+            more[unsettled] = _needed(samples, grouped.total(grouped.n)[unsettled], own)
+    else:
+        tiers = np.where(known, _docs(evidence) if rule == "docs" else _paper(evidence), _INSUFFICIENT)
+        more = leaning
     return TierClaims(
         tier=_names(tiers),
         leaning=[None if each == _NONE else TIERS[each] for each in leaning.tolist()],
         needed=[None if each == _NONE else each for each in more.tolist()],
+        rule=rule,
+        estimator=own.name,
+        rates={name: getattr(evidence, name) for name in _RATES[rule]},
     )
+
+
+def _at_claim_level(estimator: Estimator, settings: StatsSettings) -> Estimator:
+    """Return an estimator of the settings at the level of claims, whatever level is shown."""
+    if settings.level == CLAIM_LEVEL:
+        return estimator
+    return type(estimator).from_settings(settings.model_copy(update={"level": CLAIM_LEVEL}))
+
+
+def _estimate(numbers: list[float]) -> Estimate:
+    return Estimate(value=None) if np.isnan(numbers[0]) else Estimate.of((numbers[0], numbers[1], numbers[2]))
 
 
 def paper_tier(pass_at_1: float, pass_pow_3: float) -> Tier:
@@ -155,13 +229,13 @@ def paper_tier(pass_at_1: float, pass_pow_3: float) -> Tier:
     | .70 to .90 | any | needs_improvement |
     | < .70 | any | not_ready |
 
-    The second row cannot be reached by one agent's rates, since pass^3 >= 1 - 3 (1 - pass@1) > .70; below .30, where
-    the table has no row at all, the nearest one is taken.
+    The second row cannot be reached by one agent's rates, since pass^3 >= 1 - 3 (1 - pass@1) > .70. Below .30 the table has
+    no row: there the tier is `no_row`.
 
     Ref: Fritz and Fiorenza 2026, "Agentic Evaluation Metric", table 1.
 
-    >>> paper_tier(0.95, 0.86), paper_tier(0.90, 0.73), paper_tier(0.667, 0.296)
-    ('ready', 'needs_improvement', 'not_ready')
+    >>> paper_tier(0.95, 0.86), paper_tier(0.90, 0.73), paper_tier(0.667, 0.296), paper_tier(0.95, 0.20)
+    ('ready', 'needs_improvement', 'not_ready', 'no_row')
     """
     return TIERS[int(_paper_places(np.asarray(pass_at_1), np.asarray(pass_pow_3)))]
 
@@ -175,13 +249,12 @@ def docs_tier(pass_at_3: float, pass_pow_3: float) -> Tier:
     | > .95 | < .50 | inconsistent |
     | < .70 | any | needs_improvement |
 
-    The table leaves gaps (pass@3 of .97 with pass^3 of .60, or pass@3 of .80): there it is `insufficient_evidence`,
-    for want of a row and not of data.
+    The table leaves gaps (pass@3 of .97 with pass^3 of .60, or pass@3 of .80): there the tier is `no_row`.
 
     Ref: Fair Forge documentation, "Agentic Metric", quality assessment.
 
     >>> docs_tier(0.99, 0.80), docs_tier(0.97, 0.33), docs_tier(0.97, 0.60), docs_tier(0.66, 0.03)
-    ('ready', 'inconsistent', 'insufficient_evidence', 'needs_improvement')
+    ('ready', 'inconsistent', 'no_row', 'needs_improvement')
     """
     return TIERS[int(_docs_places(np.asarray(pass_at_3), np.asarray(pass_pow_3)))]
 
@@ -191,7 +264,7 @@ def _needed(samples: EffectiveSamples, n: FloatArray, estimator: BayesianEstimat
 
     def settles(groups: IntArray, more: IntArray) -> npt.NDArray[np.bool_]:
         grown = samples.where(groups).scaled((n[groups] + more) / n[groups])
-        return np.not_equal(_interval(_Evidence.of(grown, estimator)), _INSUFFICIENT)
+        return np.not_equal(_interval(_Evidence.of(*estimator.of_samples(grown, (1, 3)))), _INSUFFICIENT)
 
     found = smallest_for_each(settles, len(n), MOST_NEEDED)
     return np.where(found == 0, _NONE, found)
@@ -217,7 +290,8 @@ def _paper(evidence: _Evidence) -> IntArray:
 def _paper_places(pass_at_1: FloatArray, pass_pow_3: FloatArray) -> IntArray:
     rule: _Rule = (
         ((pass_at_1 > HIGH_PASS_AT_1) & (pass_pow_3 > HIGH_PASS_POW_3), "ready"),
-        (pass_at_1 > HIGH_PASS_AT_1, "inconsistent"),
+        ((pass_at_1 > HIGH_PASS_AT_1) & (pass_pow_3 >= LEAST_PASS_POW_3), "inconsistent"),
+        (pass_at_1 > HIGH_PASS_AT_1, "no_row"),
         (pass_at_1 >= LOW_PASS_AT_1, "needs_improvement"),
     )
     return _first_of(rule, "not_ready")
@@ -233,7 +307,7 @@ def _docs_places(pass_at_3: FloatArray, pass_pow_3: FloatArray) -> IntArray:
         ((pass_at_3 > HIGH_PASS_AT_3) & (pass_pow_3 > HIGH_PASS_POW_3), "ready"),
         ((pass_at_3 > HIGH_PASS_AT_3) & (pass_pow_3 < LOW_PASS_POW_3), "inconsistent"),
     )
-    return _first_of(rule, "insufficient_evidence")
+    return _first_of(rule, "no_row")
 
 
 def _first_of(rule: _Rule, otherwise: Tier) -> IntArray:

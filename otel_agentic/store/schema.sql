@@ -374,6 +374,7 @@ CREATE TABLE windows (
     level DOUBLE NOT NULL, -- level of the interval
     n BIGINT NOT NULL, -- conversations evaluated
     c BIGINT NOT NULL, -- of them correct
+    effective_n DOUBLE, -- independent conversations that n are worth, since attempts of one case may go alike; it widens intervals only, the estimate comes from n and c; null where n is 0
     not_evaluated JSON NOT NULL, -- conversations not evaluated, by reason
     coverage DOUBLE, -- evaluated / all
     pass_at_k DOUBLE, -- at least one of k attempts succeeds; null where undefined

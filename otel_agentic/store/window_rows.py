@@ -52,6 +52,7 @@ def _by_point(table: WindowTable) -> Columns:
         "end": tallies.end_ns,
         "n": tallies.n,
         "c": tallies.c,
+        "effective_n": table.effective_n,
         "not_evaluated": _reasons(tallies),
         "coverage": tallies.n / everything,
         "lower_bound": tallies.c / everything,

@@ -79,7 +79,7 @@ _SAME_ROW: Final = """
 """
 _TOLD: Final = ("interval_method", "n", "c", "not_evaluated", "tier", "leaning")
 _RATES: Final = (
-    "level", "coverage", "lower_bound", "upper_bound",
+    "level", "effective_n", "coverage", "lower_bound", "upper_bound",
     "pass_at_k", "pass_at_k_lower", "pass_at_k_upper", "pass_pow_k", "pass_pow_k_lower", "pass_pow_k_upper",
 )  # fmt: skip
 #: Sums of weights depend on the order of addition, in the last digits: such rows say the same.

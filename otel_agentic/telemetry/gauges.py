@@ -75,7 +75,7 @@ class WindowGauges:
             resource: who emits.
             scrape: where they are shown.
             max_groups: groups that get gauges.
-            estimators: names of those to tell beside the one that is shown first.
+            estimators: names of those to emit; none: the headline estimator.
         """
         self._resource = resource
         self._scrape = scrape

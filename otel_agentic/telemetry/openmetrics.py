@@ -52,7 +52,7 @@ class OpenMetricsHistory:
 
         Args:
             path: the file to be written.
-            emit: the cap on groups, and the estimators beside the one that is shown first.
+            emit: the cap on groups, and the estimators to emit.
             labels: put on every series, such as `job` and `instance` of the live ones.
 
         Raises:

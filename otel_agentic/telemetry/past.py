@@ -33,7 +33,7 @@ def past_samples(points: WindowPoints, emit: EmitSettings) -> Iterator[PastSampl
 
     Args:
         points: all points of some window ends, in any order.
-        emit: the cap, and the estimators beside the one that is shown first.
+        emit: the cap on groups, and the estimators to emit.
     """
     end_of = attrgetter("end_ns")
     for end_ns, together in groupby(sorted(points_of(points), key=end_of), key=end_of):

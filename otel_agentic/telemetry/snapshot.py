@@ -72,7 +72,7 @@ def observe(points: Iterable[WindowPoint], estimators: Sequence[str] = ()) -> di
 
     Args:
         points: one of each group and window.
-        estimators: names of those to tell beside the one that is shown first.
+        estimators: names of those to emit; none: the headline estimator.
     """
     observations: dict[str, list[Observation]] = defaultdict(list)
     for point in points:
@@ -100,7 +100,7 @@ def samples_of(point: WindowPoint, estimators: Sequence[str] = ()) -> Iterator[_
     """Return what is emitted of one point, as (instrument, observation); see `observe`."""
     summary = point.summary
     attributes: Attributes = {**group_attributes(summary.key), names.WINDOW: point.window}
-    for name in dict.fromkeys((summary.default_estimator, *estimators)):
+    for name in dict.fromkeys(estimators or (summary.default_estimator,)):
         yield from _rates(summary.estimates.get(name), attributes)
     yield from _counts(summary, attributes)
     for dimension, mean in summary.tool_dimensions.items():

@@ -104,7 +104,8 @@ class WindowTable:
         tallies: what was counted.
         k: the k, ascending.
         estimates: by estimator name; the groups of each are the points. All that were asked for, also without a point.
-        default_estimator: (points,) the estimator to show first.
+        default_estimator: (points,) the headline estimator.
+        effective_n: (points,) how many independent conversations the evaluated ones are worth, NaN without any.
         tier: (points,) the tier.
         leaning: (points,) the tier that insufficient evidence leans to, else None.
     """
@@ -113,6 +114,7 @@ class WindowTable:
     k: tuple[int, ...]
     estimates: Mapping[str, GroupedEstimates]
     default_estimator: Sequence[str]
+    effective_n: FloatArray
     tier: Sequence[Tier]
     leaning: Sequence[Tier | None]
 
@@ -149,6 +151,7 @@ class WindowTable:
             bounds=pass_rate_bounds(n, c, everything - n),
             estimates={name: found.of(point) for name, found in self.estimates.items()},
             default_estimator=self.default_estimator[point],
+            effective_n=float(self.effective_n[point]) if n else None,
             tool_dimensions=self._dimension_means(point),
             tier=self.tier[point],
             leaning=self.leaning[point],

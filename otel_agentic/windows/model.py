@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.scoring.model import Dimension, FailReason, NotEvaluatedReason, Outcome
     from otel_agentic.stats.model import CaseKey, Estimates
+    from otel_agentic.stats.tiers import TierEvidence
 
 __all__ = [
     "TIERS",
@@ -103,7 +104,9 @@ class GroupSummary:
     `n` evaluated, `c` correct, `coverage` = evaluated / all (None when there is nothing), `bounds` on the pass rate
     given the not evaluated (None when there is nothing). `needed`: more conversations at the observed rate that would
     settle the tier (0 when it is settled), None where unknown or above 100,000; `leaning` is given with
-    `insufficient_evidence` only. `default_estimator` is the one to show first.
+    `insufficient_evidence` only. `default_estimator` is the headline one. `effective_n` is how many independent conversations
+    the evaluated ones are worth (attempts of one case may go alike), None without any: it widens intervals only.
+    `tier_evidence` is what the tier rests on, None in a window.
     """
 
     key: GroupKey
@@ -114,10 +117,12 @@ class GroupSummary:
     bounds: tuple[float, float] | None
     estimates: Mapping[str, Estimates]
     default_estimator: str
+    effective_n: float | None = None
     tool_dimensions: Mapping[Dimension, DimensionMean]
     tier: Tier
     leaning: Tier | None
     needed: int | None
+    tier_evidence: TierEvidence | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

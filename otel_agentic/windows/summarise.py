@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from math import isnan
 from typing import TYPE_CHECKING
 
 from otel_agentic.scoring.model import DIMENSIONS
-from otel_agentic.stats.choose import default_among, default_estimators, validate_k
+from otel_agentic.stats.choose import default_among, headline_estimator, validate_k
+from otel_agentic.stats.cluster import pooled_samples
 from otel_agentic.stats.grouped import GroupedAttempts, estimate_groups
 from otel_agentic.stats.model import Attempts
 from otel_agentic.stats.tiers import claim_tiers
@@ -32,8 +34,7 @@ def summarise(
     """Return the summary of one group.
 
     Conversations that were not evaluated leave n and lower the coverage; they never count as fails. The tier rests on
-    the pooled estimator of the statistical mode, whether or not that is among `estimators`. Where the default
-    estimator is not among them, the mode's pooled one is shown first, else the first given.
+    the headline estimator: the configured one, where that is not among `estimators` the mode's pooled one, else the first.
 
     Args:
         key: what the group is about; copied into the summary.
@@ -66,14 +67,17 @@ def summarise_all(
     attempts = [attempts_of(scored) for scored in groups.values()]
     grouped = GroupedAttempts.of(attempts)
     found = {estimator.name: estimate_groups(estimator, grouped, chosen_k) for estimator in estimators}
-    claims = claim_tiers(grouped, settings, needed=True)
-    defaults = default_estimators(grouped, chosen_k, settings)
+    headline = default_among(found, headline_estimator(settings), settings)
+    shown = next((estimator for estimator in estimators if estimator.name == headline), None)
+    claims = claim_tiers(grouped, settings, needed=True, estimator=shown)
+    worth = pooled_samples(grouped).n
     return [
         _summary(
             (key, scored, attempts[place]),
             {name: estimates.of(place) for name, estimates in found.items()},
             claims.of(place),
-            default_among(found, defaults[place], settings),
+            headline,
+            None if isnan(worth[place]) else float(worth[place]),
         )
         for place, (key, scored) in enumerate(groups.items())
     ]
@@ -84,6 +88,7 @@ def _summary(
     estimates: Mapping[str, Estimates],
     claim: TierClaim,
     default: str,
+    effective_n: float | None,
 ) -> GroupSummary:
     key, scored, attempts = group
     n, c = attempts.n, attempts.c
@@ -96,10 +101,12 @@ def _summary(
         bounds=pass_rate_bounds(n, c, len(scored) - n),
         estimates=estimates,
         default_estimator=default,
+        effective_n=effective_n,
         tool_dimensions=_dimension_means(scored),
         tier=claim.tier,
         leaning=claim.leaning,
         needed=claim.needed,
+        tier_evidence=claim.evidence,
     )
 
 

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from otel_agentic.stats import GroupedEstimates, claim_tiers, default_among, default_estimators, estimate_groups
+from otel_agentic.stats import (
+    GroupedEstimates,
+    claim_tiers,
+    default_among,
+    estimate_groups,
+    headline_estimator,
+    pooled_samples,
+)
 from otel_agentic.windows.columns import WindowTable
 
 if TYPE_CHECKING:
@@ -27,8 +34,8 @@ def window_table(
 ) -> WindowTable:
     """Return the points of some counts, with estimates and tiers; each distinct content is estimated once.
 
-    The tier rests on the pooled estimator of the statistical mode, whether or not that is among `estimators`. Where the
-    default estimator is not among them, the mode's pooled one is shown first, else the first given.
+    The tier rests on the headline estimator: the configured one, where that is not among `estimators` the mode's pooled one,
+    else the first given.
 
     Args:
         tallies: the counts.
@@ -40,15 +47,25 @@ def window_table(
     names = [estimator.name for estimator in estimators]
     if attempts.size == 0:
         nothing = {name: _nothing(name, settings, k) for name in names}
-        return WindowTable(tallies=tallies, k=tuple(k), estimates=nothing, default_estimator=[], tier=[], leaning=[])
-    claims = claim_tiers(attempts, settings, needed=False)
-    chosen = [default_among(names, name, settings) for name in default_estimators(attempts, k, settings)]
+        return WindowTable(
+            tallies=tallies,
+            k=tuple(k),
+            estimates=nothing,
+            default_estimator=[],
+            effective_n=np.zeros(0),
+            tier=[],
+            leaning=[],
+        )
+    headline = default_among(names, headline_estimator(settings), settings)
+    shown = next((estimator for estimator in estimators if estimator.name == headline), None)
+    claims = claim_tiers(attempts, settings, needed=False, estimator=shown)
     places = content.tolist()
     return WindowTable(
         tallies=tallies,
         k=tuple(k),
         estimates={each.name: _at(estimate_groups(each, attempts, k), content) for each in estimators},
-        default_estimator=[chosen[place] for place in places],
+        default_estimator=[headline] * len(places),
+        effective_n=pooled_samples(attempts).n[content],
         tier=[claims.tier[place] for place in places],
         leaning=[claims.leaning[place] for place in places],
     )

@@ -155,7 +155,7 @@ def test_differences_have_signs_and_a_dash_where_there_is_none() -> None:
 CORRECTED = {
     "raw": estimate(0.8, 0.77, 0.83),
     "human": estimate(0.7, 0.6, 0.78),
-    "rogan_gladen": {**estimate(0.71, 0.6, 0.8), "sensitivity": 0.95, "specificity": 0.7},
+    "rogan_gladen": {**estimate(0.71, 0.6, 0.8), "judged_rate": 0.812, "sensitivity": 0.95, "specificity": 0.7},
     "ppi": {**estimate(0.72, 0.65, 0.79), "n_human": 100, "n_judge": 900, "lambda": 0.7},
 }
 
@@ -171,8 +171,8 @@ def test_raw_and_corrected_rates_are_named() -> None:
     ] == corrected_rows([one])
     assert [
         (
-            "clerk: corrected by 100 conversations that people labelled, 900 more judged only; sensitivity .950, specificity "
-            ".700, lambda .700"
+            "clerk: corrected by 100 conversations that people labelled, 900 more judged only (.812 by the judge, which both "
+            "corrections start from); sensitivity .950, specificity .700, lambda .700"
         )
     ] == corrected_notes([one])
 

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from otel_agentic.cli.report_notes import group_notes, method_notes, name_of, not_rebuilt_notes, period, title
+from otel_agentic.cli.report_notes import (
+    group_notes,
+    method_notes,
+    name_of,
+    not_rebuilt_notes,
+    period,
+    tier_notes,
+    title,
+)
 from tests.cli.running import done
 from tests.cli.small import NOON_NS, SECOND_NS, conversation, write_cases, write_spans
 
@@ -23,7 +31,11 @@ def group(**changes: Any) -> dict[str, Any]:
     method = changes.pop("method", "beta_equal_tailed")
     estimator = changes.pop("default_estimator", "bayesian")
     unused = dict.fromkeys(("agent_version", "environment", "service", "tag", "dataset", "case", "tool", "window"))
-    estimates = {"interval_method": method, "level": 0.95, "pass_at_k": {}, "pass_pow_k": {}, **changes.pop("told", {})}
+    told = {"interval_method": method, "level": 0.95, "pass_at_k": {}, "pass_pow_k": {}, **changes.pop("told", {})}
+    estimates = {**told, "estimator": estimator}
+    per_case = {**told, "estimator": "per_case"}
+    rate = {"value": 0.9, "lower": 0.7, "upper": 0.97}
+    evidence = {"rule": "interval", "estimator": estimator, "level": 0.95, "rates": {"pass_at_1": rate}}
     return {
         "agent": "clerk",
         **unused,
@@ -33,7 +45,11 @@ def group(**changes: Any) -> dict[str, Any]:
         "bounds": [0.9, 0.9],
         "not_evaluated": {},
         "default_estimator": estimator,
-        "estimates": {estimator: estimates},
+        "gauge_estimator": estimator,
+        "estimates": {estimator: estimates, "per_case": per_case},
+        "pooled": estimates,
+        "per_case": per_case,
+        "tier_evidence": evidence,
         "tool_dimensions": {},
         "tier": "needs_improvement",
         "leaning": None,
@@ -109,49 +125,40 @@ def test_a_group_of_one_case_is_warned_of_unless_cases_were_asked_for() -> None:
     ],
 )
 def test_what_the_intervals_assume_follows_from_how_they_were_made(method: str, assumed: str) -> None:
-    (line,) = method_notes([group(method=method)])
+    line, _ = method_notes([group(method=method)])
 
-    assert line.startswith(f"estimator: bayesian (pooled over conversations); 95% intervals {method}: {assumed}")
-
-
-def test_an_estimator_of_a_stranger_is_named_and_nothing_is_claimed_for_it() -> None:
-    (line,) = method_notes([group(default_estimator="rule_of_three", method="three_over_n")])
-
-    assert line == "estimator: rule_of_three; 95% intervals three_over_n"
+    assert line.startswith(f"pooled: bayesian (pooled over conversations); 95% intervals {method}: {assumed}")
 
 
-def test_each_way_that_is_in_use_has_its_line() -> None:
+def test_an_estimator_of_a_plug_in_is_named_and_nothing_is_claimed_for_it() -> None:
+    third = {"estimator": "rule_of_three", "interval_method": "three_over_n", "level": 0.95}
+    own = group()
+    lines = method_notes([{**own, "default_estimator": "rule_of_three", "estimates": {"rule_of_three": third}}])
+
+    assert lines[2] == "rule_of_three: rule_of_three; 95% intervals three_over_n"
+
+
+def test_each_method_of_each_column_has_its_line() -> None:
+    left_out = {"per_case": {"1": 0, "3": 2, "5": 1}}
     groups = [
         group(agent="a"),
         group(agent="b"),
-        group(
-            agent="c",
-            default_estimator="per_case",
-            method="wilson_effective_n",
-            cases_left_out={"per_case": {"1": 0, "3": 2, "5": 1}},
-        ),
+        group(agent="c", method="wilson_effective_n", cases_left_out=left_out),
     ]
-    pooled, per_case, left_out = method_notes(groups)
+    lines = method_notes(groups)
 
-    assert pooled.startswith("estimator of 2 groups: bayesian")
-    assert per_case.startswith("estimator of 1 group: per_case (mean over cases)")
-    assert left_out == "per_case leaves out cases with fewer than k attempts: 2 cases at k=3, 1 case at k=5"
-
-
-def test_cases_left_out_are_counted_where_the_estimator_is_shown_only() -> None:
-    pooled = group(agent="a", cases_left_out={"per_case": {"1": 0, "3": 40}})
-    shown = group(agent="b", default_estimator="per_case", cases_left_out={"per_case": {"1": 0, "3": 2}})
-
-    assert "per_case leaves out cases with fewer than k attempts: 2 cases at k=3" == method_notes([pooled, shown])[-1]
-    assert not any("leaves out" in line for line in method_notes([pooled]))
+    assert ["pooled of 2 groups", "per case of 2 groups", "pooled of 1 group", "per case of 1 group"] == [
+        line.partition(":")[0] for line in lines[:4]
+    ]
+    assert lines[4] == "per_case leaves out cases with fewer than k attempts: 2 cases at k=3, 1 case at k=5"
 
 
-def test_an_estimator_that_another_k_chose_is_told_beside_that_of_gauges() -> None:
-    both = {name: {"interval_method": "wilson", "level": 0.95, "pass_at_k": {}} for name in ("bayesian", "per_case")}
-    other = group(default_estimator="per_case", gauge_estimator="bayesian", estimates=both)
-
-    told = [line for line in method_notes([other, group(gauge_estimator="bayesian")]) if "gauges" in line]
-    assert ["gauges show bayesian of 1 group, by the k of the settings; another k chose another estimator here"] == told
+def test_the_tier_stands_with_the_numbers_that_it_rests_on() -> None:
+    (note,) = tier_notes([group(tier="ready")])
+    assert note == "clerk: tier ready by pass@1 .900 [.700, .970] (bayesian, 95%)"
+    (gap,) = tier_notes([group(tier="no_row")])
+    assert gap.endswith("has no row for them")
+    assert [] == tier_notes([group(n=0)])
 
 
 def test_a_bootstrap_interval_without_a_width_is_warned_of() -> None:
@@ -159,9 +166,10 @@ def test_a_bootstrap_interval_without_a_width_is_warned_of() -> None:
 
     assert [
         (
-            "clerk: warning: a bootstrap interval of bayesian has no width (its cases all gave the same result): that is no "
+            f"clerk: warning: a bootstrap interval of {name} has no width (its cases all gave the same result): that is no "
             "certainty; leave out --interval bootstrap"
         )
+        for name in ("bayesian", "per_case")
     ] == group_notes([collapsed])
     assert "made by resampling cases, too narrow where there are few" in method_notes([collapsed])[0]
 

@@ -61,8 +61,12 @@ def test_the_second_value_is_held_against_the_first() -> None:
     a, b = (attempts_of(one for one in VERSIONS if one.agent_version == version) for version in "12")
     expected = compare(a, b, [1, 3], level=0.95)
     first = group["differences"]["1"]["pass_pow_k"]
+    assert group["differences"]["1"]["pooled"]["pass_pow_k"] == first
+    per_case = expected.per_case[1].pass_pow_k
+    shown = group["differences"]["1"]["per_case"]["pass_pow_k"]
+    assert {"value": per_case.value, "lower": per_case.lower, "upper": per_case.upper} == shown
     assert ("paired", 3, expected.worse) == (group["method"], group["cases"], group["probability_worse"])
-    told = expected.differences[1].pass_pow_k
+    told = expected.pooled[1].pass_pow_k
     assert {"value": told.value, "lower": told.lower, "upper": told.upper} == first
     assert first["value"] < 0
     assert group["probability_worse"] > 0.9

@@ -113,8 +113,7 @@ def test_a_gate_looks_at_the_same_window(scored: Engine) -> None:
 
 
 def test_a_gate_does_not_pass_on_a_handful_of_conversations_unless_told_so(scored: Engine) -> None:
-    few = {"window": "n2", "conditions": {"min_success": 0.9}}
-    assert not Commands(scored).gate(**few)["passed"]
+    assert not Commands(scored).gate(window="n2", conditions={"min_success": 0.9})["passed"]
     assert Commands(scored).gate(window="n2", conditions={"min_success": 0.9, "min_n": 1})["passed"]
 
 
@@ -139,6 +138,8 @@ def test_results_and_windows_hold_the_window_time(scored: Engine) -> None:
         scored, "SELECT epoch_ns(window_time), ended_at > window_time FROM results WHERE conversation_id = 'future'"
     )
     assert (pytest.approx(NOON_NS + TOLERANCE_NS, abs=1000), True) == row  # every commit has a time of its own
-    given = {"windows": ["24h"], "step_ns": HOUR_NS, "since_ns": NOON_NS - DAY_NS, "until_ns": NOON_NS + DAY_NS}
-    assert list(Commands(scored).backfill(**given))
-    assert [(13,)] == rows(scored, "SELECT max(n) FROM windows")
+    clock.at(2)
+    first_ns, last_ns = NOON_NS - DAY_NS, NOON_NS + DAY_NS
+    assert list(Commands(scored).backfill(windows=["24h"], step_ns=HOUR_NS, since_ns=first_ns, until_ns=last_ns))
+    sql = 'SELECT service, max(n) FROM windows WHERE "end" > make_timestamp_ns($noon) GROUP BY service ORDER BY service'
+    assert [("concierge", 12), ("skewed", 1)] == rows(scored, sql, {"noon": NOON_NS})

@@ -1,4 +1,4 @@
-"""Which k is allowed, and which estimator is shown first."""
+"""Which k is allowed, and which estimators are shown."""
 
 from __future__ import annotations
 
@@ -6,11 +6,7 @@ import pytest
 
 from otel_agentic.config import StatsSettings
 from otel_agentic.errors import UsageError
-from otel_agentic.stats import Attempts, CaseCount, default_among, default_estimator, validate_k
-
-
-def cases_of(*sizes: int) -> Attempts:
-    return Attempts(cases=tuple(CaseCount(case_id=str(i), n=n, c=0) for i, n in enumerate(sizes)))
+from otel_agentic.stats import default_among, headline_estimator, pooled_estimator, shown_estimators, validate_k
 
 
 def test_k_is_sorted_and_without_repeats() -> None:
@@ -29,25 +25,21 @@ def test_no_k_at_all_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "mode", "expected"),
+    ("given", "headline", "shown"),
     [
-        ((5, 5, 5), "bayesian", "per_case"),
-        ((1, 5, 9), "bayesian", "per_case"),
-        ((4, 4, 9), "bayesian", "bayesian"),
-        ((1, 1, 1), "frequentist", "plugin"),
-        ((), "bayesian", "bayesian"),
-        ((), "frequentist", "plugin"),
+        ({}, "bayesian", ("bayesian", "per_case")),
+        ({"mode": "frequentist"}, "plugin", ("plugin", "per_case")),
+        ({"estimator": "unbiased"}, "unbiased", ("unbiased", "per_case")),
+        ({"estimator": "per_case"}, "per_case", ("bayesian", "per_case")),
+        ({"estimator": "hierarchical"}, "hierarchical", ("bayesian", "per_case", "hierarchical")),
+        ({"estimator": "acme", "mode": "frequentist"}, "acme", ("plugin", "per_case", "acme")),
     ],
 )
-def test_per_case_is_shown_first_where_the_median_case_has_k_attempts(
-    sizes: tuple[int, ...], mode: str, expected: str
-) -> None:
-    settings = StatsSettings.model_validate({"mode": mode})
-    assert expected == default_estimator(cases_of(*sizes), [1, 3, 5], settings)
-
-
-def test_a_set_estimator_wins_over_the_data() -> None:
-    assert default_estimator(cases_of(9, 9), [1], StatsSettings(estimator="unbiased")) == "unbiased"
+def test_estimators_are_those_of_the_settings(given: dict[str, str], headline: str, shown: tuple[str, ...]) -> None:
+    settings = StatsSettings.model_validate(given)
+    assert headline == headline_estimator(settings)
+    assert shown == shown_estimators(settings)
+    assert shown[0] == pooled_estimator(settings)
 
 
 @pytest.mark.parametrize(

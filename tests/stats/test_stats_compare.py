@@ -55,14 +55,14 @@ def test_unpaired_intervals_are_those_that_newcombe_prints(
 ) -> None:
     found = compare(alone(a[1], a[0], "a"), alone(b[1], b[0], "b"), [1], level=0.95)
 
-    told = found.differences[1].pass_pow_k
+    told = found.pooled[1].pass_pow_k
     assert ("unpaired", 0) == (found.method, found.shared)
     assert (b[0] / b[1] - a[0] / a[1], lower, upper) == pytest.approx((told.value, told.lower, told.upper), abs=5.1e-5)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_paired_differences_are_means_over_the_cases_that_both_have_attempts_of(k: int) -> None:
-    found = compare(attempts(OLD), attempts(NEW), [k], level=0.9).differences[k]
+    found = compare(attempts(OLD), attempts(NEW), [k], level=0.9).per_case[k]
 
     values = [
         tuple(new - old for new, old in zip(by_subsets(*NEW[case], k), by_subsets(*OLD[case], k), strict=True))
@@ -84,7 +84,7 @@ def test_the_probability_of_a_paired_comparison_is_that_of_its_t_interval() -> N
     worse = compare(a, b, [1], level=0.95).worse
 
     level = 2 * worse - 1  # at which the interval just touches 0
-    assert 0.0 == pytest.approx(compare(a, b, [1], level=level).differences[1].pass_at_k.upper, abs=1e-9)
+    assert 0.0 == pytest.approx(compare(a, b, [1], level=level).per_case[1].pass_at_k.upper, abs=1e-9)
 
 
 def test_the_probability_of_an_unpaired_comparison_is_that_of_the_two_posteriors() -> None:
@@ -103,7 +103,7 @@ def test_cases_of_one_side_alone_are_left_out_and_counted() -> None:
     )
 
     assert (4, 1, 1) == (found.shared, found.only_a, found.only_b)
-    assert (only_shared.worse, only_shared.differences) == (found.worse, found.differences)
+    assert (only_shared.worse, only_shared.pooled, only_shared.per_case) == (found.worse, found.pooled, found.per_case)
 
 
 def test_equal_case_ids_of_two_datasets_are_not_shared() -> None:
@@ -119,15 +119,15 @@ def test_one_shared_case_is_no_pair() -> None:
     assert ("unpaired", 1) == (found.method, found.shared)
 
 
-def test_where_too_few_cases_have_k_attempts_the_pooled_rates_of_the_shared_ones_are_compared() -> None:
+def test_pooled_rates_are_compared_for_every_k_and_cases_where_enough_have_k_attempts() -> None:
     a = attempts({"a": (1, 1), "b": (1, 1), "c": (1, 1), "x": (9, 0)})
     b = attempts({"a": (1, 0), "b": (1, 1), "c": (1, 1), "y": (9, 9)})
     found = compare(a, b, [1, 3], level=0.95)
 
     z = quantile(0.95)
     old, new = (Bounded(p**3, *(end**3 for end in wilson(p, 3, z))) for p in (1.0, 2 / 3))
-    third = found.differences[3]
-    assert ("paired", "unpaired", 3) == (found.method, third.method, third.cases)
+    third = found.pooled[3]
+    assert ("paired", "paired", 3, {1}) == (found.method, third.method, third.cases, set(found.per_case))
     assert square_and_add(old, new) == pytest.approx(
         (third.pass_pow_k.value, third.pass_pow_k.lower, third.pass_pow_k.upper)
     )
@@ -138,7 +138,7 @@ def test_cases_that_all_do_alike_leave_an_interval_with_a_width(k: int) -> None:
     perfect = attempts(dict.fromkeys("abcde", (4, 4)))
     found = compare(perfect, perfect, [k], level=0.95)
 
-    told = found.differences[k].pass_pow_k
+    told = found.per_case[k].pass_pow_k
     assert 0.0 == told.value
     assert told.lower is not None
     assert told.upper is not None
@@ -156,7 +156,7 @@ def test_cases_that_were_sampled_unequally_count_by_their_weights() -> None:
     weighted = Attempts.of([*((case, True, 3.0) for case in "ab"), *((case, False, 1.0) for case in "ab")])
     plain = Attempts.of((case, number < 2) for case in "ab" for number in range(2))
 
-    assert -0.25 == pytest.approx(compare(plain, weighted, [1], level=0.95).differences[1].pass_at_k.value)
+    assert -0.25 == pytest.approx(compare(plain, weighted, [1], level=0.95).per_case[1].pass_at_k.value)
 
 
 counted = st.dictionaries(
@@ -174,17 +174,26 @@ def test_exchanging_the_sides_turns_every_sign(a: Counts, b: Counts) -> None:
     assert one.worse == pytest.approx(1.0 - other.worse, abs=1e-8)
     for k in (1, 3):
         for name in ("pass_at_k", "pass_pow_k"):
-            told, turned = getattr(one.differences[k], name), getattr(other.differences[k], name)
-            assert (told.value, told.lower, told.upper) == pytest.approx((-turned.value, -turned.upper, -turned.lower))
+            for found, mirrored in ((one.pooled, other.pooled), (one.per_case, other.per_case)):
+                if k in found:
+                    told, turned = getattr(found[k], name), getattr(mirrored[k], name)
+                    assert (told.value, told.lower, told.upper) == pytest.approx(
+                        (-turned.value, -turned.upper, -turned.lower)
+                    )
 
 
 @given(counted, counted, st.sampled_from([1, 2, 3, 5]))
 def test_an_interval_holds_its_difference_and_stays_within_what_differences_can_be(
     a: Counts, b: Counts, k: int
 ) -> None:
-    found = compare(attempts(a), attempts(b), [k], level=0.95).differences[k]
+    made = compare(attempts(a), attempts(b), [k], level=0.95)
 
-    for told in (found.pass_at_k, found.pass_pow_k):
+    for told in (
+        rate
+        for found in (made.pooled, made.per_case)
+        if k in found
+        for rate in (found[k].pass_at_k, found[k].pass_pow_k)
+    ):
         assert told.value is not None
         assert told.lower is not None
         assert told.upper is not None
@@ -196,3 +205,25 @@ def test_a_higher_level_gives_a_wider_interval(values: list[float], added: float
     narrow, wide = (paired_difference(np.array(values), added, level) for level in (0.5, 0.95))
 
     assert wide.lower <= narrow.lower <= narrow.upper <= wide.upper
+
+
+def test_cases_of_unequal_difficulty_make_the_pooled_interval_of_shared_cases_narrower() -> None:
+    easy_and_hard = {f"case {place}": (6, 6 if place % 2 else 1) for place in range(20)}
+    worse = {case: (6, 5 if c == 6 else 0) for case, (_, c) in easy_and_hard.items()}
+    shared = compare(attempts(easy_and_hard), attempts(worse), [1, 3], level=0.95)
+    apart = compare(
+        attempts(easy_and_hard), attempts({f"other {case}": c for case, c in worse.items()}), [1, 3], level=0.95
+    )
+
+    for k in (1, 3):
+        near, far = shared.pooled[k].pass_pow_k, apart.pooled[k].pass_pow_k
+        assert near.value == pytest.approx(far.value)
+        assert (near.upper or 0) - (near.lower or 0) < 0.6 * ((far.upper or 0) - (far.lower or 0))
+
+
+def test_more_attempts_of_some_cases_do_not_change_which_estimator_is_compared() -> None:
+    few = attempts(dict.fromkeys("abc", (2, 1)))
+    many = attempts(dict.fromkeys("abc", (9, 4)))
+
+    values = [compare(few, other, [1, 5], level=0.95).pooled[5].pass_pow_k.value for other in (few, many)]
+    assert values == pytest.approx([0.0, (4 / 9) ** 5 - 0.5**5])

@@ -28,10 +28,10 @@ class Bench:
 
 
 @cache
-def truth(bench: Bench, k: int) -> float:
-    """Return the true difference of pass^k over all cases that there might be."""
+def truth(bench: Bench, k: int, *, per_case: bool) -> float:
+    """Return the true difference of pass^k: the mean over all cases that there might be, or that of the mean rate."""
     a, b = bench.rates(np.random.default_rng(0), 1_000_000)
-    return float(np.mean(b**k - a**k))
+    return float(np.mean(b**k - a**k)) if per_case else float(np.mean(b) ** k - np.mean(a) ** k)
 
 
 def attempts_of(rates: np.ndarray, attempts: int, rng: np.random.Generator, name: str = "") -> Attempts:
@@ -41,8 +41,8 @@ def attempts_of(rates: np.ndarray, attempts: int, rng: np.random.Generator, name
     )
 
 
-def coverage(bench: Bench, k: int, *, times: int, shared: bool = True) -> float:
-    """Return how often the 95 % interval of the difference of pass^k holds the true one."""
+def coverage(bench: Bench, k: int, *, times: int, shared: bool = True, per_case: bool = False) -> float:
+    """Return how often the 95 % interval of the difference of pass^k holds the true one: of new cases, or of new traffic."""
     rng = np.random.default_rng([bench.cases, bench.attempts, k])
     hits = 0
     for _ in range(times):
@@ -52,15 +52,16 @@ def coverage(bench: Bench, k: int, *, times: int, shared: bool = True) -> float:
         one, other = attempts_of(a, bench.attempts, rng), attempts_of(b, bench.attempts, rng, "" if shared else "b")
         found = compare(one, other, [k], level=0.95)
         assert ("paired" if shared else "unpaired") == found.method
-        told = found.differences[k].pass_pow_k
+        told = (found.per_case if per_case else found.pooled)[k].pass_pow_k
         assert told.lower is not None
         assert told.upper is not None
-        hits += told.lower <= truth(bench, k) <= told.upper
+        hits += told.lower <= truth(bench, k, per_case=per_case) <= told.upper
     return hits / times
 
 
-def test_the_interval_of_a_paired_difference_holds_the_true_one() -> None:
-    assert coverage(Bench(cases=10, attempts=5, mean=0.7, shift=-1.5), 1, times=400) >= 0.92
+@pytest.mark.parametrize("per_case", [False, True])
+def test_the_interval_of_a_paired_difference_holds_the_true_one(*, per_case: bool) -> None:
+    assert coverage(Bench(cases=10, attempts=5, mean=0.7, shift=-1.5), 1, times=400, per_case=per_case) >= 0.92
 
 
 def test_the_interval_of_an_unpaired_difference_holds_the_true_one() -> None:
@@ -68,15 +69,16 @@ def test_the_interval_of_an_unpaired_difference_holds_the_true_one() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("per_case", [False, True])
 @pytest.mark.parametrize("shift", [0.0, -1.5])
 @pytest.mark.parametrize("mean", [0.5, 0.7, 0.9, 0.97])
 @pytest.mark.parametrize(("cases", "attempts"), [(4, 6), (5, 4), (10, 5), (25, 2), (50, 4), (20, 1)])
 def test_paired_intervals_hold_the_true_difference_in_every_design(
-    cases: int, attempts: int, mean: float, shift: float
+    cases: int, attempts: int, mean: float, shift: float, *, per_case: bool
 ) -> None:
     bench = Bench(cases=cases, attempts=attempts, mean=mean, shift=shift)
 
-    found = {k: coverage(bench, k, times=400) for k in (1, 3) if attempts >= k}
+    found = {k: coverage(bench, k, times=400, per_case=per_case) for k in (1, 3) if attempts >= k}
     assert min(found.values()) >= 0.91, found
 
 

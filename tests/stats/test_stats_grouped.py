@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import median
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -23,11 +21,8 @@ from otel_agentic.stats import (
     UnbiasedEstimator,
     claim_tier,
     claim_tiers,
-    default_estimator,
-    default_estimators,
     estimate_groups,
 )
-from otel_agentic.stats.choose import median_attempts
 from tests.stats import group_oracle as oracle
 
 ESTIMATORS = (
@@ -120,23 +115,6 @@ def test_a_kind_of_case_counts_as_often_as_it_occurs() -> None:
     assert (alone.n.tolist(), alone.c.tolist(), alone.cases.tolist()) == ([2, 4], [0, 3], [5, 7])
     assert alone.total(alone.n).tolist() == [38.0]
     assert [(case.n, case.c) for case in alone.attempts(0).cases] == [(2, 0)] * 5 + [(4, 3)] * 7
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(GROUPS, min_size=1, max_size=6))
-def test_the_median_case_is_that_of_a_list_of_cases(groups: list[list[tuple[int, int]]]) -> None:
-    expected = [float(median(n for n, _ in group)) if group else np.nan for group in groups]
-    found = median_attempts(GroupedAttempts.of([attempts_of(group) for group in groups]))
-    np.testing.assert_array_equal(expected, found)
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.lists(GROUPS, min_size=1, max_size=6), st.sampled_from(["bayesian", "frequentist"]))
-def test_the_estimator_shown_first_is_chosen_group_by_group(groups: list[list[tuple[int, int]]], mode: str) -> None:
-    chosen = StatsSettings.model_validate({"mode": mode})
-    given_groups = [attempts_of(group) for group in groups]
-    expected = [default_estimator(group, [1, 3], chosen) for group in given_groups]
-    assert expected == default_estimators(GroupedAttempts.of(given_groups), [1, 3], chosen)
 
 
 @settings(max_examples=40, deadline=None)

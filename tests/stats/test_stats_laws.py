@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from otel_agentic.stats import (
     Attempts,
     BayesianEstimator,
+    BetaPosterior,
     CaseCount,
     GroupedAttempts,
     GroupEstimator,
+    HierarchicalEstimator,
     PerCaseEstimator,
     PluginEstimator,
     UnbiasedEstimator,
@@ -53,11 +55,8 @@ def test_estimates_of_pooled_attempts_are_ordered_in_k_and_hold_their_points(cou
         assert [not isinstance(estimator, UnbiasedEstimator) or k <= counts[0] for k in K] == known.tolist()
         for numbers in (at[known], power[known]):
             assert ((numbers >= 0.0) & (numbers <= 1.0)).all()
-            assert (numbers[:, 1] <= numbers[:, 2]).all()
-        if estimator in POOLED:
-            for numbers in (at[known], power[known]):
-                assert (numbers[:, 1] <= numbers[:, 0]).all()
-                assert (numbers[:, 0] <= numbers[:, 2]).all()
+            assert (numbers[:, 1] <= numbers[:, 0]).all()
+            assert (numbers[:, 0] <= numbers[:, 2]).all()
         assert (np.diff(at[known], axis=0) >= -ROUNDING).all()
         assert (np.diff(power[known], axis=0) <= ROUNDING).all()
 
@@ -102,3 +101,34 @@ def test_ten_million_conversations_and_k_of_a_thousand_keep_their_digits(estimat
     made = estimator.estimate_groups(independent((10_000_000, 9_999_999), (10_000_000, 0)), [1, 1000])
     assert made.pass_pow_k[0, :, 0] == pytest.approx([1 - 1e-7, (1 - 1e-7) ** 1000], abs=2e-4)
     assert made.pass_at_k[1, :, 0] == pytest.approx([0.0, 0.0], abs=2e-4)
+
+
+EVERY = (*POOLED, *BAYESIAN, PerCaseEstimator(), PerCaseEstimator(traffic_weighted=True), HierarchicalEstimator())
+CASES = st.lists(
+    st.integers(1, 12).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))), min_size=1, max_size=12
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(CASES)
+@example([(1, 0)] * 12)  # k = 10: the mean of the posterior lies above its quantiles
+def test_every_interval_holds_its_estimate(counts: list[tuple[int, int]]) -> None:
+    attempts = clustered(*counts).attempts(0)
+    for estimator in EVERY:
+        found = estimator.estimate(attempts, (1, 3, 10))
+        for estimate in (*found.pass_at_k.values(), *found.pass_pow_k.values()):
+            if estimate.value is not None and estimate.lower is not None and estimate.upper is not None:
+                assert estimate.lower <= estimate.value <= estimate.upper, estimator
+
+
+@settings(max_examples=40, deadline=None)
+@given(CASES, st.sampled_from([(1.0, 1.0), (0.5, 0.5), (3.0, 2.0)]))
+def test_the_bayesian_estimate_is_that_of_the_counts_and_the_prior(
+    counts: list[tuple[int, int]], prior: tuple[float, float]
+) -> None:
+    n, c = (sum(column) for column in zip(*counts, strict=True))
+    found = BayesianEstimator(prior=prior).estimate(clustered(*counts).attempts(0), (1, 3))
+    posterior = BetaPosterior(a=prior[0] + c, b=prior[1] + n - c)
+    for k in (1, 3):
+        assert found.pass_at_k[k].value == pytest.approx(posterior.pass_at_mean(k))
+        assert found.pass_pow_k[k].value == pytest.approx(posterior.pass_pow_mean(k))

@@ -77,7 +77,7 @@ def test_of_rights_and_wrongs_it_says_what_the_comparison_of_rates_says(pairs: l
     names = [f"case {place:02}" for place in range(len(pairs))]
     one = Attempts.of((("d", name), pair[0]) for name, pair in zip(names, pairs, strict=True))
     other = Attempts.of((("d", name), pair[1]) for name, pair in zip(names, pairs, strict=True))
-    rate = compare(one, other, [1], level=0.95).differences[1].pass_pow_k
+    rate = compare(one, other, [1], level=0.95).per_case[1].pass_pow_k
     found = mean_difference(
         of_cases(*(float(pair[0]) for pair in pairs)), of_cases(*(float(pair[1]) for pair in pairs)), 0.95, width=1.0
     )

@@ -10,7 +10,7 @@ import pytest
 
 from otel_agentic import plugins
 from otel_agentic.config import StatsSettings
-from otel_agentic.stats import Attempts, Estimate, PerCaseEstimator, claim_tier, default_estimator, pooled_sample
+from otel_agentic.stats import Attempts, Estimate, PerCaseEstimator, claim_tier, pooled_sample
 from tests.shared import SHARED, why_absent
 
 PAGE = Path(__file__).parents[2] / "docs" / "statistics.md"
@@ -49,10 +49,8 @@ def test_attempts_of_one_case_are_worth_less_than_their_number(attempts: Attempt
     assert 50 < sample.n < 120
 
 
-def test_the_agent_is_not_ready_and_per_case_is_shown_first_up_to_k_4(attempts: Attempts) -> None:
+def test_the_agent_is_not_ready(attempts: Attempts) -> None:
     assert claim_tier(attempts, StatsSettings()).tier == "not_ready"
-    assert default_estimator(attempts, [1, 2, 4], StatsSettings()) == "per_case"
-    assert default_estimator(attempts, [1, 3, 5], StatsSettings()) == "bayesian"
 
 
 @pytest.mark.parametrize("name", ["bayesian", "plugin", "unbiased", "per_case", "hierarchical"])

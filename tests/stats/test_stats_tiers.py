@@ -104,8 +104,8 @@ def test_the_papers_table_is_as_printed(pass_at_1: float, pass_pow_3: float, tie
         (0.99, 0.71, "ready"),
         (0.99, 0.49, "inconsistent"),
         (0.69, 0.01, "needs_improvement"),
-        (0.99, 0.60, "insufficient_evidence"),
-        (0.80, 0.07, "insufficient_evidence"),
+        (0.99, 0.60, "no_row"),
+        (0.80, 0.07, "no_row"),
     ],
 )
 def test_the_documentations_table_is_as_printed_gaps_included(pass_at_3: float, pass_pow_3: float, tier: Tier) -> None:

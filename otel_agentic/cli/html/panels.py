@@ -48,7 +48,8 @@ def curve_panels(rows: Sequence[Group], differing: Sequence[str]) -> Html:
         words = ("pass@k and pass^k over k", told)
         drawn = _drawn(partial(curves, row), f"k{place}", words, _HALF_PX if few else None)
         counts = tag("span", f"{row['c']:,} of {row['n']:,} correct", class_="sub")
-        panels.append(_panel(group_name(row, differing), markup((tier_chip(row), counts)), drawn))
+        estimator = tag("span", row["default_estimator"], class_="sub")
+        panels.append(_panel(group_name(row, differing), markup((tier_chip(row), counts, estimator)), drawn))
     return tag("div", *panels, class_="panels half" if few else "panels")
 
 

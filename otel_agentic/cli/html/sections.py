@@ -14,7 +14,7 @@ from otel_agentic.cli.html.summary import coverage_table, curve_table, estimator
 from otel_agentic.cli.html.theme import TIERS
 from otel_agentic.cli.html.toolmap import failing_table, heat_legend, tool_map
 from otel_agentic.cli.report_metrics import abstained, not_computed
-from otel_agentic.cli.report_notes import group_notes, method_notes, not_rebuilt_notes, shown_estimates
+from otel_agentic.cli.report_notes import group_notes, method_notes, not_rebuilt_notes, shown_estimates, tier_notes
 from otel_agentic.cli.text import plural
 
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ def sections(found: Mapping[str, Any], drawn: Mapping[str, Any]) -> Iterator[tup
     yield "Coverage", markup((_COVERAGE, coverage_table(groups), more_rows(groups)))
     if corrected := corrected_part(groups):
         yield "Judge errors", corrected
-    yield "Notes", _notes(groups, not_rebuilt_notes(found))
+    clocks = [f"warning: {row['note']}" for row in found.get("wrong_clocks", ())]
+    yield "Notes", _notes(groups, [*not_rebuilt_notes(found), *clocks])
 
 
 def empty_state(text: str) -> Html:
@@ -195,7 +196,7 @@ def _tools(tools: Mapping[str, Any], failing: Mapping[str, Any], groups: Sequenc
 
 def _notes(groups: Sequence[Group], first: Sequence[str]) -> Html:
     metrics = (metric for group in groups for metric in group.get("metrics") or ())
-    about = [tag("li", _coded(note)) for note in dict.fromkeys([*group_notes(groups), *metric_advice(metrics)])]
+    about = [tag("li", _coded(note)) for note in dict.fromkeys([*tier_notes(groups), *group_notes(groups), *metric_advice(metrics)])]
     told = tag("ul", *about) if about else None
     if len(about) > _OPEN_NOTES:
         told = _folded(f"{len(about)} notes on single groups", told)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.cli.html.markup import Html, markup, stranger, tag
 from otel_agentic.cli.html.names import coverage_cell, estimate_cell, group_name, table, telling, tier_chip
-from otel_agentic.cli.report_notes import shown_estimates
+from otel_agentic.cli.report_notes import estimates_by_role, shown_estimates
 from otel_agentic.cli.text import NOTHING, percent, plural, ratio
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def summary_table(groups: Sequence[Group]) -> Html:
     heads = [
         *(name.replace("agent_", "") for name in names),
         "tier",
-        *(_ESTIMATES[kind].format(k) for kind, k in shown),
+        *(f"{_ESTIMATES[kind].format(k)}, {role}" for role, kind, k in shown),
         "correct",
         "coverage",
         "to settle it",
@@ -37,7 +37,7 @@ def summary_table(groups: Sequence[Group]) -> Html:
         [
             *(_name(group[name]) for name in names),
             tier_chip(group),
-            *(_estimate(group, kind, k) for kind, k in shown),
+            *(estimate_cell(estimates_by_role(group)[role][kind][k]) for role, kind, k in shown),
             _part(group["c"], group["n"]),
             coverage_cell(group["coverage"]),
             _needed(group),
@@ -76,6 +76,7 @@ def curve_table(rows: Sequence[Group], differing: Sequence[str]) -> Html:
     lines: list[list[Child]] = [
         [
             group_name(group, differing),
+            group["default_estimator"],
             k,
             *(_interval(shown_estimates(group)[kind][k]) for kind in _ESTIMATES),
             f"{group['cases_left_out'].get(k, 0):,}",
@@ -83,7 +84,7 @@ def curve_table(rows: Sequence[Group], differing: Sequence[str]) -> Html:
         for group in rows
         for k in shown_estimates(group)["pass_at_k"]
     ]
-    heads = ["group", "k", "pass@k", "pass^k", "cases left out"]
+    heads = ["group", "estimator", "k", "pass@k", "pass^k", "cases left out"]
     return table("The numbers behind the curves", heads, lines, class_="plain", numbers=4)
 
 
@@ -102,16 +103,13 @@ def more_rows(groups: Sequence[Group]) -> Html:
     return tag("p", f"{left}: `--format json` has all of them, --agent and --since narrow the choice.", class_="note")
 
 
-def _shown(groups: Sequence[Group]) -> list[tuple[str, str]]:
-    """Return the estimates of the summary: pass@1, and both at 3 where that is asked for, else at the highest k."""
+def _shown(groups: Sequence[Group]) -> list[tuple[str, str, str]]:
+    """Return role, rate and k of the summary: pass@1, and both at 3 where that is asked for, else at the highest k."""
     ks = list(shown_estimates(groups[0])["pass_at_k"])
     high = _USUAL_K if _USUAL_K in ks else ks[-1]
     first = [("pass_at_k", ks[0])] if ks[0] != high else []
-    return [*first, ("pass_at_k", high), ("pass_pow_k", high)]
-
-
-def _estimate(group: Group, kind: str, k: str) -> Html:
-    return estimate_cell(shown_estimates(group)[kind][k])
+    rates = [*first, ("pass_at_k", high), ("pass_pow_k", high)]
+    return [(role, kind, k) for role in estimates_by_role(groups[0]) for kind, k in rates]
 
 
 def _interval(found: Mapping[str, float | None]) -> Child:

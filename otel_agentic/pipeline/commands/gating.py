@@ -55,7 +55,7 @@ class GateCommands(EngineCommands):
             suite: only conversations whose case bears this tag.
             agent_version: only those of this version.
             environment: only those of this deployment environment.
-            estimator: of pass@k and pass^k; unless given, the one that a report shows first.
+            estimator: of pass@k and pass^k; unless given, the configured one.
             baseline: what a baseline file holds; it takes the place of the one that the conditions name.
             measure: return what is measured now as a baseline of this name, too.
             evaluation: the evaluation whose scores are held against the conditions.

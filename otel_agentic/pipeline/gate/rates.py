@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from otel_agentic.pipeline.gate.model import Row
 from otel_agentic.pipeline.gate.words import counted, evidence, number
-from otel_agentic.stats import GroupedAttempts, claim_tier, default_estimators, pooled_sample
+from otel_agentic.stats import claim_tier, headline_estimator, pooled_sample, rate_name
 from otel_agentic.stats.exact import exact_bounds, exact_rate, more_needed
 from otel_agentic.windows import attempts_of
 
@@ -125,12 +125,8 @@ class Rates:
 
     @cached_property
     def _estimator(self) -> Estimator:
-        """The estimator that a report of the same k shows first."""
-        if self.estimator is not None:
-            return self.engine.estimators(self.estimator)[0]
-        every = [*self.wanted.min_pass_at_k, *self.wanted.min_pass_pow_k]
-        (name,) = default_estimators(GroupedAttempts.of([self.attempts]), every, self._stats)
-        return self.engine.estimators(name)[0]
+        """The estimator that was asked for, else the configured one."""
+        return self.engine.estimators(self.estimator or headline_estimator(self._stats))[0]
 
     def _judged(self, name: str, limit: float, value: float, ends: tuple[float, float], more: int | None) -> Row:
         lower, upper = ends
@@ -165,11 +161,20 @@ class Rates:
         wanted = " or ".join(self.wanted.tiers)
         if not self.attempts.n:
             return self._without("tier", wanted, self._none_evaluated())
-        claim = claim_tier(self.attempts, self._stats)
+        claim = claim_tier(self.attempts, self._stats, self._estimator)
         told = f"the evidence supports {claim.tier}"
+        if claim.tier == "no_row":
+            told = f"the table of tier_rule = {self._stats.tier_rule!r} has no row for these rates"
         if claim.tier == "insufficient_evidence":
             more = f"; {claim.needed:,} more conversations at this rate would settle it" if claim.needed else ""
             told = f"too little evidence for any tier, leaning {claim.leaning}{more}"
+        assert claim.evidence is not None  # noqa: S101 — there are attempts
+        rates = ", ".join(
+            f"{rate_name(name)} {number(each.value)}"
+            for name, each in claim.evidence.rates.items()
+            if each.value is not None
+        )
+        told += f" ({claim.evidence.estimator}: {rates})" if rates else ""
         return Row(
             condition="tier",
             kind="tier",
