@@ -120,7 +120,11 @@ def _notes(found: dict[str, Any]) -> list[str]:
     measured = report_metrics.metric_notes(found["groups"], found.get("metrics_chosen"))
     corrected = report_corrected.corrected_notes(found["groups"])
     clocks = [f"warning: {row['note']}" for row in found.get("wrong_clocks", ())]
-    return list(dict.fromkeys([*told, *clocks, *tier_notes(found["groups"]), *group_notes(found["groups"]), *measured, *corrected]))
+    return list(
+        dict.fromkeys(
+            [*told, *clocks, *tier_notes(found["groups"]), *group_notes(found["groups"]), *measured, *corrected]
+        )
+    )
 
 
 def _print_blocks(out: Console, groups: Sequence[Group], heading: str) -> None:

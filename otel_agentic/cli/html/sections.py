@@ -196,7 +196,10 @@ def _tools(tools: Mapping[str, Any], failing: Mapping[str, Any], groups: Sequenc
 
 def _notes(groups: Sequence[Group], first: Sequence[str]) -> Html:
     metrics = (metric for group in groups for metric in group.get("metrics") or ())
-    about = [tag("li", _coded(note)) for note in dict.fromkeys([*tier_notes(groups), *group_notes(groups), *metric_advice(metrics)])]
+    about = [
+        tag("li", _coded(note))
+        for note in dict.fromkeys([*tier_notes(groups), *group_notes(groups), *metric_advice(metrics)])
+    ]
     told = tag("ul", *about) if about else None
     if len(about) > _OPEN_NOTES:
         told = _folded(f"{len(about)} notes on single groups", told)
