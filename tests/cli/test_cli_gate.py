@@ -70,7 +70,7 @@ def test_a_condition_that_holds_lets_the_script_go_on(mixed: Path) -> None:
 def test_a_condition_that_does_not_hold_stops_it(mixed: Path) -> None:
     ran = gate(mixed, "--min-success", "0.95", "--min-coverage", "0.9")
     assert 1 == ran.code
-    assert "gate failed: 1 of 3 conditions of clerk does not hold" in ran.out
+    assert "gate failed: 1 of 4 conditions of clerk does not hold" in ran.out
     assert "" == ran.err
 
 
@@ -129,6 +129,8 @@ def test_each_agent_must_hold_each_condition(tmp_path: Path) -> None:
     found = gate(db, "--min-success", "0.9", "--fail-on-severity", "high", "--format", "json").json
     told = {(row["agent"], row["condition"]): row for row in found["rows"]}
     assert {
+        ("clerk", "n"): "pass",
+        ("porter", "n"): "pass",
         ("clerk", "success"): "pass",
         ("clerk", "severity"): "pass",
         ("porter", "success"): "fail",
@@ -157,7 +159,7 @@ def test_a_window_counts_back_from_the_newest_conversation(tmp_path: Path) -> No
 class TestSeverity:
     def test_a_failure_as_bad_as_asked_for_fails_and_is_told(self, mixed: Path) -> None:
         ran = gate(mixed, "--fail-on-severity", "high", "--format", "json")
-        (row,) = ran.json["rows"]
+        (row,) = (each for each in ran.json["rows"] if each["condition"] == "severity")
         assert (1, "fail", 2.0, 24) == (ran.code, row["verdict"], row["value"], row["n"])
         assert "for example conversation run-clerk-7" in row["reason"]
 
@@ -178,7 +180,7 @@ class TestSeverity:
         assert {"n"} == rows(mixed, "--fail-on-severity", "none", "--min-n", "1").keys()
 
     def test_a_gate_that_asks_for_nothing_is_a_mistake_unless_it_saves(self, mixed: Path, tmp_path: Path) -> None:
-        nothing = gate(mixed, "--fail-on-severity", "none")
+        nothing = run("gate", "--db", mixed, "--fail-on-severity", "none")
         assert (2, "") == (nothing.code, nothing.out)
         assert "no condition: failures of a severity are turned off" in nothing.err
         assert 0 == gate(mixed, "--fail-on-severity", "none", "--save-baseline", str(tmp_path / "b.json")).code
@@ -198,7 +200,7 @@ class TestMetrics:
 
     def test_a_threshold_of_answers_is_no_condition_on_a_mean(self, mixed: Path, tmp_path: Path) -> None:
         (tmp_path / "s.toml").write_text("[evaluators.thresholds]\nanswer = {min = 0.5}\n")
-        assert {"severity"} == rows(mixed, "--config", str(tmp_path / "s.toml")).keys()
+        assert {"n", "severity"} == rows(mixed, "--config", str(tmp_path / "s.toml")).keys()
 
     def test_scores_of_an_evaluator_that_is_gone_do_not_count(self, tmp_path: Path) -> None:
         db = judged_store(tmp_path, {"A": [True]})
@@ -229,12 +231,12 @@ class TestMetrics:
             "min_pass_pow_k = {3 = 0.2}\nfail_on_severity = 'none'\n"
         )
         found = rows(mixed)
-        assert ["success", "pass^3", "agentic.ragas.tool_call_accuracy"] == list(found)
+        assert ["n", "success", "pass^3", "agentic.ragas.tool_call_accuracy"] == list(found)
         assert "fail" == found["agentic.ragas.tool_call_accuracy"]["verdict"]
         over = rows(
             mixed, "--threshold", "tool_call_accuracy=0.5", "--min-success", "0.99", "--min-pass-pow-k", "1=0.5"
         )
-        assert {"success": 0.99, "pass^1": 0.5, "pass^3": 0.2, "agentic.ragas.tool_call_accuracy": 0.5} == {
+        assert {"n": 1, "success": 0.99, "pass^1": 0.5, "pass^3": 0.2, "agentic.ragas.tool_call_accuracy": 0.5} == {
             name: row["wanted"] for name, row in over.items()
         }
 
@@ -307,7 +309,7 @@ def test_the_table_fits_a_narrow_terminal(mixed: Path) -> None:
     lines = on_terminal(80, "gate", "--db", str(mixed), "--min-success", "0.9", "--min-coverage", "0.5")
     assert all(len(line) <= 80 for line in lines)
     assert ["condition", "wanted", "found"] == lines[0].split()[:3]
-    assert "gate passed: 3 conditions of clerk hold" == lines[-1]
+    assert "gate passed: 4 conditions of clerk hold" == lines[-1]
 
 
 def test_a_value_just_short_of_its_limit_is_not_shown_as_the_limit(mixed: Path) -> None:

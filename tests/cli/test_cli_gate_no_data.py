@@ -36,7 +36,7 @@ def test_conversations_that_nobody_scored_fail_and_the_advice_is_there(tmp_path:
     ran = gate(tmp_path / "raw.duckdb", "--min-pass-pow-k", "3=0.7")
     assert 1 == ran.code
     assert "none of 1 conversation was evaluated: 1 x not_scored" in ran.out
-    assert "gate failed: 2 of 2 conditions of clerk do not hold, 2 for want of data" in ran.out
+    assert "gate failed: 3 of 3 conditions of clerk do not hold, 3 for want of data" in ran.out
     assert "`otel-agentic evaluate --cases FILE`" in ran.out
     assert "--allow-no-data NAME lets it pass" in ran.out
 
@@ -55,7 +55,7 @@ def test_what_may_have_no_data_passes_without(perfect: Path, allowed: tuple[str,
     ran = gate(perfect, "--threshold", "helpfulness=3.5", *allowed)
     assert 0 == ran.code
     assert "no data, allowed" in " ".join(ran.out.split())
-    assert "gate passed: 1 condition of clerk holds; 1 without data, which is allowed" in ran.out
+    assert "gate passed: 2 conditions of clerk hold; 1 without data, which is allowed" in ran.out
 
 
 def test_to_allow_one_thing_allows_no_other(perfect: Path) -> None:

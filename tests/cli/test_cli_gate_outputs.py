@@ -27,6 +27,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 ASKED = (
+    "--min-n",
+    "1",
     "--min-success",
     "0.9",
     "--min-coverage",
@@ -49,10 +51,11 @@ class TestJUnit:
         gate(store, "--junit", tmp_path / "gate.xml")
         top = ET.fromstring((tmp_path / "gate.xml").read_bytes())  # noqa: S314 — our own file
         (suite,) = top
-        counts = {"tests": "4", "failures": "1", "errors": "0", "skipped": "1"}
+        counts = {"tests": "5", "failures": "1", "errors": "0", "skipped": "1"}
         assert [counts] * 2 == [{name: each.get(name) for name in counts} for each in (top, suite)]
         told = {case.get("name"): [child.tag for child in case] for case in suite}
         assert {
+            "evaluated >= 1": ["system-out"],
             "coverage >= 1.00": ["system-out"],
             "success >= .900": ["failure"],
             "agentest.helpfulness >= 4": ["skipped"],
@@ -67,7 +70,7 @@ class TestJUnit:
         )
 
     def test_what_is_without_data_and_not_allowed_is_a_failure(self, store: Path) -> None:
-        ran = run("gate", "--db", store, "--threshold", "helpfulness=4", "--format", "junit")
+        ran = run("gate", "--db", store, "--min-n", "1", "--threshold", "helpfulness=4", "--format", "junit")
         (failure,) = ET.fromstring(ran.out).iter("failure")  # noqa: S314 — same
         assert "no_data" == failure.get("type")
 
@@ -107,8 +110,8 @@ class TestGitHub:
         assert gate(store, "--format", "github").splitlines()[0] != gate(store, "--format", "github").splitlines()[0]
 
     def test_a_pass_is_a_notice(self, store: Path) -> None:
-        last = done("gate", "--db", store, "--format", "github", "--agent", "*").out.splitlines()[-1]
-        assert last.startswith("::notice title=otel-agentic gate::gate passed: 1 condition of ::error::x")
+        last = done("gate", "--db", store, "--min-n", "1", "--format", "github", "--agent", "*").out.splitlines()[-1]
+        assert last.startswith("::notice title=otel-agentic gate::gate passed: 2 conditions of ::error::x")
 
     def test_the_summary_of_the_step_is_added_to(
         self, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -121,14 +124,14 @@ class TestGitHub:
         gate(store, "--format", "github")
         lines = summary.read_text("utf-8").splitlines()
         assert "before" == lines[0]
-        assert lines[1].startswith("## Gate failed: 1 of 4 conditions of ")
+        assert lines[1].startswith("## Gate failed: 1 of 5 conditions of ")
         assert "| condition | wanted | found | n | verdict | why |" in lines
 
     def test_a_summary_that_cannot_be_written_changes_no_verdict(
         self, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path))
-        ran = run("gate", "--db", store, "--format", "github")
+        ran = run("gate", "--db", store, "--min-n", "1", "--format", "github")
         assert 0 == ran.code
         assert ran.err.endswith("the summary is left out\n")
 
@@ -144,10 +147,10 @@ class TestGitHub:
 def test_markdown_is_shown_as_it_is(store: Path) -> None:
     lines = gate(store, "--format", "markdown").splitlines()
     assert lines[0].startswith(
-        "## Gate failed: 1 of 4 conditions of ::error::x\ufffd \\#\\#\\[error\\]y ::add-mask::b\\|\\<i\\>"
+        "## Gate failed: 1 of 5 conditions of ::error::x\ufffd \\#\\#\\[error\\]y ::add-mask::b\\|\\<i\\>"
     )
     rows = [line for line in lines if line.startswith("| ")]
-    assert 5 == len(rows)
+    assert 6 == len(rows)
     assert {7} == {len(re.findall(r"(?<!\\)\|", row)) for row in rows}
 
 

@@ -133,7 +133,7 @@ def test_windows_of_a_collector_end_at_its_clock(tmp_path: Path, clock: Clock) -
         assert [] == Commands(engine).report(window="24h")["groups"]
 
 
-def test_results_and_windows_hold_the_window_time(scored: Engine) -> None:
+def test_results_and_windows_hold_the_window_time(scored: Engine, clock: Clock) -> None:
     (row,) = rows(
         scored, "SELECT epoch_ns(window_time), ended_at > window_time FROM results WHERE conversation_id = 'future'"
     )
