@@ -1,0 +1,56 @@
+"""Evaluations side by side, from the command line."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.running import done, run
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Shop
+
+NAME = "compat:agentest"
+
+
+@pytest.fixture
+def db(shop: Shop, tmp_path: Path) -> Path:
+    """A scored store, scored with Agentest's arithmetic, too."""
+    db = Path(shutil.copy(shop.db, tmp_path / "t.duckdb"))
+    assert NAME in done("evaluate", "--db", db, "--compat", "agentest").out
+    return db
+
+
+def test_a_compat_run_keeps_the_default_evaluation(shop: Shop, db: Path) -> None:
+    report = ("report", "--format", "json", "--db")
+
+    assert done(*report, shop.db).json == done(*report, db).json
+    assert NAME == done(*report, db, "--evaluation", NAME).json["evaluation"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("report",),
+        ("report", "--format", "markdown"),
+        ("tools", "failing"),
+        ("failures",),
+        ("gate", "--min-success", "0.1", "--min-n", "1"),
+        ("suite", "list"),
+        ("conversations", "list"),
+        ("conversations", "show", "c1"),
+        ("truth", "matches"),
+    ],
+    ids=" ".join,
+)
+def test_what_is_printed_names_the_evaluation_unless_it_is_the_default_one(db: Path, command: tuple[str, ...]) -> None:
+    assert NAME not in run(*command, "--db", db).out
+    assert NAME in run(*command, "--db", db, "--evaluation", NAME).out.replace("\\", "")
+
+
+def test_an_unknown_evaluation_is_refused_with_those_that_exist(db: Path) -> None:
+    ran = run("report", "--db", db, "--evaluation", "nope")
+    assert (2, True) == (ran.code, f"{NAME}, default" in ran.err)
