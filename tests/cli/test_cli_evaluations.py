@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 NAME = "compat:agentest"
 
 
-@pytest.fixture
-def db(shop: Shop, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def db(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A scored store, scored with Agentest's arithmetic, too."""
-    db = Path(shutil.copy(shop.db, tmp_path / "t.duckdb"))
+    db = Path(shutil.copy(shop.db, tmp_path_factory.mktemp("evaluations") / "t.duckdb"))
     assert NAME in done("evaluate", "--db", db, "--compat", "agentest").out
     return db
 
