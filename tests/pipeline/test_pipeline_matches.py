@@ -66,6 +66,7 @@ def test_unmatched_conversations_are_told_by_what_they_begin_with(clustered: Com
     first, second = clustered.truth_clusters()
 
     assert {
+        "evaluation": "default",
         "query": "Where is order 2?",
         "size": 2,
         "share": pytest.approx(2 / 3),
