@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.store.table import Key, Table, key_columns, rows_with
+from otel_agentic.store.table import LAST_NS, Key, Table, key_columns, rows_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from duckdb import DuckDBPyConnection
 
@@ -93,13 +94,15 @@ WHERE l.conversation_id IS NOT NULL
 #: beginning come, too), those that span links tie to them, and those that may tell of the same turn as another instrumentation. Asked again until
 #: nothing new comes; what was one conversation comes as a whole, or a long chain of links would be walked trace by trace.
 #: Own traces are put together first: many begin alike, and pairs of them all would be too many.
+#: All parts of the table that are read are bounded by times given as parameters, so that DuckDB passes over row groups by
+#: their minimum and maximum: the cost does not grow with the store. (An index would answer as fast, but DuckDB keeps the
+#: whole of it in memory, some 40 to 70 bytes a trace.) Only the lists of span links, mostly empty, are read whole.
 _NEIGHBOURS: Final = """
-WITH own AS (
-    SELECT * FROM trace_links SEMI JOIN wanted USING (trace_id)
-), span AS (
-    SELECT min(started_at) - to_microseconds($idle_us) AS first, max(ended_at) + to_microseconds($idle_us) AS last FROM own WHERE events > 0
-), near AS (
-    SELECT l.* FROM trace_links l, span WHERE l.ended_at >= span.first AND l.started_at <= span.last
+WITH near AS MATERIALIZED (
+    SELECT * FROM trace_links
+    WHERE ended_at >= make_timestamp_ns($first) AND started_at <= make_timestamp_ns($last)
+), own AS (
+    SELECT * FROM near SEMI JOIN wanted USING (trace_id) WHERE events > 0
 ), goes_on AS (
     SELECT trace_id, environment, service, started_at, unnest(history_in) AS digest FROM near
 ), ends AS (
@@ -114,7 +117,7 @@ WITH own AS (
     SELECT environment, service, query_digest, scopes, min(started_at) AS first, max(ended_at) AS last
     FROM own WHERE query_digest IS NOT NULL GROUP BY ALL
 ), tied AS (
-    SELECT trace_id AS before, unnest(linked_traces) AS after FROM trace_links
+    SELECT trace_id AS before, unnest(linked_traces) AS after FROM trace_links WHERE len(linked_traces) > 0
 )
 SELECT b.trace_id
 FROM ends b
@@ -125,13 +128,13 @@ SELECT a.trace_id
 FROM goes_on a
 JOIN own_ends b ON b.digest = a.digest AND b.environment = a.environment AND b.service IS NOT DISTINCT FROM a.service
 WHERE a.started_at >= b.first AND a.started_at <= b.last + to_microseconds($idle_us)
-UNION SELECT before FROM tied SEMI JOIN own ON own.trace_id = after
-UNION SELECT after FROM tied SEMI JOIN own ON own.trace_id = before
+UNION SELECT before FROM tied SEMI JOIN wanted ON wanted.trace_id = after
+UNION SELECT after FROM tied SEMI JOIN wanted ON wanted.trace_id = before
 UNION
 SELECT o.trace_id
 FROM trace_links o
 JOIN own ON own.environment = o.environment AND own.conversation_id = o.conversation_id
-WHERE own.explicit_id IS NULL AND o.explicit_id IS NULL
+WHERE own.explicit_id IS NULL AND o.explicit_id IS NULL AND o.started_at >= make_timestamp_ns($conversations_first)
 UNION
 SELECT n.trace_id
 FROM near n
@@ -139,6 +142,17 @@ JOIN own_queries o
     ON n.query_digest = o.query_digest AND n.environment = o.environment AND n.service IS NOT DISTINCT FROM o.service
 WHERE n.started_at <= o.last AND o.first <= n.ended_at
     AND coalesce(NOT list_has_any(n.scopes, o.scopes), true)
+"""
+#: Rows at the end of the table, which hold what was read last: they are looked at first.
+_RECENT: Final = 16_384
+_SIZE: Final = "SELECT count(*) FROM trace_links"
+_TIMES: Final = """
+SELECT
+    l.trace_id, l.events > 0, epoch_ns(l.started_at), epoch_ns(l.ended_at),
+    CASE WHEN l.explicit_id IS NULL THEN l.conversation_id END
+FROM trace_links l
+SEMI JOIN wanted USING (trace_id)
+WHERE l.rowid >= $from
 """
 _ASSIGN: Final = """
 UPDATE trace_links l
@@ -282,10 +296,37 @@ def neighbourhood(con: DuckDBPyConnection, trace_ids: Iterable[str], idle_ns: in
     found = set(trace_ids)
     edge = found
     while edge:
-        rows = rows_with(con, _traces(edge), _NEIGHBOURS, {"idle_us": idle_ns // 1000})
+        rows = rows_with(con, _traces(edge), _NEIGHBOURS, _bounds(con, edge, idle_ns))
         edge = {trace_id for (trace_id,) in rows} - found
         found = found | edge
     return found
+
+
+def _bounds(con: DuckDBPyConnection, trace_ids: AbstractSet[str], idle_ns: int) -> dict[str, int]:
+    """Return the times (ns) between which the neighbourhood of some traces lies, as parameters of `_NEIGHBOURS`."""
+    own = _times(con, trace_ids)
+    # A conversation without an id is called after its first trace: none of its other traces starts earlier, but for one
+    # that tells of the same turn as another instrumentation.
+    named = {name for row in own if (name := row[4]) is not None}
+    first_traces = _times(con, named - trace_ids) + [row for row in own if row[0] in named]
+    whole = named <= {row[0] for row in first_traces}
+    return {
+        "idle_us": idle_ns // 1000,
+        "first": max(0, min((row[2] for row in own if row[1]), default=0) - idle_ns),
+        "last": min(LAST_NS, max((row[3] for row in own if row[1]), default=0) + idle_ns),
+        "conversations_first": max(0, min((row[2] for row in first_traces), default=0) - idle_ns) if whole else 0,
+    }
+
+
+def _times(con: DuckDBPyConnection, trace_ids: AbstractSet[str]) -> list[tuple[Any, ...]]:
+    """Return (trace id, whether it has events, start, end, derived conversation id) of traces, looking at the newest rows first."""
+    if not trace_ids:
+        return []
+    ((size,),) = con.execute(_SIZE).fetchall()
+    recent = max(0, size - _RECENT)
+    rows = rows_with(con, _traces(trace_ids), _TIMES, {"from": recent})
+    older = trace_ids - {row[0] for row in rows}
+    return rows + rows_with(con, _traces(older), _TIMES, {"from": 0}) if recent and older else rows
 
 
 def assign(con: DuckDBPyConnection, linked: Iterable[Linked]) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import HealthCheck, given, settings
 
 from otel_agentic.conversations import assemble, link_segments, read_segments
@@ -15,14 +16,12 @@ from otel_agentic.pipeline import Commands
 from otel_agentic.pipeline.rebuild import Rebuilder
 from otel_agentic.store import links
 from otel_agentic.store.reader import load_traces
-from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, batch, made, span, speak_genai
+from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, batch, link_to, made, span, speak_genai
 from tests.pipeline.parts import ask_hotel, contents, conversations, feed, revisions, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
-
-    import pytest
 
     from otel_agentic.conversations import Conversation, Linked
     from otel_agentic.conversations.model import ClosedBy
@@ -305,7 +304,11 @@ def test_a_conversation_that_cannot_be_put_together_leaves_the_others_alone(
     assert "not_rebuilt" not in Commands(engine).report()
 
 
-def test_a_trace_without_an_id_brings_in_its_rivals_and_not_all_that_happened_near_it(engine: Engine) -> None:
+@pytest.mark.parametrize("recent", [0, 1, 1000])
+def test_a_trace_without_an_id_brings_in_its_rivals_and_not_all_that_happened_near_it(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, recent: int
+) -> None:
+    monkeypatch.setattr(links, "_RECENT", recent)  # whether the rows lie at the end of the table or before it
     first, second, third = traces_of(speak_genai(CHAIN).spans)
     rival = [replace(item, trace_id="f" * 32) for item in first]
     others = [
@@ -317,6 +320,36 @@ def test_a_trace_without_an_id_brings_in_its_rivals_and_not_all_that_happened_ne
         near = links.neighbourhood(con, {third[0].trace_id}, 300 * SECOND_NS)
 
     assert {trace[0].trace_id for trace in (first, rival, second, third)} == near
+
+
+@pytest.mark.parametrize("linked", [(0, 1), (1, 0)], ids=["forward", "backward"])
+def test_a_span_link_brings_in_a_trace_of_any_time(engine: Engine, linked: tuple[int, int]) -> None:
+    day_ns = 24 * 3600 * SECOND_NS
+    traces = [speak_genai(ask_hotel(None), start_ns=NOON_NS + day * day_ns).spans for day in range(2)]
+    origin, target = (traces[place][0] for place in linked)
+    engine.store.accept(batch(*(one for trace in traces for one in trace if one is not origin)))
+    engine.store.accept(batch(replace(origin, links=(link_to(target),))))
+    engine.rebuilder.read(engine.rebuilder.pending())
+
+    for trace in traces:
+        with engine.store.read() as con:
+            near = links.neighbourhood(con, {trace[0].trace_id}, 300 * SECOND_NS)
+        assert {one[0].trace_id for one in traces} == near
+
+
+def test_a_conversation_without_an_id_comes_whole_whatever_its_length(engine: Engine) -> None:
+    feed(engine, *(one for trace in traces_of(speak_genai(CHAIN).spans) for one in trace))
+    # Its traces are hours apart, as if a chain of others had held them together.
+    engine.store.write(
+        lambda con: con.execute(
+            "UPDATE trace_links SET started_at = started_at + INTERVAL 6 HOUR, ended_at = ended_at + INTERVAL 6 HOUR "
+            "WHERE trace_id <> conversation_id"
+        )
+    )
+
+    for trace in traces_of(speak_genai(CHAIN).spans):
+        with engine.store.read() as con:
+            assert 3 == len(links.neighbourhood(con, {trace[0].trace_id}, 300 * SECOND_NS))
 
 
 def test_a_trace_that_was_read_and_not_linked_is_taken_up_again(engine: Engine) -> None:
