@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from benchmarks.cpu_time import best_s
 from otel_agentic.config import ReceiveSettings, RedactionSettings
-from otel_agentic.spans import Limits, SpanBatch, decode_traces
+from otel_agentic.spans import Limits, Span, SpanBatch, decode_traces
 from otel_agentic.spans.redact_batch import BatchRedactor
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 ROUNDS: Final = 7
 BATCH: Final = 512
-PERSONAL: Final = ("card", "email", "phone", "iban")
+PERSONAL: Final = ("card", "email", "phone", "iban", "ssn", "ip")
 LIMITS: Final = Limits.from_settings(ReceiveSettings())
 SECRET: Final = "sk" + "-proj-" + "Zk3Yq8Rt5Wn2Vb7Xc1Ld4Mf6Hg9Jp0Ks"
 
@@ -49,10 +50,50 @@ def main() -> None:
     spent = best(works, rounds)
     for name, each in spent.items():
         print(f"{name:44}{each:8.2f} us{each / spent['decoding']:8.2f} of decoding")
+    histories(default, rounds)
     ones = [SpanBatch(spans=(span,)) for span in clean.spans]
     (alone,) = best({"": lambda: [default.batch(one) for one in ones]}, rounds).values()
     print(f"{'clean spans in batches of one':44}{alone:8.2f} us")
     hostile(default)
+
+
+def histories(by: BatchRedactor, rounds: int) -> None:
+    """Print the time of spans whose messages are 32 KB of JSON text, by a sentence that most of them hold."""
+    said = (
+        "run the suite",
+        "the tests pass",
+        "I have a token",
+        "no auth",
+        "says the bearer",
+        "my password",
+        "one has a key",
+    )
+    works = {}
+    for text in said:
+        spans = [
+            replace(span, attributes={**span.attributes, "gen_ai.input.messages": history(text)})
+            for span in clean_spans()
+        ]
+        works[text] = partial(by.batch, SpanBatch(spans=tuple(spans)))
+    found = {text: spent * BATCH / len(spans) for text, spent in best(works, rounds).items()}
+    for text, each in found.items():
+        print(f"{'32 KB of history: ' + text:44}{each:8.2f} us{each / found[said[0]]:8.2f} of the first")
+
+
+def history(said: str) -> str:
+    """Return messages that end in some words; the last of them holds a key where the words say so."""
+    random = Random(4)  # noqa: S311 — a workload, not a secret
+    text = " ".join(random.choices(("tool", "result", "file", "line", "error", "value", "order", "customer"), k=30))
+    messages = [
+        {"role": "assistant", "parts": [{"type": "text", "content": f"{text} {place}, {said}"}]} for place in range(125)
+    ]
+    if said.endswith("a key"):
+        messages[-1]["parts"] = [{"type": "text", "content": SECRET}]
+    return json.dumps(messages)
+
+
+def clean_spans() -> list[Span]:
+    return list(decode_traces(request(dirty=0), LIMITS).spans[:16])
 
 
 def hostile(by: BatchRedactor) -> None:

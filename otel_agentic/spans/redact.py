@@ -76,7 +76,9 @@ class Redactor:
         self._search = Search(self.rules, self._kept)
         own = [rule for rule in self.rules if rule.group == CUSTOM]
         self._names = any(rule.named for rule in self.rules)
-        self._first, self._sure, self._near = _glances(self.rules, [naming_hint()] if self._names else [])
+        self._first, self._sure, self._near, self._personal, self._numbers_first, self._numbers_near = _glances(
+            self.rules, [naming_hint()] if self._names else []
+        )
         self._own = Patterns([rule.pattern for rule in own])
         self._numbers = {
             rule.kind: place
@@ -89,7 +91,11 @@ class Redactor:
 
     def glance(self, text: bytes) -> bool:
         """Return whether there could be anything to take in a text, or in JSON text made of it: one pass over nearly all."""
-        return self._first(text) and (self._sure(text) or self._near(text))
+        return (
+            (self._first(text) and (self._sure(text) or self._near(text)))
+            or self._personal(text)
+            or (self._numbers_first(text) and self._numbers_near(text))
+        )
 
     def text(self, text: str, taken: Counter[str], depth: int = 0) -> str:
         """Return the text with marks for what is taken out; the very same object where that is nothing.
@@ -314,14 +320,29 @@ class Redactor:
         return mark_of(rule.kind, rule.same(value), self._key())
 
 
-def _glances(rules: Sequence[Rule], more: Sequence[str]) -> tuple[Glance, Glance, Glance]:
-    """Return what finds every text worth a look, and two that are to confirm it: one for most rules, one for words near values."""
-    if not any(rule.hints for rule in rules):
-        return Glance(None), Glance(None), Glance(None)
-    sure = [*(hint for rule in rules if not rule.close for hint in rule.hints), *more, _ESCAPED]
-    near = [hint for rule in rules if rule.close for hint in rule.hints]
-    close = [rule.close for rule in rules if rule.close]
-    return Glance(joined([*sure, *near])), Glance(joined(sure)), Glance(joined(close) if close else None)
+def _glances(rules: Sequence[Rule], more: Sequence[str]) -> tuple[Glance, ...]:
+    """Return what finds every text worth a look.
+
+    That are one for all credentials, two that are to confirm it (for most rules, and for words near values), and the same
+    for personal data: numbers would fill an automaton that they share with words.
+    """
+    credentials = [rule for rule in rules if rule.group == CREDENTIAL]
+    personal = [rule for rule in rules if rule.group not in {CREDENTIAL, CUSTOM}]
+    sure, near, close = _hints(credentials)
+    plain, numbers, spoken = _hints(personal)
+    sure += [*more, *([_ESCAPED] if credentials or personal else [])]
+    return tuple(
+        Glance(joined(hints) if hints else None) for hints in ([*sure, *near], sure, close, plain, numbers, spoken)
+    )
+
+
+def _hints(rules: Sequence[Rule]) -> tuple[list[str], list[str], list[str]]:
+    """Return the hints of most rules, and both hints of those that need something near."""
+    return (
+        [hint for rule in rules if not rule.close for hint in rule.hints],
+        [hint for rule in rules if rule.close for hint in rule.hints],
+        [rule.close for rule in rules if rule.close],
+    )
 
 
 def _is_credential(value: str, strength: Strength) -> bool:

@@ -49,15 +49,24 @@ class Pattern:
 class Patterns:
     """Some patterns, asked all at once."""
 
-    def __init__(self, patterns: Sequence[str]) -> None:
-        self._set = re2.Set.SearchSet(_options())
+    def __init__(self, patterns: Sequence[str], *, as_bytes: bool = False) -> None:
+        """Compile them.
+
+        Args:
+            patterns: each of them.
+            as_bytes: texts will be bytes, and each byte counts as a character.
+        """
+        options = _options()
+        if as_bytes:
+            options.encoding = options.Encoding.LATIN1
+        self._set = re2.Set.SearchSet(options)
         for pattern in patterns:
-            self._set.Add(pattern)
+            self._set.Add(pattern.encode() if as_bytes else pattern)
         if patterns:
             self._set.Compile()
         self._size = len(patterns)
 
-    def matching(self, text: str) -> Sequence[int]:
+    def matching(self, text: str | bytes) -> Sequence[int]:
         """Return which of them match somewhere in the text, by place."""
         return self._set.Match(text) or () if self._size else ()
 

@@ -47,7 +47,8 @@ def personal_rules() -> tuple[Rule, ...]:
         Rule(
             kind=row["kind"],
             pattern=row["pattern"],
-            hints=(row["hint"],),
+            hints=(_filled(row["hint"], hint=True),),
+            close=row.get("close", ""),
             check=_function(row.get("check", "whole")),
             same=_function(row.get("same", "whole")),
             group=_PERSONAL,

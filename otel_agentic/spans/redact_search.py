@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from otel_agentic.spans.redact_columns import cells
 from otel_agentic.spans.redact_names import is_directory, strength_of
 from otel_agentic.spans.redact_re2 import Pattern, Patterns
+from otel_agentic.spans.redact_rule import joined
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from otel_agentic.spans.redact_re2 import Hit
     from otel_agentic.spans.redact_rule import Rule
@@ -51,13 +52,23 @@ class Search:
         self._kept = tuple(kept)
         #: Compiled when a text matches them first: most never are.
         self._each: list[Pattern | None] = [None] * len(rules)
-        self._all = Patterns([rule.pattern for rule in rules])
+        # Hints tell which rules to ask, a few automata of rules that are alike: a common one would have too many states.
+        alike: dict[tuple[object, ...], list[int]] = {}
+        for place, rule in enumerate(rules):
+            if rule.hints:
+                alike.setdefault((bool(rule.close), rule.named or rule.columns, rule.group), []).append(place)
+        self._hints = [
+            (places, Patterns([rules[place].close or joined(rules[place].hints) for place in places], as_bytes=True))
+            for places in alike.values()
+        ]
+        self._unhinted = [place for place, rule in enumerate(rules) if not rule.hints]
+        self._patterns = Patterns([rules[place].pattern for place in self._unhinted])
 
     def regions(self, text: str) -> list[Region]:
         """Return what is taken of a text, left to right; no two overlap."""
         read = readable(text)
         found = []
-        for place in self._all.matching(read):
+        for place in self._candidates(read):
             rule = self._rules[place]
             pattern = self._each[place] = self._each[place] or Pattern(rule.pattern)
             for hit in pattern.hits(read):
@@ -70,6 +81,15 @@ class Search:
                     parts = [(hit.start, hit.start + len(part))] if part else []
                 found += [Region(start, -end, rule.generic, rule.kind, place) for start, end in parts]
         return merged(found)
+
+    def _candidates(self, text: str) -> Iterator[int]:
+        """Yield the positions of the rules that could find something in a text."""
+        encoded = text.encode()
+        for places, hints in self._hints:
+            for found in hints.matching(encoded):
+                yield places[found]
+        for found in self._patterns.matching(text):
+            yield self._unhinted[found]
 
     def _is_kept(self, text: str, hit: Hit) -> bool:
         """Return whether the name before a value is no credential's after all, read whole."""
