@@ -92,7 +92,7 @@ def _told(group: Group, comparison: dict[str, Any], name: str) -> Iterator[str]:
         if count:
             yield f"{name}left out: {plural(count, 'case')} of {one} that {other} has no evaluated attempt of"
     undefined = [k for k, found in group["differences"].items() if found["per_case"] is None]
-    if undefined:
+    if undefined and group["method"] == "paired":
         yield f"{name}no per-case difference at k={', '.join(undefined)}: fewer than two cases have k attempts on both sides"
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from otel_agentic.cli.report_compare import comparison_notes, difference, probability, rows_of, title_of
+from otel_agentic.cli.report_compare import columns_of, comparison_notes, difference, probability, rows_of, title_of
 from otel_agentic.cli.report_corrected import corrected_notes
 from otel_agentic.cli.report_corrected import rows_of as corrected_rows
 from tests.cli.running import done, on_terminal, run
@@ -24,15 +24,16 @@ def estimate(value: float, lower: float, upper: float) -> dict[str, float | None
 
 def group(**changes: Any) -> dict[str, Any]:
     """Return what is said of one agent, in the shape of the report's JSON."""
-    differences = {
-        k: {
+    pooled, per_case = (
+        {
             "method": "paired",
             "cases": 6,
             "pass_at_k": estimate(-0.1, -0.3, 0.1),
-            "pass_pow_k": estimate(-0.42, -0.61, -0.2),
+            "pass_pow_k": estimate(value, -0.61, -0.2),
         }
-        for k in ("1", "3")
-    }
+        for value in (-0.4, -0.42)
+    )
+    differences = {k: {**pooled, "pooled": pooled, "per_case": per_case} for k in ("1", "3")}
     return {
         **dict.fromkeys(KEYS),
         "agent": "clerk",
@@ -69,7 +70,7 @@ def test_who_is_worse_is_said_in_plain_words() -> None:
 def test_what_is_rather_better_is_called_better() -> None:
     better = group(probability_worse=0.2, method="unpaired", cases=0)
     for found in better["differences"].values():
-        found["method"] = "unpaired"
+        found["per_case"] = None
 
     (line,) = comparison_notes(comparison(better))
     assert line.startswith("1.1.0 is better than 1.0.0 with probability .800, unpaired, 24 and 30 conversations: ")
@@ -109,14 +110,12 @@ def test_agents_are_named_where_there_are_several_and_what_is_missing_is_told() 
     ] == told[2:]
 
 
-def test_a_k_that_could_not_be_paired_is_told() -> None:
+def test_a_k_without_a_per_case_difference_is_named() -> None:
     mixed = group()
-    mixed["differences"]["3"]["method"] = "unpaired"
+    mixed["differences"]["3"]["per_case"] = None
 
-    assert (
-        "k=3 not paired: fewer than two cases have as many attempts on both sides; the rates of all attempts of the shared "
-        "cases are compared"
-    ) == comparison_notes(comparison(mixed))[1]
+    assert comparison_notes(comparison(mixed))[1].startswith("no per-case difference at k=3")
+    assert ["—", "—"] == rows_of(comparison(mixed))[1][-2:]
 
 
 def test_without_single_attempts_the_sentence_stands_without_a_difference() -> None:
@@ -133,9 +132,12 @@ def test_each_k_has_a_row() -> None:
 
     assert "Difference of version 1.1.0 from 1.0.0" == title_of(found)
     assert [
-        ["1", "-.100 [-.300, +.100]", "-.420 [-.610, -.200]"],
-        ["3", "-.100 [-.300, +.100]", "-.420 [-.610, -.200]"],
+        [k, "-.100 [-.300, +.100]", "-.400 [-.610, -.200]", "-.100 [-.300, +.100]", "-.420 [-.610, -.200]"]
+        for k in ("1", "3")
     ] == rows_of(found)
+    assert ["k", "pass@k, pooled", "pass^k, pooled", "pass@k, per case", "pass^k, per case"] == [
+        column.name for column in columns_of(found)
+    ]
 
 
 @pytest.mark.parametrize(
