@@ -146,7 +146,15 @@ class AdminSettings(Section):
         default=None, description="for such commands: PEM file of our own certificate, for mutual TLS"
     )
     client_key_file: Path | None = Field(default=None, description="for such commands: PEM file of its private key")
-    query_slots: Count = Field(default=2, description="user queries running at once")
+    allowed_hosts: tuple[str, ...] = Field(
+        default=(),
+        description="further host names, or globs such as `*.internal`, under which the admin address answers; without them: "
+        "loopback names, and on another address than loopback also IP addresses and the name of the machine",
+    )
+    command_slots: Count = Field(
+        default=8, description="commands running at once, of all kinds; beyond them callers are asked to try again"
+    )
+    query_slots: Count = Field(default=2, description="of these, user queries")
 
 
 class ConversationSettings(Section):

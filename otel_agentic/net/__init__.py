@@ -1,6 +1,6 @@
 """Where this process may listen, and who may come in: the same rules for every way in and the admin address."""
 
-from otel_agentic.net.address import Address, listen, parse_address, require_allowed
+from otel_agentic.net.address import Address, Hosts, listen, parse_address, require_allowed
 from otel_agentic.net.connections import Bounds, Connections
 from otel_agentic.net.guarded import guarded_protocol
 from otel_agentic.net.open_files import affordable, listen_bounded, raise_file_limit
@@ -13,6 +13,7 @@ __all__ = [
     "Bounds",
     "Connections",
     "Credentials",
+    "Hosts",
     "Role",
     "ServerTls",
     "TlsFiles",

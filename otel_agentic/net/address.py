@@ -5,13 +5,20 @@ from __future__ import annotations
 import ipaddress
 import logging
 import os
+import re
 import socket
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final
 
 from otel_agentic.errors import UsageError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _log = logging.getLogger(__name__)
 _HIGHEST_PORT = 65_535
+_PORT: Final = re.compile(r":\d+$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +38,43 @@ class Address:
         Of names only `localhost` counts: what another one means is for the resolver to say, and may change.
         """
         return _is_loopback(self.host) or self.host == "localhost"
+
+
+class Hosts:
+    """The host names under which a listener answers: a web page may reach it by a name of its own, and must learn nothing.
+
+    A page whose name is made to mean our address ("DNS rebinding") counts as ours to a browser, but still sends its own name
+    as `Host`. An IP address cannot be made to mean another one. So a loopback listener answers to loopback names, any
+    other one also to IP addresses and to the name of this machine, and both to the names that are allowed.
+    """
+
+    def __init__(self, address: Address, allowed: Iterable[str] = ()) -> None:
+        """Take where the listener is, and further names or globs such as `*.internal`."""
+        self._is_loopback = address.is_loopback
+        own = () if address.is_loopback else (address.host, socket.gethostname())
+        self._allowed = [name.lower() for name in (*own, *allowed)]
+
+    def allows(self, host: str) -> bool:
+        """Return whether a request with this header `Host` is answered.
+
+        >>> [Hosts(parse_address("127.0.0.1:8321")).allows(host) for host in ("localhost:8321", "[::1]", "10.0.0.1", "evil.com")]
+        [True, True, False, False]
+        """
+        try:
+            name = parse_address(host if _PORT.search(host) else f"{host}:0").host.lower()
+        except UsageError:
+            return False
+        if Address(host=name, port=0).is_loopback or any(fnmatchcase(name, each) for each in self._allowed):
+            return True
+        return not self._is_loopback and _is_ip_address(name)
+
+    def is_foreign(self, origin: str, host: str) -> bool:
+        """Return whether a header `Origin` names another site than the header `Host` of the same request.
+
+        >>> Hosts(parse_address("127.0.0.1:8321")).is_foreign("http://localhost:3000", "localhost:8321")
+        True
+        """
+        return origin.partition("://")[2].lower() != host.lower()
 
 
 def parse_address(text: str) -> Address:
@@ -117,6 +161,14 @@ def listen(address: Address, backlog: int = 1024) -> socket.socket:
 def _is_port(text: str) -> bool:
     # Its length first: a stranger's header may hold more digits than Python makes a number of.
     return len(text) <= len(str(_HIGHEST_PORT)) and text.isascii() and text.isdigit() and int(text) <= _HIGHEST_PORT
+
+
+def _is_ip_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_loopback(host: str) -> bool:

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from otel_agentic import plugins
 from otel_agentic.errors import OverloadedError, StoreError
-from otel_agentic.net import Credentials, ServerTls, TlsFiles, Tokens
+from otel_agentic.net import Credentials, Hosts, ServerTls, TlsFiles, Tokens, parse_address
 from otel_agentic.pipeline.assembler import Assembler
 from otel_agentic.pipeline.commands import READING, Commands, call
 from otel_agentic.pipeline.drain import Drain
@@ -27,7 +27,7 @@ from otel_agentic.pipeline.seen import Seen
 from otel_agentic.pipeline.serverfile import LiveServer, process_mark, remove_server_file, write_server_file
 from otel_agentic.pipeline.telling import Telling
 from otel_agentic.pipeline.windowing import Windowing
-from otel_agentic.server import AdminServer, build_app
+from otel_agentic.server import AdminServer, CommandPool, build_app
 from otel_agentic.store.conversations import window_times
 from otel_agentic.telemetry import Telemetry
 
@@ -81,6 +81,7 @@ class LiveCollector:
         self.telemetry.watch(self._vitals)
         self.engine.store.time_commits(self.telemetry.record_commit)
         self.engine.rebuilder.frozen = self._late
+        self._commands = CommandPool(settings.admin.command_slots)
         self._query_slots = threading.BoundedSemaphore(settings.admin.query_slots)
         self._admin: AdminServer | None = None
         self._started: list[Collector] = []
@@ -296,9 +297,8 @@ class LiveCollector:
         )
         files = TlsFiles.of("admin", admin.tls_cert_file, admin.tls_key_file, admin.tls_client_ca_file)
         tls = None if files is None else ServerTls(files)
-        app = build_app(
-            self, credentials=credentials, reading=READING, any_host=insecure or (tls is not None and tls.is_mutual)
-        )
+        hosts = Hosts(parse_address(admin.address), admin.allowed_hosts)
+        app = build_app(self, credentials=credentials, hosts=hosts, pool=self._commands, reading=READING)
         guarded = credentials.guards("query", "admin")
         return AdminServer(app, admin.address, guarded=guarded, insecure=insecure, tls=tls)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +12,16 @@ import pytest
 from pydantic import SecretStr
 
 from otel_agentic.errors import QueryError, StoreBusyError, TooLargeError, UsageError
-from otel_agentic.net import Credentials, Tokens
+from otel_agentic.net import Credentials, Hosts, Tokens, parse_address
 from otel_agentic.pipeline import RemoteClient
-from otel_agentic.server import AdminServer, build_app
+from otel_agentic.server import AdminServer, CommandPool, build_app
 from tests.collectors.raw import answers, connect, until, until_closed
+from tests.pipeline.running import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+    from starlette.applications import Starlette
 
 JSON = {"content-type": "application/json"}
 NOBODY = Credentials({})
@@ -30,7 +34,7 @@ class Backend:
     def __init__(self) -> None:
         self.answer: Callable[[Mapping[str, Any]], Any] = dict
         self.asked: list[str] = []
-        self.state: dict[str, Any] = {"ready": True}
+        self.is_ready: bool | None = True
 
     def run(self, name: str, arguments: Mapping[str, Any], gone: Callable[[], bool]) -> Any:  # noqa: ARG002 — same
         self.asked.append(name)
@@ -39,10 +43,11 @@ class Backend:
     def metrics(self, accept: str) -> tuple[str, bytes]:  # noqa: ARG002 — the signature of what it stands for
         return ("text/plain; version=0.0.4; charset=utf-8", b"agentic_up 1\n")
 
-    def health(self) -> dict[str, Any]:
-        if self.state is None:
+    @property
+    def ready(self) -> bool:
+        if self.is_ready is None:
             raise ArithmeticError("unforeseen")
-        return self.state
+        return self.is_ready
 
 
 @pytest.fixture
@@ -50,10 +55,17 @@ def backend() -> Backend:
     return Backend()
 
 
+def app_of(backend: Backend, credentials: Credentials = NOBODY, *, slots: int = 16) -> Starlette:
+    """Return the app on a loopback address."""
+    return build_app(
+        backend, credentials=credentials, hosts=Hosts(parse_address("127.0.0.1:0")), pool=CommandPool(slots)
+    )
+
+
 @contextmanager
-def serving(backend: Backend, token: str | None = None) -> Iterator[AdminServer]:
+def serving(backend: Backend, token: str | None = None, *, slots: int = 16) -> Iterator[AdminServer]:
     credentials = Credentials({"admin": Tokens("admin.token", SecretStr(token) if token else None)})
-    app = build_app(backend, credentials=credentials)
+    app = app_of(backend, credentials, slots=slots)
     server = AdminServer(app, "127.0.0.1:0", guarded=token is not None, insecure=False)
     server.start()
     try:
@@ -106,7 +118,7 @@ def test_a_failure_is_told_with_its_class_and_exit_code(
 def test_an_unforeseen_failure_is_logged_and_asks_for_another_try(
     http: httpx.Client, backend: Backend, caplog: pytest.LogCaptureFixture
 ) -> None:
-    backend.state = None  # type: ignore[assignment]  # it raises
+    backend.is_ready = None  # it raises
 
     with caplog.at_level(logging.ERROR):
         answer = http.get("/healthz")
@@ -172,7 +184,7 @@ def test_arguments_reach_the_command(http: httpx.Client, backend: Backend) -> No
 
 def test_readiness_follows_the_backend(http: httpx.Client, backend: Backend) -> None:
     ready = http.get("/readyz").status_code
-    backend.state = {"ready": False}
+    backend.is_ready = False
 
     assert (200, 503, 200) == (ready, http.get("/readyz").status_code, http.get("/healthz").status_code)
 
@@ -220,14 +232,14 @@ def test_with_the_token_commands_run(backend: Backend) -> None:
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0"])
 def test_a_public_address_without_a_token_is_refused(backend: Backend, address: str) -> None:
     with pytest.raises(UsageError, match="token"):
-        AdminServer(build_app(backend, credentials=NOBODY), address, guarded=False, insecure=False)
+        AdminServer(app_of(backend), address, guarded=False, insecure=False)
 
 
 def test_the_address_is_free_again_after_a_stop(backend: Backend) -> None:
     with serving(backend) as server:
         address = server.url.removeprefix("http://")
 
-    again = AdminServer(build_app(backend, credentials=NOBODY), address, guarded=False, insecure=False)
+    again = AdminServer(app_of(backend), address, guarded=False, insecure=False)
     again.stop()
 
 
@@ -238,12 +250,35 @@ def test_a_web_page_cannot_send_commands_by_the_content_types_it_may_set(backend
     assert (415, []) == (answer.status_code, backend.asked)
 
 
-def test_a_web_page_cannot_reach_the_commands_by_a_name_of_its_own_for_this_machine(backend: Backend) -> None:
-    with serving(backend) as server:
-        headers = {**JSON, "host": f"evil.example:{server.url.rsplit(':', 1)[1]}"}
-        answer = httpx.post(f"{server.url}/v1/commands/report", content=b"{}", headers=headers)
-    assert 403 == answer.status_code
-    assert "loopback" in answer.json()["message"]
+@pytest.mark.parametrize("token", [None, "open-sesame"])
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"host": "localhost:{port}"}, 200),
+        ({"host": "127.0.0.1:{port}", "origin": "http://127.0.0.1:{port}"}, 200),
+        ({"host": "evil.example:{port}"}, 403),
+        ({"host": "evil.example:{port}", "origin": "http://evil.example:{port}"}, 403),
+        ({"host": "10.0.0.1:{port}"}, 403),
+        ({"host": "127.0.0.1.evil.example"}, 403),
+        ({"host": "localhost:{port}", "origin": "http://evil.example"}, 403),
+        ({"host": "localhost:{port}", "origin": "http://localhost:3000"}, 403),
+        ({"host": "localhost:{port}", "origin": "null"}, 403),
+    ],
+)
+def test_web_pages_of_other_sites_reach_neither_commands_nor_metrics(
+    backend: Backend, headers: dict[str, str], status: int, token: str | None
+) -> None:
+    with serving(backend, token) as server:
+        port = server.url.rsplit(":", 1)[1]
+        sent = {name: value.replace("{port}", port) for name, value in headers.items()}
+        sent |= {"authorization": f"Bearer {token}"} if token else {}
+        found = [
+            httpx.post(f"{server.url}/v1/commands/report", content=b"{}", headers={**JSON, **sent}),
+            httpx.get(f"{server.url}/metrics", headers=sent),
+        ]
+    assert [status] * 2 == [answer.status_code for answer in found]
+    assert (["report"] if status == 200 else []) == backend.asked
 
 
 def test_a_host_with_a_port_of_five_thousand_digits_is_refused_and_fills_no_log(
@@ -257,8 +292,66 @@ def test_a_host_with_a_port_of_five_thousand_digits_is_refused_and_fills_no_log(
 def test_a_large_body_refused_at_its_head_gets_one_answer_and_the_next_request_its_own(backend: Backend) -> None:
     with serving(backend, "open-sesame") as server, connect(server.url) as connection:
         length = 3 * len(MEGABYTE)
-        connection.sendall(f"POST /v1/commands/report HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n".encode())
+        connection.sendall(
+            f"POST /v1/commands/report HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n".encode()
+        )
         first = until(connection, b"exit_code")
         connection.sendall(3 * MEGABYTE + b"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         second = until_closed(connection)
     assert ([401], [200]) == (answers(first), answers(second))
+
+
+def test_blocked_commands_hold_up_neither_health_nor_metrics_and_more_are_asked_to_come_back(backend: Backend) -> None:
+    begun, release = threading.Semaphore(0), threading.Event()
+
+    def block(_: Any) -> dict[str, Any]:
+        begun.release()
+        release.wait(60)
+        return {}
+
+    backend.answer = block
+    statuses: list[httpx.Response] = []
+    with serving(backend, slots=50) as server:
+        blocked = [
+            threading.Thread(
+                target=lambda: statuses.append(httpx.post(f"{server.url}/v1/commands/report", json={}, timeout=90))
+            )
+            for _ in range(50)
+        ]
+        for each in blocked:
+            each.start()
+        for _ in blocked:
+            assert begun.acquire(timeout=60)
+        try:
+            # Long timeouts: how fast it is on an idle machine is no matter of a test. Without a thread left it is never.
+            with httpx.Client(base_url=server.url, timeout=30) as client:
+                assert [200] * 3 == [client.get(path).status_code for path in ("/healthz", "/readyz", "/metrics")]
+                refused = client.post("/v1/commands/report", json={})
+        finally:
+            release.set()
+            for each in blocked:
+                each.join()
+        assert (503, "5", "OverloadedError") == (
+            refused.status_code,
+            refused.headers["retry-after"],
+            refused.json()["error"],
+        )
+        assert "50 commands are running already (admin.command_slots)" in refused.json()["message"]
+        assert [200] * 50 == [each.status_code for each in statuses]
+        assert 200 == httpx.post(f"{server.url}/v1/commands/report", json={}).status_code
+
+
+def test_a_stream_keeps_its_slot_until_it_was_read_or_its_reader_went_away(backend: Backend) -> None:
+    backend.answer = lambda _: iter([{"text": "x" * 1_000_000}] * 200)
+    with serving(backend, slots=1) as server:
+        url = f"{server.url}/v1/commands/conversations_export"
+        with httpx.stream("POST", url, json={}) as reading:
+            pieces = reading.iter_bytes()
+            assert next(pieces)
+            assert 503 == httpx.post(url, json={}).status_code
+
+        def status() -> int:
+            backend.answer = lambda _: iter([{"n": 1}])
+            return httpx.post(url, json={}).status_code
+
+        eventually(status, 200)

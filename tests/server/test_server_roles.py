@@ -11,9 +11,9 @@ import pytest
 from pydantic import SecretStr
 
 from otel_agentic.errors import BackendError, ConfigError, UsageError
-from otel_agentic.net import Credentials, ServerTls, TlsFiles, Tokens, client_context
+from otel_agentic.net import Credentials, Hosts, ServerTls, TlsFiles, Tokens, client_context, parse_address
 from otel_agentic.pipeline import RemoteClient
-from otel_agentic.server import AdminServer, build_app
+from otel_agentic.server import AdminServer, CommandPool, build_app
 from tests.collectors.raw import answers, connect, exchange, until_closed
 from tests.telemetry.receiver.certificates import Certificates, make_certificates
 
@@ -27,7 +27,7 @@ GIVEN: dict[Role, str] = {"ingest": "in-3f1c", "query": "ask-77aa", "admin": "al
 
 
 class Backend:
-    """Knows a path that strangers are not to see."""
+    """Says which command it ran."""
 
     def run(self, name: str, arguments: Mapping[str, Any], gone: Callable[[], bool]) -> Any:  # noqa: ARG002 — the signature of what it stands for
         return {"ran": name}
@@ -35,15 +35,17 @@ class Backend:
     def metrics(self, accept: str) -> tuple[str, bytes]:  # noqa: ARG002 — same
         return ("text/plain", b"up 1\n")
 
-    def health(self) -> dict[str, Any]:
-        return {"ready": True, "db": "/home/me/secret-project.duckdb", "open_conversations": 7}
+    ready = True
 
 
 @contextmanager
-def serving(*roles: Role, tls: ServerTls | None = None, address: str = "127.0.0.1:0") -> Iterator[str]:
+def serving(
+    *roles: Role, tls: ServerTls | None = None, address: str = "127.0.0.1:0", allowed: tuple[str, ...] = ()
+) -> Iterator[str]:
     """Serve with a token for each role; yield the URL."""
     credentials = Credentials({role: Tokens(f"{role}.token", SecretStr(GIVEN[role])) for role in roles})
-    app = build_app(Backend(), credentials=credentials, reading=frozenset({"report"}), any_host=tls is not None)
+    hosts = Hosts(parse_address(address), allowed)
+    app = build_app(Backend(), credentials=credentials, hosts=hosts, pool=CommandPool(4), reading=frozenset({"report"}))
     guarded = credentials.guards("query", "admin")
     server = AdminServer(app, address, guarded=guarded, insecure=False, tls=tls)
     server.start()
