@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_agentic import LiveCollector, load_settings
-from otel_agentic.errors import OverloadedError, QueryError
+from otel_agentic.errors import OverloadedError, QueryError, UsageError
 from tests.pipeline.running import eventually, live_settings, running
 
 if TYPE_CHECKING:
@@ -64,3 +64,16 @@ def _until_refused(live: LiveCollector) -> None:
 def _ignoring_timeout(live: LiveCollector) -> None:
     with pytest.raises(QueryError, match="took longer than"):
         live.run("query", {"sql": "SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b"})
+
+
+@pytest.mark.parametrize(
+    "name", ["secret.json", "/etc/shadow", "/no/such.json", "/root", "/dev/zero", "../up.json", "a/b"]
+)
+def test_a_gate_opens_no_path_that_a_request_names(tmp_path: Path, name: str) -> None:
+    (tmp_path / "secret.json").write_text("{")
+    live = LiveCollector(live_settings(tmp_path / "t.duckdb"), collectors=())
+    try:
+        with pytest.raises(UsageError, match="name one in the store, or send what the file holds"):
+            live.run("gate", {"conditions": {"baseline": str(tmp_path / name), "min_success": 0.1}})
+    finally:
+        live.stop()

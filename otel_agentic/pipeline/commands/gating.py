@@ -47,7 +47,8 @@ class GateCommands(EngineCommands):
         """Return whether the conditions hold of each agent: those of the settings, and those given.
 
         Args:
-            conditions: as in the section `gate` of the settings; they are added, or take the place of the settings'.
+            conditions: as in the section `gate` of the settings; they are added, or take the place of the settings'. A
+                baseline in them is the name of a stored one.
             since_ns: conversations that ended at or after this time.
             until_ns: conversations that ended before this time.
             agent: a name or glob.
@@ -73,6 +74,9 @@ class GateCommands(EngineCommands):
             agent_version=agent_version,
             environment=environment,
         )
+        named = (conditions or {}).get("baseline")
+        if isinstance(named, str) and is_file(named):  # whoever asks may be elsewhere: paths are ours to open only
+            raise UsageError(f"baseline {named!r}: name one in the store, or send what the file holds as `baseline`")
         held = self._baseline(wanted.baseline) if baseline is None else read(baseline, "the baseline file")
         gate = Gate.of(self._showing(evaluation), wanted, chosen, estimator, held)
         rows = gate.rows()
@@ -122,7 +126,7 @@ class GateCommands(EngineCommands):
         return {"name": name, "conversations": made.conversations}
 
     def _baseline(self, name: str | None) -> Baseline | None:
-        """Return the baseline that the conditions name, in the store or in a file beside us."""
+        """Return the baseline that the conditions name: one in the store, or a file that our own settings name."""
         if name is None:
             return None
         if not is_file(name):
