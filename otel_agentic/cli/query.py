@@ -64,18 +64,24 @@ def _begins_with_comment(argument: str) -> bool:
     show_default=True,
     help="What to print; parquet is for a file or a pipe.",
 )
-def query(sql: str, db: Path | None, server: str | None, config_file: Path | None, output: str) -> None:
+@click.option(
+    "--fresh", is_flag=True, help="Of a running collector: ask everything stored until now, not its last snapshot."
+)
+def query(sql: str, db: Path | None, server: str | None, config_file: Path | None, output: str, *, fresh: bool) -> None:
     """Run one read-only SQL statement.
 
-    Start with the views v_reliability, v_failing_tools, v_conversations and v_coverage; `DESCRIBE v_coverage` and
+    A running collector answers from a snapshot, at most a minute old unless set otherwise, and says of what time it is. Start with the views v_reliability, v_failing_tools, v_conversations and v_coverage; `DESCRIBE v_coverage` and
     `SHOW TABLES` tell more. Where the rows are wider than the terminal, each is printed as a list.
     """
     if output == "parquet" and sys.stdout.isatty():
         raise UsageError(
             "--format parquet is no text for a terminal; send it to a file: … --format parquet > answer.parquet"
         )
+    from otel_agentic.pipeline.client import RemoteClient  # noqa: PLC0415 — not needed for --help
+
     with opened(db, server, config_file) as client:
-        found = _asked(client, sql)
+        found = _asked(client, sql, fresh=fresh)
+        is_live = isinstance(client, RemoteClient)
     if output == "parquet":
         from otel_agentic.store.parquet_answer import parquet_of  # noqa: PLC0415 — DuckDB, which only this format needs here
 
@@ -88,16 +94,18 @@ def query(sql: str, db: Path | None, server: str | None, config_file: Path | Non
         _print(console(), found)
     if found["truncated"]:
         click.echo(f"cut after {plural(len(found['rows']), 'row')} ({found['cut_by']})", err=True)
+    if is_live:
+        click.echo(f"as of {found['as_of']}", err=True)
 
 
-def _asked(client: Client, sql: str) -> dict[str, Any]:
+def _asked(client: Client, sql: str, *, fresh: bool) -> dict[str, Any]:
     """Return the answer to a query. Ctrl-C ends the process at once: a query writes nothing that could be half done.
 
     DuckDB looks for signals so rarely that the main thread would wait for the end of the query instead.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="otel-agentic-query") as pool:
         try:
-            found: dict[str, Any] = pool.submit(client.call, "query", sql=sql).result()
+            found: dict[str, Any] = dict(pool.submit(client.call, "query", sql=sql, fresh=fresh or None).result())
         except KeyboardInterrupt:
             os._exit(_INTERRUPTED)
     return found

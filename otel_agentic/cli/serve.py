@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import signal
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from otel_agentic.pipeline.serverfile import LiveServer
 
 _log = logging.getLogger(__name__)
+#: How often the main thread looks for signals, seconds.
+_SIGNAL_S = 0.5
 
 
 @click.command(short_help="Receive spans, rebuild and score, emit metrics.")
@@ -96,11 +100,17 @@ def _run(settings: Settings, truth: dict[str, list[tuple[str, str]]], extra: tup
         found = live.start()
         gc.freeze()  # else each full collection looks through all that is loaded: a third of the time of OTLP/JSON
         say(settings, *addresses(settings, found))
-        stop.wait()
+        while not stop.wait(_SIGNAL_S):  # where the system gave a signal to another thread, nothing ends a longer wait
+            pass
         say(settings, "stopping: writing what was accepted")
     finally:
         gc.unfreeze()
-        live.stop()
+        ended = live.stop()
+    if not ended:  # a thread is inside DuckDB or a judge: Python would abort the process for it, instead of leaving it
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def addresses(settings: Settings, found: LiveServer) -> tuple[str, ...]:

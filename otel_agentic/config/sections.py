@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BeforeValidator,
@@ -55,7 +55,20 @@ class StoreSettings(Section):
         default=64 * 1024 * 1024, description="size of the values a user query may return, bytes"
     )
     query_memory_mb: Count = Field(
-        default=1024, description="memory the process may grow by while a user query runs before that is ended, MB"
+        default=1024, description="memory that the process of one user query may take before it is ended, MB"
+    )
+    snapshot: Path | None = Field(
+        default=None,
+        description="a copy of the file that a running collector keeps current for other programs; unset: beside the file, "
+        "for its own queries only, made when one is asked",
+    )
+    snapshot_interval_s: Seconds = Field(
+        default=60.0, description="least time between two copies of the file for queries, seconds"
+    )
+    snapshot_limit_mb: Count = Field(
+        default=4096,
+        description="largest file that is copied for queries beside a running collector where the file system cannot share "
+        "blocks, MB; twice that while one copy replaces the other",
     )
     temp_limit_mb: Count = Field(
         default=4096, description="disk space that DuckDB may use beside the file for what does not fit in memory, MB"
@@ -67,6 +80,12 @@ class StoreSettings(Section):
         if not db.name:
             raise ValueError("names no file; give the path of a DuckDB file")
         return db
+
+    @model_validator(mode="after")
+    def _has_two_files(self) -> Self:
+        if self.snapshot is not None and self.snapshot.resolve() == self.db.resolve():
+            raise ValueError("snapshot and db are the same file; give the snapshot a path of its own")
+        return self
 
 
 class ReceiveSettings(Section):

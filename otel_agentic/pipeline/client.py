@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from otel_agentic.config import AdminSettings, Settings
+    from otel_agentic.pipeline.engine import Engine
 
 #: The addresses that mean all of a machine's, and how this one reaches itself by them.
 _LOOPBACK: Final = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 — compared with, not listened on
@@ -56,17 +57,18 @@ class LocalClient:
         Raises:
             StoreError: the file is missing or cannot be used.
         """
-        from otel_agentic.pipeline.commands import Commands  # noqa: PLC0415 — DuckDB is not needed to ask a server
-        from otel_agentic.pipeline.engine import Engine  # noqa: PLC0415 — same
-
-        self._engine = Engine(settings)
-        self._commands = Commands(self._engine, progress)
+        self._settings = settings
+        self._progress = progress
+        self._engine: Engine | None = None
+        self._opened()
 
     def call(self, name: str, **arguments: Any) -> Any:
         """Return a command's result."""
-        from otel_agentic.pipeline.commands import call  # noqa: PLC0415 — same
+        from otel_agentic.pipeline.commands import Commands, call  # noqa: PLC0415 — DuckDB is not needed to ask a server
 
-        return call(self._commands, name, arguments)
+        if name == "query":
+            return self._query(**arguments)
+        return call(Commands(self._opened(), self._progress), name, arguments)
 
     def stream(self, name: str, **arguments: Any) -> Iterator[Any]:
         """Yield the objects of a command that streams."""
@@ -74,7 +76,31 @@ class LocalClient:
 
     def close(self) -> None:
         """Close the file."""
-        self._engine.close()
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+
+    def _opened(self) -> Engine:
+        from otel_agentic.pipeline.engine import Engine  # noqa: PLC0415 — DuckDB is not needed to ask a server
+
+        if self._engine is None:
+            self._engine = Engine(self._settings)
+        return self._engine
+
+    def _query(self, *, sql: str, fresh: bool | None = None) -> Any:  # noqa: ARG002 — the file itself is always current
+        """Return the answer of the query's own process on the file itself, which this process releases for it."""
+        from otel_agentic.store.export_layout import export_folder_of  # noqa: PLC0415 — DuckDB, as above
+        from otel_agentic.store.user_queries import UserQueries, limits_of  # noqa: PLC0415 — same
+
+        store = self._opened().store
+        self.close()
+        return UserQueries().run(
+            store.path,
+            sql,
+            limits_of(self._settings.store),
+            as_of_ns=store.clock(),
+            folder=export_folder_of(self._settings).resolve(),
+        )
 
 
 class RemoteClient:

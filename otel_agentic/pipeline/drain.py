@@ -20,6 +20,8 @@ class Drain:
 
     def __init__(self, limit_s: float = DRAIN_S) -> None:
         self._until_s = time.monotonic() + limit_s
+        #: Parts that did not stop in time.
+        self.left_behind: list[str] = []
 
     def together(self, stops: Mapping[str, Callable[[], object]], most_s: float) -> None:
         """Stop some parts at the same time; wait for them at most `most_s` seconds, and no longer than the drain lasts.
@@ -37,6 +39,7 @@ class Drain:
         for name, thread in threads.items():
             thread.join(max(deadline_s - time.monotonic(), 0.0))
             if thread.is_alive():
+                self.left_behind.append(name)
                 _log.warning("%s did not stop within %.1f s and is left behind", name, limit_s)
 
 

@@ -100,10 +100,10 @@ class Engine:
         chosen = [plugins.get("estimators", name)] if name else list(plugins.find("estimators").values())
         return [plugin.load().from_settings(self.settings.stats) for plugin in chosen]
 
-    def close(self) -> None:
-        """Close the judge and the store."""
+    def close(self) -> bool:
+        """Close the judge and the store; return what `Store.close` does."""
         self.evaluating.close()
-        self.store.close()
+        return self.store.close()
 
     def __enter__(self) -> Self:
         return self

@@ -104,6 +104,7 @@ class LiveCollector:
             self.windowing.start()
             self.monitoring.start()
             self.retaining.start()
+            self.engine.store.snapshots.start()
             self._admin.start()
             self._live = live = self._addresses(self._admin.url)
             write_server_file(self.settings.store.db, live)
@@ -113,12 +114,18 @@ class LiveCollector:
         self._phase = "running"
         return live
 
-    def stop(self) -> None:
-        """Refuse new spans, finish and write what was accepted, send the last telemetry, release everything."""
+    def stop(self) -> bool:
+        """Refuse new spans, finish and write what was accepted, send the last telemetry, release everything.
+
+        Returns:
+            False where something did not end in time and still runs on a thread of its own. Everything acknowledged is in
+            the file; the process must be ended by `os._exit`, see `Store.close`.
+        """
         was_ready = self._phase == "running"
         self._phase = "stopping"  # what is under way is finished; new requests are told to come back
         self.engine.stopping.set()
         self.engine.store.user_queries.end_all("the collector is stopping")
+        self.engine.store.snapshots.close()
         drain = Drain()
         drain.together({"rebuilding and scoring": self._stop_working}, _WORK_S)
         stops = {collector.name: partial(collector.stop, _GRACE_S) for collector in self._started}
@@ -129,9 +136,10 @@ class LiveCollector:
         if self._admin is not None:
             last["the admin address"] = self._admin.stop
         drain.together(last, _GRACE_S)
-        self.engine.close()
+        released = self.engine.close()
         if was_ready:
             remove_server_file(self.settings.store.db)
+        return released and not drain.left_behind and not self._commands.running
 
     def _stop_working(self) -> None:
         """End what works on stored spans, in the order in which one hands on to the next."""

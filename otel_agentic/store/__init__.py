@@ -1,5 +1,21 @@
-"""The open DuckDB file: schema, writer, readers."""
+"""The open DuckDB file: schema, writer, readers.
 
-from otel_agentic.store.store import Store
+`Store` is imported when it is first used: the process of a user query imports this package and needs none of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from otel_agentic.store.store import Store
 
 __all__ = ["Store"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "Store":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from otel_agentic.store.store import Store  # noqa: PLC0415 — see above
+
+    return Store

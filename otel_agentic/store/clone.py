@@ -45,7 +45,7 @@ def clone_open_file(source: int, target: Path, go_on: Callable[[], bool] = lambd
         OSError: as `clone_file`.
     """
     with replacing(target) as draft:
-        if _reflink(source, draft.fileno()):
+        if reflink(source, draft.fileno()):
             return True
         size = os.fstat(source).st_size
         if shutil.disk_usage(target.parent).free < size + _LEAVE_FREE_BYTES:
@@ -83,7 +83,8 @@ def replacing(target: Path) -> Iterator[IO[bytes]]:
     sync_folder(target.parent)
 
 
-def _reflink(source: int, target: int) -> bool:
+def reflink(source: int, target: int) -> bool:
+    """Have one file share the blocks of another, by descriptors; return whether the file system can."""
     try:
         import fcntl  # noqa: PLC0415 — not on every system; without it the bytes are copied
 

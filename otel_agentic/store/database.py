@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import duckdb
 
 from otel_agentic.errors import StoreBusyError, StoreUnusableError
-
-if TYPE_CHECKING:
-    from otel_agentic.config import StoreSettings
 
 #: What `Store.write` and `Store.read` lend, for rooms above that may not name DuckDB themselves.
 Connection: TypeAlias = duckdb.DuckDBPyConnection
@@ -28,6 +25,20 @@ _QUOTING: Final = (duckdb.DataError, duckdb.IntegrityError, duckdb.InvalidInputE
 _BAD_LOG: Final = re.compile(r"\bWAL\b")
 _DAMAGED: Final = re.compile(r"corrupt|checksum", re.IGNORECASE)
 _OPEN_HERE: Final = re.compile(r"configuration has been locked|different configuration than existing connections")
+
+
+class Limits(Protocol):
+    """What DuckDB may use."""
+
+    @property
+    def memory_limit_mb(self) -> int:
+        """Memory before it spills to disk, MB."""
+        ...
+
+    @property
+    def temp_limit_mb(self) -> int:
+        """Disk space for what is spilled, MB."""
+        ...
 
 
 def require_file(path: Path, *, create: bool) -> None:
@@ -49,11 +60,18 @@ def require_file(path: Path, *, create: bool) -> None:
 
 
 def open_database(
-    path: Path, settings: StoreSettings, *, create: bool, export_folder: Path | None = None
+    path: Path,
+    settings: Limits,
+    *,
+    create: bool,
+    export_folder: Path | None = None,
+    read_only: bool = False,
+    spill: str | None = None,
 ) -> duckdb.DuckDBPyConnection:
     """Return a connection to the file, hardened: no file system, no configuration changes, no extensions from outside.
 
-    Of the file system only `export_folder` is left, where one is given.
+    Of the file system only `export_folder` is left, where one is given. With `read_only` other processes may have the file
+    open, too, if they do the same; each then needs a folder `spill` of its own for what does not fit in memory.
 
     Raises:
         StoreBusyError: another process holds the file; names it.
@@ -64,6 +82,7 @@ def open_database(
     try:
         con = duckdb.connect(
             str(path),
+            read_only=read_only,
             config={
                 "storage_compatibility_version": FILE_FORMAT,
                 "autoinstall_known_extensions": "false",
@@ -74,6 +93,8 @@ def open_database(
         con.execute("PRAGMA disable_checkpoint_on_shutdown")  # as above
         con.execute("SET max_vacuum_tasks = 0")  # a checkpoint writes what is new: it merges nothing while senders wait
         con.execute(f"SET memory_limit = '{settings.memory_limit_mb}MB'")
+        if spill is not None:
+            con.execute("SET temp_directory = $spill", {"spill": spill})
         con.execute(f"SET max_temp_directory_size = '{settings.temp_limit_mb}MB'")
         con.execute("SET pandas_analyze_sample = 0")  # arrays of objects that we lend are text; to look costs time
         con.execute("SET python_enable_replacements = false")  # a name in SQL is no variable of ours

@@ -155,11 +155,18 @@ class LivingDatabase:
         with self._lock:
             self._trouble = None
 
-    def close(self) -> None:
-        """Release the file; whoever reads is interrupted."""
+    @property
+    def has_readers(self) -> bool:
+        """Whether somebody has a connection."""
+        return bool(self._left())
+
+    def close(self) -> bool:
+        """Release the file; whoever reads is interrupted. Return False where one does not end: then the file stays open."""
         self._give_up(f"{self.path} is closed")
-        self._end_lent(_RETURN_S)
+        if not self._end_lent(_RETURN_S):
+            return False
         self._root.close()
+        return True
 
     def _give_up(self, trouble: str) -> None:
         with self._lock:

@@ -12,10 +12,9 @@ import orjson
 
 from otel_agentic.errors import QueryError
 from otel_agentic.store.query_functions import PARQUET_READERS, SYSTEM_VIEWS, TABLES, VALUES
-from otel_agentic.store.query_size import ctes_of, kind_of, nodes, require_plannable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
@@ -30,8 +29,6 @@ _EXPLAIN: Final = re.compile(
     r"\s*EXPLAIN\b(\s+ANALYZE\b)?(\s*\(\s*\w+(\s+\w+)?(\s*,\s*\w+(\s+\w+)?)*\s*\))?", re.IGNORECASE
 )
 _PARSED: Final = "SELECT json_serialize_sql($sql::VARCHAR)"
-#: Schemas in which DuckDB's own functions stand: by them, a call would go past those of `query_bounds`.
-_OWN_SCHEMAS: Final = frozenset({"main", "system", "temp", "pg_catalog", "information_schema"})
 _RELATIONS: Final = """
 SELECT lower(view_name), internal FROM duckdb_views()
 UNION ALL
@@ -84,11 +81,9 @@ def checked(
     found = con.execute(_RELATIONS).fetchall()
     allowed = {name for name, internal in found if not internal} - hidden
     taken = {name for name, internal in found if internal} | hidden
-    for name, _ in ctes_of(parsed):
+    for name in _cte_names(parsed):
         _require_own_name(name, taken)
         allowed.add(name.lower())
-    require_plannable(parsed)
-    _require_types(parsed)
     for used in _used(parsed):
         _require_allowed(used, allowed, hidden, folder)
     return statement
@@ -108,18 +103,11 @@ def _parsed(con: DuckDBPyConnection, statement: duckdb.Statement) -> Any:
 
 
 def _require_reading(parsed: Any) -> None:
-    for node in nodes(parsed):
-        kind = kind_of(node)
+    for node in _nodes(parsed):
+        kind = _kind_of(node)
         if _NODE.fullmatch(kind) and kind not in _NODES:
             told = kind.removesuffix("_NODE").removesuffix("_QUERY")
             raise QueryError(f"{told} is not allowed inside a SELECT: the store is read with SELECT or EXPLAIN")
-
-
-def _require_types(parsed: Any) -> None:
-    """Refuse VARIANT: to make one of JSON 4,000 levels deep took 30 s, and no interrupt ends a call."""
-    for node in nodes(parsed):
-        if str(node.get("type_name") or node.get("id") or "").lower() == "variant":
-            raise QueryError("the type VARIANT is not allowed: take JSON, whose functions do the same")
 
 
 def _require_own_name(name: str, taken: AbstractSet[str]) -> None:
@@ -134,8 +122,6 @@ def _require_allowed(used: Used, relations: AbstractSet[str], hidden: AbstractSe
         _require_relation(used, relations, hidden, folder)
     elif name not in (VALUES if used.kind == "value" else TABLES):
         raise QueryError(f"function {used.name} is not allowed: queries may call what computes, and nothing else")
-    elif used.schema.lower() in _OWN_SCHEMAS:
-        raise QueryError(f"function {used.name}: call it without its schema {used.schema}")
     elif name in PARQUET_READERS and not _in_folder(used.paths, folder):
         raise _no_file(folder)
 
@@ -173,10 +159,35 @@ def _in_folder(paths: Sequence[str] | None, folder: Path | None) -> bool:
     return all(path == posixpath.normpath(path) and path.startswith(f"{base}/") for path in paths)
 
 
+def _cte_names(parsed: Any) -> Iterator[str]:
+    """Yield the names of the WITH clauses in a parsed statement."""
+    for node in _nodes(parsed):
+        for entry in (node.get("cte_map") or {}).get("map") or ():
+            yield str(entry.get("key"))
+
+
+def _nodes(parsed: Any) -> Iterator[dict[str, Any]]:
+    """Yield every object of a parsed statement; a loop, since a statement may be nested deeper than calls can be."""
+    waiting = [parsed]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            yield value
+            waiting.extend(value.values())
+        elif isinstance(value, list):
+            waiting.extend(value)
+
+
+def _kind_of(node: Mapping[str, Any]) -> str:
+    """Return what a part of a statement is, as the parser calls it; "" for a constant."""
+    kind = node.get("type")
+    return kind if isinstance(kind, str) else ""
+
+
 def _used(parsed: Any) -> Iterator[Used]:
     """Yield what a parsed statement uses."""
-    called = {id(node["function"]) for node in nodes(parsed) if kind_of(node) == "TABLE_FUNCTION"}
-    for node in nodes(parsed):
+    called = {id(node["function"]) for node in _nodes(parsed) if _kind_of(node) == "TABLE_FUNCTION"}
+    for node in _nodes(parsed):
         if isinstance(name := node.get("function_name"), str):
             kind = "table" if id(node) in called else "value"
             yield Used(kind, name, _schema(node), _paths(node) if kind == "table" else ())
@@ -186,7 +197,7 @@ def _used(parsed: Any) -> Iterator[Used]:
 
 def _relation(node: dict[str, Any]) -> str | None:
     """Return the name of the table, view or file that a part of a statement reads, None where it reads none."""
-    kind, name = kind_of(node), node.get("table_name")
+    kind, name = _kind_of(node), node.get("table_name")
     if kind == "SHOW_REF" and _is_special(node):
         return None
     return name if kind in {"BASE_TABLE", "SHOW_REF"} and isinstance(name, str) and name else None

@@ -21,6 +21,7 @@ from otel_agentic.store.living import LivingDatabase
 from otel_agentic.store.migrations import bring_up_to_date
 from otel_agentic.store.queue import QueueLimits
 from otel_agentic.store.redaction_key import StoreKey
+from otel_agentic.store.snapshots import Snapshots
 from otel_agentic.store.spans import SpanTables
 from otel_agentic.store.state import StoreState, file_bytes
 from otel_agentic.store.undo import UndoFile, restore
@@ -85,7 +86,7 @@ class Store:
         require_file(settings.db, create=create)  # by the name that was given: people know it again
         self.path: Path = settings.db.resolve()  # the log of a file lies beside its own name, not beside a link to it
         self.clock = clock
-        #: The queries of people that run now.
+        #: Runs the queries of people.
         self.user_queries = UserQueries()
         #: Takes secrets out of all that comes in.
         self.redacting = Redacting(redaction, StoreKey(self.path, self._holds_marks))
@@ -120,7 +121,6 @@ class Store:
                 limits=_limits(settings),
                 checkpoints=Checkpoints(self.path, settings.checkpoint_threshold_mb),
                 undo=self._undo,
-                queries=self.user_queries,
                 reopen_s=settings.reopen_s,
                 clock=clock,
             )
@@ -133,6 +133,8 @@ class Store:
         self._closed = threading.Event()
         self._backing_up = threading.Lock()
         remove_leftover_copies(self.path)
+        #: Copies of the file for user queries.
+        self.snapshots = Snapshots(self.path, settings, self._writer, self._undo, clock)
 
     def accept(self, batch: SpanBatch) -> Receipt:
         """Store a batch; see `Sink.accept`."""
@@ -230,14 +232,22 @@ class Store:
         """Call `listener` with the trace ids that each commit of spans touched; it must be quick."""
         self._writer.listen(listener)
 
-    def close(self) -> None:
-        """Write what is queued, checkpoint, and release the file. May be called twice."""
+    def close(self) -> bool:
+        """Write what is queued, checkpoint, and release the file. May be called twice.
+
+        Returns:
+            False where a reader does not end although it was interrupted. The file then stays open until this process ends,
+            which must be by `os._exit`: Python would abort the process for a thread that is inside DuckDB.
+        """
         if self._closed.is_set():
-            return
+            return not self._database.has_readers
         self._closed.set()
+        self.snapshots.close()
         self._writer.close()
-        self._database.close()
-        self._undo.close()
+        released = self._database.close()
+        if released:
+            self._undo.close()
+        return released
 
     def __enter__(self) -> Self:
         return self

@@ -15,23 +15,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from otel_agentic.store.living import LivingDatabase
-    from otel_agentic.store.user_queries import UserQueries
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-#: Waits between tries of a transaction for which there was no memory, and how long an ended query may take to end.
+#: Waits between tries of a transaction for which there was no memory.
 _MEMORY_WAITS_S: Final = (0.05, 0.2, 0.5)
-_ENDING_S: Final = 2.0
-_POLL_S: Final = 0.01
 
 
 class Transactions:
     """Transactions of the one connection that writes. Used by the writer thread alone."""
 
-    def __init__(self, database: LivingDatabase, queries: UserQueries) -> None:
-        """Take the open file, and the queries of people, which end where a write needs their memory."""
+    def __init__(self, database: LivingDatabase) -> None:
         self._database = database
-        self._queries = queries
 
     def durably(self, con: duckdb.DuckDBPyConnection, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
         """Return the result of `work` once it is committed; where memory is short it is done again.
@@ -46,8 +41,7 @@ class Transactions:
             except (duckdb.OutOfMemoryException, MemoryError) as error:
                 if self._database.trouble is not None:
                     raise
-                _log.warning("no memory for a write (%s); ending user queries and trying again", told(error))
-                self._end_queries()
+                _log.warning("no memory for a write (%s); trying again", told(error))
                 time.sleep(wait_s)
         return self._once(con, work)
 
@@ -80,9 +74,3 @@ class Transactions:
             _log.debug("rollback: %s", error)  # a failed COMMIT has rolled back already
         except duckdb.Error as error:
             self._database.give_up(error)  # the connection stays in a transaction that takes nothing any more
-
-    def _end_queries(self) -> None:
-        self._queries.end_all("the collector needed its memory to store spans")
-        deadline = time.monotonic() + _ENDING_S
-        while len(self._queries) and time.monotonic() < deadline:
-            time.sleep(_POLL_S)

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from otel_agentic.store.queue import BatchJob, QueueLimits, WorkJob
     from otel_agentic.store.spans import SpanTables
     from otel_agentic.store.undo import UndoFile
-    from otel_agentic.store.user_queries import UserQueries
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -49,7 +48,6 @@ class Writer:
         limits: QueueLimits,
         checkpoints: Checkpoints,
         undo: UndoFile,
-        queries: UserQueries,
         reopen_s: float,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
@@ -61,7 +59,6 @@ class Writer:
             limits: what may wait.
             checkpoints: decides when the log is taken into the file.
             undo: keeps what a checkpoint overwrites.
-            queries: what people ask; ended where a write needs their memory.
             reopen_s: wait before the second try to open the file again, seconds; it doubles.
             clock: the time of commits, ns since the epoch.
         """
@@ -72,7 +69,7 @@ class Writer:
         self._queue = WriteQueue(database.path, limits)
         self._checkpoints = checkpoints
         self._undo = undo
-        self._transactions = Transactions(database, queries)
+        self._transactions = Transactions(database)
         self._reopen_s = reopen_s
         self._clock = clock
         self._dirty = False
@@ -80,6 +77,8 @@ class Writer:
         self._holding = threading.Lock()
         #: How often the file itself was begun to be changed: by a checkpoint, or because it was opened again.
         self._changes = 0
+        #: How many transactions were committed.
+        self.commits = 0
         self._listeners: list[Callable[[frozenset[str]], None]] = []
         self._failed: tuple[float, str] | None = None
         #: How often the file was opened again.
@@ -209,6 +208,7 @@ class Writer:
         """Return the result of some work that a restart would find."""
         result = self._transactions.durably(self._con, work)
         self._dirty = True
+        self.commits += 1
         self._failed = None
         self._database.check_in_place()  # acknowledged is only what a restart finds
         if not self._checkpoints.anchor():

@@ -27,7 +27,7 @@ from otel_agentic.spans import (
 )
 from otel_agentic.spans.sanitize import TIME_END_NS
 from otel_agentic.store import Store
-from otel_agentic.store.query_guard import QueryLimits, run_query
+from otel_agentic.store.query_check import checked
 from otel_agentic.store.table import json_text
 from otel_agentic.truth import parse_labels
 from otel_agentic.truth.formats import read_document
@@ -154,12 +154,11 @@ def query() -> Iterator[One]:
     """Yield the guard before SQL of people, on a store without rows."""
     with tempfile.TemporaryDirectory() as folder:
         store = Store(StoreSettings(db=Path(folder, "t.duckdb")), READER)
-        bounds = QueryLimits(timeout_s=20.0, max_rows=100)
 
         def one(data: bytes) -> None:
             with store.connection() as con:
                 try:
-                    run_query(con, data.decode(errors="replace"), bounds, queries=store.user_queries)
+                    checked(con, data.decode(errors="replace"))
                 except QueryError:
                     return
 

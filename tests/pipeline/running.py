@@ -23,13 +23,14 @@ PORTS: dict[str, Any] = {
 QUICK: dict[str, Any] = {
     "conversations": {"turn_idle_s": 0.05, "idle_s": 0.2, "idle_without_id_s": 0.2},
     "windows": {"widths": ["1h"], "step_s": 1},
+    "store": {"snapshot_interval_s": 0.01},
 }
 #: A conversation stays open as long as a test lasts.
 OPEN: dict[str, Any] = {"conversations": {"turn_idle_s": 0.05, "idle_s": 600, "idle_without_id_s": 600}}
 
 
 def live_settings(db: Path, **sections: dict[str, Any]) -> Settings:
-    """Return settings of a collector on free ports that closes conversations at once."""
+    """Return settings of a collector on free ports that closes conversations at once, and answers SQL of now."""
     return settings_for(db, **{**PORTS, **QUICK, **sections})
 
 

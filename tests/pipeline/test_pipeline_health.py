@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from otel_agentic.errors import QueryError
 from otel_agentic.testing import batch, span, speak_genai
 from tests.pipeline.exporting import export, just_now
 from tests.pipeline.parts import CASE, ask_hotel
@@ -168,8 +169,11 @@ def test_commits_sizes_queries_and_the_share_of_background_work_are_measured(db:
 
             eventually(told_as_it_is, wanted=True)
 
-        with live.engine.store.connection() as con, live.engine.store.user_queries.running(con):
-            eventually(lambda: gauge(found, "agentic_query_running"), [1.0])
+        asking = threading.Thread(target=endless_query, args=(live,))
+        asking.start()
+        eventually(lambda: gauge(found, "agentic_query_running"), [1.0])
+        live.engine.store.user_queries.end_all("the test has seen it")
+        asking.join()
         eventually(lambda: gauge(found, "agentic_query_running"), [0.0])
 
         def pressed() -> bool:
@@ -178,6 +182,11 @@ def test_commits_sizes_queries_and_the_share_of_background_work_are_measured(db:
             return gauge(found, "agentic_background_share_ratio")[0] < 0.5
 
         eventually(pressed, wanted=True)
+
+
+def endless_query(live: LiveCollector) -> None:
+    with pytest.raises(QueryError, match="the test has seen it"):
+        live.run("query", {"sql": "SELECT count(*) FROM range(10000000) a, range(10000000) b"})
 
 
 @pytest.mark.parametrize("way", ["grpc", "http"])

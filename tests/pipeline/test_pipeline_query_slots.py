@@ -1,4 +1,4 @@
-"""Queries of people are few at once, whatever else runs."""
+"""What a request to a collector may take: queries are few at once, and no path of the server is opened."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_an_asker_that_closes_its_connection_frees_its_slot(tmp_path: Path) -> N
         assert [[1]] == live.run("query", {"sql": "SELECT 1 AS one"})["rows"]
 
 
-@pytest.mark.parametrize("sql", ["SELECT nothing", "DELETE FROM spans", "SELECT repeat('x', 100000)", "\ud800", ""])
+@pytest.mark.parametrize("sql", ["SELECT nothing", "DELETE FROM spans", "SELECT len(range(10000000000))", "\ud800", ""])
 def test_a_query_that_fails_frees_its_slot(tmp_path: Path, sql: str) -> None:
     live = LiveCollector(live_settings(tmp_path / "t.duckdb", admin={"query_slots": 1}), collectors=())
     try:

@@ -8,10 +8,14 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
 
+from otel_agentic.store.query_child import QueryLimits
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from otel_agentic.store import Store
+    from otel_agentic.store.user_queries import Answer
 
 
 def rows(store: Store, sql: str, parameters: list[Any] | None = None) -> list[tuple[Any, ...]]:
@@ -24,6 +28,13 @@ def value(store: Store, sql: str) -> Any:
     """Return the only value of a query."""
     ((found,),) = rows(store, sql)
     return found
+
+
+def ask_sql(store: Store, sql: str, *, gone: Callable[[], bool] = lambda: False, **limits: Any) -> Answer:
+    """Return the answer to a user query, as a collector gives it."""
+    bounds = QueryLimits(**{"timeout_s": 20.0, "max_rows": 100, "max_bytes": 1_000_000, **limits})
+    snapshot = store.snapshots.latest(fresh=True)
+    return store.user_queries.run(snapshot.path, sql, bounds, as_of_ns=snapshot.as_of_ns, gone=gone)
 
 
 def run_python(code: str, *arguments: str | Path, **options: Any) -> subprocess.Popen[str]:

@@ -10,9 +10,8 @@ import duckdb
 import pytest
 
 from otel_agentic.errors import QueryError
-from otel_agentic.pipeline.wire import plain
 from otel_agentic.store.parquet_answer import parquet_of
-from otel_agentic.store.query_guard import QueryLimits, run_query
+from tests.store.asking import ask_sql
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,10 +33,9 @@ def test_types_and_values_come_back(store: Store, tmp_path: Path) -> None:
         "TIMESTAMPTZ '2026-01-02 03:04:05+00' AS z, '\\x01\\xff'::BLOB AS b, [1, 2] AS l, {'k': 'v'} AS d, "
         "170141183460469231731687303715884105727::HUGEINT AS h, 0.1::DOUBLE AS f"
     )
-    with store.connection() as con:
-        found = run_query(con, sql, QueryLimits(timeout_s=10, max_rows=10), queries=store.user_queries)
+    found = ask_sql(store, sql)
 
-    written = parquet_of(found.columns, found.types, plain([list(row) for row in found.rows]))
+    written = parquet_of(found["columns"], found["types"], found["rows"])
     names, rows = read_back(tmp_path / "a.parquet", written)
 
     assert ["a", "A_2", 'q"', "t", "n", "s", "z", "b", "l", "d", "h", "f"] == names

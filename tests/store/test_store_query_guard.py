@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from otel_agentic.errors import QueryError
-from otel_agentic.store.query_guard import QueryLimits, run_query
 from otel_agentic.testing import batch, span
-from tests.store.asking import value
+from tests.store.asking import ask_sql, value
 
 if TYPE_CHECKING:
     from otel_agentic.store import Store
-    from otel_agentic.store.query_guard import Result
 
 
 @pytest.fixture
@@ -23,18 +21,11 @@ def filled(store: Store) -> Store:
     return store
 
 
-def ask(store: Store, sql: str, *, timeout_s: float = 10.0, max_rows: int = 100) -> Result:
-    limits = QueryLimits(timeout_s=timeout_s, max_rows=max_rows, max_bytes=1_000_000)
-    with store.connection() as con:
-        return run_query(con, sql, limits, queries=store.user_queries)
-
-
 def test_rows_come_with_names_and_types(filled: Store) -> None:
-    found = ask(filled, "SELECT name, kind FROM spans ORDER BY name LIMIT 2")
+    found = ask_sql(filled, "SELECT name, kind FROM spans ORDER BY name LIMIT 2")
 
-    assert (("name", "kind"), ("VARCHAR", "UTINYINT")) == (tuple(found.columns), tuple(found.types))
-    assert [("s0", 1), ("s1", 1)] == found.rows
-    assert not found.truncated
+    assert (["name", "kind"], ["VARCHAR", "UTINYINT"]) == (found["columns"], found["types"])
+    assert ([["s0", 1], ["s1", 1]], False, None) == (found["rows"], found["truncated"], found["cut_by"])
 
 
 @pytest.mark.parametrize(
@@ -59,7 +50,7 @@ def test_rows_come_with_names_and_types(filled: Store) -> None:
     ],
 )
 def test_whatever_reads_is_run(filled: Store, sql: str) -> None:
-    assert ask(filled, sql).columns
+    assert ask_sql(filled, sql)["columns"]
 
 
 @pytest.mark.parametrize(
@@ -99,34 +90,17 @@ def test_whatever_reads_is_run(filled: Store, sql: str) -> None:
 )
 def test_whatever_changes_leaves_or_reveals_is_refused_readably(filled: Store, sql: str, why: str) -> None:
     with pytest.raises(QueryError, match=rf"(?s){why}"):
-        ask(filled, sql)
+        ask_sql(filled, sql)
 
     assert 3 == value(filled, "SELECT count(*) FROM spans")
 
 
-def test_a_query_that_takes_too_long_is_interrupted(filled: Store) -> None:
-    with pytest.raises(QueryError, match=r"longer than 0\.2 s; narrow it \(store\.query_timeout_s\)"):
-        ask(filled, "SELECT count(*) FROM range(10000000) a, range(10000000) b", timeout_s=0.2)
-
-    assert [(3,)] == ask(filled, "SELECT count(*) FROM spans").rows
-
-
-def test_rows_beyond_the_limit_are_cut_and_told(filled: Store) -> None:
-    found = ask(filled, "SELECT * FROM range(1000000)", max_rows=10)
-
-    assert (10, True) == (len(found.rows), found.truncated)
-    assert not ask(filled, "SELECT * FROM range(10)", max_rows=10).truncated
-
-
-def test_an_asker_sees_spans_that_were_acknowledged_before(filled: Store) -> None:
-    filled.accept(batch(span("new")))
-
-    assert [(4,)] == ask(filled, "SELECT count(*) FROM spans").rows
-
-
-def test_values_of_every_type_come_back(filled: Store) -> None:
-    found: Any = ask(
-        filled, "SELECT 170141183460469231731687303715884105727, 'a'::BLOB, [1], {'a': NULL}, 1.5::DECIMAL(9,1)"
+def test_values_of_every_type_come_back_as_json_can_hold_them(filled: Store) -> None:
+    found = ask_sql(
+        filled,
+        "SELECT 170141183460469231731687303715884105727, '\\x01a'::BLOB, [1], {'a': NULL}, 1.5::DECIMAL(9,1), "
+        "TIMESTAMPTZ '2026-01-02 03:04:05+00', 'nan'::DOUBLE",
     )
 
-    assert (2**127 - 1, b"a", [1], {"a": None}) == found.rows[0][:4]
+    expected = [str(2**127 - 1), "0161", [1], {"a": None}, 1.5, "2026-01-02T03:04:05+00:00", None]
+    assert expected == found["rows"][0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
 
 from otel_agentic.dialects.frameworks import framework_of
 from otel_agentic.pipeline.commands.base import EngineCommands, Json
@@ -10,33 +10,29 @@ from otel_agentic.pipeline.coverage import by_framework, of_view, wrong_clocks_j
 from otel_agentic.pipeline.wire import plain
 from otel_agentic.store import browse
 from otel_agentic.store.export_layout import export_folder_of
-from otel_agentic.store.query_guard import QueryLimits, run_query
-
-_MB: Final = 1_000_000
+from otel_agentic.store.user_queries import limits_of
 
 
 class StoreCommands(EngineCommands):
     """Query the store; tell what it holds."""
 
-    def query(self, *, sql: str) -> dict[str, Json]:
-        """Return the rows of one read-only SQL statement."""
-        settings, store = self._engine.settings.store, self._engine.store
-        limits = QueryLimits(
-            timeout_s=settings.query_timeout_s,
-            max_rows=settings.query_max_rows,
-            max_bytes=settings.query_max_bytes,
-            max_growth_bytes=settings.query_memory_mb * _MB,
+    def query(self, *, sql: str, fresh: bool = False) -> Mapping[str, Json]:
+        """Return the rows of one read-only SQL statement, run in a process of its own on a snapshot of the store.
+
+        Args:
+            sql: the statement.
+            fresh: ask a snapshot that holds everything acknowledged until now, not the last one.
+        """
+        store = self._engine.store
+        snapshot = store.snapshots.latest(fresh=fresh)
+        return store.user_queries.run(
+            snapshot.path,
+            sql,
+            limits_of(self._engine.settings.store),
+            as_of_ns=snapshot.as_of_ns,
+            gone=self.gone,
+            folder=export_folder_of(self._engine.settings).resolve(),
         )
-        folder = export_folder_of(self._engine.settings).resolve()
-        with store.connection() as con:
-            found = run_query(con, sql, limits, queries=store.user_queries, gone=self.gone, folder=folder)
-        return {
-            "columns": list(found.columns),
-            "types": list(found.types),
-            "rows": plain([list(row) for row in found.rows]),
-            "truncated": found.truncated,
-            "cut_by": found.cut_by,
-        }
 
     def store_summary(self) -> dict[str, Json]:
         """Return counts and content coverage of the store."""
