@@ -275,7 +275,7 @@ def test_an_upgrade_that_is_killed_at_any_moment_leaves_the_old_schema_or_the_ne
     sql = LATER.sql + "CREATE TABLE much AS SELECT range AS a, 'x' || range AS b FROM range(500000);\n"  # noqa: S608 — ours
     schema = [*all_migrations(), replace(LATER, sql=sql)]
     found = Counter[str]()
-    for number in range(20):
+    for number in range(12):
         folder = tmp_path / f"killed-{number}"
         folder.mkdir()
         db = folder / "t.duckdb"
@@ -284,7 +284,12 @@ def test_an_upgrade_that_is_killed_at_any_moment_leaves_the_old_schema_or_the_ne
         with run_python(SLOWLY, db, sql) as process:
             assert process.stdout is not None
             assert "begins" == process.stdout.readline().strip()
-            time.sleep(draw.uniform(0, 0.6))
+            copy = folder / "t.before-0001.duckdb"
+            while (
+                number % 2 and not copy.exists() and process.poll() is None
+            ):  # every second kill meets the upgrade itself
+                time.sleep(0.001)
+            time.sleep(draw.uniform(0, 0.3) if number else 0)
             process.kill()
         try:
             with open_store(db=db) as store:
@@ -294,11 +299,9 @@ def test_an_upgrade_that_is_killed_at_any_moment_leaves_the_old_schema_or_the_ne
             with open_store(db=db, schema=schema) as store:
                 assert [(20, 7)] == rows(store, "SELECT count(*), any_value(later) FROM spans")
                 found["new"] += 1
-        for copy in folder.glob("*.before-*.duckdb"):
-            if copy.name.startswith("."):
-                continue
+        if copy.exists():
             with open_store(db=copy) as kept:
                 assert [(20,)] == rows(kept, "SELECT count(*) FROM spans")
                 found["copies"] += 1
-    assert found["copies"]
+    assert 6 <= found["copies"]
     assert found["old"]
