@@ -100,8 +100,8 @@ def test_a_word_of_prose_does_not_make_a_history_be_read(text: str, end: str) ->
 
 @pytest.mark.slow
 def test_more_is_found_than_by_detect_secrets() -> None:
-    from detect_secrets.core import scan  # type: ignore[import-untyped] # noqa: PLC0415 — slow, and only here
-    from detect_secrets.settings import default_settings  # type: ignore[import-untyped] # noqa: PLC0415 — same
+    from detect_secrets.core import scan  # noqa: PLC0415 — slow, and only here
+    from detect_secrets.settings import default_settings  # noqa: PLC0415 — same
 
     def redact(text: str) -> str:
         for line in text.splitlines():

@@ -152,3 +152,23 @@ def test_a_card_as_a_number_in_arguments_is_the_card_of_the_prose() -> None:
     found = json.loads(told('{"card": 4111111111111111, "amount": 20.5}', EVERYTHING)[0])
     assert {"card": told("4111 1111 1111 1111", EVERYTHING)[0], "amount": 20.5} == found
     assert MARK.fullmatch(found["card"])
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_of_a_long_history_only_what_is_found_is_changed(wrapped: bool) -> None:  # noqa: FBT001 — pytest's
+    secret = SHAPED["openai_key"]
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "n": place, "content": f"message {place}, 1.50"} for place in range(200)
+    ]
+    messages[3]["content"] = f"it is {secret}"
+    messages[90]["arguments"] = json.dumps({"password": "hunter22"})
+    messages[91] |= {"name": "X-Api-Key", "value": "abc"}
+    messages[199]["command"] = ["login", "--password", "hunter22"]
+    text = json.dumps({"messages": messages} if wrapped else messages, indent=1)
+    found = told(text)[0]
+    read = json.loads(found)["messages"] if wrapped else json.loads(found)
+    whole = [clean(message) for message in messages]
+    assert whole == read
+    assert 4 == sum(new != old for new, old in zip(read, messages, strict=True))
+    kept = [line for line in text.splitlines() if "hunter22" not in line and secret not in line and "abc" not in line]
+    assert [line for line in found.splitlines() if not MARK.search(line)] == kept
