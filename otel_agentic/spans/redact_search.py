@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from otel_agentic.spans.redact_re2 import Hit
     from otel_agentic.spans.redact_rule import Rule
 
-_NAME_END: Final = re.compile(r"[A-Za-z0-9_.-]*$")
+_NAME_END: Final = re.compile(r"[A-Za-z0-9_.-]*\Z")
 #: A field's name is read back so far, in characters.
 _NAME_READ: Final = 64
 
