@@ -144,8 +144,8 @@ def invented(draw: DrawFn, dialect: Tabled) -> Trace:
 
 #: A trace in the scope of each dialect.
 EACH: Final[SearchStrategy[tuple[Trace, ...]]] = st.tuples(*(invented(dialect) for dialect in DIALECTS))
-quick = settings(max_examples=10, suppress_health_check=list(HealthCheck), phases=(Phase.generate,))
-thorough = settings(max_examples=150, suppress_health_check=list(HealthCheck), phases=(Phase.generate,))
+quick = settings(max_examples=5, suppress_health_check=list(HealthCheck), phases=(Phase.generate,))
+thorough = settings(max_examples=60, suppress_health_check=list(HealthCheck), phases=(Phase.generate,))
 
 
 def rebuild_invented(engine: Engine, traces: tuple[Trace, ...]) -> None:
@@ -160,6 +160,7 @@ def test_invented_traces_in_every_scope_are_rebuilt(engine: Engine, traces: tupl
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @thorough
 @given(traces=EACH)
 def test_many_invented_traces_in_every_scope_are_rebuilt(engine: Engine, traces: tuple[Trace, ...]) -> None:
