@@ -77,11 +77,9 @@ def estimates_by_role(group: Group) -> dict[str, dict[str, Any]]:
     """Return the shown estimates of a group: pooled, per case, and of the headline estimator where it is a third one."""
     shown = {"pooled": group["pooled"], "per case": group["per_case"]}
     headline = group["default_estimator"]
-    return (
-        shown
-        if headline in {each["estimator"] for each in shown.values()}
-        else {**shown, headline: shown_estimates(group)}
-    )
+    if headline not in {each["estimator"] for each in shown.values()}:
+        shown[headline] = {"estimator": headline, **shown_estimates(group)}
+    return shown
 
 
 def group_notes(groups: Sequence[Group]) -> list[str]:

@@ -81,7 +81,7 @@ def report(
     found: dict[str, Any] = {
         "groups": [
             group_json(summary, window, asked)
-            | {role: estimates_json(summary.estimates[name]) for role, name in roles.items()}
+            | {role: {"estimator": name, **estimates_json(summary.estimates[name])} for role, name in roles.items()}
             | {"partial_fails": judges.partial_fails(members), "judge": judges.judge_json(members)}
             | judges.corrected_json(members)
             | {"sampling": sampling_json(members)}

@@ -82,7 +82,6 @@ def estimates_json(estimates: Estimates) -> dict[str, Any]:
         }
 
     told: dict[str, Any] = {
-        "estimator": estimates.estimator,
         "interval_method": estimates.interval_method,
         "level": estimates.level,
         "pass_at_k": by_k(estimates.pass_at_k),

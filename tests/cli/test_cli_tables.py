@@ -119,7 +119,8 @@ def test_a_narrow_terminal_gets_a_table_for_each_group(shop: Shop) -> None:
     told = on_terminal(80, "report", "--by", "case", "-k", "1", "--db", shop.db)
 
     assert "cancel: 2 of 2 correct, coverage 100%, insufficient_evidence" in told
-    assert "1  1.00 [.342, 1.00]  1.00 [.342, 1.00]" in told
+    assert "1  .750 [.292, .992]  .750 [.292, .992]  1.00 [.342, 1.00]  1.00 [.342, 1.00]" in told
     assert "where: 1 of 2 correct, coverage 100%, insufficient_evidence" in told
-    whole = on_terminal(100, "report", "--by", "case", "-k", "1", "--db", shop.db)
-    assert ["case", "correct", "coverage", "tier", "k", "pass@k", "pass^k"] == whole[1].split()
+    whole = on_terminal(140, "report", "--by", "case", "-k", "1", "--db", shop.db)
+    rates = ["pass@k,", "pooled", "pass^k,", "pooled", "pass@k,", "per", "case", "pass^k,", "per", "case"]
+    assert ["case", "correct", "coverage", "tier", "k", *rates] == whole[1].split()

@@ -29,6 +29,10 @@ SAID_KEYS = {
     "sampling",
     "cases_left_out",
     "gauge_estimator",
+    "pooled",
+    "per_case",
+    "effective_n",
+    "tier_evidence",
     "partial_fails",
     "n",
     "c",
@@ -161,24 +165,32 @@ def test_a_window_of_a_number_holds_the_newest_of_each_group(labelled: Commands)
 def test_bootstrap_intervals_are_those_of_the_estimator_that_is_shown(labelled: Commands) -> None:
     (plain,) = labelled.report(k=K)["groups"]
     (drawn,) = labelled.report(k=K, interval="bootstrap")["groups"]
-    shown, other = drawn["estimates"]["per_case"], drawn["estimates"]["bayesian"]
-
-    assert ("per_case", "cluster_bootstrap", False) == (
-        drawn["default_estimator"],
-        shown["interval_method"],
-        shown["collapsed"],
-    )
-    assert values(plain["estimates"]["per_case"], "pass_pow_k") == values(shown, "pass_pow_k")
-    assert 0.05 < shown["pass_at_k"]["1"]["upper"] - shown["pass_at_k"]["1"]["lower"] < 0.3
-    assert plain["estimates"]["bayesian"] == other
+    for name in ("bayesian", "per_case"):
+        shown = drawn["estimates"][name]
+        assert ("cluster_bootstrap", False) == (shown["interval_method"], shown["collapsed"])
+        assert values(plain["estimates"][name], "pass_pow_k") == values(shown, "pass_pow_k")
+        assert 0.05 < shown["pass_at_k"]["1"]["upper"] - shown["pass_at_k"]["1"]["lower"] < 0.3
+    assert plain["estimates"]["plugin"] == drawn["estimates"]["plugin"]
 
 
-def test_the_estimator_of_gauges_is_named_where_another_k_chose_another(labelled: Commands) -> None:
-    (settled,) = labelled.report()["groups"]
-    (asked,) = labelled.report(k=[1, 3])["groups"]
+def test_neither_data_nor_k_change_the_estimator_and_both_estimates_are_there(labelled: Commands) -> None:
+    for k in ([1, 3], [1, 3, 5], [4]):
+        (group,) = labelled.report(k=k)["groups"]
+        assert ("bayesian", "bayesian") == (group["default_estimator"], group["gauge_estimator"])
+        assert ("bayesian", "per_case") == (group["pooled"]["estimator"], group["per_case"]["estimator"])
+        for role in ("pooled", "per_case"):
+            told = {name: value for name, value in group[role].items() if name != "estimator"}
+            assert told == group["estimates"][group[role]["estimator"]]
+    (asked,) = labelled.report(k=[1], estimator="per_case")["groups"]
+    assert ("per_case", "bayesian", {"per_case"}) == (
+        asked["default_estimator"], asked["pooled"]["estimator"], set(asked["estimates"]),
+    )  # fmt: skip
 
-    assert ("bayesian", "bayesian") == (settled["default_estimator"], settled["gauge_estimator"])
-    assert ("per_case", "bayesian") == (asked["default_estimator"], asked["gauge_estimator"])
+
+def test_n_c_and_the_prior_give_the_pooled_estimate_and_the_effective_n_is_less(labelled: Commands) -> None:
+    (group,) = labelled.report(k=[1])["groups"]
+    assert group["pooled"]["pass_at_k"]["1"]["value"] == pytest.approx((group["c"] + 1) / (group["n"] + 2))
+    assert group["effective_n"] < group["n"]
 
 
 def test_a_conversation_that_nobody_scored_counts_as_not_evaluated(engine: Engine) -> None:

@@ -94,9 +94,9 @@ def unbiased(outcomes: Sequence[Outcome], k: int, level: float) -> list[tuple[fl
 def bayesian(
     outcomes: Sequence[Outcome], k: int, level: float, prior: tuple[float, float]
 ) -> list[tuple[float, float, float]]:
-    """Return posterior means and quantiles; the means draw from an urn, one after the other."""
+    """Return posterior means of the counts, drawn from an urn one after the other, and quantiles of effective counts."""
     sample = pooled(outcomes)
-    a, b = prior[0] + sample.p * sample.n, prior[1] + (1 - sample.p) * sample.n
+    a, b = prior[0] + sample.p * len(outcomes), prior[1] + (1 - sample.p) * len(outcomes)
     all_pass = all_fail = 1.0
     for step in range(k):
         all_pass *= (a + step) / (a + b + step)
@@ -107,8 +107,7 @@ def bayesian(
     made = []
     for place, value in enumerate((1 - all_fail, all_pass)):
         lower, upper = ends[0][place], ends[1][place]
-        stretched = sample.cases is not None
-        made.append((value, min(lower, value) if stretched else lower, max(upper, value) if stretched else upper))
+        made.append((value, min(lower, value), max(upper, value)))
     return made
 
 

@@ -99,10 +99,10 @@ def test_a_single_case_is_the_plain_interval_about_that_case_and_says_so(estimat
     assert estimator.estimate(attempts, [1]).interval_method == "wilson_one_case"
 
 
-def test_the_bayesian_point_is_the_posterior_mean_of_the_effective_counts() -> None:
+def test_the_bayesian_point_is_the_posterior_mean_of_the_counts() -> None:
     attempts = attempts_of(*[(4, 4)] * 5)
     estimates = BayesianEstimator().estimate(attempts, [1])
-    assert estimates.pass_at_k[1].value == pytest.approx(6 / 7)
+    assert estimates.pass_at_k[1].value == pytest.approx(21 / 22)
     assert estimates.interval_method == "beta_equal_tailed_effective_n"
 
 
