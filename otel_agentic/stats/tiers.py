@@ -110,7 +110,7 @@ class TierClaims:
     needed: Sequence[int | None]
     rule: str
     estimator: str
-    rates: Mapping[str, FloatArray]
+    rates: Mapping[str, FloatArray] = field(compare=False)
 
     def of(self, group: int) -> TierClaim:
         """Return the claim of one group."""

@@ -48,6 +48,10 @@ def _subjects(found: dict[str, Any]) -> list[tuple[str, str, int]]:
     return [(row["agent"], row["agent_version"], len(row["end_ns"])) for row in found["history"]["rows"]]
 
 
+def _pooled(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [row for row in rows if row["default_estimator"] != "per_case"]
+
+
 @pytest.mark.parametrize(
     "asked",
     [
@@ -60,16 +64,19 @@ def _subjects(found: dict[str, Any]) -> list[tuple[str, str, int]]:
     ],
 )
 def test_curves_go_through_the_numbers_of_the_report(hotel: Commands, asked: dict[str, Any]) -> None:
-    curves = hotel.report_pictures(**asked)["curves"]
+    rows = hotel.report_pictures(**asked)["curves"]["rows"]
     groups = [group for group in hotel.report(**asked)["groups"] if group["n"]]
 
-    assert len(groups) == len(curves["rows"])
-    for group, row in zip(groups, curves["rows"], strict=True):
-        shown = group["default_estimator"]
-        assert (shown, group["n"], group["tier"]) == (row["default_estimator"], row["n"], row["tier"])
+    assert [group["agent_version"] for group in groups] == [row["agent_version"] for row in _pooled(rows)]
+    for row in rows:
+        (group,) = (each for each in groups if each["agent_version"] == row["agent_version"])
+        (told,) = (
+            each for each in (group["pooled"], group["per_case"]) if each["estimator"] == row["default_estimator"]
+        )
+        assert (group["n"], group["tier"]) == (row["n"], row["tier"])
         for kind in ("pass_at_k", "pass_pow_k"):
-            drawn = row["estimates"][shown][kind]
-            assert group["estimates"][shown][kind] == {k: drawn[k] for k in group["estimates"][shown][kind]}
+            drawn = row["estimates"][row["default_estimator"]][kind]
+            assert told[kind] == {k: drawn[k] for k in told[kind]}
             assert [str(k) for k in range(1, 9)] == list(drawn)
 
 
@@ -78,13 +85,15 @@ def test_a_comparison_is_drawn_as_the_two_groups_it_is_about(hotel: Commands) ->
     told = hotel.report(compare="version=1.9,1.10")["groups"]
 
     assert {"1.9", "1.10"} == {group["agent_version"] for group in told}
-    assert [group["agent_version"] for group in told] == [row["agent_version"] for row in drawn]
+    assert [group["agent_version"] for group in told] == [row["agent_version"] for row in _pooled(drawn)]
 
 
 def test_the_groups_with_the_most_conversations_are_drawn(hotel: Commands) -> None:
     found = hotel.report_pictures(by=["version"], panels=1)
 
-    assert [("1.10", 4)] == [(row["agent_version"], row["n"]) for row in found["curves"]["rows"]]
+    assert [("1.10", 4, "bayesian"), ("1.10", 4, "per_case")] == [
+        (row["agent_version"], row["n"], row["default_estimator"]) for row in found["curves"]["rows"]
+    ]
     assert 2 == found["curves"]["left_out"]
     assert ([("clerk", "2.0", 2)], 2) == (_subjects(found), found["history"]["left_out"])
 
