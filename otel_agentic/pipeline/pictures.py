@@ -150,7 +150,8 @@ def _curves(engine: Engine, question: PictureQuestion, groups: Groups) -> dict[s
         summary = summarise(key, members, estimators=estimators, settings=stats, k=curve_ks(asked))
         for each in estimators:
             estimates = summary.estimates[each.name]
-            if not any(estimate.value is not None for k, estimate in estimates.pass_at_k.items() if k > 1):
+            drawable = any(estimate.value is not None for k, estimate in estimates.pass_at_k.items() if k > 1)
+            if not drawable and each.name != headline_estimator(stats):
                 continue  # one attempt a case: nothing to draw per case
             if question.interval == "bootstrap":
                 estimates = with_bootstrap(each, attempts_of(members), curve_ks(asked))

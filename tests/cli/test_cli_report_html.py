@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -72,15 +73,20 @@ def test_the_summary_says_what_the_json_says(hotel: Path, page: Page) -> None:
     groups = done("report", "--db", hotel, "--by", "version", "--format", "json").json["groups"]
 
     for group in groups:
-        estimates = group["estimates"][group["default_estimator"]]
-        value, _, bounds = interval(estimates["pass_pow_k"]["3"]).partition(" ")
-        assert f"{value} {bounds} {group['c']} of {group['n']} {percent(group['coverage'])}" in page.text
+        pooled, per_case = (interval(group[role]["pass_pow_k"]["3"]) for role in ("pooled", "per_case"))
+        assert pooled in page.text
+        assert f"{per_case} {group['c']} of {group['n']} {percent(group['coverage'])}" in page.text
 
 
-def test_each_group_has_a_curve_and_a_picture_over_time_in_two_widths_where_groups_are_few(page: Page) -> None:
-    three_curves, two_over_time = 3, 2
+def test_each_group_has_curves_and_a_picture_over_time_in_two_widths_where_groups_are_few(
+    hotel: Path, page: Page
+) -> None:
+    with Engine(load_settings(None, store={"db": hotel})) as engine:
+        rows = Commands(engine).report_pictures(by=["version"])["curves"]["rows"]
+    two_over_time = 2
 
-    assert three_curves + 2 * two_over_time == page.svgs
+    assert {"bayesian": 3, "per_case": len(rows) - 3} == Counter(row["default_estimator"] for row in rows)
+    assert len(rows) + 2 * two_over_time == page.svgs
 
 
 def test_every_picture_has_a_title_and_a_description(page: Page) -> None:
@@ -109,7 +115,7 @@ def test_more_groups_than_panels_are_counted_and_stand_in_the_summary(hotel: Pat
         drawn = Commands(engine).report_pictures(by=["version"], panels=1)
     page = Page.of(made(found, drawn, "all time"))
 
-    assert 2 * 2 == page.svgs
+    assert 2 * (2 + 1) == page.svgs  # two estimators over k, and one picture over time
     assert "2 more groups in the summary." in page.text
     assert "1 more group not drawn; --agent chooses." in page.text
     assert {"1.9", "1.10"} <= set(page.texts)
@@ -132,7 +138,7 @@ def test_one_conversation_is_drawn_as_far_as_its_attempts_reach(tmp_path: Path) 
     done("evaluate", "--db", "t.duckdb", "--cases", write_cases(tmp_path / "c.jsonl", cases))
     page = Page.of(done("report", "--db", "t.duckdb", "--format", "html", "--estimator", "per_case").out)
 
-    assert 2 == page.svgs
+    assert 2 * 2 == page.svgs  # pooled, and per case as asked
     assert "1 of 1 correct" in page.text
     assert "A curve ends where there are too few attempts." in page.text
     assert "Hollow marks" not in page.text
