@@ -11,7 +11,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from otel_agentic.cli.options import opened, target_options
+from otel_agentic.cli.options import evaluation_option, opened, target_options
 from otel_agentic.cli.output import console, print_csv, print_json, say, show
 from otel_agentic.cli.tables import Column, fits, print_table
 from otel_agentic.cli.text import plural, safe
@@ -67,11 +67,22 @@ def _begins_with_comment(argument: str) -> bool:
 @click.option(
     "--fresh", is_flag=True, help="Of a running collector: ask everything stored until now, not its last snapshot."
 )
-def query(sql: str, db: Path | None, server: str | None, config_file: Path | None, output: str, *, fresh: bool) -> None:
+@evaluation_option
+def query(
+    sql: str,
+    db: Path | None,
+    server: str | None,
+    config_file: Path | None,
+    output: str,
+    evaluation: str | None,
+    *,
+    fresh: bool,
+) -> None:
     """Run one read-only SQL statement.
 
-    A running collector answers from a snapshot, at most a minute old unless set otherwise, and says of what time it is. Start with the views v_reliability, v_failing_tools, v_conversations and v_coverage; `DESCRIBE v_coverage` and
-    `SHOW TABLES` tell more. Where the rows are wider than the terminal, each is printed as a list.
+    A running collector answers from a snapshot, at most a minute old unless set otherwise, and prints its time. Start with
+    the views v_reliability, v_failing_tools, v_conversations and v_coverage, which show one evaluation; `DESCRIBE v_coverage`
+    and `SHOW TABLES` list more. Where the rows are wider than the terminal, each is printed as a list.
     """
     if output == "parquet" and sys.stdout.isatty():
         raise UsageError(
@@ -80,7 +91,7 @@ def query(sql: str, db: Path | None, server: str | None, config_file: Path | Non
     from otel_agentic.pipeline.client import RemoteClient  # noqa: PLC0415 — not needed for --help
 
     with opened(db, server, config_file) as client:
-        found = _asked(client, sql, fresh=fresh)
+        found = _asked(client, sql, fresh=fresh or None, evaluation=evaluation)
         is_live = isinstance(client, RemoteClient)
     if output == "parquet":
         from otel_agentic.store.parquet_answer import parquet_of  # noqa: PLC0415 — DuckDB, which only this format needs here
@@ -94,18 +105,20 @@ def query(sql: str, db: Path | None, server: str | None, config_file: Path | Non
         _print(console(), found)
     if found["truncated"]:
         click.echo(f"cut after {plural(len(found['rows']), 'row')} ({found['cut_by']})", err=True)
+    if evaluation is not None and evaluation != "default":
+        click.echo(f"evaluation {evaluation} (not the default evaluation)", err=True)
     if is_live:
         click.echo(f"as of {found['as_of']}", err=True)
 
 
-def _asked(client: Client, sql: str, *, fresh: bool) -> dict[str, Any]:
+def _asked(client: Client, sql: str, **options: Any) -> dict[str, Any]:
     """Return the answer to a query. Ctrl-C ends the process at once: a query writes nothing that could be half done.
 
     DuckDB looks for signals so rarely that the main thread would wait for the end of the query instead.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="otel-agentic-query") as pool:
         try:
-            found: dict[str, Any] = dict(pool.submit(client.call, "query", sql=sql, fresh=fresh or None).result())
+            found: dict[str, Any] = dict(pool.submit(client.call, "query", sql=sql, **options).result())
         except KeyboardInterrupt:
             os._exit(_INTERRUPTED)
     return found

@@ -87,18 +87,22 @@ class LocalClient:
             self._engine = Engine(self._settings)
         return self._engine
 
-    def _query(self, *, sql: str, fresh: bool | None = None) -> Any:  # noqa: ARG002 — the file itself is always current
+    def _query(self, *, sql: str, fresh: bool | None = None, evaluation: str | None = None) -> Any:  # noqa: ARG002 — the file itself is always current
         """Return the answer of the query's own process on the file itself, which this process releases for it."""
-        from otel_agentic.store.export_layout import export_folder_of  # noqa: PLC0415 — DuckDB, as above
+        from otel_agentic.store.evaluations import DEFAULT, require_evaluation  # noqa: PLC0415 — DuckDB, as above
+        from otel_agentic.store.export_layout import export_folder_of  # noqa: PLC0415 — same
         from otel_agentic.store.user_queries import UserQueries, limits_of  # noqa: PLC0415 — same
 
-        store = self._opened().store
+        store, name = self._opened().store, evaluation or DEFAULT
+        with store.read() as con:
+            require_evaluation(con, name)
         self.close()
         return UserQueries().run(
             store.path,
             sql,
             limits_of(self._settings.store),
             as_of_ns=store.clock(),
+            evaluation=name,
             folder=export_folder_of(self._settings).resolve(),
         )
 

@@ -25,6 +25,7 @@ import orjson
 
 from otel_agentic.errors import QueryError, StoreError
 from otel_agentic.store.database import open_database
+from otel_agentic.store.evaluations import show
 from otel_agentic.store.json_values import plain
 from otel_agentic.store.query_check import checked
 
@@ -76,10 +77,11 @@ class QueryLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One query: the file, the statement, where to spill, the folder of Parquet files that may be read, what time it is of."""
+    """One query: the file, the statement, the evaluation that views show, where to spill, the Parquet folder, the time of the file."""
 
     file: str
     sql: str
+    evaluation: str
     spill: str
     folder: str | None
     as_of_ns: int
@@ -122,6 +124,7 @@ def _answer(request: Request, out: BinaryIO) -> None:
     out.write(STARTED)
     out.flush()
     try:
+        show(con, request.evaluation)
         statement = checked(con, request.sql, folder=folder or None)
         con.execute("BEGIN TRANSACTION READ ONLY")  # the parser is one layer, this is the other
         _write(con.execute(statement), request, out)

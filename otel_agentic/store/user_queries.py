@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
 import orjson
 
 from otel_agentic.errors import QueryError
+from otel_agentic.store.evaluations import DEFAULT
 from otel_agentic.store.query_child import OUT_OF_MEMORY, REFUSED, QueryLimits, Request
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class UserQueries:
         limits: QueryLimits,
         *,
         as_of_ns: int,
+        evaluation: str = DEFAULT,
         gone: Callable[[], bool] = lambda: False,
         folder: Path | None = None,
     ) -> Answer:
@@ -108,6 +110,7 @@ class UserQueries:
             sql: the statement.
             limits: beyond which the rows are cut, or the process is killed.
             as_of_ns: what the file holds was committed by then, ns since the epoch.
+            evaluation: name of the evaluation whose scores the views show.
             gone: whether nobody waits for the answer any more.
             folder: the folder whose Parquet files may be read.
 
@@ -118,6 +121,7 @@ class UserQueries:
         request = Request(
             file=str(file),
             sql=sql.encode(errors="replace").decode(),  # half a character is no character of SQL
+            evaluation=evaluation,
             spill=str(spill),
             folder=None if folder is None else str(folder),
             as_of_ns=as_of_ns,

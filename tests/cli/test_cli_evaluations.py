@@ -51,6 +51,18 @@ def test_what_is_printed_names_the_evaluation_unless_it_is_the_default_one(db: P
     assert NAME in run(*command, "--db", db, "--evaluation", NAME).out.replace("\\", "")
 
 
+def test_a_query_shows_the_evaluation_that_it_names(db: Path) -> None:
+    sql = "SELECT conversation_id, explanation FROM v_conversations ORDER BY ALL"
+    default, named = (
+        done("query", "--db", db, "--format", "json", *name, sql).json for name in ((), ("--evaluation", NAME))
+    )
+
+    assert default != named
+    refused = run("query", "--db", db, "--evaluation", "nope", sql)
+    assert 2 == refused.code
+    assert NAME in refused.err
+
+
 def test_an_unknown_evaluation_is_refused_with_those_that_exist(db: Path) -> None:
     ran = run("report", "--db", db, "--evaluation", "nope")
     assert (2, True) == (ran.code, f"{NAME}, default" in ran.err)
