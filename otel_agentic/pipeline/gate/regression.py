@@ -11,7 +11,6 @@ from otel_agentic.pipeline.gate.rates import SLACK
 from otel_agentic.pipeline.gate.targets import SUCCESS, parts
 from otel_agentic.pipeline.gate.words import counted, number
 from otel_agentic.pipeline.suite_trend import flips
-from otel_agentic.stats import PerCaseEstimator, headline_estimator
 from otel_agentic.stats.compare import compare
 from otel_agentic.stats.means import mean_difference
 from otel_agentic.windows import attempts_of
@@ -86,10 +85,8 @@ class Regressions:
             return f"the baseline has no evaluated conversation of this agent{self._agents()}"
         kind, k = parts(target.name)
         compared = compare(before.attempts, now, [k], level=self.stats.level, prior=self.stats.prior)
-        per_case = headline_estimator(self.stats) == PerCaseEstimator.name
-        found = (compared.per_case if per_case else compared.pooled).get(k)
-        if found is None:
-            return f"{target.name} per case needs two cases with {counted(k, 'evaluated attempt')} on both sides"
+        # Over the same cases a mean over cases tells least chance from change; without them, rates of all are compared.
+        found = compared.per_case.get(k, compared.pooled[k])
         estimate = found.pass_at_k if kind == "@" else found.pass_pow_k
         if estimate.value is None:
             return f"{target.name} has no estimate on both sides"
