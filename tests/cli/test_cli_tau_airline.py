@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _REPORT = ("report", "-k", "1,2,3,4", "--estimator", "per_case", "--format", "json")
 _GROUP_KEYS = [
     "agent", "agent_version", "environment", "service", "tag", "dataset", "case", "tool", "window", "n", "c", "coverage", "bounds",
-    "not_evaluated", "default_estimator", "estimates", "tool_dimensions", "tier", "leaning", "needed",
+    "not_evaluated", "default_estimator", "effective_n", "estimates", "tool_dimensions", "tier", "leaning", "needed",
+    "tier_evidence", "pooled", "per_case",
     "partial_fails", "judge", "corrected", "not_corrected", "sampling", "cases_left_out", "gauge_estimator",
     "tool_bands", "metrics",
 ]  # fmt: skip
@@ -99,7 +100,7 @@ def test_the_report_has_the_shape_of_the_contract(airline: Airline) -> None:
     found = airline.reported.json
     (group,) = found["groups"]
 
-    assert ["evaluation", "groups", "cases_left_out"] == list(found)
+    assert ["evaluation", "groups", "cases_left_out", "wrong_clocks"] == list(found)
     assert _GROUP_KEYS == list(group)
     unused = ("agent_version", "environment", "service", "tag", "case", "tool", "window")
     assert [None] * len(unused) == [group[name] for name in unused]
@@ -192,7 +193,7 @@ def test_markdown_tables_are_rectangular(airline: Airline) -> None:
     told = done("report", "--db", airline.db, "--by", "case", "-k", "1", "--format", "markdown").out
 
     assert told.startswith("## Reliability of airline-support-agent, dataset tau-airline\n\nAll time.\n\n| case |")
-    assert {7} == {_cells(line) for line in _first_table(told)}
+    assert {9} == {_cells(line) for line in _first_table(told)}
     assert 52 == len(list(_first_table(told)))
     assert "- estimator: per\\_case (mean over cases); 95% intervals wilson\\_one\\_case" in told
 
