@@ -230,7 +230,9 @@ def test_an_empty_selection_is_told_and_is_no_error(shop: Shop) -> None:
 
     assert "no closed conversations in this selection" in done("report", *nobody).out
     assert "no closed conversations in this selection" in done("report", *nobody, "--format", "markdown").out
-    assert {"groups": [], "cases_left_out": {}, "wrong_clocks": []} == done("report", *nobody, "--format", "json").json
+    assert {"evaluation": "default", "groups": [], "cases_left_out": {}, "wrong_clocks": []} == done(
+        "report", *nobody, "--format", "json"
+    ).json
     assert "no tool faults" in done("tools", "failing", *nobody).out
     assert "no conversations in this selection" in done("conversations", "list", *nobody).out
     assert "" == done("conversations", "export", *nobody).out

@@ -195,7 +195,7 @@ def test_markdown_tables_are_rectangular(airline: Airline) -> None:
     assert told.startswith("## Reliability of airline-support-agent, dataset tau-airline\n\nAll time.\n\n| case |")
     assert {9} == {_cells(line) for line in _first_table(told)}
     assert 52 == len(list(_first_table(told)))
-    assert "- estimator: per\\_case (mean over cases); 95% intervals wilson\\_one\\_case" in told
+    assert "- per case: per\\_case (mean over cases); 95% intervals wilson\\_one\\_case" in told
 
 
 def _first_table(text: str) -> Iterator[str]:
