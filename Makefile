@@ -28,8 +28,8 @@ demo: $(PROJECT) ## run small agents offline and see how reliable they are (unde
 test: $(PROJECT) ## run the tests that take seconds
 	$(PYTEST)
 
-test-slow: $(PROJECT) ## run the tests that take minutes
-	$(PYTEST) -m slow
+test-slow: $(PROJECT) ## run the tests that take minutes, and every property with many examples
+	HYPOTHESIS_PROFILE=thorough $(PYTEST) -m "slow or hypothesis"
 
 # Of several parts, so that `make --keep-going check` tells all that is wrong at once.
 check: check-format check-lint check-types check-imports check-requirements check-docs ## format, lint, types, import law, docs

@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# No deadlines and no complaint about slow data: a loaded machine of two cores is not a finding.
-settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-# CI repeats itself: the same examples in each run, so a red run is the change's doing.
-settings.register_profile("ci", settings.get_profile("house"), derandomize=True, database=None)
-settings.load_profile("ci" if os.environ.get("CI") else "house")
+# No deadlines and no complaint about slow data: a loaded machine of two cores is not a finding. Few examples a run keep the
+# fast suite fast; `make test-slow` runs every property with many more.
+settings.register_profile("fast", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=30)
+# CI repeats itself: the same examples in each run, so a red run is caused by the change.
+settings.register_profile("ci", settings.get_profile("fast"), derandomize=True, database=None)
+settings.register_profile("thorough", settings.get_profile("fast"), max_examples=200)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "fast"))
 # Where nothing compiled is kept, each process that a test starts compiles all that it imports: half a second and more.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False

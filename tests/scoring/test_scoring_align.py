@@ -113,7 +113,6 @@ def test_no_pairing_of_six_calls_is_better(data: bytes) -> None:
 
 
 @given(BYTES)
-@settings(max_examples=300)
 def test_the_list_order_of_expected_calls_changes_no_score_where_steps_are_given(data: bytes) -> None:
     choices = Choices(data)
     wanted, made = drawn(choices, 5, optional=True)

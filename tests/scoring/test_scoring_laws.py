@@ -22,7 +22,7 @@ from tests.scoring.drawn import (
     scored,
 )
 
-THOUSAND = settings(max_examples=1000)
+LAWS = settings(max_examples=5 * settings.default.max_examples)
 #: Modes under which a value agrees with itself, by what values they take.
 SELF_AGREEING = ("exact", "unordered", "casefold", "any", "ignore", "judge", "contains")
 
@@ -52,7 +52,7 @@ def pairs_of(score: ToolScore) -> set[tuple[int, tuple[int, int, int]]]:
 
 
 @given(BYTES)
-@THOUSAND
+@LAWS
 def test_identical_calls_score_1_in_every_applicable_dimension_whatever_repeats(data: bytes) -> None:
     choices = Choices(data)
     calls = [
@@ -70,7 +70,7 @@ def test_identical_calls_score_1_in_every_applicable_dimension_whatever_repeats(
 
 
 @given(BYTES)
-@THOUSAND
+@LAWS
 def test_step_offsets_change_nothing(data: bytes) -> None:
     choices = Choices(data)
     calls, made, manner = choices.expected(), choices.made(), choices.manner()
@@ -86,7 +86,7 @@ def test_step_offsets_change_nothing(data: bytes) -> None:
 
 
 @given(BYTES)
-@THOUSAND
+@LAWS
 def test_key_order_changes_nothing(data: bytes) -> None:
     choices = Choices(data)
     calls, made, manner = choices.expected(), choices.made(), choices.manner()
@@ -100,7 +100,7 @@ def test_key_order_changes_nothing(data: bytes) -> None:
 
 
 @given(BYTES)
-@THOUSAND
+@LAWS
 def test_without_an_order_the_order_of_calls_changes_nothing(data: bytes) -> None:
     choices = Choices(data)
     calls, made, manner = choices.expected(), choices.made(), {**choices.manner(), "order": "any"}
@@ -115,7 +115,7 @@ def test_without_an_order_the_order_of_calls_changes_nothing(data: bytes) -> Non
 
 
 @given(BYTES)
-@THOUSAND
+@LAWS
 def test_adding_a_call_whose_name_stands_in_no_expectation_never_raises_a_score(data: bytes) -> None:
     choices = Choices(data)
     expected = expectation(choices.expected(), **choices.manner())
@@ -129,7 +129,7 @@ def test_adding_a_call_whose_name_stands_in_no_expectation_never_raises_a_score(
 
 
 @given(BYTES)
-@THOUSAND
+@LAWS
 def test_deleting_a_paired_call_never_raises_a_score_while_the_other_pairs_hold(data: bytes) -> None:
     choices = Choices(data)
     wanted, made = choices.expected(), choices.made()
@@ -163,7 +163,7 @@ def test_deleting_a_call_may_raise_an_exact_sequence_for_ranks_close_up() -> Non
 
 
 @given(BYTES, st.floats(min_value=1e-300, max_value=1e300))
-@THOUSAND
+@LAWS
 def test_scaling_weights_changes_nothing(data: bytes, factor: float) -> None:
     choices = Choices(data)
     weights = {name: float(choices.below(4)) for name in WEIGHTS}
@@ -185,7 +185,7 @@ JSON = st.recursive(
 
 
 @given(JSON, JSON, st.sampled_from(SELF_AGREEING), st.booleans(), st.sampled_from(["any", "relative", "exact"]))
-@THOUSAND
+@LAWS
 def test_no_json_input_raises(one: Any, other: Any, mode: str, text: object, order: str) -> None:
     wanted: list[Call] = [{"tool_name": "a", "parameters": {"": one}, "match": {"": mode}}, {"tool_name": "b"}]
     expected = expectation(wanted, expectation([*wanted, *wanted]), order=order)

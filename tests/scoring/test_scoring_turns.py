@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_agentic.config import ScoringSettings
@@ -82,7 +82,6 @@ def test_the_case_turn_that_never_came_is_the_one_that_is_told(came: list[str], 
 TEXTS = st.none() | st.lists(st.sampled_from(["book", "seat", "pay", "yes"]), max_size=3).map(" ".join)
 
 
-@settings(max_examples=300)
 @given(expected=st.lists(TEXTS, max_size=4), made=st.lists(TEXTS, max_size=4))
 def test_no_other_alignment_is_worth_more(expected: Queries, made: Queries) -> None:
     found = align_turns(expected, made)

@@ -138,7 +138,6 @@ wire = st.lists(
 ).map(b"".join)
 
 
-@settings(max_examples=150)
 @given(
     data=wire
     | wire.map(span)
@@ -215,7 +214,6 @@ def size_of(value: Any) -> int:
     return 1 + sum(map(size_of, value)) if isinstance(value, list) else 1
 
 
-@settings(max_examples=100)
 @given(value=json_values, indent=st.none() | st.integers(0, 2))
 def test_json_that_is_let_through_holds_no_more_than_twice_the_limit(value: Any, indent: int | None) -> None:
     body = json.dumps(value, indent=indent).encode()

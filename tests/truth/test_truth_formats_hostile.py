@@ -135,7 +135,6 @@ def test_of_very_many_problems_the_first_are_told() -> None:
     assert (1001, "… and 500 more problems of this kind") == (len(told), told[-1])
 
 
-@settings(max_examples=100)
 @given(
     text=st.text(max_size=60)
     | st.recursive(

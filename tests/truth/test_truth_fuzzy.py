@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rapidfuzz.distance import Indel
 
@@ -128,7 +128,6 @@ RULES = st.builds(
 )
 
 
-@settings(max_examples=300)
 @given(cases=st.lists(QUERIES, max_size=6), queries=QUERIES, rule=RULES)
 def test_the_index_finds_what_a_look_at_every_case_finds(
     cases: list[list[str | None]], queries: list[str | None], rule: FuzzyRule

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_agentic.testing import conversation, tool_call, turn
@@ -152,7 +152,6 @@ CALLS = st.builds(
 TURNS = st.builds(lambda query, answer, calls: turn(query, answer, *calls), TEXTS, TEXTS, st.lists(CALLS, max_size=2))
 
 
-@settings(max_examples=200)
 @given(turns=st.lists(TURNS, min_size=1, max_size=3), agent=st.none() | st.text(max_size=4))
 def test_a_draft_loads_again_and_is_matched_with_its_own_conversation(turns: list[Any], agent: str | None) -> None:
     made = conversation(*turns, agent_name=agent or None)

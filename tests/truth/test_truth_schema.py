@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from pydantic import ValidationError
@@ -52,14 +52,12 @@ def changed(record: Any, path: tuple[Any, ...], value: Any) -> Any:
     return [changed(inner, tuple(rest), value) if place == first else inner for place, inner in enumerate(record)]
 
 
-@settings(max_examples=100)
 @given(record=records())
 def test_what_the_models_accept_the_schema_accepts(record: dict[str, Any]) -> None:
     assert accepted_by_model(record)
     assert [] == [error.message for error in VALIDATOR.iter_errors(record)]
 
 
-@settings(max_examples=150)
 @given(record=records(), data=st.data())
 def test_a_changed_field_is_refused_by_both_or_by_neither(record: dict[str, Any], data: st.DataObject) -> None:
     path = data.draw(st.sampled_from(places(record)[1:]))

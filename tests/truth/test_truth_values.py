@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_agentic.truth.json_schema import conforms, schema_problems
@@ -54,7 +54,6 @@ def test_a_schema_that_is_not_understood_is_refused(schema: Any) -> None:
 
 
 @given(JSON)
-@settings(max_examples=100)
 def test_every_value_equals_itself_in_every_spelling(value: Any) -> None:
     for flags in ({}, {"unordered": True}, {"fold_case": True}, {"numbers_as_text": True}):
         assert canonical(value, **flags) == canonical(value, **flags)
@@ -77,7 +76,6 @@ def test_a_pattern_that_backtracks_forever_does_not_match() -> None:
 
 
 @given(st.text(max_size=30), st.text(max_size=30))
-@settings(max_examples=100)
 def test_similarity_is_symmetric_and_between_0_and_1(one: str, other: str) -> None:
     assert similarity(one, other) == similarity(other, one)
     assert 0 <= similarity(one, other) <= 1
@@ -85,7 +83,6 @@ def test_similarity_is_symmetric_and_between_0_and_1(one: str, other: str) -> No
 
 
 @given(st.text(max_size=30))
-@settings(max_examples=100)
 def test_white_space_around_a_text_changes_nothing(text: str) -> None:
     assert normalise(f"  {text}  ") == normalise(text)
 
