@@ -59,7 +59,7 @@ def test_a_checkpoint_waits_for_the_copy_and_commits_do_not(
     store = open_store(checkpoint_threshold_mb=1)
     monkeypatch.setattr(clone, "_LEAVE_FREE_BYTES", 0)
     if not reflinks:
-        monkeypatch.setattr(clone, "_reflink", lambda *_: False)
+        monkeypatch.setattr(clone, "reflink", lambda *_: False)
     fill(store, 0, 3)
     with store._writer.holding_checkpoints() as is_held:
         before = store.path.read_bytes()
@@ -103,7 +103,7 @@ def test_two_backups_at_once_are_refused_and_the_next_one_is_not(store: Store, t
 def test_a_store_that_is_closed_gives_its_backup_up(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clone, "_reflink", lambda *_: False)
+    monkeypatch.setattr(clone, "reflink", lambda *_: False)
     monkeypatch.setattr(clone, "_COPY_BYTES", 4096)
     real = clone.clone_open_file
 
@@ -122,7 +122,7 @@ def test_without_room_for_a_copy_the_store_goes_on(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clone, "_LEAVE_FREE_BYTES", 2**62)
-    monkeypatch.setattr(clone, "_reflink", lambda *_: False)
+    monkeypatch.setattr(clone, "reflink", lambda *_: False)
     with pytest.raises(StoreUnusableError, match=r"t\.duckdb"):
         save_backup(store, tmp_path / "b.duckdb")
     fill(store, 0, 1)
@@ -226,7 +226,7 @@ def test_a_clone_is_equal_private_and_atomic(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, reflinks: bool
 ) -> None:
     if not reflinks:
-        monkeypatch.setattr(clone, "_reflink", lambda *_: False)
+        monkeypatch.setattr(clone, "reflink", lambda *_: False)
     source, target = tmp_path / "s", tmp_path / "t"
     source.write_bytes(b"0123456789" * 1_000_000)
     target.write_text("before")
