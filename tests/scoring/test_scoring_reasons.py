@@ -99,7 +99,7 @@ def test_a_wrong_parameter_says_what_was_expected_and_where_values_differ(
 
 def test_a_parameter_that_is_not_there_or_not_expected_says_so() -> None:
     absent = ToolFault("wrong_parameters", "book", parameter="x", expected="a", mode="regex", given=False, **MADE)
-    assert absent.explanation.endswith('parameter x was not given, expected a text of the pattern "a"')
+    assert absent.explanation.endswith('parameter x was not given, expected a text or number of the pattern "a"')
     absent = ToolFault("wrong_parameters", "book", parameter="x", mode="any", given=False, **MADE)
     assert absent.explanation.endswith("parameter x was not given, expected any value")
     beyond = ToolFault("wrong_parameters", "book", parameter="x", made={"a": 1}, **MADE)

@@ -82,7 +82,10 @@ EXPECTATION = "alternatives, calls, extra_calls, forbidden, order"
         ),
         (
             call(parameters={"a": "("}, match={"a": "regex"}),
-            "tools.calls.0: parameter 'a', match regex: '(' is not a regular expression: missing ) at position 1",
+            (
+                "tools.calls.0: parameter 'a', match regex: '(' cannot be used: missing ): (; RE2 syntax is as in Python, "
+                "without look-around, backreferences and more than 1,000 repetitions"
+            ),
         ),
         (
             call(parameters={"a": "x"}, match={"a": "number"}),
