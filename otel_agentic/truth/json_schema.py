@@ -1,4 +1,4 @@
-"""JSON Schema for parameters, by the `jsonschema` package, with patterns bounded in time.
+"""JSON Schema for parameters, by the `jsonschema` package, with patterns run in linear time.
 
 Ref: JSON Schema, draft 2020-12. A schema that points outside itself (`$ref` to another document) is refused: nothing is
 fetched.

@@ -1,6 +1,6 @@
 """Do the arguments of a call fit the JSON schema of its tool: by the `jsonschema` package, bounded in all that it does.
 
-Nothing is fetched, patterns are bounded in time, and a check that takes too many steps is given up. A schema that cannot be
+Nothing is fetched, patterns run in linear time, and a check that takes too many steps is given up. A schema that cannot be
 used says nothing of a call.
 
 Ref: JSON Schema, draft 3 to 2020-12, as `$schema` says; 2020-12 where it says nothing.
@@ -53,7 +53,7 @@ def schema_faults(arguments: Mapping[str, Any], schema: Any) -> tuple[SchemaFaul
     Numbers are whole by value (5.0 is an integer), true is no number; `nullable` allows null; `format` is not looked at.
 
     Raises:
-        SchemaUnusableError: the schema is none, needs what is not in it, or takes too long; or the arguments are too large.
+        SchemaUnusableError: the schema is none, needs what is not in it, or takes too many steps; or the arguments are too large.
 
     >>> schema = {"properties": {"id": {"type": "string"}, "n": {"type": "integer"}}, "required": ["id"]}
     >>> [(fault.path, fault.told) for fault in schema_faults({"n": "many"}, schema)]

@@ -38,7 +38,7 @@ _ERROR_CHARACTERS: Final = 1_000
 _SCHEMA_LIMITS: Final = (
     "The draft is that of `$schema`, else 2020-12; `nullable` allows null, `format` is not checked, and nothing is fetched. Of "
     "several schemas of one tool, as of two turns, the last one holds for all calls. A call is left out where its tool has no "
-    "recorded schema, its arguments were not recorded, or the schema is not valid or takes too long to check. "
+    "recorded schema, its arguments were not recorded, or the schema is not valid or takes too many steps to check. "
     "Where the instrumentation turns numbers into texts, they are texts here. The page's functions look at required "
     "parameters and at text, or compare JavaScript's types, by which nothing is an integer; they give 1 without a call."
 )
