@@ -436,7 +436,9 @@ ARRIVALS: Final = (
     ),
     Arrival(
         arrives="a clock one day ahead",
-        becomes="kept; conversations close by time of arrival",
+        becomes=(
+            "kept; conversations close by time of arrival and count in windows five minutes after it at the latest"
+        ),
         request=both(_tool(start_time_unix_nano=NOON_NS + DAY_NS, end_time_unix_nano=NOON_NS + DAY_NS)),
         check=times_are(NOON_NS + DAY_NS, NOON_NS + DAY_NS),
     ),
