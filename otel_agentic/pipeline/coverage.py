@@ -70,7 +70,7 @@ def wrong_clock_note(service: str | None, conversations: int) -> str:
     """Return what to know of the conversations of a service whose clock is ahead.
 
     >>> wrong_clock_note("planner", 1)
-    "the clock of service planner is ahead: 1 conversation ended after it was received; it counts from its arrival"
+    'the clock of service planner is ahead: 1 conversation ended after it was received; it counts from its arrival'
     """
     several = f"{conversations:,} conversations ended after they were received; they count from their arrival"
     single = "1 conversation ended after it was received; it counts from its arrival"

@@ -158,8 +158,9 @@ def claim_tier(attempts: Attempts, settings: StatsSettings, estimator: Estimator
 
     >>> from otel_agentic.config import StatsSettings
     >>> from otel_agentic.stats.model import Attempts
-    >>> claim_tier(Attempts.of((f"case {i}", True) for i in range(20)), StatsSettings())
-    TierClaim(tier='insufficient_evidence', leaning='ready', needed=11)
+    >>> claim = claim_tier(Attempts.of((f"case {i}", True) for i in range(20)), StatsSettings())
+    >>> claim.tier, claim.leaning, claim.needed
+    ('insufficient_evidence', 'ready', 11)
     """
     return claim_tiers(GroupedAttempts.of([attempts]), settings, needed=True, estimator=estimator).of(0)
 
