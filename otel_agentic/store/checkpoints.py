@@ -41,13 +41,16 @@ class Checkpoints:
         """
         if self._inode() not in {0, self._wal_inode}:
             return False
-        free_bytes = self._free_bytes()
-        if free_bytes < self._wal_bytes():
+        if not self.has_room():
             return False
         if self._failed_s is None:
             return True
-        more = free_bytes >= self._free_at_failure + _MORE_FREE_BYTES
+        more = self._free_bytes() >= self._free_at_failure + _MORE_FREE_BYTES
         return more or time.monotonic() - self._failed_s > _AFTER_FAILURE_S
+
+    def has_room(self) -> bool:
+        """Return whether as much of the disk is free as a checkpoint writes."""
+        return self._free_bytes() >= self._wal_bytes()
 
     @property
     def has_log(self) -> bool:

@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.errors import OtelAgenticError, OverloadedError, QueryError, StoreUnusableError
+from otel_agentic.errors import OtelAgenticError, OverloadedError, QueryError, StoreError, StoreUnusableError
 from otel_agentic.store.clone import reflink
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ class Snapshots:
 
         Raises:
             QueryError: the file is too large to be copied.
-            StoreError: the file cannot be copied now.
+            OverloadedError, StoreError: the file cannot be copied now, and there is no earlier copy or a fresh one is
+                asked for.
         """
         asked_s = time.monotonic()
         if (found := self._usable(asked_s, fresh=fresh)) is not None:
@@ -107,10 +108,11 @@ class Snapshots:
                 self._closing.wait(max(last.made_s + gap_s - time.monotonic(), 0.0))
             try:
                 self._current = self._make()
-            except OverloadedError as error:
-                if fresh or last is None:
+            except (OverloadedError, StoreError) as error:
+                if fresh or last is None or self._closing.is_set():
                     raise
-                _log.debug("the last snapshot is used: %s", error)
+                level = logging.DEBUG if isinstance(error, OverloadedError) else logging.WARNING
+                _log.log(level, "queries are answered from the last snapshot: %s", error)
                 return last
             return self._current
 
@@ -145,33 +147,31 @@ class Snapshots:
     def _make(self) -> Snapshot:
         """Return a new snapshot; where a checkpoint came in between, the copy is made again."""
         draft = self.path.with_name(f"{self.path.name}.draft")
-        for _ in range(_TRIES):
-            if self._closing.is_set():
-                raise StoreUnusableError(f"{self._db} is closing; try again when the collector is up")
-            made_s, as_of_ns, commits = time.monotonic(), self._clock(), self._writer.commits
-            try:
-                with self._writer.holding_checkpoints() as is_held:
-                    whole = self._copy(draft, lambda: is_held() and not self._closing.is_set()) and is_held()
-            except OverloadedError as error:
-                _log.debug("no snapshot yet: %s", error)
-                whole = False
-            except OSError as error:
-                draft.unlink(missing_ok=True)
-                raise StoreUnusableError(
-                    f"{self.path}: the snapshot for queries cannot be written: {error.strerror}"
-                ) from error
-            if whole:
-                os.utime(draft, ns=(as_of_ns, as_of_ns))  # so that other programs can tell its age
-                self.path.with_name(f"{self.path.name}.wal").unlink(
-                    missing_ok=True
-                )  # of one who opened the last for writing
-                draft.replace(self.path)
-                return Snapshot(path=self.path, as_of_ns=as_of_ns, made_s=made_s, commits=commits)
-            self._closing.wait(_WAIT_S)
-        draft.unlink(missing_ok=True)
-        raise OverloadedError(
-            f"{self._db} is too busy for a snapshot: readers and writers left no moment for one; try again"
-        )
+        why = "readers and writers left no moment for one"
+        try:
+            for _ in range(_TRIES):
+                if self._closing.is_set():
+                    raise StoreUnusableError(f"{self._db} is closing; try again when the collector is up")
+                made_s, as_of_ns, commits = time.monotonic(), self._clock(), self._writer.commits
+                try:
+                    with self._writer.holding_checkpoints() as is_held:
+                        whole = self._copy(draft, lambda: is_held() and not self._closing.is_set()) and is_held()
+                except OverloadedError as error:
+                    whole, why = False, str(error)
+                if whole:
+                    os.utime(draft, ns=(as_of_ns, as_of_ns))  # so that other programs can tell its age
+                    # The log of a program that opened the last one for writing.
+                    self.path.with_name(f"{self.path.name}.wal").unlink(missing_ok=True)
+                    draft.replace(self.path)
+                    return Snapshot(path=self.path, as_of_ns=as_of_ns, made_s=made_s, commits=commits)
+                self._closing.wait(_WAIT_S)
+        except OSError as error:
+            raise StoreUnusableError(
+                f"{self.path}: the snapshot for queries cannot be written: {error.strerror}"
+            ) from error
+        finally:
+            draft.unlink(missing_ok=True)
+        raise OverloadedError(f"{self._db} is too busy for a snapshot: {why}; try again")
 
     def _copy(self, draft: Path, may_go_on: Callable[[], bool]) -> bool:
         """Copy the file, at no cost where the file system can share blocks; return whether that was finished."""
@@ -183,11 +183,7 @@ class Snapshots:
             if reflink(source, target.fileno()):
                 return True
             size = os.fstat(source).st_size
-            try:
-                self._require_room(size)
-            except OtelAgenticError:
-                draft.unlink()
-                raise
+            self._require_room(size)
             offset = 0
             while offset < size and may_go_on():
                 offset += _copied(source, target.fileno(), offset, min(_PIECE_BYTES, size - offset))
@@ -206,7 +202,7 @@ class Snapshots:
             )
         free = shutil.disk_usage(self.path.parent).free
         if free < size + _LEAVE_FREE_BYTES:
-            raise QueryError(
+            raise StoreUnusableError(
                 f"queries beside a running collector need a copy of {self._db}, {size // _MB:,} MB, and {self.path.parent} "
                 f"has {free // _MB:,} MB free; free some space, {instead}"
             )

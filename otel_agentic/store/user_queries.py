@@ -45,6 +45,8 @@ _PYTHON: Final = (sys.executable, "-I", "-S", "-c")
 _CODE: Final = "import sys; sys.path[:] = sys.argv[1:]; from otel_agentic.store.query_child import main; main()"
 #: What the dynamic loader may need to find DuckDB's own libraries.
 _ENVIRONMENT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
+#: Exit code of Python where standard output could not be flushed.
+_UNWRITTEN: Final = 120
 _numbers = count(1)
 
 
@@ -127,10 +129,12 @@ class UserQueries:
             as_of_ns=as_of_ns,
             limits=limits,
         )
-        answer = tempfile.TemporaryFile(dir=file.parent)  # noqa: SIM115 — the answer closes it
+        has_room = shutil.disk_usage(file.parent).free > 2 * limits.max_bytes
+        answers = file.parent if has_room else None  # None: the system's folder for temporary files
+        answer = tempfile.TemporaryFile(dir=answers)  # noqa: SIM115 — the answer closes it
         try:
             with (
-                tempfile.TemporaryFile(dir=file.parent) as errors,
+                tempfile.TemporaryFile(dir=answers) as errors,
                 _Process(request, answer, errors) as process,
                 self._counted(process),
             ):
@@ -253,6 +257,8 @@ class _Process:
                 return self._too_long()
             # DuckDB and the C library abort where an allocation fails in a place that cannot report it.
             return f"the process of the query ended with {ended_by}; {OUT_OF_MEMORY}"
+        if code == _UNWRITTEN:
+            return "the answer could not be written: the disk is full; free some space"
         return f"the process of the query ended with exit code {code}: {said[-500:]}"
 
     def _too_long(self) -> str:

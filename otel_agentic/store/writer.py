@@ -142,8 +142,8 @@ class Writer:
             Whether the file is still as that checkpoint left it. What was opened again, or lost its log, is not.
 
         Raises:
-            OverloadedError: there cannot be a checkpoint now, because of a reader, say, or for want of room.
-            StoreError: the file cannot be used.
+            OverloadedError: there cannot be a checkpoint now, because of a reader, say.
+            StoreError: the file cannot be used, or the disk has no room for a checkpoint.
         """
         changes = self._queue.put_work(self._checkpoint_and_hold, bare=True).result()
         try:
@@ -242,7 +242,7 @@ class Writer:
     def _checkpoint(self) -> Exception | None:
         """Make a checkpoint where that is wise; return what kept it from being made."""
         if self._holders or not self._checkpoints.is_wise():
-            return OSError("a copy is being made, or there is no room for a checkpoint")
+            return OSError("a copy is being made, or the last checkpoint failed")
         try:
             self._take_in_log()
         except (duckdb.Error, OSError) as error:
@@ -255,6 +255,8 @@ class Writer:
         return None
 
     def _checkpoint_and_hold(self, _: duckdb.DuckDBPyConnection) -> int:
+        if not self._checkpoints.has_room():
+            raise StoreUnusableError(f"{self._database.path}: the disk has no room for a checkpoint; free some space")
         if self._checkpoints.has_log and (error := self._checkpoint()) is not None:
             raise OverloadedError(f"{self._database.path}: no checkpoint now: {told(error)}")
         self._hold(1)

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import httpx
 import pytest
@@ -17,6 +17,7 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from tests.crash.outcome import lost_or_doubled
 from tests.crash.sending import acknowledged, conversation, sending
 from tests.pipeline.exporting import readable
+from tests.pipeline.running import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from tests.crash.conftest import MakeServer
     from tests.crash.serving import Server
 
-DISK_MB = 24
+#: A first snapshot leaves 64 MB free.
+DISK_MB = 160
 
 
 class Disk(Protocol):
@@ -81,13 +83,20 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 
 
 def test_a_full_disk_is_refused_at_once_and_recovered_from_without_help(disk: Disk, make_server: MakeServer) -> None:
-    server = make_server(db=disk.folder / "t.duckdb", STORE__CHECKPOINT_THRESHOLD_MB=1, STORE__REOPEN_S=0.2)
+    server = make_server(
+        db=disk.folder / "t.duckdb",
+        STORE__CHECKPOINT_THRESHOLD_MB=1,
+        STORE__REOPEN_S=0.2,
+        STORE__SNAPSHOT_INTERVAL_S=0.5,
+    )
     server.start()
     with sending(f"http://{server.http}", server.grpc) as senders:
         time.sleep(1.0)
+        eventually(lambda: spans_in_snapshot(server) > 0, wanted=True)
         disk.fill(server)
         answers = [post(server, number) for number in range(12)]
-        stored_then = eventually_asked(server)
+        in_snapshot = spans_in_snapshot(server)
+        in_file = eventually_answered(server, "live")["spans"]
         disk.free(server)
         before = [sender.acknowledged for sender in senders]
         deadline = time.monotonic() + 60
@@ -98,7 +107,8 @@ def test_a_full_disk_is_refused_at_once_and_recovered_from_without_help(disk: Di
 
     refused = {(status, retry is not None) for status, retry in answers if status != httpx.codes.OK}
     assert {(503, True)} == refused
-    assert stored_then
+    assert in_snapshot
+    assert in_file
     assert [] == lost_or_doubled(server.db, acknowledged(senders))
 
 
@@ -115,18 +125,19 @@ def post(server: Server, number: int) -> tuple[int, str | None]:
     return answer.status_code, answer.headers.get("retry-after")
 
 
-def eventually_asked(server: Server) -> int:
-    """Return how many spans are stored, as soon as the collector answers that."""
+def spans_in_snapshot(server: Server) -> int:
+    """Return how many spans SQL finds: there is always a snapshot, once a first one was made."""
+    found = eventually_answered(server, "query", sql="SELECT count(*) FROM spans")
+    return int(found["rows"][0][0])
+
+
+def eventually_answered(server: Server, command: str, **arguments: str) -> Any:
+    """Return the answer to a command; for a moment, the file may be being opened again."""
     deadline = time.monotonic() + 60
     while True:
-        answer = httpx.post(
-            f"http://{server.admin}/v1/commands/query",
-            json={"sql": "SELECT count(*) FROM spans"},
-            timeout=60,
-            trust_env=False,
-        )
+        answer = httpx.post(f"http://{server.admin}/v1/commands/{command}", json=arguments, timeout=60, trust_env=False)
         if answer.status_code == httpx.codes.OK:
-            return int(answer.json()["rows"][0][0])
+            return answer.json()
         assert httpx.codes.SERVICE_UNAVAILABLE == answer.status_code, answer.text
-        assert time.monotonic() < deadline, server.log
+        assert time.monotonic() < deadline, f"{answer.text}\n{server.log}"
         time.sleep(0.05)
