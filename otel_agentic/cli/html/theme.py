@@ -59,7 +59,7 @@ TIERS: Final[Mapping[str, TierStyle]] = {
     "insufficient_evidence": TierStyle(
         words="insufficient evidence", role="insufficient-evidence", marker="", sign="○"
     ),
-    "no_row": TierStyle(words="no row in the table", role="insufficient-evidence", marker="", sign="○"),
+    "no_row": TierStyle(words="no row in the table", role="insufficient-evidence", marker="d", sign="◇"),
 }
 #: How opaque a band is drawn; the page has its own value for it, by light and dark.
 BAND: Final = 0.161
