@@ -62,11 +62,12 @@ def stranger(value: object, limit: int = NAME_LIMIT) -> Html:
     """
     text = " ".join(safe(value).split())
     if len(text) <= limit:
-        return tag("bdi", _breakable(text))
-    return tag("bdi", _breakable(text[: limit - 1] + "…"), title=text[: 10 * limit])
+        return tag("bdi", breakable(text))
+    return tag("bdi", breakable(text[: limit - 1] + "…"), title=text[: 10 * limit])
 
 
-def _breakable(text: str) -> Html:
+def breakable(text: str) -> Html:
+    """Return text in which long words may break into lines."""
     return Html("<wbr>".join(markup(piece) for piece in _PIECE.findall(text)))
 
 

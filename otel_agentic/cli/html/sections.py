@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.cli.advice import metric_advice
 from otel_agentic.cli.html.further import comparison_part, corrected_part, objectives_part
-from otel_agentic.cli.html.markup import Html, markup, stranger, tag
+from otel_agentic.cli.html.markup import Html, breakable, markup, stranger, tag
 from otel_agentic.cli.html.metrics import bands_table, failures_table, layers_table, metrics_table
 from otel_agentic.cli.html.names import telling, with_keys
 from otel_agentic.cli.html.panels import curve_panels, history_panels, tier_table
@@ -234,7 +234,7 @@ def _left_out(count: int, noun: str, told: str) -> Html | None:
 
 def _coded(text: str) -> Html:
     """Return a sentence with what stands between backticks as code."""
-    return markup([tag("code", part) if place % 2 else part for place, part in enumerate(text.split("`"))])
+    return markup([tag("code", part) if place % 2 else breakable(part) for place, part in enumerate(text.split("`"))])
 
 
 def _width_told(window: str) -> str:
