@@ -88,7 +88,7 @@ def test_one_group_is_shown_with_its_newest_places(hotel: Path) -> None:
     assert "for example: conversation c5, turn 1 of clerk 1.10 production\n" in told
     assert 'parameter city was "Oslo", expected "Rome"' in told
     assert "(otel-agentic conversations show c5 shows all of it)" in told
-    assert failures(hotel)["groups"][0] == failures(hotel, "--show", "1")
+    assert {"evaluation": "default", **failures(hotel)["groups"][0]} == failures(hotel, "--show", "1")
 
 
 def test_time_agent_severity_and_limit_narrow_it(hotel: Path) -> None:

@@ -69,7 +69,8 @@ def test_a_point_may_be_a_day_or_a_week(orders: Path, by: str, names: list[str])
 
 def test_the_list_tells_each_tag(orders: Path) -> None:
     (row,) = done("suite", "list", "--db", orders, "--format", "json").json
-    assert {"suite": "regression", "cases": 2, "drafts": 0, "conversations": 8, "n": 8, "c": 6} == row
+    counts = {"cases": 2, "drafts": 0, "conversations": 8, "n": 8, "c": 6}
+    assert {"evaluation": "default", "suite": "regression", **counts} == row
     assert "regression" in done("suite", "list", "--db", orders).out
 
 

@@ -131,12 +131,13 @@ def test_the_cap_on_groups_holds_at_each_end(make_history: Callable[..., OtlpHis
     assert len(shown) == 4
 
 
-def test_more_estimators_are_sent_where_they_are_asked_for(
-    make_history: Callable[..., OtlpHistory], receiver: HttpReceiver
+@pytest.mark.parametrize("estimators", [(), ("plugin",), ("bayesian", "plugin")])
+def test_the_estimators_that_the_settings_name_are_sent_else_the_headline_one(
+    make_history: Callable[..., OtlpHistory], receiver: HttpReceiver, estimators: tuple[str, ...]
 ) -> None:
-    make_history(receiver.endpoint, estimators=("plugin",)).send([window_point()])
+    make_history(receiver.endpoint, estimators=estimators).send([window_point()])
     found = receiver.received.values("agentic.success.ratio", "agentic.estimator")
-    assert found == {("bayesian",): 0.9, ("plugin",): 0.9}
+    assert found == {(name,): 0.9 for name in estimators or ("bayesian",)}
 
 
 def test_history_goes_over_grpc_too(make_history: Callable[..., OtlpHistory]) -> None:
