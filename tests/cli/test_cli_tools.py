@@ -90,7 +90,7 @@ def test_every_column_is_about_the_selection(hotel: Path) -> None:
     [
         (("--tool", "d*"), ["drop"]),
         (("--tool", "book", "--fault", "missing"), ["book"]),
-        (("--dimension", "selection"), ["drop", "book"]),
+        (("--dimension", "selection"), ["book", "drop"]),
         (("--fault", "errored"), ["book"]),
         (("--parameter", "nights"), []),
         (("--agent", "nobody"), []),
@@ -222,6 +222,8 @@ def test_a_conversation_shows_what_speaks_against_its_outcome(tmp_path: Path) ->
     ]
     turns = [{"query": "Hi", "answer": "Hello"}, {"query": "Bye", "answer": "Bye"}]
     cases = [*CASES, {"case_id": "mixed", "turns": turns}]
+    # With strict_turns the second turn, which never came, fails a conversation whose first answer was not captured.
+    (tmp_path / "otel-agentic.toml").write_text("[scoring]\nstrict_turns = true\n", encoding="utf-8")
     (tmp_path / "labels.csv").write_text("conversation_id,verdict\nc1,pass\n", encoding="utf-8")
     done("ingest", write_spans(tmp_path / "s.jsonl", made), "--db", "t.duckdb")
     truth = ("--cases", write_cases(tmp_path / "c.jsonl", cases), "--labels", "labels.csv")
