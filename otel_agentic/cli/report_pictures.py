@@ -16,7 +16,18 @@ if TYPE_CHECKING:
     from otel_agentic.pipeline import Client
 
 #: The arguments that `report` and `report_pictures` share.
-_SHARED: Final = ("k", "by", "window", "since_ns", "until_ns", "agent", "estimator", "interval", "compare")
+_SHARED: Final = (
+    "k",
+    "by",
+    "window",
+    "since_ns",
+    "until_ns",
+    "agent",
+    "estimator",
+    "interval",
+    "compare",
+    "evaluation",
+)
 _KIB: Final = 1024
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.cli.pictured import Page
 from tests.cli.running import done, run
 
 if TYPE_CHECKING:
@@ -49,6 +50,16 @@ def test_a_compat_run_keeps_the_default_evaluation(shop: Shop, db: Path) -> None
 def test_what_is_printed_names_the_evaluation_unless_it_is_the_default_one(db: Path, command: tuple[str, ...]) -> None:
     assert NAME not in run(*command, "--db", db).out
     assert NAME in run(*command, "--db", db, "--evaluation", NAME).out.replace("\\", "")
+
+
+def test_pictures_show_the_evaluation_that_is_named(db: Path) -> None:
+    """Agentest's arithmetic gives no scores of tools, so its page has no map of them."""
+    default, named = (
+        Page.of(done("report", "--format", "html", "--db", db, *name).out).text for name in ((), ("--evaluation", NAME))
+    )
+
+    assert "look_up" in default
+    assert "look_up" not in named
 
 
 def test_a_query_shows_the_evaluation_that_it_names(db: Path) -> None:
