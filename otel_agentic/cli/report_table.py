@@ -59,11 +59,12 @@ def print_report(found: dict[str, Any], about: str) -> None:
             say(out, note)
         return
     heading = f"{title(groups)} ({about})"
-    whole = _reliability(groups)
-    if fits(whole.columns, whole.rows, out.width):
-        print_table(out, whole.columns, whole.rows, heading)
-    else:
+    layouts = [_reliability(groups, stacked=stacked) for stacked in (False, True)]
+    whole = next((each for each in layouts if fits(each.columns, each.rows, out.width)), None)
+    if whole is None:
         _print_blocks(out, groups, heading)
+    else:
+        print_table(out, whole.columns, whole.rows, heading)
     for title_of_table, table in _further(found):
         click.echo()
         print_table(out, table.columns, table.rows, title_of_table)
@@ -130,23 +131,29 @@ def _notes(found: dict[str, Any]) -> list[str]:
 def _print_blocks(out: Console, groups: Sequence[Group], heading: str) -> None:
     """Print a small table a group, for a terminal that is too narrow for one of all."""
     say(out, heading, style="bold")
+    stacked = not all(fits(_estimate_columns(groups), _estimate_rows(group), out.width) for group in groups)
     for group in groups:
         name = f"{name_of(group, groups)}: " if len(groups) > 1 else ""
         coverage = f"coverage {percent(group['coverage'])}"
         click.echo()
         say(out, f"{name}{group['c']:,} of {group['n']:,} correct, {coverage}, {group['tier']}")
-        print_table(out, _estimate_columns([group]), _estimate_rows(group))
+        print_table(out, _estimate_columns([group], stacked=stacked), _estimate_rows(group, stacked=stacked))
 
 
-def _reliability(groups: Sequence[Group]) -> _Drawn:
-    """Return a row for each group and k; what is true of the whole group stands in its first row."""
+def _reliability(groups: Sequence[Group], *, stacked: bool = False) -> _Drawn:
+    """Return a row for each group and k; counts, coverage and tier of a group are in its first row.
+
+    Args:
+        groups: of the report.
+        stacked: one estimate below the other instead of next to it, which needs less than half of the width.
+    """
     names, _ = told_apart(groups, KEYS)
     columns = [
         *text(*(name.replace("agent_", "") for name in names)),
         Column(name="correct", right=True),
         Column(name="coverage", right=True),
         Column(name="tier", whole=True),
-        *_estimate_columns(groups),
+        *_estimate_columns(groups, stacked=stacked),
     ]
     rows = []
     for group in groups:
@@ -156,20 +163,32 @@ def _reliability(groups: Sequence[Group]) -> _Drawn:
             percent(group["coverage"]),
             group["tier"],
         ]
-        for place, cells in enumerate(_estimate_rows(group)):
+        for place, cells in enumerate(_estimate_rows(group, stacked=stacked)):
             rows.append([*(whole if place == 0 else [""] * len(whole)), *cells])
     return _Drawn(columns=columns, rows=rows)
 
 
-def _estimate_columns(groups: Sequence[Group]) -> list[Column]:
+def _estimate_columns(groups: Sequence[Group], *, stacked: bool = False) -> list[Column]:
     """Return the columns of the estimates: pass@k and pass^k, each pooled, per case and by a third estimator."""
+    if stacked:
+        return [
+            Column(name="estimate", whole=True),
+            Column(name="k", right=True),
+            *(Column(name=rate, whole=True) for rate in ("pass@k", "pass^k")),
+        ]
     shown = estimates_by_role(groups[0])
     names = [f"{rate}, {role}" for role in shown for rate in ("pass@k", "pass^k")]
     return [Column(name="k", right=True), *(Column(name=name, whole=True) for name in names)]
 
 
-def _estimate_rows(group: Group) -> list[list[str]]:
+def _estimate_rows(group: Group, *, stacked: bool = False) -> list[list[str]]:
     shown = estimates_by_role(group)
+    if stacked:
+        return [
+            [role if place == 0 else "", k, *(interval(found[kind][k]) for kind in ("pass_at_k", "pass_pow_k"))]
+            for role, found in shown.items()
+            for place, k in enumerate(found["pass_at_k"])
+        ]
     return [
         [k, *(interval(found[kind][k]) for found in shown.values() for kind in ("pass_at_k", "pass_pow_k"))]
         for k in shown["pooled"]["pass_at_k"]

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import pty
+import re
 import signal
 import struct
 import subprocess
@@ -19,7 +20,7 @@ import click
 import pytest
 
 from otel_agentic.cli import cli
-from tests.cli.running import COMMAND, done, environment, plain_lines, run, run_process, wait_until
+from tests.cli.running import COMMAND, done, environment, on_terminal, plain_lines, run, run_process, wait_until
 from tests.cli.small import conversation, write_spans
 
 if TYPE_CHECKING:
@@ -171,5 +172,28 @@ def test_a_real_terminal_is_used_to_its_width_and_no_further(shop: Shop) -> None
 
     assert 0 == process.wait(30)
     lines = plain_lines(told.decode())
-    assert ["case", "correct", "coverage", "tier", "k", "pass@k", "pass^k"] == lines[1].split()
     assert 80 < max(map(len, lines)) <= 90
+
+
+_RATES = ["pass@k", "pass^k"]
+_NEXT_TO = [f"{rate}, {role}" for role in ("pooled", "per case") for rate in _RATES]
+_GROUP = ["case", "correct", "coverage", "tier"]
+
+
+@pytest.mark.parametrize(
+    ("width", "headers"),
+    [
+        (60, [["estimate", "k", *_RATES]] * 2),
+        (80, [["k", *_NEXT_TO]] * 2),
+        (100, [[*_GROUP, "estimate", "k", *_RATES]]),
+        (150, [[*_GROUP, "k", *_NEXT_TO]]),
+    ],
+)
+def test_rates_stay_whole_and_are_laid_out_by_the_width(shop: Shop, width: int, headers: list[list[str]]) -> None:
+    lines = on_terminal(width, "report", "--by", "case", "--metrics", "none", "--db", shop.db)
+    tables = lines[: lines.index("Tool correctness: mean score (conversations)")]
+
+    assert headers == [re.split(" {2,}", line.strip()) for line in tables if "pass@k" in line]
+    assert [] == [line for line in tables if line.count("[") != line.count("]")]
+    assert 4 * 2 * 2 == sum(line.count("[") for line in tables)
+    assert width >= max(map(len, lines))
