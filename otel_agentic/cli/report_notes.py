@@ -9,7 +9,7 @@ from otel_agentic.cli.advice import advice
 from otel_agentic.cli.evaluate_notes import is_partial, partial_warning
 from otel_agentic.cli.report_judge import judge_notes
 from otel_agentic.cli.tables import told_apart
-from otel_agentic.cli.text import interval, plural, ratio
+from otel_agentic.cli.text import interval, plural, ratio, short
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,14 +63,23 @@ def title(groups: Sequence[Group]) -> str:
 def name_of(group: Group, groups: Sequence[Group]) -> str:
     """Return the name of a group among the others: what tells it apart, or its agent where it is the only one."""
     differing, _ = told_apart(groups, KEYS)
-    told = [str(group[name]) for name in differing if group[name]]
-    return " ".join(told) or str(group["agent"] or "all")
+    named = [short(group[name]) for name in differing if group[name]]
+    return " ".join(named) or short(group["agent"] or "all")
 
 
 def shown_estimates(group: Group) -> dict[str, Any]:
     """Return the estimates of the headline estimator."""
     found: dict[str, Any] = group["estimates"][group["default_estimator"]]
     return found
+
+
+def estimator_kind(estimator: str) -> str:
+    """Return an estimator with what it estimates, where it is one of ours.
+
+    >>> estimator_kind("per_case"), estimator_kind("my_own")
+    ('per_case (mean over cases)', 'my_own')
+    """
+    return f"{estimator} ({_KINDS[estimator]})" if estimator in _KINDS else estimator
 
 
 def estimates_by_role(group: Group) -> dict[str, dict[str, Any]]:
@@ -114,9 +123,8 @@ def method_notes(groups: Sequence[Group]) -> list[str]:
     lines = []
     for (role, estimator, method, level), count in ways.items():
         where = f" of {plural(count, 'group')}" if count < len(evaluated) else ""
-        kind = f" ({_KINDS[estimator]})" if estimator in _KINDS else ""
         assumed = f": {_assumed(method)}" if estimator in _KINDS else ""
-        lines.append(f"{role}{where}: {estimator}{kind}; {level:.0%} intervals {method}{assumed}")
+        lines.append(f"{role}{where}: {estimator_kind(estimator)}; {level:.0%} intervals {method}{assumed}")
     return [*lines, *_gauges(groups), *_left_out(groups)]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from otel_agentic.cli.output import console, say
-from otel_agentic.cli.report_notes import KEYS, name_of, shown_estimates
+from otel_agentic.cli.report_notes import KEYS, estimator_kind, name_of, shown_estimates
 from otel_agentic.cli.text import plural
 
 if TYPE_CHECKING:
@@ -68,12 +68,15 @@ def plot(found: Mapping[str, Any]) -> None:
     ascii_only = not _shows("●■│┤", out.encoding)
     coloured = out.is_terminal and not out.no_color and os.environ.get("TERM") != "dumb"
     width = max(_LEAST_WIDE, min(out.width, _MOST_WIDE) if out.is_terminal else _PIPE_WIDE)
-    for row in rows:
+    for place, row in enumerate(rows):
+        if place:
+            click.echo()
         estimates = shown_estimates(row)
         marks = ", ".join(f"{line.plain if ascii_only else line.mark} {line.name}" for line in _LINES)
         say(
             out,
-            f"{name_of(row, rows)}: {marks}; bars are {estimates['level']:.0%} intervals ({row['default_estimator']})",
+            f"{name_of(row, rows)}, {estimator_kind(row['default_estimator'])}: {marks}; bars are "
+            f"{estimates['level']:.0%} intervals",
         )
         click.echo(drawn(estimates, width, ascii_only=ascii_only, coloured=coloured), color=True)
     if found["left_out"]:

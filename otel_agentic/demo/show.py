@@ -36,7 +36,7 @@ _COLOURS: Final = {"ready": "green", "not_ready": "red", "insufficient_evidence"
 
 def show(out: Console, found: Findings, received: Received, *, db: Path, program: str) -> None:
     """Print everything, in the order in which a reader asks; `program` is the command line as a shell starts it."""
-    _title(out, "How reliable is each agent?", "with 95 % intervals")
+    _title(out, "How reliable is each agent?", "pooled unless marked, with 95 % intervals")
     out.print(reliability(found.groups))
     out.print()
     for group in found.groups:

@@ -13,7 +13,7 @@ from otel_agentic.cli.html.series import Series
 from otel_agentic.cli.html.svg import inline_svg
 from otel_agentic.cli.html.theme import TIERS
 from otel_agentic.cli.html.timeline import timeline
-from otel_agentic.cli.report_notes import shown_estimates
+from otel_agentic.cli.report_notes import estimator_kind, shown_estimates
 from otel_agentic.cli.text import interval, plural
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def curve_panels(rows: Sequence[Group], differing: Sequence[str]) -> Html:
         words = ("pass@k and pass^k over k", told)
         drawn = _drawn(partial(curves, row), f"k{place}", words, _HALF_PX if few else None)
         counts = tag("span", f"{row['c']:,} of {row['n']:,} correct", class_="sub")
-        estimator = tag("span", row["default_estimator"], class_="sub")
+        estimator = tag("span", estimator_kind(row["default_estimator"]), class_="sub")
         panels.append(_panel(group_name(row, differing), markup((tier_chip(row), counts, estimator)), drawn))
     return tag("div", *panels, class_="panels half" if few else "panels")
 
