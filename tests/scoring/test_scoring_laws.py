@@ -22,7 +22,7 @@ from tests.scoring.drawn import (
     scored,
 )
 
-LAWS = settings(max_examples=5 * settings.default.max_examples)
+LAWS = settings(max_examples=5 * settings().max_examples)
 #: Modes under which a value agrees with itself, by what values they take.
 SELF_AGREEING = ("exact", "unordered", "casefold", "any", "ignore", "judge", "contains")
 
