@@ -18,6 +18,8 @@ Group = dict[str, Any]
 
 KEYS: Final = ("agent", "agent_version", "environment", "service", "tag", "dataset", "case", "tool")
 _POOLED: Final = "pooled over conversations"
+#: Characters of a name that a note shows.
+_NAME: Final = 80
 _KINDS: Final = {
     "per_case": "mean over cases",
     "plugin": _POOLED,
@@ -63,8 +65,8 @@ def title(groups: Sequence[Group]) -> str:
 def name_of(group: Group, groups: Sequence[Group]) -> str:
     """Return the name of a group among the others: what tells it apart, or its agent where it is the only one."""
     differing, _ = told_apart(groups, KEYS)
-    named = [short(group[name]) for name in differing if group[name]]
-    return " ".join(named) or short(group["agent"] or "all")
+    named = [short(group[name], _NAME) for name in differing if group[name]]
+    return " ".join(named) or short(group["agent"] or "all", _NAME)
 
 
 def shown_estimates(group: Group) -> dict[str, Any]:
