@@ -31,7 +31,6 @@ _LABELS: Final = 4
 #: From here on a number is told in whole.
 _LARGE: Final = 1000
 _NAME: Final = 40
-_GROUP: Final = 80
 #: Names of metrics in a sentence.
 _TOLD: Final = 6
 _OURS: Final = "agentic."
@@ -90,9 +89,7 @@ def metric_notes(groups: Sequence[Group], chosen: Sequence[str] | None = None) -
         return [
             f"metrics of {plural(len(groups), 'group')} are not shown: --metrics A,B shows some, --format json has all"
         ]
-    silent = [
-        f"{', '.join(short(name, _GROUP) for name in names)}: {told}" for told, names in abstained(groups).items()
-    ]
+    silent = [f"{', '.join(names)}: {told}" for told, names in abstained(groups).items()]
     return [*silent, *metric_advice(shown)]
 
 
