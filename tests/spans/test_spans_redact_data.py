@@ -38,11 +38,17 @@ def test_every_alternative_of_a_pattern_passes_its_hint(rule: Rule) -> None:
             assert EVERYTHING.glance(written.encode()), written
 
 
-@pytest.mark.parametrize("rule", credential_rules(), ids=IDS[: len(credential_rules())])
+@pytest.mark.parametrize(
+    "rule",
+    # A generated Discord token does not decode to an account number; the corpus of the benchmark has tokens that do.
+    [
+        pytest.param(rule, id=name)
+        for rule, name in zip(credential_rules(), IDS, strict=False)
+        if rule.check is not redact_checks.discord
+    ],
+)
 def test_every_example_is_taken_in_any_depth_of_json_text(rule: Rule) -> None:
     random = Random(2)  # noqa: S311 — same
-    if rule.check is redact_checks.discord:
-        pytest.skip("its first part must decode: the corpus of the benchmark has such tokens")
     for text, secret in examples_of(rule, random):
         for written in (
             f"see {text}" if not rule.named and not rule.columns else text,
