@@ -67,8 +67,8 @@ def stranger(value: object, limit: int = NAME_LIMIT) -> Html:
 
 
 def breakable(text: str) -> Html:
-    """Return text in which long words may break into lines."""
-    return Html("<wbr>".join(markup(piece) for piece in _PIECE.findall(text)))
+    """Return text in which long words may break into lines; a blank is a place to break already."""
+    return Html("<wbr>".join(markup(piece) for piece in _PIECE.findall(text)).replace(" <wbr>", " "))
 
 
 def _attribute(key: str, value: str | int | bool | None) -> str:
