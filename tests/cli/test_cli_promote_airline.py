@@ -86,6 +86,7 @@ def test_a_draft_says_what_happened_and_why_it_is_there(airline: Promoting) -> N
     )
 
 
+@pytest.mark.slow
 def test_unedited_each_matches_its_own_conversation_and_scores_nothing(airline: Promoting, tmp_path: Path) -> None:
     db = shutil.copy(airline.fresh, tmp_path / "fresh.duckdb")
     done("truth", "import", airline.cases, "--db", db)
@@ -99,6 +100,7 @@ def test_unedited_each_matches_its_own_conversation_and_scores_nothing(airline: 
     assert {"not_evaluated"} == {row["outcome"] for row in rows}
 
 
+@pytest.mark.slow
 def test_taken_as_reviewed_each_passes_its_own_conversation(airline: Promoting, tmp_path: Path) -> None:
     db = shutil.copy(airline.fresh, tmp_path / "fresh.duckdb")
     cases = write_cases(tmp_path / "reviewed.jsonl", [{**one, "reviewed": True} for one in airline.drafts])

@@ -133,12 +133,6 @@ def test_the_order_of_arrival_repeats_nothing_else(name: str, random: Random) ->
     assert said(conversations(*spans)) == said(conversations(*random.sample(spans, k=len(spans))))
 
 
-@given(name=st.sampled_from(sorted(ALL)), random=st.randoms(use_true_random=False))
-@settings(in_one_folder, max_examples=4)
-def test_span_by_span_through_the_store_the_same_turns_are_found(tmp_path: Path, name: str, random: Random) -> None:
-    check_span_by_span(tmp_path, ALL[name], random)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(ALL))
 @given(random=st.randoms(use_true_random=False))

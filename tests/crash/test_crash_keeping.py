@@ -24,10 +24,6 @@ def told_after(kills: int, folder: Path) -> list[str]:
     return said.stdout.splitlines() or [said.stderr]
 
 
-def test_kills_in_an_export_and_a_removal_leave_whole_files_and_whole_conversations(tmp_path: Path) -> None:
-    assert ["done"] == told_after(2, tmp_path)
-
-
 @pytest.mark.slow
 def test_eighty_kills_in_an_export_and_a_removal_leave_whole_files_and_whole_conversations(tmp_path: Path) -> None:
     assert ["done"] == told_after(80, tmp_path)

@@ -116,6 +116,7 @@ def run(installed: Path, folder: Path, *arguments: str) -> str:
     return ran.stdout
 
 
+@pytest.mark.slow
 def test_dialect_judge_and_estimator_of_the_guide_are_used_from_spans_to_report(
     installed: Path, tmp_path: Path
 ) -> None:
@@ -139,6 +140,7 @@ def test_dialect_judge_and_estimator_of_the_guide_are_used_from_spans_to_report(
     assert ["dialect", "acme"] == read_by.split()
 
 
+@pytest.mark.slow
 def test_evaluators_of_the_guide_score_by_function_class_and_judge(installed: Path, tmp_path: Path) -> None:
     command = ("-m", "otel_agentic.cli")
     spans = acme_spans(tmp_path / "spans.jsonl", conversations=2)

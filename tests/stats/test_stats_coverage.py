@@ -63,6 +63,7 @@ def test_the_bayesian_interval_covers_95_percent_on_average_over_its_prior(n: in
     assert averaged(rate_bounds(n)[2]) == pytest.approx(0.95, abs=0.002)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mean", MEANS)
 @designs
 @estimators
@@ -84,6 +85,7 @@ def test_what_a_report_shows_first_covers_at_least_91_percent_and_more_than_what
         assert cell(default, design, mean, KAPPA, 1) >= max(0.91, *ignoring)
 
 
+@pytest.mark.slow
 @designs
 def test_cases_alike_or_far_apart_lower_no_coverage_below_88_percent(design: Design) -> None:
     for estimator in ESTIMATORS:
