@@ -151,10 +151,10 @@ def backup(
     output: str,
     quiet: bool,
 ) -> None:
-    """Write the store as one DuckDB file to BACKUP, verified, readable by its owner alone.
+    """Write the store as one verified DuckDB file to BACKUP, readable only by its owner.
 
-    Everything acknowledged before the command began is in it. A collector goes on meanwhile, and sends the file to whoever
-    asks. `store restore` puts it back. The redaction key lies next to the store and is not in it.
+    The backup holds everything acknowledged before the command started. A running collector keeps receiving and streams the
+    copy to this command. `store restore` puts it back. The redaction key, a file next to the store, is not included.
     """
     from otel_agentic.cli.store_files import receive_backup  # noqa: PLC0415 — same
 

@@ -67,7 +67,7 @@ class StoreSettings(Section):
     )
     snapshot_limit_mb: Count = Field(
         default=4096,
-        description="largest file that is copied for queries beside a running collector where the file system cannot share "
+        description="largest file that is copied for queries against a running collector where the file system cannot share "
         "blocks, MB; twice that while one copy replaces the other",
     )
     temp_limit_mb: Count = Field(

@@ -196,14 +196,14 @@ class Snapshots:
         )
         if size > limit_mb * _MB:
             raise QueryError(
-                f"{self._db} has {size // _MB:,} MB: queries beside a running collector need a copy of it, which this file "
+                f"{self._db} has {size // _MB:,} MB: queries against a running collector need a copy of it, which this file "
                 f"system cannot make without writing all of that, and {limit_mb:,} MB are allowed "
                 f"(store.snapshot_limit_mb); raise that, {instead}"
             )
         free = shutil.disk_usage(self.path.parent).free
         if free < size + _LEAVE_FREE_BYTES:
             raise StoreUnusableError(
-                f"queries beside a running collector need a copy of {self._db}, {size // _MB:,} MB, and {self.path.parent} "
+                f"queries against a running collector need a copy of {self._db}, {size // _MB:,} MB, and {self.path.parent} "
                 f"has {free // _MB:,} MB free; free some space, {instead}"
             )
 

@@ -58,7 +58,7 @@ def import_(
 
     Cases are read from JSON lines, JSON, YAML, CSV and Parquet, and from files of Fair Forge, RAGAS and NeMo Evaluator,
     ADK, tau-bench and outcome-style evaluations. docs/cases.md describes them all. A CSV with a column conversation_id holds
-    labels. The store is made where there is none.
+    labels. Creates the store if it does not exist.
     """
     if not files and not labels:
         raise UsageError("nothing to import: give files of cases or labels")
