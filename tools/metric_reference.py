@@ -127,6 +127,7 @@ Where something is missing there is no score, and never 0. The reason is stored,
 | `state_not_recorded` | no span records the final state, and no result of a tool that writes tells it |
 | `times_not_recorded` | the turn comes from data without times |
 | `judge_error` | the judge failed after its retries; that is never a failure of the agent |
+| `judge_unsure` | the judge does not decide on an answer: its score lies between failing and passing |
 | `sampled_out` | sampling left the conversation out |
 | `budget_exhausted` | the judge was not asked because its budget is exhausted |
 

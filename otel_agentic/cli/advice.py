@@ -27,6 +27,10 @@ _ADVICE: Final = {
         "import its file again"
     ),
     "judge_error": "the judge failed after its retries; `otel-agentic evaluate` asks it again",
+    "judge_unsure": (
+        "the judge does not decide on an answer: its score lies between failing and passing; label them (`--labels FILE`, see "
+        "docs/calibration.md) or let a model judge: `--judge langchain:openai:gpt-5-mini`"
+    ),
     "incomplete": (
         "an expected turn is missing and nothing proves that the conversation ended, or its spans contradict each other; an "
         "end mark (agentic.conversation.end: true) on the last span proves it, and `scoring.strict_turns` does without"

@@ -67,8 +67,9 @@ class Rubric:
 class Question:
     """One answer to be judged; all texts come from strangers.
 
-    `expected` is the annotated answer, `answer` what the agent said, `not_answer` what it must not say (None: nothing).
-    `threshold` is the score, in [0, 1], at which this answer passes.
+    `expected` is the annotated answer, `also_accepted` are further answers that are equally right, `answer` is what the agent
+    said, `not_answer` what it must not say (None: nothing). `threshold` is the score, in [0, 1], at which this answer passes;
+    the score is that of the accepted answer that fits best.
 
     Of kind `parameter`, `expected` and `answer` are the expected and the made value as JSON, `query` names the tool and
     its parameter. Of kind `utilization`, `expected` is the result of a tool call, `answer` what was said after it.
@@ -84,6 +85,16 @@ class Question:
     kind: QuestionKind = "answer"
     rubric: Rubric | None = None
     material: tuple[tuple[str, str], ...] = ()
+    also_accepted: tuple[str, ...] = ()
+
+    @property
+    def accepted_answers(self) -> tuple[str, ...]:
+        """All accepted answers, the annotated order kept.
+
+        >>> Question(query="2+2?", expected="4", answer="four", threshold=0.7, also_accepted=("four",)).accepted_answers
+        ('4', 'four')
+        """
+        return (self.expected, *self.also_accepted)
 
     def __post_init__(self) -> None:
         """Raise ValueError where a question of kind `rubric` has none, or another kind has one."""
@@ -99,6 +110,9 @@ class Verdict:
 
     `model` is None for a judge without one. `tries` counts calls of the model, `latency_s` is seconds over all of them,
     `cost_usd` is None where the price is unknown. `cached`: taken from an earlier evaluation.
+
+    `unsure`: the judge does not decide, because `score` lies between its failing and its passing threshold. The turn is then
+    `not_evaluated: judge_unsure`, and its score is kept.
     """
 
     score: float
@@ -112,6 +126,7 @@ class Verdict:
     cached: bool = False
     label: str | None = None
     texts: tuple[str, ...] = ()
+    unsure: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,5 +301,7 @@ def question_key(version: str, question: Question) -> str:
     told = asdict(question)
     if question.rubric is None:  # keys of verdicts that were paid for before there were rubrics stay as they are
         del told["rubric"], told["material"]
+    if not question.also_accepted:  # nor do those from before there were lists of accepted answers change
+        del told["also_accepted"]
     content = json.dumps([version, told], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()

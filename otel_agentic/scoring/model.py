@@ -41,6 +41,7 @@ NotEvaluatedReason = Literal[
     "unreviewed",
     "content_not_captured",
     "judge_error",
+    "judge_unsure",
     "incomplete",
     "no_conversation_id",
     "not_scored",
