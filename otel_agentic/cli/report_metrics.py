@@ -69,10 +69,16 @@ def bands_of(groups: Sequence[Group]) -> tuple[list[Column], list[list[Any]]]:
     rows = []
     for group in groups:
         whole = [group[name] for name in names]
-        for place, (dimension, found) in enumerate((group.get("tool_bands") or {}).items()):
+        for place, (dimension, found) in enumerate(headline_bands(group).items()):
             counts = (f"{found[band]:,}" for band in _BANDS)
             rows.append([*(whole if place == 0 else [""] * len(whole)), dimension, *counts])
     return columns, rows
+
+
+def headline_bands(group: Group) -> dict[str, dict[str, int]]:
+    """Return the bands of the dimensions that count: utilization, which has no default weight, is left to details."""
+    bands = group.get("tool_bands") or {}
+    return {dimension: found for dimension, found in bands.items() if dimension != "utilization"}
 
 
 def metric_notes(groups: Sequence[Group], chosen: Sequence[str] | None = None) -> list[str]:

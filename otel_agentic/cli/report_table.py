@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 NOTHING_FOUND: Final = (
     "no closed conversations in this selection; `otel-agentic conversations list` shows what there is"
 )
-_DIMENSIONS: Final = ("selection", "parameters", "sequence", "utilization")
+#: Utilization has no default weight: `tools` and `conversations show` have it, the summary does not.
+_DIMENSIONS: Final = ("selection", "parameters", "sequence")
 _TOOLS_TITLE: Final = "Tool correctness: mean score (conversations)"
 
 
@@ -198,7 +199,7 @@ def _estimate_rows(group: Group, *, stacked: bool = False) -> list[list[str]]:
 def _tools(groups: Sequence[Group]) -> _Drawn:
     """Return the mean of each tool dimension that any group has."""
     names, _ = told_apart(groups, KEYS)
-    scored = [group for group in groups if group["tool_dimensions"]]
+    scored = [group for group in groups if group["tool_dimensions"].keys() & set(_DIMENSIONS)]
     there = [name for name in _DIMENSIONS if any(name in group["tool_dimensions"] for group in scored)]
     rows = [
         [*(group[name] for name in names), *(_mean(group["tool_dimensions"].get(name)) for name in there)]

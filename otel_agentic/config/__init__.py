@@ -11,6 +11,7 @@ from otel_agentic.config.load import (
     load_settings,
 )
 from otel_agentic.config.sections import (
+    DEFAULT_TOOL_WEIGHTS,
     AdminSettings,
     ConversationSettings,
     DialectSettings,
@@ -31,6 +32,7 @@ from otel_agentic.config.slo import Objective, SloSettings
 __all__ = [
     "CONFIG_FILE_VARIABLE",
     "DEFAULT_CONFIG_FILE",
+    "DEFAULT_TOOL_WEIGHTS",
     "AdminSettings",
     "ConversationSettings",
     "Described",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     BeforeValidator,
@@ -230,6 +230,10 @@ class DialectSettings(Section):
     )
 
 
+#: Weights of the tool dimensions unless the settings or a case give others.
+DEFAULT_TOOL_WEIGHTS: Final = {"selection": 1.0, "parameters": 1.0, "sequence": 1.0, "utilization": 0.0}
+
+
 class ScoringSettings(Section):
     """What makes a turn and a conversation correct."""
 
@@ -241,8 +245,9 @@ class ScoringSettings(Section):
     tool_threshold: Ratio = Field(default=1.0, description="tool score at which tools are correct, inclusive")
     tool_weights: dict[Literal["selection", "parameters", "sequence", "utilization"], Annotated[float, Field(ge=0)]] = (
         Field(
-            default={"selection": 0.25, "parameters": 0.25, "sequence": 0.25, "utilization": 0.25},
-            description="weights of the four tool dimensions; normalised over those that apply",
+            default=DEFAULT_TOOL_WEIGHTS,
+            description="weights of the four tool dimensions, normalised over those that apply; a dimension of weight 0 is "
+            "computed and shown and decides nothing (docs/tool-scoring.md says why utilization is one)",
         )
     )
     turn_rule: Literal["answer", "tools", "both"] = Field(default="answer", description="what decides a turn")

@@ -31,7 +31,7 @@ def weighted_mean(
 ) -> float | None:
     """Return the weighted mean over the dimensions that apply, None where none with a weight does.
 
-    >>> weighted_mean(1.0, 0.5, None, None, (0.25, 0.25, 0.25, 0.25))
+    >>> weighted_mean(1.0, 0.5, None, None, (1.0, 1.0, 1.0, 0.0))
     0.75
     """
     total, by_parameters, by_sequence, by_utilization = weights
@@ -51,7 +51,7 @@ def weighted_mean(
 def overall_score(dimensions: Mapping[Dimension, float | None], weights: Mapping[Dimension, float]) -> float | None:
     """Return the weighted mean over the dimensions that apply, None where none with a weight does.
 
-    >>> overall_score({"selection": 1.0, "parameters": 0.5, "sequence": None}, {"selection": 0.25, "parameters": 0.25})
+    >>> overall_score({"selection": 1.0, "parameters": 0.5, "sequence": None}, {"selection": 1, "parameters": 1})
     0.75
     """
     applicable = [(value, weights.get(name, 0.0)) for name, value in dimensions.items() if value is not None]

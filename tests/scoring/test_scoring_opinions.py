@@ -199,20 +199,24 @@ def test_the_use_of_a_result_is_asked_only_where_it_is_wanted_and_the_data_do_no
 @pytest.mark.parametrize(
     ("said", "utilization", "outcome"), [(0.9, 1.0, "pass"), (0.1, 0.0, "fail"), (FAILED, None, "pass")]
 )
-def test_a_verdict_on_use_decides_for_a_turn_and_a_failure_leaves_it_unknown(
+def test_a_verdict_on_use_decides_for_a_turn_where_use_has_weight_and_a_failure_leaves_it_unknown(
     said: float | JudgeFailure, utilization: float | None, outcome: str
 ) -> None:
     judge = Knowing({'{"seats": 2, "sky": "grey", "temperature": 11, "wind": 3}': said})
     made = talk(tool_call("find", {}, result=RESULT, span_id="s9"))
     wanted = [{"tool_name": "find"}]
-    (found,) = scores(judge, made, tools=wanted, per_turn=True, judged_utilization=True, turn_rule="both")
+    asked = {"tools": wanted, "judged_utilization": True}
+    (found,) = scores(judge, made, **asked, per_turn=True, turn_rule="both")
+    assert (utilization, "pass") == (found.tools[0].dimensions["utilization"], found.outcome)
+    weights = {"selection": 1.0, "utilization": 1.0}
+    (found,) = scores(judge, made, **asked, per_turn=True, turn_rule="both", tool_weights=weights)
     (tools,) = found.tools
     assert (utilization, outcome) == (tools.dimensions["utilization"], tools.outcome)
     assert (["unused_result"] if said == 0.1 else []) == [fault.kind for fault in tools.faults]
     if utilization is not None:
         (record,) = tools.evidence["utilization"]
         assert ("judge", "s9", utilization) == (record["how"], record["span_id"], record["score"])
-    (whole,) = scores(judge, made, tools=wanted, judged_utilization=True)
+    (whole,) = scores(judge, made, **asked, tool_weights=weights)
     assert (utilization, "pass") == (whole.tools[0].dimensions["utilization"], whole.outcome)
 
 

@@ -8,7 +8,14 @@ from otel_agentic.cli.html.markup import Html, markup, stranger, tag
 from otel_agentic.cli.html.names import group_name, table, telling
 from otel_agentic.cli.html.panels import moment
 from otel_agentic.cli.html.summary import MOST_ROWS
-from otel_agentic.cli.report_metrics import can_fail, metrics_of, shown_name, shown_threshold, shown_value
+from otel_agentic.cli.report_metrics import (
+    can_fail,
+    headline_bands,
+    metrics_of,
+    shown_name,
+    shown_threshold,
+    shown_value,
+)
 from otel_agentic.cli.text import NOTHING, percent, plural
 
 if TYPE_CHECKING:
@@ -71,7 +78,7 @@ def bands_table(groups: Sequence[Group]) -> Html | None:
             *(f"{found[band]:,}" for band in _BANDS),
         ]
         for group in groups[:MOST_ROWS]
-        for dimension, found in (group.get("tool_bands") or {}).items()
+        for dimension, found in headline_bands(group).items()
     ]
     if not lines:
         return None

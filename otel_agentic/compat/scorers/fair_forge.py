@@ -18,6 +18,7 @@ from otel_agentic.compat.scorers.common import (
     tool_part,
     tool_score,
 )
+from otel_agentic.config import DEFAULT_TOOL_WEIGHTS
 from otel_agentic.errors import BadInputError
 from otel_agentic.scoring.made import scope_of
 from otel_agentic.scoring.parts import Part, combine, failed, not_evaluated, passed
@@ -61,7 +62,7 @@ def _tools(turn: Turn, expectation: ToolExpectation, rules: ToolRules) -> ToolSc
         score = turn_tool_correctness(
             agentic | {"final_answer_uses_tools": _answer_uses_tools(turn, calls, expectation, rules)},
             _ground_truth(expectation),
-            weights={str(name): weight for name, weight in rules.weights.items()},
+            weights=_weights(rules),
             threshold=rules.threshold,
         )
     except BadInputError as error:  # weights that it cannot work with
@@ -70,6 +71,12 @@ def _tools(turn: Turn, expectation: ToolExpectation, rules: ToolRules) -> ToolSc
         part = not_evaluated("no_data", f"turn {turn.index + 1} called no tool; Fair Forge does not score that")
         return tool_score(part, turn_index=turn.index)
     return _shown(score, turn.index, rules.threshold)
+
+
+def _weights(rules: ToolRules) -> dict[str, float] | None:
+    """Return the weights that were given; None, its own quarters, where none were."""
+    given = {str(name): weight for name, weight in rules.weights.items()}
+    return None if given == DEFAULT_TOOL_WEIGHTS else given
 
 
 def _shown(score: ToolCorrectnessScore, turn_index: int, threshold: float) -> ToolScore:
