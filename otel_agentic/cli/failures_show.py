@@ -33,7 +33,10 @@ def print_groups(out: Console, found: dict[str, Any], *, severity: str) -> None:
     told = [{**group, "agent": ", ".join(group["agents"]) or None} for group in groups]
     names, same = told_apart(told, ["agent"])
     subject = f" of {short(same['agent'])}" if same else ""
-    say(out, f"Failures{subject}: {found['failed']:,} of {_scored(found)} failed", style="bold")
+    headline = f"{found['failed']:,} of {_scored(found)} failed"
+    if found["scored"] == found["not_evaluated"]:
+        headline = f"found in {plural(found['scored'], 'conversation')}, none of which a case or label decides"
+    say(out, f"Failures{subject}: {headline}", style="bold")
     rows = [_cells(number, group, names) for number, group in enumerate(told, 1)]
     print_table(out, _columns(names), rows)
     say(out, f"({_told(found)}; --show N shows one)", style="dim")

@@ -231,7 +231,12 @@ class DialectSettings(Section):
 
 
 #: Weights of the tool dimensions unless the settings or a case give others.
-DEFAULT_TOOL_WEIGHTS: Final = {"selection": 1.0, "parameters": 1.0, "sequence": 1.0, "utilization": 0.0}
+DEFAULT_TOOL_WEIGHTS: Final[dict[Literal["selection", "parameters", "sequence", "utilization"], float]] = {
+    "selection": 1.0,
+    "parameters": 1.0,
+    "sequence": 1.0,
+    "utilization": 0.0,
+}
 
 
 class ScoringSettings(Section):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from otel_agentic.evaluators.core import ANSWER, CONVERSATION, TOOL
 from otel_agentic.evaluators.failures import SEVERITIES
+from otel_agentic.evaluators.operations.names import LOOPS, TOOL_FAILURE, TURN_END
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -126,7 +127,8 @@ def _recency(failure: Failure) -> tuple[object, ...]:
 def _title(cause: Cause, failure: Failure, metrics: Mapping[str, Metric]) -> str:
     told = _TOLD.get((cause.metric, cause.label or ""))
     if told is not None:
-        return told.format(tool=cause.tool_name, parameter=cause.parameter)
+        where = f" ({cause.tool_name})" if cause.tool_name and "{tool}" not in told else ""
+        return told.format(tool=cause.tool_name, parameter=cause.parameter) + where
     metric = metrics.get(cause.metric)
     title = metric.title if metric is not None else cause.metric
     told = f": {cause.label.replace('_', ' ')}" if cause.label is not None else f" {_bound(failure)}"
@@ -153,6 +155,10 @@ _TOLD: Final = {
     (TOOL, "wrong_order"): "{tool} was called out of order",
     (TOOL, "unused_result"): "the result of {tool} was not used",
     (TOOL, "errored"): "{tool} answered with an error, and was not called again with success",
+    (TOOL_FAILURE, "unhandled"): "{tool} failed, and was neither recovered nor reported",
+    (TURN_END, "error"): "a turn ended in an error, without an answer",
+    (TURN_END, "raw_output"): "the answer is the raw output of an interpreter, or a stack trace",
+    (LOOPS, ""): "{tool} was called again with the same arguments and the same result",
     (ANSWER, "wrong_answer"): "the answer was wrong",
     (ANSWER, "forbidden_answer"): "the answer said what must not be said",
     (CONVERSATION, "missing_turn"): "an expected turn never came",

@@ -39,7 +39,9 @@ def test_a_draft_is_no_evidence_against_a_conversation_that_failed_by_its_label(
     score = verdict(draft, turn("go", "done"))
     assert ("outcome", {"reasoning": 0, "action": 0, "outcome": 0}) == (score.label, score.details["found"])
     # The calls still speak for themselves.
-    strange = verdict(draft, turn("go", "done", tool_call("teleport")), tool_definitions={"cancel": None})
+    strange = verdict(
+        draft, turn("go", "done", tool_call("teleport", error="no such tool")), tool_definitions={"cancel": None}
+    )
     assert ("action", "hallucinated") == (strange.label, strange.details["evidence"][0]["kind"])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +16,9 @@ from otel_agentic.evaluators.layers.schema_check import SchemaUnusableError, sch
 from otel_agentic.testing import conversation, tool_call, turn
 from tests.evaluators.judged import scores_of as by_name
 from tests.evaluators.judged import subject
+
+if TYPE_CHECKING:
+    from otel_agentic.conversations.model import ToolCall
 
 SCHEMA = {
     "type": "object",
@@ -212,7 +215,9 @@ def test_an_unusable_schema_is_not_tried_again_and_its_calls_are_no_failures() -
 
 
 def test_a_hallucinated_tool_is_one_that_the_agent_was_not_given_to_the_letter() -> None:
-    found = scores(talk(tool_call("search"), tool_call("Search"), tool_call("teleport"), tool_call("teleport")))[-1]
+    unknown: dict[str, Any] = {"result": None, "error": "no such tool"}
+    calls = (tool_call("search"), tool_call("Search", **unknown), *[tool_call("teleport", **unknown)] * 2)
+    found = scores(talk(*calls))[-1]
 
     assert 0.75 == found.value
     assert ("no such tool: Search, teleport (2 times)", "Search") == (found.explanation, found.tool_name)
@@ -252,4 +257,21 @@ def test_without_definitions_or_calls_nothing_is_said() -> None:
             (one.value, one.reason) for one in by_name(Validity(), subject(about, None)).values()
         }
     # An agent that was given no tool at all hallucinates whatever it calls.
-    assert 1.0 == scores(talk(tool_call("a"), tool_definitions={}))[-1].value
+    assert 1.0 == scores(talk(tool_call("a", error="failed"), tool_definitions={}))[-1].value
+
+
+@pytest.mark.parametrize(
+    ("calls", "share"),
+    [
+        # A tool that answered exists, by its span or by its result, whatever was recorded of the definitions.
+        ([tool_call("python_interpreter", result="4")], 0.0),
+        ([tool_call("python_interpreter", result=None, result_captured=False, span_id="ab" * 8)], 0.0),
+        ([tool_call("look_up", result="a hotel"), tool_call("look_up", error="timed out")], 0.0),
+        # Nothing shows that it exists: it failed, its result says so, or nothing came back.
+        ([tool_call("teleport", error="timed out")], 1.0),
+        ([tool_call("teleport", result="Model tried to call unavailable tool 'teleport'")], 1.0),
+        ([tool_call("teleport", result=None, result_captured=False, source="message")], 1.0),
+    ],
+)
+def test_a_tool_that_answered_is_not_hallucinated(calls: list[ToolCall], share: float) -> None:
+    assert share == scores(talk(*calls))[-1].value

@@ -125,7 +125,7 @@ WRONG = {"case_id": "c", "turns": [{"query": "go", "answer": "42"}]}
 @pytest.mark.parametrize(
     ("made", "kind"),
     [
-        ([tool_call("teleport")], "hallucinated"),
+        ([tool_call("teleport", error="no such tool")], "hallucinated"),
         ([tool_call("pay", {"amount": "5"}, error="no number")], "invalid_arguments"),
         ([tool_call("pay", {"amount": 5}), tool_call("pay", {"amount": 5}, error="down")], "errored"),
     ],

@@ -112,7 +112,7 @@ def test_spans_with_a_plan_definitions_and_a_state_have_every_score_of_the_layer
     assert [
         ("call_validity", "invalid", "get_trip", "id"),
         ("call_validity", "valid", "cancel_trip", None),
-        ("hallucinated_tools", "0.333", "refund", None),
+        ("hallucinated_tools", "0.0", None, None),  # refund is not defined, but it worked
         ("parameter_semantics", "0.0", "cancel_trip", "id"),
         ("parameter_validity", "0.5", None, None),
         ("plan_adherence", "1.0", None, None),

@@ -205,7 +205,7 @@ def test_a_verdict_on_use_decides_for_a_turn_where_use_has_weight_and_a_failure_
     judge = Knowing({'{"seats": 2, "sky": "grey", "temperature": 11, "wind": 3}': said})
     made = talk(tool_call("find", {}, result=RESULT, span_id="s9"))
     wanted = [{"tool_name": "find"}]
-    asked = {"tools": wanted, "judged_utilization": True}
+    asked: dict[str, Any] = {"tools": wanted, "judged_utilization": True}
     (found,) = scores(judge, made, **asked, per_turn=True, turn_rule="both")
     assert (utilization, "pass") == (found.tools[0].dimensions["utilization"], found.outcome)
     weights = {"selection": 1.0, "utilization": 1.0}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.dialects.values import has_named_arguments
+from otel_agentic.dialects.values import has_named_arguments, text_of
 from otel_agentic.evaluators.base import Metric, MetricScore
 from otel_agentic.evaluators.layers.abstaining import none_of
 from otel_agentic.evaluators.layers.schema_check import SchemaFault, SchemaUnusableError, schema_faults
@@ -29,7 +29,7 @@ HALLUCINATED: Final = "agentic.layers.hallucinated_tools"
 #: What frameworks answer to a name that they do not know; characters of an error that are read.
 _NO_TOOL: Final = re.compile(
     r"\b(?:no such|unknown|invalid|unrecognized|undefined|unsupported) (?:tool|function)\b(?! (?:arg|param|input|call|result))"
-    r"|\b(?:tool|function)\b.{0,300}?\b(?:not found|not (?:a )?(?:valid|known) tool|does not exist|doesn't exist|not exist"
+    r"|\bunavailable tool\b|\b(?:tool|function)\b.{0,300}?\b(?:not found|not (?:a )?(?:valid|known) tool|does not exist|doesn't exist|not exist"
     r"|not defined|not registered)\b|\bis not a valid tool\b",
     re.IGNORECASE | re.DOTALL,
 )
@@ -68,14 +68,15 @@ _METRICS: Final = (
     Metric(
         name=HALLUCINATED,
         title="hallucinated tools",
-        definition="Share of the tool calls whose name is none of the tools that the agent was given, to the letter.",
+        definition="Share of the tool calls whose name is none of the tools that the agent was given, to the letter, and of "
+        "which no call in the conversation worked: a tool that answered exists, whatever was recorded of the definitions.",
         source=f"{AGENT_SURFACE_METRICS}, where calls without a required argument count, too",
         target="conversation",
         limits="Transfers and agents used as tools are left out: they were there to be called. Given is what any agent of the "
         "conversation was given in any turn: calls of a tool that was taken away, or belongs to another agent, do not count. A "
         "call inside an agent used as a tool counts where its name is known, or where its error says that there is no such "
         "tool: what the inner agent was given may not be recorded. Where the spans leave tools out of the definitions, calls "
-        "of those count as hallucinated. The page's function gives 0 without a call; here that is no data.",
+        "of those count when all of them failed. The page's function gives 0 without a call; here that is no data.",
         higher_is_better=False,
         threshold=0.0,
         severity="high",
@@ -87,7 +88,7 @@ class Validity:
     """The three metrics of calls against tool definitions."""
 
     name: str = "layers.validity"
-    version: str = "2"
+    version: str = "3"
     metrics: tuple[Metric, ...] = _METRICS
     needs: frozenset[Need] = frozenset({"turns", "calls", "definitions"})
     default: bool = True
@@ -116,16 +117,28 @@ def call_scores(conversation: Conversation) -> list[MetricScore]:
 
 
 def hallucinated(conversation: Conversation) -> tuple[list[tuple[Turn, ToolCall]], int] | None:
-    """Return the calls of tools that the agent was not given, and how many calls were looked at; None without definitions."""
+    """Return the calls of tools that the agent was not given, and how many calls were looked at; None without definitions.
+
+    A tool that answered exists: definitions may be recorded in part, and an interpreter needs none.
+    """
     definitions = conversation.tool_definitions
     if definitions is None:
         return None
+    worked = {call.name for _, call in tool_calls(conversation) if _worked(call)}
     seen = [
         (turn, call)
         for turn, call in tool_calls(conversation)
         if call.parent_span_id is None or call.name in definitions or _is_refused(call)
     ]
-    return [(turn, call) for turn, call in seen if call.name not in definitions], len(seen)
+    return [(turn, call) for turn, call in seen if call.name not in definitions and call.name not in worked], len(seen)
+
+
+def _worked(call: ToolCall) -> bool:
+    """Return whether a tool answered a call: without an error, and not that there is no such tool."""
+    answer = text_of(call.result)
+    if call.error is not None or (call.span_id is None and answer is None):
+        return False
+    return answer is None or _NO_TOOL.search(answer[:_ERROR_CHARACTERS]) is None
 
 
 def _is_refused(call: ToolCall) -> bool:

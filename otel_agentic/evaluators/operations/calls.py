@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.evaluators.base import Metric, MetricScore
@@ -71,15 +72,20 @@ _METRICS: Final = (
         "Calls of one step do not retry one another. The last failed request counts, too, whether or not it was tried again. No "
         "data where no request to a model was recorded, or the result of a call before another one of its tool was not.",
     ),
-    _metric(
-        LOOPS,
-        "loops",
-        "The longest run of calls in a row that repeat an earlier one of the turn: same tool, same arguments, same result, "
-        "and nothing new in between (no first call, no other result). 0 where no call does.",
-        "Waiting for something by asking for it again counts. Numbers compare by value. No data where arguments or results "
-        "that would tell were not recorded.",
-        "arguments",
-        "results",
+    replace(
+        _metric(
+            LOOPS,
+            "loops",
+            "The longest run of calls in a row that repeat an earlier one of the turn: same tool, same arguments, same result, "
+            "and nothing new in between (no first call, no other result). 0 where no call does. The first retry of a failed call "
+            "does not count, nor do calls before the last change of what the same call came to: a status that is polled.",
+            "Polling counts where the status never changes. Numbers compare by value. No data where arguments or results "
+            "that would tell were not recorded.",
+            "arguments",
+            "results",
+        ),
+        threshold=0.0,
+        severity="low",
     ),
 )
 
@@ -88,7 +94,7 @@ class Calls:
     """How many calls a conversation takes, and how many of them fail or repeat others."""
 
     name: str = "operations.calls"
-    version: str = "2"
+    version: str = "3"
     metrics: tuple[Metric, ...] = _METRICS
     needs: frozenset[Need] = frozenset({"turns"})
     default: bool = True

@@ -39,8 +39,9 @@ def runs_of(turn: Turn) -> list[Run] | Unknown:
 
     A call repeats an earlier one of the turn when tool and arguments are the same, it came to the same, and no call from the
     one to the other brought anything new. Something new is the first call of a tool with some arguments, or one that comes to
-    something else than the last time. Transfers to other agents are no calls here. Unknown where it matters what a call came
-    to of which that was not recorded.
+    something else than the last time. The first retry of a failed call is no repeat, nor is a call that comes to something
+    else later in the turn: a status that is polled. Transfers to other agents are no calls here. Unknown where it matters
+    what a call came to of which that was not recorded.
     """
     calls = [call for call in turn.calls if call.kind != "transfer"]
     times = Counter(call.name for call in calls)
@@ -60,18 +61,36 @@ def runs_of(turn: Turn) -> list[Run] | Unknown:
 def _runs(calls: Sequence[ToolCall], turn_index: int, *, same_unless_told: bool) -> list[Run]:
     runs: list[Run] = []
     seen: dict[tuple[str, str], tuple[ToolCall, int]] = {}  # the last of its kind, and how much was new until then
+    keys = [(call.name, comparable(call.arguments)) for call in calls]
+    changing = _changing(keys, calls, same_unless_told=same_unless_told)
+    retried: set[tuple[str, str]] = set()
     news, in_a_row = 0, False
-    for call in calls:
-        key = (call.name, comparable(call.arguments))
+    for place, (key, call) in enumerate(zip(keys, calls, strict=True)):
         before, at = seen.get(key, (None, news))
         is_same = before is not None and _came_to_the_same(before, call, same_unless_told=same_unless_told)
-        if is_same and at == news:
+        if is_same and call.error is not None and key not in retried:
+            retried.add(key)
+        elif is_same and at == news and place >= changing.get(key, 0):
             runs = _with_repeat(runs, call, turn_index, goes_on=in_a_row)
             in_a_row = True
         else:
             news, in_a_row = news + (not is_same), False
         seen[key] = (call, news)
     return runs
+
+
+def _changing(
+    keys: Sequence[tuple[str, str]], calls: Sequence[ToolCall], *, same_unless_told: bool
+) -> dict[tuple[str, str], int]:
+    """Return the index of the last call that came to something else than the one before of the same name and arguments."""
+    last: dict[tuple[str, str], ToolCall] = {}
+    found: dict[tuple[str, str], int] = {}
+    for place, (key, call) in enumerate(zip(keys, calls, strict=True)):
+        before = last.get(key)
+        if before is not None and not _came_to_the_same(before, call, same_unless_told=same_unless_told):
+            found[key] = place
+        last[key] = call
+    return found
 
 
 def _came_to_the_same(one: ToolCall, other: ToolCall, *, same_unless_told: bool) -> bool:

@@ -1,0 +1,134 @@
+"""Failures that are found without a case and without a judge: unhandled errors of tools, how turns end, repeated calls."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from otel_agentic.config import EvaluatorSettings
+from otel_agentic.conversations.model import ModelUse
+from otel_agentic.evaluators.failures import FailureRules, failures_of
+from otel_agentic.evaluators.groups import group_failures
+from otel_agentic.evaluators.operations import Calls, Recovery
+from otel_agentic.testing import conversation, tool_call, turn
+from tests.evaluators.judged import subject
+
+NO_SEATS: Final = "not enough seats on flight HAT290"
+TRACE: Final = """Traceback (most recent call last):
+  File "/app/run.py", line 7, in main
+    rows = load(path)
+  File "/app/load.py", line 3, in load
+    return open(path)
+FileNotFoundError: [Errno 2] No such file or directory: 'x.csv'"""
+NODE_TRACE: Final = """TypeError: Cannot read properties of undefined
+    at book (/srv/app/book.js:12:9)
+    at async run (/srv/app/run.js:30:3)"""
+
+
+def fails(name: str = "book", error: str = NO_SEATS, **more: Any) -> Any:
+    return tool_call(name, {"id": 1}, error=error, result=None, **more)
+
+
+def works(name: str = "book", **more: Any) -> Any:
+    return tool_call(name, {"id": 1}, **{"result": "ok", **more})
+
+
+def model(calls: int, failed: int) -> ModelUse:
+    return ModelUse(model="m", calls=calls, failed=failed)
+
+
+def labels(evaluator: Any, about: Any, metric: str) -> list[str | None]:
+    found = evaluator.evaluate(subject(about, None))
+    return [score.label or score.reason for score in found if score.name == f"agentic.operations.{metric}"]
+
+
+@pytest.mark.parametrize(
+    ("turns", "label"),
+    [
+        ([turn("Book it", "Done.", works())], None),
+        ([turn("Book it", "Done.", fails(), works())], "recovered"),
+        ([turn("Book it", "One moment.", fails()), turn("And?", "Done.", works())], "recovered"),
+        # What an answer says of it, in the words for trouble of several languages, or in those of the error.
+        ([turn("Book it", "I couldn't book this flight.", fails())], "reported"),
+        ([turn("Book it", "This flight isn't available.", fails())], "reported"),
+        ([turn("Buch", "Leider ist der Flug voll.", fails())], "reported"),
+        ([turn("Book it", "HAT290 has seats in business on that flight.", fails())], "reported"),
+        ([turn("Book it", None, fails()), turn("And?", "I was unable to book it.")], "reported"),
+        ([turn("Find it", "It is in Bern.", fails("visit", "404"), works("search"))], "worked_around"),
+        # A call of the same response was not made in place of the one that failed.
+        ([turn("Find it", "It is in Bern.", fails("visit", "404", step=1), works("search", step=1))], "unhandled"),
+        ([turn("Find it", "It is in Bern.", works("search"), fails("visit", "404"))], "unhandled"),
+        ([turn("Book it", "Your flight is booked.", fails())], "unhandled"),
+        ([turn("Book it", "I'll issue your ticket, no problem. Don't hesitate to ask.", fails())], "unhandled"),
+        ([turn("Book it", None, fails(), fails(), works("think"))], "unhandled"),
+        ([turn("Book it", None, fails(), error=NO_SEATS)], "passed_on"),
+        ([turn("Book it", "Done.", works("agent", kind="agent", span_id="a1"), fails(parent_span_id="a1"))], "worked_around"),
+        ([turn("Book it", None, fails("helper", kind="agent", span_id="a1"))], "unhandled"),
+        ([turn("Book it", None, fails(), answer_captured=False)], "content_not_captured"),
+    ],
+)  # fmt: skip
+def test_what_became_of_a_tool_that_failed(turns: list[Any], label: str | None) -> None:
+    assert [label] * (label is not None) == labels(Recovery(), conversation(*turns), "tool_failure")
+
+
+def test_the_failure_of_an_agent_is_not_that_of_the_tool_inside_too() -> None:
+    agent = fails("booking_agent", kind="agent", span_id="a1")
+    about = conversation(turn("Book it", "Done.", agent, fails(parent_span_id="a1")))
+
+    assert ["passed_on", "unhandled"] == sorted(map(str, labels(Recovery(), about, "tool_failure")))
+
+
+@pytest.mark.parametrize(
+    ("query", "answer", "more", "label"),
+    [
+        ("Go", "The sum is 4.", {}, "answered"),
+        ("Go", "The sum is 4.", {"error": "ValueError: late"}, "answered"),
+        ("Go", None, {}, "no_answer"),
+        ("Go", None, {"answer_captured": False}, "content_not_captured"),
+        ("Go", None, {"error": "KeyError: 'Atlantis'"}, "error"),
+        ("Go", None, {"error": "RateLimitError", "answer_captured": False}, "error"),
+        ("Go", None, {"models": (model(3, 3),), "answer_captured": False}, "error"),
+        ("Go", None, {"models": (model(3, 2),), "answer_captured": False}, "content_not_captured"),
+        # Without any content nobody knows whether there was an answer.
+        (None, None, {"error": "x", "answer_captured": False, "query_captured": False}, "content_not_captured"),
+        ("Go", "Execution logs:\n4\nLast output from code snippet:\nNone", {}, "raw_output"),
+        ("Go", "Last output from code snippet:\n4", {}, "raw_output"),
+        ("Go", "stdout:\nhello", {}, "raw_output"),
+        ("Go", "exitcode: 1 (execution failed)\nCode output: no such file", {}, "raw_output"),
+        ("Go", TRACE, {}, "raw_output"),
+        ("Go", NODE_TRACE, {}, "raw_output"),
+        ("Go", "It failed with:\n" + TRACE, {}, "raw_output"),
+        ("Go", "KeyError: 'Atlantis'", {"error": "KeyError: 'Atlantis'"}, "raw_output"),
+        # Quoted in a code block, asked for, or explained: an answer.
+        ("Go", f"The file is missing:\n```\n{TRACE}\n```\nCreate it first.", {}, "answered"),
+        ("Show me the traceback", TRACE, {}, "answered"),
+        ("What is in the logs?", "Execution logs:\n4", {}, "answered"),
+        ("What does 1/0 raise?", "ZeroDivisionError: division by zero", {}, "answered"),
+        ("Why?", 'The line File "a.py", line 3 is wrong.\nUse b.\nThen call c.\nThat is all.', {}, "answered"),
+        ("Where?", "Exit code: see the manual.", {}, "answered"),
+    ],
+)
+def test_how_a_turn_ends(query: str | None, answer: str | None, more: dict[str, Any], label: str) -> None:
+    assert [label] == labels(Recovery(), conversation(turn(query, answer, **more)), "turn_end")
+
+
+def test_failures_are_listed_without_a_case_and_without_a_judge() -> None:
+    about = conversation(
+        turn("Book it", "Your flight is booked.", fails()),
+        turn("Sum it", "Execution logs:\n4"),
+        turn("And?", None, fails("look_up", "KeyError: 'x'"), error="KeyError: 'x'"),
+        turn("Again", "The same.", works("poll"), works("poll"), works("poll")),
+    )
+    evaluators = (Recovery(), Calls())
+    scores = [score for one in evaluators for score in one.evaluate(subject(about, None))]
+    rules = FailureRules([metric for one in evaluators for metric in one.metrics], EvaluatorSettings())
+
+    groups = group_failures(failures_of(subject(about, None), scores, rules), rules.metrics)
+
+    assert [
+        ("high", "a turn ended in an error, without an answer (look_up)"),
+        ("high", "book failed, and was neither recovered nor reported"),
+        ("high", "the answer is the raw output of an interpreter, or a stack trace"),
+        ("low", "poll was called again with the same arguments and the same result"),
+    ] == sorted((group.severity, group.title) for group in groups)
