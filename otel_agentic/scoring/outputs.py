@@ -1,14 +1,19 @@
-"""Whether an expected output was said: numbers, dates and times by value, texts as words; case and separators ignored."""
+"""Whether an expected output was said: numbers, dates and times by value, texts as words; case and separators ignored.
+
+An answer that is JSON says what its keys and values say, with their escapes decoded.
+"""
 
 from __future__ import annotations
 
 import math
 import re
 import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from otel_agentic.dialects.values import parsed
 from otel_agentic.judges.dates import Day, TimeOfDay
 from otel_agentic.judges.facts import extract
 from otel_agentic.judges.quantities import Quantity
@@ -16,7 +21,7 @@ from otel_agentic.scoring.parts import Part, failed, not_evaluated, passed
 from otel_agentic.truth.text import normalise, says_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from otel_agentic.conversations.model import Turn
     from otel_agentic.judges.facts import Facts
@@ -29,6 +34,14 @@ _GROUPED: Final = re.compile(
 _CENTS: Final = re.compile(r"[.,](\d{1,2})$")
 #: Digits stand beside letters without a space in scripts that have none.
 _BESIDE_DIGITS: Final = re.compile(r"(?<=[\u3040-\u30ff\u3400-\u9fff])(?=\d)|(?<=\d)(?=[\u3040-\u30ff\u3400-\u9fff])")
+
+#: JSON in a fence, as models write it.
+_FENCE: Final = re.compile(r"^\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
+#: A line break or tab as JSON and programs write it; before a small letter only behind a number. In a path it begins a name.
+_ESCAPE: Final = re.compile(r"\\+[nrt](?![a-z])|(?<=\d)\\+[nrt]")
+_WINDOWS_PATH: Final = re.compile(r"(?:^|[\s\"'(=])(?:[A-Za-z]:\\|\\\\\w)")
+#: So often JSON text is read that stands inside of JSON text.
+_MOST_ENCODED: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,13 +80,14 @@ def says(answer: str, output: str | float) -> bool:
     >>> says("The total is $23,553.", "23553"), says("Flight HAT136, gate 4", 136), says("I know.", "no")
     (True, False, False)
     """
-    return _Answer(raw=answer).says(output)
+    return any(reading.says(output) for reading in _readings(answer))
 
 
 def missing_outputs(turns: Sequence[Turn], outputs: Sequence[str | float]) -> tuple[str, ...]:
     """Return the outputs that no answer says, as texts."""
-    answers = [_Answer(raw=turn.answer) for turn in turns if turn.answer is not None] if outputs else []
-    return tuple(str(output) for output in outputs if not any(answer.says(output) for answer in answers))
+    answers = [turn.answer for turn in turns if turn.answer is not None] if outputs else []
+    readings = [reading for answer in answers for reading in _readings(answer)]
+    return tuple(str(output) for output in outputs if not any(reading.says(output) for reading in readings))
 
 
 def outputs_part(turns: Sequence[Turn], missing: Sequence[str]) -> Part:
@@ -109,6 +123,47 @@ def _ungrouped(text: str) -> float:
     cents = _CENTS.search(text)
     whole = text[: cents.start()] if cents else text
     return float(f"{re.sub(r'[^0-9]', '', whole)}.{cents[1] if cents else 0}")
+
+
+def _readings(answer: str) -> list[_Answer]:
+    """Return an answer as it is, and with its escapes decoded where it has some."""
+    decoded = _decoded(answer)
+    return [_Answer(raw=text) for text in (answer, decoded) if text is not None]
+
+
+def _decoded(text: str) -> str | None:
+    """Return an answer without escapes: the keys and values of JSON on a line each, else its text with spaces for them."""
+    fenced = _FENCE.match(text)
+    found = parsed(fenced.group(1) if fenced else text)
+    if not isinstance(found, str) or found != text:
+        return "\n".join(_texts_in(found, _MOST_ENCODED))
+    if _ESCAPE.search(text) is None or _WINDOWS_PATH.search(text) is not None:
+        return None
+    return _ESCAPE.sub(" ", text)
+
+
+def _texts_in(value: Any, encoded: int) -> Iterator[str]:
+    """Yield the keys and values of JSON as texts.
+
+    Args:
+        value: the parsed JSON; never deeper than `parsed` lets through.
+        encoded: how often JSON text inside of a text is read.
+    """
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield key
+            yield from _texts_in(item, encoded)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts_in(item, encoded)
+    elif isinstance(value, str):
+        inner = parsed(value) if encoded else value
+        if isinstance(inner, str) and inner == value:
+            yield _ESCAPE.sub(" ", value) if _WINDOWS_PATH.search(value) is None else value
+        else:
+            yield from _texts_in(inner, encoded - 1)
+    elif value is not None:
+        yield str(value)
 
 
 def _spaced(text: str) -> str:

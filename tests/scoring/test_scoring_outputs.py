@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from otel_agentic.scoring.outputs import says
@@ -44,6 +46,44 @@ def test_numbers_dates_and_times_are_said_by_value(answer: str, output: str | fl
 )
 def test_what_only_looks_alike_is_not_said(answer: str, output: str | float) -> None:
     assert not says(answer, output)
+
+
+_TOLD = "You get 1628 back.\nThank you for 12 stays.\n7"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        json.dumps({"answer": _TOLD, "done": True}),
+        json.dumps([{"parts": [_TOLD]}]),
+        json.dumps(_TOLD),
+        json.dumps(json.dumps({"answer": _TOLD})),
+        json.dumps({"content": json.dumps({"answer": _TOLD})}),
+        f"```json\n{json.dumps({'answer': _TOLD})}\n```",
+        f"Result: {json.dumps({'answer': _TOLD})[:-2]}",  # cut, so that it is JSON no more
+    ],
+)
+def test_an_answer_in_json_says_what_its_texts_say(answer: str) -> None:
+    assert [True, True, True, True, False] == [says(answer, output) for output in ("1628", 12, 7, "Thank you", 628)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "output"),
+    [
+        (r"C:\n1628\t12 is gone", "1628"),
+        (r"C:\n1628\t12 is gone", 12),
+        (r"see dir\new", "ew"),
+        ('{"a": "b\\\\u0031628"}', 1628),
+    ],
+)
+def test_a_path_or_a_text_with_backslashes_says_no_number_by_chance(answer: str, output: str | float) -> None:
+    assert not says(answer, output)
+
+
+def test_numbers_among_the_values_of_json_are_said() -> None:
+    assert says('{"refund": 1628, "fees": [12.50]}', "1628")
+    assert says('{"refund": 1628, "fees": [12.50]}', 12.5)
+    assert not says('{"refund": 1628}', 16)
 
 
 def test_long_rows_of_digits_are_read_in_linear_time() -> None:
