@@ -90,7 +90,10 @@ def _turn_rows(turn: dict[str, Any], expected: dict[str, Any]) -> list[list[str]
     rows += [["call", "", _wanted(call)] for call in without]
     if turn["error"]:
         rows.append(["error", short(turn["error"], _ANSWER), ""])
-    rows.append(["answer", short(turn["answer"], _ANSWER), _text(expected.get("answer"), _ANSWER)])
+    accepted = expected.get("answer")
+    first, *others = accepted if isinstance(accepted, list) else [accepted]
+    rows.append(["answer", short(turn["answer"], _ANSWER), _text(first, _ANSWER)])
+    rows += [["", "", f"or: {_text(other, _ANSWER)}"] for other in others]
     if expected.get("not_answer"):
         rows.append(["", "", f"never: {_text(expected['not_answer'], _ANSWER)}"])
     return rows

@@ -55,7 +55,7 @@ class CanaryWatch:
         for number, question in questions:
             rival = next((other for other in last if _differ(other, question)), None)
             chosen = rival is not None and question.kind == "answer" and _share(question) < self._ratio
-            yield number, question, replace(question, expected=rival.expected) if chosen and rival else None
+            yield number, question, _against(question, rival) if chosen and rival else None
             if question.kind == "answer":
                 last = [question, *([rival] if rival else [])]
 
@@ -73,10 +73,17 @@ class CanaryWatch:
             _LOG.warning("the judge let a canary pass: %d of %d wrong answers passed so far", fooled, asked)
 
 
+def _against(question: Question, rival: Question) -> Question:
+    """Return a question with the accepted answers of another one."""
+    return replace(question, expected=rival.expected, also_accepted=rival.also_accepted)
+
+
 def _differ(one: Question, other: Question) -> bool:
-    """Return whether neither expected answer says the other one."""
-    first, second = normalise(one.expected[:_COMPARED]), normalise(other.expected[:_COMPARED])
-    return bool(first and second) and first not in second and second not in first
+    """Return whether no accepted answer of either says one of the other."""
+    left, right = ([normalise(text[:_COMPARED]) for text in question.accepted_answers] for question in (one, other))
+    return all(
+        bool(first and second) and first not in second and second not in first for first in left for second in right
+    )
 
 
 def _share(question: Question) -> float:

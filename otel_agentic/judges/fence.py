@@ -15,7 +15,7 @@ import regex
 from otel_agentic.judges.forms import SCHEMA_NAME, field_of, form_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from otel_agentic.judges.base import Question, ReplyForm, ReplyKind
 
@@ -30,6 +30,8 @@ Message = tuple[Literal["system", "human"], str]
 _ESCAPED: Final = regex.compile(
     r"[<>`\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\N{HANGUL FILLER}\uFE00-\uFE0F\U000E0100-\U000E01EF]|\[(?=/?[A-Za-z|])"
 )
+#: The field that lists the accepted answers beyond the expected one.
+ALSO_ACCEPTED: Final = "also_accepted"
 _BMP_END: Final = 0x10000
 
 SYSTEM: Final = """\
@@ -142,30 +144,50 @@ def _reply_told(form: ReplyForm | None, way: Way, nonce: str) -> str:
     )
 
 
-def shown(question: Question, max_characters: int) -> dict[str, str | int]:
+def shown(question: Question, max_characters: int) -> dict[str, str | int | list[str]]:
     """Return what of a question is shown: its texts, and how many characters of each were left out, where any were.
 
     >>> from otel_agentic.judges.base import Question
     >>> shown(Question(query="2+2?", expected="4", answer="It is four", threshold=0.7), 5)
     {'query': '2+2?', 'expected': '4', 'answer': 'It is', 'answer_characters_left_out': 5}
     """
-    fields: dict[str, str | int] = {}
+    fields: dict[str, str | int | list[str]] = {}
     for name, text in texts_of(question):
+        if question.rubric is None and name == ALSO_ACCEPTED:
+            fields[name] = []  # filled below; keeps its position
+            continue
         fields[name] = text[:max_characters]
         if len(text) > max_characters:
             fields[f"{name}_characters_left_out"] = len(text) - max_characters
+    if question.also_accepted:
+        fields |= _cut_together(question.also_accepted, max_characters)
     return fields
 
 
+def _cut_together(accepted: Sequence[str], max_characters: int) -> dict[str, int | list[str]]:
+    """Return the accepted answers of which so many characters are shown in all, and how many were left out."""
+    kept: list[str] = []
+    room = max_characters
+    for text in accepted:
+        kept += [text[:room]] if room else []
+        room -= len(text[:room])
+    left = sum(map(len, accepted)) - sum(map(len, kept))
+    return {ALSO_ACCEPTED: kept, **({f"{ALSO_ACCEPTED}_characters_left_out": left} if left else {})}
+
+
 def texts_of(question: Question) -> tuple[tuple[str, str], ...]:
-    """Return the texts of a question by name, all of them: the material of a rubric, else those of the question itself."""
+    """Return the texts of a question by name, all of them: the material of a rubric, else those of the question itself.
+
+    Each further accepted answer is a text of its own, under the same name.
+    """
     if question.rubric is not None:
         return question.material
-    texts = (("query", question.query), ("expected", question.expected), ("answer", question.answer))
+    also = ((ALSO_ACCEPTED, text) for text in question.also_accepted)
+    texts = (("query", question.query), ("expected", question.expected), *also, ("answer", question.answer))
     return texts if question.not_answer is None else (*texts, ("not_answer", question.not_answer))
 
 
-def encode(fields: dict[str, str | int]) -> str:
+def encode(fields: Mapping[str, str | int | list[str]]) -> str:
     r"""Return fields as a JSON object in which nothing can be mistaken for what stands around it.
 
     >>> print(encode({"answer": "</data>\n```"}))

@@ -185,4 +185,4 @@ def _expected(one: MatchedConversation, said: TurnScore | None) -> str | None:
     case = one.match.case
     if case is None or said is None or said.case_turn_index is None or said.case_turn_index >= len(case.turns):
         return None
-    return case.turns[said.case_turn_index].answer
+    return " | ".join(case.turns[said.case_turn_index].accepted_answers) or None

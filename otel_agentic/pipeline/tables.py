@@ -11,7 +11,7 @@ from otel_agentic.scoring.model import DIMENSIONS
 from otel_agentic.windows import scored_conversation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from otel_agentic.pipeline.evaluation import ScoredAttempt
     from otel_agentic.scoring.model import Dimension
@@ -42,7 +42,9 @@ _TURNS: Final[Mapping[str, ColumnKind]] = {
     **_WHOSE,
     "turn_index": "int",
     "case_turn_index": "int",
-    **dict.fromkeys(("query", "answer", "expected_answer", "outcome", "reason"), "text"),
+    **dict.fromkeys(("query", "answer", "expected_answer"), "text"),
+    "also_accepted": "json",
+    **dict.fromkeys(("outcome", "reason"), "text"),
     "answer_score": "float",
     **dict.fromkeys(("answer_outcome", "tool_outcome", "explanation"), "text"),
 }
@@ -123,7 +125,7 @@ def _conversation(one: ScoredAttempt) -> Iterator[Row]:
 
 def _turns(one: ScoredAttempt) -> Iterator[Row]:
     turns = {turn.index: turn for turn in one.conversation.turns}
-    expected: Sequence[str | None] = [] if one.match.case is None else [turn.answer for turn in one.match.case.turns]
+    expected = () if one.match.case is None else one.match.case.turns
     for score in one.score.turns:
         turn, place = turns[score.turn_index], score.case_turn_index
         yield {
@@ -131,7 +133,8 @@ def _turns(one: ScoredAttempt) -> Iterator[Row]:
             **_whose(one),
             "query": turn.query,
             "answer": turn.answer,
-            "expected_answer": None if place is None else expected[place],
+            "expected_answer": None if place is None else expected[place].first_answer,
+            "also_accepted": None if place is None else list(expected[place].accepted_answers[1:]) or None,
         }
 
 

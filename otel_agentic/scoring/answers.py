@@ -8,29 +8,50 @@ from otel_agentic.judges.base import JudgeFailure, Question, Verdict
 from otel_agentic.scoring.asked import ROUNDING
 from otel_agentic.scoring.outputs import says
 from otel_agentic.scoring.parts import Part, failed, not_evaluated, passed
+from otel_agentic.truth.text import Bag
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from otel_agentic.conversations.model import Turn
     from otel_agentic.truth.model import CaseTurn
 
 
 def question_of(expected: CaseTurn, turn: Turn, threshold: float) -> Question | Part | None:
     """Return the question for the judge, the outcome where none is needed, None where no answer is annotated."""
-    if expected.answer is None and expected.not_answer is None:
+    accepted = expected.accepted_answers
+    if not accepted and expected.not_answer is None:
         return None
     if turn.answer is None:
         return _without_answer(expected, turn)
     if expected.not_answer is not None and says(turn.answer, expected.not_answer):
         return failed("forbidden_answer", f"turn {turn.index + 1} says {expected.not_answer!r}, which must not be said")
-    if expected.answer is None:
+    if not accepted:
         return passed(f"turn {turn.index + 1} does not say {expected.not_answer!r}")
     return Question(
         query=turn.query or expected.query or "",
-        expected=expected.answer,
+        expected=accepted[0],
         answer=turn.answer,
         threshold=threshold,
         not_answer=expected.not_answer,
+        also_accepted=accepted[1:],
     )
+
+
+def closest_accepted(answer: str, accepted: Sequence[str]) -> str:
+    """Return the accepted answer most of whose words an answer says, the first among equals; for metrics that take one.
+
+    >>> closest_accepted("That is New York City.", ("NYC", "New York", "New York City"))
+    'New York City'
+    """
+    said = Bag.of(answer)
+
+    def likeness(text: str) -> tuple[float, float]:
+        wanted = Bag.of(text)
+        shared = sum(min(count, said.counts.get(word, 0)) for word, count in wanted.counts.items())
+        return shared / max(wanted.size, 1), wanted.similarity(said)
+
+    return max(accepted, key=likeness)
 
 
 def _without_answer(expected: CaseTurn, turn: Turn) -> Part:

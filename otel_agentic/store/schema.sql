@@ -170,7 +170,8 @@ CREATE TABLE case_turns (
     version VARCHAR NOT NULL, -- case version
     turn_index INTEGER NOT NULL, -- 0-based
     query VARCHAR, -- query
-    answer VARCHAR -- expected answer
+    answer VARCHAR, -- expected answer, the first one where several are accepted
+    also_accepted VARCHAR[] NOT NULL -- further accepted answers
 );
 
 -- One row is an expected tool call of a case.

@@ -125,7 +125,8 @@ def _insert_turns(con: DuckDBPyConnection, cases: Sequence[Case]) -> None:
             "version": [case.version for case, _, _ in rows],
             "turn_index": [index for _, index, _ in rows],
             "query": [turn.query for _, _, turn in rows],
-            "answer": [turn.answer for _, _, turn in rows],
+            "answer": [turn.first_answer for _, _, turn in rows],
+            "also_accepted": [list(turn.accepted_answers[1:]) for _, _, turn in rows],
         },
     )
 

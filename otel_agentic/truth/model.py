@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from otel_agentic.truth.json_schema import schema_problems
 from otel_agentic.truth.patterns import compile_pattern
@@ -46,6 +46,29 @@ Weight = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 
 #: Python has lists where JSON has arrays: both are taken.
 _LISTS: Final = Field(strict=False)
+
+
+def _answer_form(value: Any) -> str:
+    return "[list]" if isinstance(value, list | tuple) else "[text]"
+
+
+def _accepted(value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    """Return accepted answers, equal ones merged; one alone is a text, so that a case has one version however it is written."""
+    if isinstance(value, str):
+        return value
+    if not value:
+        raise ValueError("found []; allowed: a text that is not empty, or a list of at least one such text")
+    merged = tuple(dict.fromkeys(value))
+    return merged if len(merged) > 1 else merged[0]
+
+
+#: An expected answer: one text, or two or more accepted answers, each of which is right.
+Answer = Annotated[
+    Annotated[Name, Tag("[text]")]
+    | Annotated[tuple[Name, ...], Field(strict=False, json_schema_extra={"minItems": 1}), Tag("[list]")],
+    Discriminator(_answer_form),
+    AfterValidator(_accepted),
+]
 
 
 class _Record(BaseModel):
@@ -164,10 +187,26 @@ class CaseTurn(_Record):
     """What is expected of one turn; what is absent is not judged."""
 
     query: str | None = None
-    answer: Name | None = None
+    answer: Answer | None = None
     tools: ToolExpectation | None = None
     reference_topics: Annotated[tuple[Name, ...], _LISTS] = ()
     not_answer: Name | None = None
+
+    @property
+    def accepted_answers(self) -> tuple[str, ...]:
+        """All accepted answers in their order, none where no answer is annotated.
+
+        >>> CaseTurn(answer="Paris").accepted_answers, CaseTurn(answer=("Paris", "City of Light")).accepted_answers
+        (('Paris',), ('Paris', 'City of Light'))
+        """
+        if self.answer is None:
+            return ()
+        return (self.answer,) if isinstance(self.answer, str) else self.answer
+
+    @property
+    def first_answer(self) -> str | None:
+        """The first accepted answer, for formats and tables that hold one; None where no answer is annotated."""
+        return next(iter(self.accepted_answers), None)
 
     @property
     def annotated(self) -> bool:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _SHOWN_CHARACTERS: Final = 80
 
 #: Parts of a location that are pydantic's own: the key of an object, and which of several forms was tried.
-_TAGS: Final = frozenset({"[key]", "[text]", "[messages]", "[object]"})
+_TAGS: Final = frozenset({"[key]", "[text]", "[list]", "[messages]", "[object]"})
 
 #: Which record a field's value holds: the way from a location to the names that are allowed there.
 _RECORDS: Final[Mapping[str, type[BaseModel]]] = {
@@ -44,9 +44,13 @@ _SHAPES: Final[Mapping[str, str]] = {
     "extra_calls": f"{_EXTRA_RULES}, or one of these for each of {' and '.join(get_args(Effect))}, "
     'such as {"read": "allow", "write": "forbid"}',
     "match": f'for each parameter one of {", ".join(get_args(ModeName))}, or {{"mode": "number", "tolerance": 0.01}}',
+    "answer": "a text that is not empty, or a list of such texts, each of which is accepted",
     "outputs": "a list of texts (not empty) and numbers",
     "verdict": '"pass", "fail", or a reward (a number)',
 }
+
+#: Of these, the fields whose next part is the author's own: a parameter, or a position in a list.
+_INDEXED: Final = frozenset({"answer", "match", "outputs"})
 
 #: Complaints that say everything themselves.
 _SENTENCES: Final[Mapping[str, str]] = {
@@ -104,9 +108,9 @@ def _shaped_field(detail: ErrorDetails) -> tuple[int, str] | None:
 
 def _field_path(detail: ErrorDetails) -> tuple[str | int, ...]:
     shaped = _shaped_field(detail)
-    # After a field of several shapes only the parameter (`match`) or the place (`outputs`) is the author's own name.
-    kept = detail["loc"] if shaped is None else detail["loc"][: shaped[0] + 1 + (shaped[1] in {"match", "outputs"})]
-    return tuple(part for part in kept if part not in _TAGS)
+    named = tuple(part for part in detail["loc"] if part not in _TAGS)
+    # After a field of several shapes only the parameter (`match`) or the place (lists) is the author's own name.
+    return named if shaped is None else named[: named.index(shaped[1]) + 1 + (shaped[1] in _INDEXED)]
 
 
 def _sentence(detail: ErrorDetails) -> str:

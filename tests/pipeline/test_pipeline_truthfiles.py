@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CASES = [
-    Case(case_id="007", dataset="travel", tags=("x",), turns=(CaseTurn(query="Hi", answer="Hello"),), minimum_steps=2),
+    Case(
+        case_id="007",
+        dataset="travel",
+        tags=("x",),
+        turns=(CaseTurn(query="Hi", answer=("Hello", "Hi")),),
+        minimum_steps=2,
+    ),
     Case(case_id="b", dataset="travel", answer_threshold=0.5, reviewed=False, verdict="pass"),
 ]
 

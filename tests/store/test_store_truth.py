@@ -65,6 +65,17 @@ def test_cases_come_back_as_they_were_read(store: Store) -> None:
     )
 
 
+def test_accepted_answers_are_stored_with_the_turn_and_come_back(store: Store) -> None:
+    several = A.replace('"The Ritz."', '["The Ritz.", "Ritz Paris"]')
+    given_cases(store, several, B)
+
+    with store.read() as con:
+        assert list(parse_cases("cases.jsonl", f"{several}\n{B}").require()) == load_cases(con)
+    assert [("The Ritz.", ["Ritz Paris"]), (None, [])] == rows(
+        store, "SELECT answer, also_accepted FROM case_turns ORDER BY case_id"
+    )
+
+
 def test_a_changed_case_is_a_new_version_and_the_old_one_stays_retired(store: Store) -> None:
     given_cases(store, A, B)
 

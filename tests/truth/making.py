@@ -11,9 +11,11 @@ from otel_agentic.truth import Case
 
 #: Text as files may hold it: any character but halves of surrogate pairs.
 TEXTS: Final = st.text(max_size=8) | st.sampled_from(
-    ["007", "no", "=1+1", "'", "a,b", "two\nlines", " ", "1e5", "null", "[x]"]
+    ["007", "no", "=1+1", "'", "a,b", "two\nlines", " ", "1e5", "null", "[x]", '["x"]', '["x", 1]']
 )
 NAMES: Final = TEXTS.filter(bool)
+#: An expected answer: one text, or a list of accepted ones.
+ANSWERS: Final = NAMES | st.lists(NAMES, min_size=1, max_size=3)
 SCALARS: Final = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
 VALUES: Final = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2), max_leaves=4
@@ -72,7 +74,7 @@ def turns() -> st.SearchStrategy[dict[str, Any]]:
     """A turn, as a record."""
     return optional(
         query=TEXTS,
-        answer=NAMES,
+        answer=ANSWERS,
         not_answer=NAMES,
         tools=expectations(),
         reference_topics=st.lists(NAMES, max_size=2),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from otel_agentic.truth.formats import FORMATS, Document, Loss, read_document, read_rows, write_document, write_rows
 from otel_agentic.truth.formats.columns import COLUMNS
 from otel_agentic.truth.formats.tau_bench import READS
-from tests.truth.making import NAMES, STATES, TEXTS, VALUES, case_of, cases, optional
+from tests.truth.making import ANSWERS, NAMES, STATES, TEXTS, VALUES, case_of, cases, optional
 
 if TYPE_CHECKING:
     from otel_agentic.truth import Case
@@ -114,7 +114,7 @@ DIALOGUE = st.builds(
 )
 OUTCOME = st.builds(
     lambda one, rest: {**one, **rest},
-    of(turns=st.just([]) | optional(query=NAMES, answer=NAMES).filter(bool).map(lambda turn: [turn])),
+    of(turns=st.just([]) | optional(query=NAMES, answer=ANSWERS).filter(bool).map(lambda turn: [turn])),
     optional(
         notes=TEXTS,
         tags=st.lists(NAMES, max_size=2),
@@ -146,7 +146,10 @@ TAU_BENCH = st.builds(
     optional(goal=NAMES, outputs=st.lists(NAMES, max_size=2)),
 )
 VISIBLE = NAMES.filter(lambda text: text.strip() and "\x00" not in text)
-FLAT = of(turns=turns_of(query=VISIBLE, tools=expectation(STEPPED)), goal=st.sampled_from(["007", "=x", "'"]))
+ACCEPTED = VISIBLE | st.lists(NAMES, min_size=2, max_size=3, unique=True)
+FLAT = of(
+    turns=turns_of(query=VISIBLE, answer=ACCEPTED, tools=expectation(STEPPED)), goal=st.sampled_from(["007", "=x", "'"])
+)
 
 
 @pytest.mark.parametrize(

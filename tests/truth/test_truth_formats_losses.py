@@ -45,6 +45,24 @@ def test_what_a_format_cannot_hold_is_named(name: str, fields: list[str]) -> Non
     assert fields == [loss.field for loss in write_document([WHOLE], name).losses]
 
 
+@pytest.mark.parametrize(
+    ("name", "kept", "lost"),
+    [
+        *((name, ("Hello", "Hi there"), []) for name in ("native", "yaml", "csv", "outcome")),
+        *((name, ("Hello",), ["turns.0.answer"]) for name in ("fair-forge", "ragas", "adk")),
+        ("tau-bench", (), ["turns"]),
+    ],
+)
+def test_accepted_answers_come_back_or_the_first_one_does_and_the_loss_is_named(
+    name: str, kept: tuple[str, ...], lost: list[str]
+) -> None:
+    case = Case(case_id="a", dataset="d", turns=(CaseTurn(query="Hi", answer=("Hello", "Hi there")),))
+    written = write_document([case], name)
+    (back,) = read_document("", written.text, name).cases
+    assert kept == tuple(answer for turn in back.turns for answer in turn.accepted_answers)
+    assert lost == [loss.field for loss in written.losses if loss.field.startswith("turns")]
+
+
 def test_a_pattern_is_not_passed_off_as_an_argument_nor_an_optional_call_as_a_required_one() -> None:
     (exported,) = json.loads(write_document([WHOLE], "fair-forge").text)
     assert [{"tool_name": "get_it", "parameters": {"n": 1}}] == exported["conversation"][0]["ground_truth_agentic"][

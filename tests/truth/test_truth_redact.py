@@ -58,7 +58,9 @@ def test_texts_of_a_case_are_redacted_and_its_grammar_is_not() -> None:
         {
             "case_id": "bob@example.com",
             "tags": ["eu"],
-            "turns": [{"query": f"use {KEY}", "answer": f"password={KEY}", "reference_topics": ["x bob@example.com"]}],
+            "turns": [
+                {"query": f"use {KEY}", "answer": [f"password={KEY}", KEY], "reference_topics": ["x bob@example.com"]}
+            ],
             "tools": {"calls": [], "forbidden": ["drop"], "alternatives": [{"calls": [{"tool_name": "get_secret"}]}]},
             "effects": {"get_secret": "read"},
             "outputs": [4111111111111111, 20],

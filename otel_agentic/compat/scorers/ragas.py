@@ -10,7 +10,7 @@ from otel_agentic.compat.scorers.common import Numbers, Prepared, System, Told, 
 from otel_agentic.compat.scorers.whole import WholeConversation, whole_numbers
 from otel_agentic.errors import BadInputError
 from otel_agentic.judges import JudgeFailure, Question
-from otel_agentic.scoring.answers import answer_part
+from otel_agentic.scoring.answers import answer_part, closest_accepted
 from otel_agentic.scoring.parts import Part, failed, passed
 
 if TYPE_CHECKING:
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 def _questions(prepared: Prepared) -> Iterator[Question]:
     for question in prepared.questions():
-        yield question
-        yield replace(question, expected=question.answer, answer=question.expected)
+        reference = closest_accepted(question.answer, question.accepted_answers)  # RAGAS has one reference
+        yield replace(question, expected=reference, also_accepted=())
+        yield replace(question, expected=question.answer, answer=reference, also_accepted=())
 
 
 def _numbers(prepared: Prepared, told: Iterator[Told]) -> Numbers:
@@ -39,7 +40,8 @@ def _average(turn: Turn, first: Told, second: Told, threshold: float) -> Part:
         return answer_part(turn, first if isinstance(first, JudgeFailure) else second, threshold)
     score = (first.score + second.score) / 2
     reasoning = f"average of {first.score:.2f} and, compared the other way, {second.score:.2f}"
-    return answer_part(turn, replace(first, score=score, reasoning=reasoning), threshold)
+    averaged = replace(first, score=score, reasoning=reasoning, unsure=first.unsure or second.unsure)
+    return answer_part(turn, averaged, threshold)
 
 
 def _tools(whole: WholeConversation, threshold: float) -> ToolScore:

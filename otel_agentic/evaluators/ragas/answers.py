@@ -9,6 +9,7 @@ from otel_agentic.evaluators.ragas.sources import RAGAS_ANSWERS
 from otel_agentic.evaluators.ragas.told import Silence, label_of, reasons_of, silence_in
 from otel_agentic.judges.base import ReplyForm, rubric_question
 from otel_agentic.judges.rubrics import load_rubric
+from otel_agentic.scoring.answers import closest_accepted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +43,8 @@ class AnswerAccuracy:
             "the annotated one bears out the answer, by two prompts that do not know each other.",
             source=RAGAS_ANSWERS,
             target="turn",
-            limits="A turn without an answer scores 0. Where one of the two ratings is missing there is no score; RAGAS gives "
+            limits="A turn without an answer scores 0. Where a case lists several accepted answers, the reference is the one most "
+            "of whose words the answer says. Where one of the two ratings is missing there is no score; RAGAS gives "
             "none where the first cannot be read, and the first alone where the second cannot. RAGAS takes the smallest "
             "digit from 0 to 4 in the reply; here a rating is one of three labels.",
         ),
@@ -80,12 +82,13 @@ def _annotated(subject: Subject) -> Iterator[tuple[Turn, CaseTurn]]:
 
 def _questions(turn: Turn, wanted: CaseTurn) -> Sequence[Question]:
     """Return the two questions about an answer, none where there is no answer."""
-    if turn.answer is None or wanted.answer is None:
+    if turn.answer is None or not wanted.accepted_answers:
         return ()
+    reference = closest_accepted(turn.answer, wanted.accepted_answers)
     query = turn.query or wanted.query or ""
     return (
-        rubric_question(_ANSWER_FIRST, question=query, answer=turn.answer, reference=wanted.answer),
-        rubric_question(_REFERENCE_FIRST, question=query, first=turn.answer, second=wanted.answer),
+        rubric_question(_ANSWER_FIRST, question=query, answer=turn.answer, reference=reference),
+        rubric_question(_REFERENCE_FIRST, question=query, first=turn.answer, second=reference),
     )
 
 

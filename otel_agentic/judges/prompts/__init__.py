@@ -25,6 +25,12 @@ KINDS: Final[tuple[QuestionKind, ...]] = tuple(kind for kind in get_args(Questio
 #: Longer instructions than these are some other file.
 _MAX_CHARACTERS: Final = 50_000
 _FRONT: Final = re.compile(r"\A---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
+#: Follows the instructions, a user's own included, of a question with several accepted answers. It is no part of a prompt, so
+#: that verdicts on questions with one answer stay valid; a changed text needs another `_PROTOCOL` of the LangChain judge.
+SEVERAL_ACCEPTED: Final = (
+    "Several answers are accepted here: `expected`, and each text of the list `also_accepted`. Each of them is right by itself, "
+    "and true even where you know better. Grade `answer` against the one that it fits best, and against no other."
+)
 _PLACEHOLDER: Final = re.compile(r"\{\{?\s*(?:query|expected|answer|not_answer)\s*\}?\}")
 
 
@@ -98,7 +104,8 @@ def instructions_of(question: Question, prompts: Mapping[QuestionKind, Prompt]) 
         prompts: those in force, see `prompt_texts`; a user's own goes before the rubric's.
     """
     if question.rubric is None:
-        return prompts[question.kind].text
+        text = prompts[question.kind].text
+        return f"{text}\n\n{SEVERAL_ACCEPTED}" if question.also_accepted else text
     own = own_prompt(question.rubric, prompts)
     return question.rubric.instructions if own is None else own.text
 

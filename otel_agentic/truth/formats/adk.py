@@ -34,6 +34,7 @@ class Adk(Format):
         "goal": "an eval case has a plan of the conversation only where nothing but the first query is given",
         "tools": "ADK expects calls of an invocation, not of the conversation",
         "expected_state": "an empty final state says nothing",
+        "turns.answer": "an invocation has one final response: the first accepted answer",
         "turns.tools": "calls expected of the conversation become calls expected of its only turn",
         **call_reasons("turns.tools", order="ADK compares the exact order"),
     }
@@ -151,8 +152,8 @@ def _only_a_query(case: Case) -> bool:
 def _invocation(turn: CaseTurn, tools: ToolExpectation | None, name: str) -> dict[str, Any]:
     said = [] if turn.query is None else [{"text": turn.query}]
     told: dict[str, Any] = {"invocation_id": name, "user_content": {"role": "user", "parts": said}}
-    if turn.answer is not None:
-        told["final_response"] = {"role": "model", "parts": [{"text": turn.answer}]}
+    if turn.first_answer is not None:
+        told["final_response"] = {"role": "model", "parts": [{"text": turn.first_answer}]}
     if tools is not None:
         calls = [{"name": call.tool_name, "args": literal_arguments(call)} for call in required_calls(tools)]
         told["intermediate_data"] = {"tool_uses": calls}

@@ -16,7 +16,7 @@ from uuid import UUID
 from otel_agentic.truth.formats.items import Faulty
 from otel_agentic.truth.formats.json_text import whole
 
-Kind = Literal["text", "texts", "values", "json", "number", "flag", "verdict"]
+Kind = Literal["text", "answers", "texts", "values", "json", "number", "flag", "verdict"]
 
 #: Columns of a case: said on one of its rows, or the same on several.
 CASE_COLUMNS: Final[Mapping[str, Kind]] = {
@@ -42,7 +42,7 @@ CASE_COLUMNS: Final[Mapping[str, Kind]] = {
 #: Columns of a turn, and the field of the turn that each is.
 TURN_COLUMNS: Final[Mapping[str, tuple[str, Kind]]] = {
     "query": ("query", "text"),
-    "answer": ("answer", "text"),
+    "answer": ("answer", "answers"),
     "not_answer": ("not_answer", "text"),
     "turn_tools": ("tools", "json"),
     "reference_topics": ("reference_topics", "texts"),
@@ -76,8 +76,8 @@ def cell_value(kind: Kind, cell: Any) -> Any:
     """
     if not isinstance(cell, str):
         return _whole(_plain(cell)) if kind == "number" else _plain(cell)
-    if kind == "text":
-        return unguarded(cell)
+    if kind in {"text", "answers"}:
+        return (kind == "answers" and listed_texts(cell)) or unguarded(cell)
     if kind == "json" or (kind in {"texts", "values"} and cell.lstrip().startswith("[")):
         try:
             return whole(cell)
@@ -86,6 +86,21 @@ def cell_value(kind: Kind, cell: Any) -> Any:
     if kind in {"texts", "values"}:
         return [unguarded(cell)]
     return _word(kind, unguarded(cell).strip())
+
+
+def listed_texts(cell: str) -> list[Any] | None:
+    """Return the list that a cell of answers holds, None where it is one text: a JSON list without any text is one.
+
+    >>> listed_texts('["Paris", "City of Light"]'), listed_texts("[17, 18]"), listed_texts("Paris")
+    (['Paris', 'City of Light'], None, None)
+    """
+    if not cell.lstrip().startswith("["):
+        return None
+    try:
+        value = whole(cell)
+    except ValueError:
+        return None
+    return value if isinstance(value, list) and any(isinstance(part, str) for part in value) else None
 
 
 def guarded(text: str) -> str:

@@ -77,6 +77,7 @@ class FairForge(Format):
     reasons: ClassVar[Mapping[str, str]] = {
         "": "Fair Forge has no field for it",
         "tools": "Fair Forge expects calls of a turn, not of the conversation",
+        "turns.answer": "a turn has one ground_truth_assistant: the first accepted answer",
         "turns.tools": "calls expected of the conversation become calls expected of its only turn",
         "agent": "an assistant_id names one recording, not which agents a case is for",
         **call_reasons(
@@ -171,7 +172,7 @@ def _batch(turn: CaseTurn, tools: ToolExpectation | None, place: int) -> dict[st
         "qa_id": f"q{place}",
         "query": turn.query or "",
         "assistant": "",
-        "ground_truth_assistant": turn.answer or "",
+        "ground_truth_assistant": turn.first_answer or "",
         **({"ground_truth_agentic": _expected(tools)} if tools is not None else {}),
     }
 

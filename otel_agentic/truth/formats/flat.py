@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from otel_agentic.errors import UsageError
 from otel_agentic.truth.formats.base import record_of
-from otel_agentic.truth.formats.columns import CASE_COLUMNS, TURN, TURN_COLUMNS, is_empty
+from otel_agentic.truth.formats.columns import CASE_COLUMNS, TURN, TURN_COLUMNS, is_empty, listed_texts
 from otel_agentic.truth.formats.csv_text import write_csv
 from otel_agentic.truth.formats.native import Native
 
@@ -57,7 +57,9 @@ def _holds(text: str) -> bool:
 
 
 def _cell(kind: Kind, value: Any) -> Any:
-    if kind == "text" and isinstance(value, str):
+    if kind == "answers" and isinstance(value, str) and listed_texts(value):
+        value = [value]  # a text that would be read as a list
+    if kind in {"text", "answers"} and isinstance(value, str):
         return value if _holds(value) else None
     if value is None or kind in {"number", "flag", "verdict"}:
         return value

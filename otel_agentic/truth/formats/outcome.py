@@ -54,9 +54,13 @@ class _Expected(Record):
 
     tools_called: list[_Called] | None = None
     tools_not_called: Annotated[list[Name], Listed] = Field(default_factory=list)
-    answer: Said | None = Field(
-        default=None, validation_alias=AliasChoices("answer", "response", "final_answer", "final_response")
-    )
+    answer: (
+        Annotated[
+            Annotated[Said, Tag("[text]")] | Annotated[list[Said], Tag("[list]")],
+            Discriminator(lambda value: "[list]" if isinstance(value, list) else "[text]"),
+        ]
+        | None
+    ) = Field(default=None, validation_alias=AliasChoices("answer", "response", "final_answer", "final_response"))
     outputs: Annotated[list[Name | int | float], Listed] = Field(default_factory=list)
     final_state: dict[str, Any] | None = Field(
         default=None, validation_alias=AliasChoices("final_state", "state", "expected_state")
@@ -140,7 +144,7 @@ class Outcome(Format):
         found = _Outcome.of(item.value)
         expected = found.expected_outcome
         outcome = _Expected(goal=expected) if isinstance(expected, str) else expected
-        turn = {name: text for name, text in (("query", found.task()), ("answer", outcome.answer)) if text}
+        turn = {name: said for name, said in (("query", found.task()), ("answer", outcome.answer)) if said}
         fields = {
             "case_id": found.id or f"case-{number + 1}",
             "dataset": found.dataset,

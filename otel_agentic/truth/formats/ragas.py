@@ -62,7 +62,7 @@ class Ragas(Format):
     reasons: ClassVar[Mapping[str, str]] = {
         "": "RAGAS has no field for it",
         "goal": "the one reference holds the answer",
-        "turns.answer": "the one reference is the outcome of a conversation, not an answer of each turn",
+        "turns.answer": "the one reference is the first accepted answer of a question, or the outcome of a conversation",
         "turns.tools": "RAGAS expects calls of the conversation, not of a turn",
         "tools": "calls expected of turns become calls expected of the conversation",
         "turns.query": "a question without text is none",
@@ -121,7 +121,7 @@ def _row(case: Case) -> dict[str, Any]:
     row: dict[str, Any] = {"id": case.case_id, "dataset": case.dataset}
     only = case.turns[0] if len(case.turns) == 1 else None
     if only is not None and (only.answer is not None or case.goal is None):
-        row |= {"user_input": only.query or "", "reference": only.answer}
+        row |= {"user_input": only.query or "", "reference": only.first_answer}
     else:
         row |= {
             "user_input": [{"content": turn.query or "", "type": "human"} for turn in case.turns],

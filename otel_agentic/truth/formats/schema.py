@@ -32,7 +32,7 @@ FIELDS: Final = {
     },
     "CaseTurn": {
         "query": "what the user says; conversations are matched by it",
-        "answer": "expected answer; unless given, the answer is not judged",
+        "answer": "expected answer, or a list of accepted answers, the best of which counts; unless given, the answer is not judged",
         "tools": "calls expected in this turn; unless given, they are not judged",
         "reference_topics": "topics that the agent may talk about",
         "not_answer": "a text that must not be said",
