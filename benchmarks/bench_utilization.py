@@ -1,7 +1,11 @@
-"""Use of results: how often the data tell, whether a contradiction is found, and what the largest results cost.
+"""Use of results: how often the data tell, whether it separates successes from failures, and what the largest results cost.
 
 Reads tau-airline from the folder of shared data, which has no annotation of use. So contradictions are made: where an answer
 states the value of a key of a result, that value is replaced by another one of its kind.
+
+Whether a definition of utilization separates successes from failures is measured by the area under the ROC curve (AUC):
+over all conversations, and over pairs of conversations with the same number of calls, since failed conversations are longer.
+Intervals resample cases. The best definition is chosen on one half of the cases and measured on the other.
 """
 
 from __future__ import annotations
@@ -10,38 +14,48 @@ import json
 import random
 import re
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from benchmarks.cpu_time import cpu_of
-from otel_agentic.config import Settings
+from benchmarks.utilization_candidates import CONTROL, FROM_EXPECTED, PARAMETERS, candidates
+from otel_agentic.config import ScoringSettings, Settings
+from otel_agentic.evaluators.base import Subject
+from otel_agentic.judges import ExactJudge
 from otel_agentic.judges.facts import extract
 from otel_agentic.pipeline.inspect import read_traces
+from otel_agentic.scoring import MatchedConversation, score_conversations
 from otel_agentic.scoring.made import scope_of
 from otel_agentic.scoring.results import key_text, values_of
 from otel_agentic.scoring.utilization import Texts, Use, use_of
 from otel_agentic.testing import tool_call, turn
+from otel_agentic.truth import CaseIndex, read_cases, read_labels
 from tests.shared import SHARED, why_absent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from otel_agentic.conversations.model import ToolCall, Turn
+    from numpy.typing import NDArray
+
+    from otel_agentic.conversations.model import Conversation, ToolCall, Turn
 
 DATA = SHARED / "data" / "tau-airline" / "spans.jsonl.gz"
 LARGE = 1_000_000
+_RESAMPLES: Final = 2_000
 
 
 def main() -> None:
     """Print what is known of real calls, what of made contradictions is found, and times of large ones."""
     why = why_absent(DATA.parent)
     if why is None:
-        turns = [
-            turn for made in read_traces(Settings(), [str(DATA)]).conversations for turn in made.conversation.turns
-        ]
+        conversations = [made.conversation for made in read_traces(Settings(), [str(DATA)]).conversations]
+        turns = [turn for one in conversations for turn in one.turns]
         _print("real calls, each against its own turn", [use for one in turns for use in _uses(one)])
         _print("one stated value replaced", [use for one in turns for wrong in _replaced(one) for use in _uses(wrong)])
+        _print_separation(conversations)
     else:
         print(why)
     for name, result, answer in _large():
@@ -54,6 +68,77 @@ def _print(what: str, uses: list[Use]) -> None:
     counts = Counter(words[use.score] for use in uses)
     shares = ", ".join(f"{count:,} {word} ({count / len(uses):.0%})" for word, count in counts.most_common())
     print(f"{what}: {len(uses):,} calls, {shares}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """A labelled conversation and what each definition gives for it."""
+
+    case_id: str
+    passed: bool
+    calls: int
+    values: Mapping[str, float | None]
+
+
+def _print_separation(conversations: Sequence[Conversation]) -> None:
+    rows = _rows(conversations)
+    print("\ndefinition | conversations | AUC | AUC, same number of calls | mean of successes | mean of failures")
+    for name in rows[0].values:
+        known = [row for row in rows if row.values[name] is not None]
+        passed, failed = (np.mean([row.values[name] for row in known if row.passed is side]) for side in (True, False))
+        overall, stratified = _auc_told(known, name)
+        print(f"{name} | {len(known)} | {overall} | {stratified} | {passed:.2f} | {failed:.2f}")
+    names = [name for name in rows[0].values if name not in {FROM_EXPECTED, PARAMETERS, CONTROL}]
+    halves = [[row for row in rows if int(row.case_id.rpartition("-")[2]) % 2 == half] for half in (0, 1)]
+    for chosen_on, measured_on in (halves, halves[::-1]):
+        best = max(names, key=lambda name: _auc([row for row in chosen_on if row.values[name] is not None], name)[0])
+        overall, stratified = _auc_told([row for row in measured_on if row.values[best] is not None], best)
+        print(f"best on one half of the cases: {best}; on the other half {overall}, same number of calls {stratified}")
+
+
+def _rows(conversations: Sequence[Conversation]) -> list[_Row]:
+    labels = read_labels(DATA.parent / "labels.csv").labels
+    index = CaseIndex(read_cases(DATA.parent / "cases.jsonl").require())
+    matched = [MatchedConversation(conversation=one, match=index.match(one)) for one in conversations]
+    settings = ScoringSettings()
+    rows = []
+    for one, score in zip(matched, score_conversations(matched, judge=ExactJudge(), settings=settings), strict=True):
+        case, passed = one.match.case, labels[one.conversation.conversation_id].verdict
+        if case is not None and passed is not None:
+            subject = Subject(conversation=one.conversation, case=case, score=score, aligned={}, settings=settings)
+            calls = sum(len(turn.calls) for turn in one.conversation.turns)
+            rows.append(_Row(case_id=case.case_id, passed=passed, calls=calls, values=candidates(subject, case)))
+    return rows
+
+
+def _auc_told(rows: Sequence[_Row], name: str) -> tuple[str, str]:
+    """Return the AUC over all pairs, and over those with the same number of calls, with their intervals."""
+    overall, stratified = (
+        "{:.3f} [{:.3f}, {:.3f}]".format(*_auc(rows, name, same_calls=same)) for same in (False, True)
+    )
+    return overall, stratified
+
+
+def _auc(rows: Sequence[_Row], name: str, *, same_calls: bool = False) -> tuple[float, float, float]:
+    """Return the AUC of a definition, and its 95 % interval over resampled cases."""
+    places = {case_id: place for place, case_id in enumerate(sorted({row.case_id for row in rows}))}
+    sides = [[row for row in rows if row.passed is passed] for passed in (True, False)]
+    good, bad = (np.array([row.values[name] for row in side]) for side in sides)
+    of_case = [np.array([places[row.case_id] for row in side]) for side in sides]
+    wins = (good[:, None] > bad) + 0.5 * (good[:, None] == bad)
+    pairs = np.ones_like(wins)
+    if same_calls:
+        pairs = np.array([[one.calls == other.calls for other in sides[1]] for one in sides[0]], dtype=float)
+
+    def at(weights: NDArray[np.float64]) -> float:
+        weighted = pairs * np.outer(weights[of_case[0]], weights[of_case[1]])
+        total = weighted.sum()
+        return float((wins * weighted).sum() / total) if total else float("nan")
+
+    rng = np.random.default_rng(7)
+    draws = rng.multinomial(len(places), np.full(len(places), 1 / len(places)), size=_RESAMPLES)
+    low, high = np.nanquantile([at(draw.astype(float)) for draw in draws], [0.025, 0.975])
+    return at(np.ones(len(places))), float(low), float(high)
 
 
 def _uses(made: Turn) -> list[Use]:

@@ -1,0 +1,148 @@
+"""Definitions of utilization that could be scored, each computed for a conversation; None where it has nothing to measure.
+
+Read by `bench_utilization`, which measures whether they separate conversations that people or a simulator labelled as
+successes from failures.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from otel_agentic.evaluators.operations.recovery import Recovery
+from otel_agentic.scoring.effects import effect_of
+from otel_agentic.scoring.made import scope_of
+from otel_agentic.scoring.results import values_of
+from otel_agentic.scoring.utilization import Texts, use_of
+from otel_agentic.truth.text import normalise
+from otel_agentic.truth.values import leaves
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from otel_agentic.conversations.model import Conversation, ToolCall
+    from otel_agentic.evaluators.base import Subject
+    from otel_agentic.truth.model import Case
+
+#: What can hardly be chance: a word that holds a digit, or a number of two digits and more.
+_TELLING: Final = re.compile(r"\b\w*\d\w*\b(?:[.,]\d+)*")
+_LEAST_CHARACTERS: Final = 2
+#: Computed from the expected arguments, as the dimension `parameters` is.
+FROM_EXPECTED: Final = "expected arguments that a result held and that were passed on / all"
+#: For comparison.
+PARAMETERS: Final = "dimension parameters (comparison)"
+CONTROL: Final = "number of calls, negative (control)"
+
+
+def candidates(subject: Subject, case: Case) -> dict[str, float | None]:
+    """Return the value of each candidate, higher meaning better use."""
+    conversation = subject.conversation
+    scope = scope_of(conversation.turns, turn_index=None)
+    texts = Texts(scope)
+    worked = [one for one in scope.calls if one.call.error is None]
+    uses = [use_of(one, [other for other in worked if other.place > one.place], texts) for one in worked]
+    reads = [
+        use.score for one, use in zip(worked, uses, strict=True) if effect_of(one.call.name, [case.effects]) == "read"
+    ]
+    calls = [call for turn in conversation.turns for call in turn.calls]
+    failures = [
+        score.label for score in Recovery().evaluate(subject) if score.name.endswith(".tool_failure") and score.label
+    ]
+    return {
+        "results known as used / known (as scored)": _mean(use.score for use in uses if use.score is not None),
+        "results used / all": _mean(use.score == 1 for use in uses),
+        "results of reads used / all": _mean(score == 1 for score in reads),
+        "results passed on as an argument / all": _mean(use.how == "argument" for use in uses),
+        "values of results said or passed on / all": _values_used(conversation),
+        "values of answers that a result or query holds": _values_grounded(conversation),
+        "tool failures recovered, reported or worked around": _mean(label != "unhandled" for label in failures),
+        "number of failed calls, negative": -float(sum(call.error is not None for call in calls)),
+        FROM_EXPECTED: _needed_used(conversation, case),
+        PARAMETERS: next((tools.dimensions["parameters"] for tools in subject.score.tools), None)
+        if subject.score
+        else None,
+        CONTROL: -float(len(calls)),
+    }
+
+
+def _mean(values: Iterable[float | bool]) -> float | None:
+    found = [float(value) for value in values]
+    return sum(found) / len(found) if found else None
+
+
+def _telling(*texts: str | None) -> set[str]:
+    found = (match.replace(",", "") for text in texts for match in _TELLING.findall(normalise(text or "")))
+    return {value for value in found if len(value) >= _LEAST_CHARACTERS}
+
+
+def _inside(value: Any) -> set[str]:
+    """Return the telling values inside a result or inside arguments."""
+    return _telling(*(str(leaf) for _, leaf in leaves(value, limit=5_000)))
+
+
+def _after(conversation: Conversation, call: ToolCall, turn_index: int) -> set[str]:
+    """Return what was said, and passed on to calls, after a call."""
+    turns = [turn for turn in conversation.turns if turn.index >= turn_index]
+    found = _telling(*(turn.answer for turn in turns))
+    for turn in turns:
+        for later in turn.calls:
+            if (turn.index, later.position) > (turn_index, call.position) and later.error is None:
+                found |= _inside(later.arguments)
+    return found
+
+
+def _values_used(conversation: Conversation) -> float | None:
+    used = total = 0
+    for turn in conversation.turns:
+        for call in turn.calls:
+            values = set() if call.error is not None else _inside(call.result) - _inside(call.arguments)
+            total += len(values)
+            used += len(values & _after(conversation, call, turn.index)) if values else 0
+    return used / total if total else None
+
+
+def _values_grounded(conversation: Conversation) -> float | None:
+    known: set[str] = set()
+    grounded: list[bool] = []
+    for turn in conversation.turns:
+        known |= _telling(turn.query)
+        for call in turn.calls:
+            known |= _inside(call.arguments) | _inside(call.result) | _telling(call.error)
+        said = _telling(turn.answer)
+        grounded += [value in known for value in said]
+        known |= said
+    return _mean(grounded)
+
+
+def _needed_used(conversation: Conversation, case: Case) -> float | None:
+    """Return the share of the expected arguments that only a result could tell, and were passed on to a later call."""
+    tools = [case.tools, *(turn.tools for turn in case.turns)]
+    expected = [call.parameters for expectation in tools if expectation is not None for call in expectation.calls]
+    wanted: set[str] = set().union(*map(_whole, expected))
+    used: list[bool] = []
+    queries = ""
+    for turn in conversation.turns:
+        queries += f" {normalise(turn.query or '')}"
+        for call in turn.calls:
+            if call.error is None:
+                only_here = (_whole(call.result) & wanted) - _whole(call.arguments)
+                needed = {value for value in only_here if value not in queries}
+                passed = _passed_on(conversation, call, turn.index) if needed else set()
+                used += [value in passed for value in needed]
+                wanted -= needed  # counted once
+    return _mean(used)
+
+
+def _whole(value: Any) -> set[str]:
+    """Return the values inside a result or inside arguments, each as one text."""
+    found = (each.plain for each in values_of(value).values if not each.told)
+    return {plain for plain in found if len(plain) > _LEAST_CHARACTERS}
+
+
+def _passed_on(conversation: Conversation, call: ToolCall, turn_index: int) -> set[str]:
+    found: set[str] = set()
+    for turn in conversation.turns:
+        for later in turn.calls:
+            if (turn.index, later.position) > (turn_index, call.position) and later.error is None:
+                found |= _whole(later.arguments)
+    return found
