@@ -2,12 +2,15 @@
 
 Reads tau-airline and the captures from the folder of shared data. Of tau-airline it prints the share of conversations with such
 a failure among those labelled as successes and as failures; `--list` prints each failure with the answer of its turn, to be read.
+Since agents seldom hide an error, hidden ones are made: each conversation of tau-airline ends at a failed call, and the answer is
+one that was given after a successful call of the same tool.
 """
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.config import EvaluatorSettings, ScoringSettings, Settings
@@ -15,15 +18,17 @@ from otel_agentic.evaluators.base import Subject
 from otel_agentic.evaluators.failures import FailureRules, failures_of
 from otel_agentic.evaluators.layers import Validity
 from otel_agentic.evaluators.operations import Calls, Recovery
+from otel_agentic.evaluators.operations.names import TOOL_FAILURE
 from otel_agentic.evaluators.run import evaluate
 from otel_agentic.pipeline.inspect import read_traces
 from otel_agentic.truth import read_labels
 from tests.shared import SHARED, why_absent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from otel_agentic.conversations.model import Conversation
+    from otel_agentic.evaluators.base import MetricScore
 
 _EVALUATORS: Final = (Recovery(), Calls(), Validity())
 _LABELLED: Final = (".tool_failure", ".turn_end")
@@ -38,7 +43,11 @@ def main() -> None:
         print(why)
         return
     labels = {key: label.verdict for key, label in read_labels(airline / "labels.csv").labels.items()}
-    _print("tau-airline", _read([str(airline / "spans.jsonl.gz")]), labels)
+    conversations = _read([str(airline / "spans.jsonl.gz")])
+    _print("tau-airline", conversations, labels)
+    hidden = list(_hidden(conversations))
+    found = Counter(score.label for one in hidden for score in _scores(one) if score.name == TOOL_FAILURE)
+    print(f"hidden errors: {len(hidden)}; {', '.join(f'{n} {label}' for label, n in found.most_common())}")
     folders = sorted(folder for folder in captures.iterdir() if folder.is_dir())
     _print("captures", [one for folder in folders for one in _read(map(str, folder.glob("*.jsonl")))], {})
 
@@ -47,14 +56,41 @@ def _read(paths: Iterable[str]) -> list[Conversation]:
     return [made.conversation for made in read_traces(Settings(), sorted(paths)).conversations]
 
 
+def _scores(conversation: Conversation) -> list[MetricScore]:
+    subject = Subject(conversation=conversation, case=None, score=None, aligned={}, settings=ScoringSettings())
+    return [score for ran in evaluate(_EVALUATORS, [subject]) for score in ran.scores]
+
+
+def _hidden(conversations: list[Conversation]) -> Iterator[Conversation]:
+    """Yield each conversation that ends at a failed call, with answers that were given after the tool worked."""
+    good: dict[str, list[str]] = {}
+    for turn in (turn for one in conversations for turn in one.turns):
+        if turn.answer is not None and turn.calls and all(call.error is None for call in turn.calls):
+            good.setdefault(turn.calls[-1].name, []).append(turn.answer)
+    taken: Counter[str] = Counter()
+    for one in conversations:
+        for turn in one.turns:
+            failed = [call for call in turn.calls if call.error is not None]
+            if failed and failed[-1].name in good:
+                answers = good[failed[-1].name]
+                taken[failed[-1].name] += 1
+                last = replace(
+                    turn,
+                    answer=answers[taken[failed[-1].name] % len(answers)],
+                    answer_captured=True,
+                    calls=turn.calls[: turn.calls.index(failed[-1]) + 1],
+                )
+                yield replace(one, turns=(last,))
+
+
 def _print(what: str, conversations: list[Conversation], labels: Mapping[str, bool | None]) -> None:
     rules = FailureRules([metric for one in _EVALUATORS for metric in one.metrics], EvaluatorSettings())
     counts: Counter[str] = Counter()
     raised: Counter[str] = Counter()
     affected: set[str] = set()
     for one in conversations:
+        scores = _scores(one)
         subject = Subject(conversation=one, case=None, score=None, aligned={}, settings=ScoringSettings())
-        scores = [score for ran in evaluate(_EVALUATORS, [subject]) for score in ran.scores]
         counts.update(
             f"{s.name.rpartition('.')[2]} {s.label}" for s in scores if s.label and s.name.endswith(_LABELLED)
         )
