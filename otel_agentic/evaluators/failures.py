@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from otel_agentic.config import Threshold
 from otel_agentic.errors import ConfigError
-from otel_agentic.evaluators.core import CORE_METRICS, core_scores
+from otel_agentic.evaluators.core import CORE_METRICS, TOOL, core_scores
+from otel_agentic.evaluators.operations.names import TOOL_FAILURE, TURN_END
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -184,4 +185,17 @@ def at_least(severity: Severity, least: Severity) -> bool:
 
 def failures_of(subject: Subject, scores: Iterable[MetricScore], rules: FailureRules) -> list[Failure]:
     """Return the failures of one conversation: first those of its outcome, then those among the scores of metrics."""
-    return rules.failures(Place.of(subject.conversation), [*core_scores(subject), *scores])
+    return distinct(rules.failures(Place.of(subject.conversation), [*core_scores(subject), *scores]))
+
+
+def distinct(failures: Iterable[Failure]) -> list[Failure]:
+    """Return the failures without the `errored` faults of tools whose unhandled failure, or that of their turn, is listed."""
+    every = list(failures)
+    listed = {
+        (each.place, each.tool_name) for each in every if each.metric in {TOOL_FAILURE, TURN_END} and each.tool_name
+    }
+    return [
+        each
+        for each in every
+        if (each.metric, each.label) != (TOOL, "errored") or (each.place, each.tool_name) not in listed
+    ]

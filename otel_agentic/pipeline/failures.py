@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from otel_agentic.errors import UsageError
-from otel_agentic.evaluators.failures import FailureRules, at_least
+from otel_agentic.evaluators.failures import FailureRules, at_least, distinct
 from otel_agentic.evaluators.groups import group_failures
 from otel_agentic.evaluators.merging import merge_question, merged
 from otel_agentic.evaluators.registry import all_evaluators, metrics_by_name
@@ -72,7 +72,7 @@ def found_failures(
     if keys is not None:
         found = [(place, score) for place, score in found if (place.environment, place.conversation_id) in keys]
     failures = (rules.failure(place, score) for place, score in found)
-    return Failures(rules=rules, failures=tuple(failure for failure in failures if failure is not None))
+    return Failures(rules=rules, failures=tuple(distinct(failure for failure in failures if failure is not None)))
 
 
 def merged_groups(engine: Engine, groups: Sequence[ErrorGroup]) -> tuple[list[ErrorGroup], str | None]:

@@ -8,7 +8,9 @@ import pytest
 
 from otel_agentic.config import EvaluatorSettings
 from otel_agentic.conversations.model import ModelUse
-from otel_agentic.evaluators.failures import FailureRules, failures_of
+from otel_agentic.evaluators.base import MetricScore
+from otel_agentic.evaluators.core import TOOL
+from otel_agentic.evaluators.failures import FailureRules, Place, distinct, failures_of
 from otel_agentic.evaluators.groups import group_failures
 from otel_agentic.evaluators.operations import Calls, Recovery
 from otel_agentic.testing import conversation, tool_call, turn
@@ -111,6 +113,20 @@ def test_the_failure_of_an_agent_is_not_that_of_the_tool_inside_too() -> None:
 )
 def test_how_a_turn_ends(query: str | None, answer: str | None, more: dict[str, Any], label: str) -> None:
     assert [label] == labels(Recovery(), conversation(turn(query, answer, **more)), "turn_end")
+
+
+def test_an_unhandled_failure_is_not_listed_as_a_fault_of_the_tool_too() -> None:
+    about = conversation(turn("Book it", "Your flight is booked.", fails("book"), fails("pay")))
+    place = Place.of(about)
+    rules = FailureRules(Recovery.metrics, EvaluatorSettings())
+    faults = [MetricScore(name=TOOL, label=kind, tool_name="book") for kind in ("errored", "missing")]
+
+    found = distinct(rules.failures(place, [*faults, *Recovery().evaluate(subject(about, None))]))
+
+    assert [("missing", "book"), ("unhandled", "book"), ("unhandled", "pay")] == [
+        (failure.label, failure.tool_name) for failure in found
+    ]
+    assert ["errored", "missing"] == [failure.label for failure in distinct(rules.failures(place, faults))]
 
 
 def test_failures_are_listed_without_a_case_and_without_a_judge() -> None:
