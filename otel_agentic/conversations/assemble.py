@@ -125,7 +125,7 @@ def _turn(index: int, turn: TurnSpans, cast: Cast, plans: tuple[str, ...]) -> Tu
         query_captured=turn.query is not None or turn.query_captured,
         answer=answer,
         answer_captured=answer_captured,
-        error=_first(run.event.header.error for run in reversed(turn.runs)),
+        error=_error(turn, answer),
         calls=calls_of(turn, cast, answer=answer),
         trace_id=turn.lead.span.trace_id,
         span_id=turn.lead.span.span_id,
@@ -137,6 +137,13 @@ def _turn(index: int, turn: TurnSpans, cast: Cast, plans: tuple[str, ...]) -> Tu
         models=models_of(turn),
         plans=plans,
     )
+
+
+def _error(turn: TurnSpans, answer: str | None) -> str | None:
+    """Return why the turn failed: a run that failed and was tried again with success is no failure of the turn."""
+    if answer is not None and turn.runs and turn.runs[-1].event.header.error is None:
+        return None
+    return _first(run.event.header.error for run in reversed(turn.runs))
 
 
 def _teller(turn: TurnSpans) -> Node:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from otel_agentic.conversations.answers import answer_in
 from otel_agentic.dialects.events import Redacted, Text
 
 if TYPE_CHECKING:
@@ -25,6 +26,18 @@ def last_query(messages: Sequence[Message]) -> tuple[str | None, bool]:
             return None, False
     before = len(messages) - len(fresh)
     return None, not any(_is_wordless(messages, before + index) for index in range(len(fresh)))
+
+
+def answered_query(messages: Sequence[Message]) -> str | None:
+    """Return the user's text before the newest one that was answered; None where nothing was answered before it."""
+    fresh = after_last_assistant(messages)
+    before = len(messages) - len(fresh) - 1
+    if before < 1 or answer_in(messages[before]) is None:
+        return None
+    for message in reversed(messages[:before]):
+        if message.role == "user" and message.text and not message.results:
+            return message.text
+    return None
 
 
 def after_last_assistant(messages: Sequence[Message]) -> Sequence[Message]:

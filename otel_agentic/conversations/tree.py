@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from otel_agentic.conversations.duplicates import merge_duplicates
 from otel_agentic.conversations.naming import short
 from otel_agentic.conversations.repetitions import drop_repetitions
+from otel_agentic.conversations.sessions import find_sessions
 from otel_agentic.dialects.events import AgentRun, Ignored, ModelCall, ToolCall
 
 if TYPE_CHECKING:
@@ -176,9 +177,11 @@ def mark_runs(ordered: Sequence[Node]) -> None:
     """Decide which `AgentRun` events count as runs.
 
     A certain one does. One that merely may be a run does when it is the topmost, or is what a tool call started, and
-    it either holds content of its own or has nothing below it that is a run for certain.
+    it either holds content of its own or has nothing below it that is a run for certain. One that holds a whole
+    conversation does not (`sessions`).
     """
     below = _contents(ordered)
+    sessions = find_sessions(ordered)
     starts: dict[int, bool] = {}  # whether a run may begin right below the node: nothing above it is one already
     for node in ordered:  # depth first: what is above is decided already
         parent = node.parent
@@ -190,7 +193,7 @@ def mark_runs(ordered: Sequence[Node]) -> None:
             node.run = parent if parent.is_run else parent.run
             node.holding_call = holder if in_call else parent.holding_call
         event = node.event
-        if isinstance(event, AgentRun):
+        if isinstance(event, AgentRun) and not (id(node) in sessions and node.run is None):
             node.is_run = event.certain or (free and _may_be_run(event, below[id(node)]))
     for node in reversed(ordered):
         for above in filter(None, (node.parent, node.same_as)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from otel_agentic.conversations.queries import (
     after_last_assistant,
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
     from otel_agentic.conversations.segments import Segment
     from otel_agentic.conversations.tree import Node
+
+
+#: A greeting and what a user says.
+_WITH_GREETING: Final = 2
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -67,7 +71,8 @@ def cut(segments: Sequence[Segment]) -> list[TurnSpans]:
     """Return the turns of a conversation in time order.
 
     A topmost agent run is a turn; one that brings no new query goes on with the turn before it. Model and tool calls
-    outside any run are cut where a model call brings a new user message.
+    outside any run are cut where a model call brings a new user message. A span that holds several turns is not
+    a run (`sessions`). A greeting, before any user input, belongs to the first turn.
     """
     turns: list[TurnSpans] = []
     for unit in sorted((unit for segment in segments for unit in _units(segment)), key=lambda unit: unit[0].at):
@@ -75,7 +80,19 @@ def cut(segments: Sequence[Segment]) -> list[TurnSpans]:
             _add_run(turns, unit)
         else:
             _add_loose(turns, unit)
-    return turns
+    return _with_greeting(turns)
+
+
+def _with_greeting(turns: list[TurnSpans]) -> list[TurnSpans]:
+    """Return the turns, the first without a query as the beginning of the next one in its trace."""
+    if len(turns) < _WITH_GREETING or turns[0].query is not None or not turns[0].query_captured:
+        return turns
+    greeting, first, *rest = turns
+    if first.query is None or first.lead.span.trace_id != greeting.lead.span.trace_id:
+        return turns
+    first.runs = [*greeting.runs, *first.runs]
+    first.nodes = [*greeting.nodes, *first.nodes]
+    return [first, *rest]
 
 
 def _units(segment: Segment) -> list[list[Node]]:
@@ -123,12 +140,14 @@ def _add_run(turns: list[TurnSpans], unit: Sequence[Node]) -> None:
 
 
 def _takes_over(turn: TurnSpans, before: TurnSpans) -> bool:
-    """Return whether a run answers the query of the run before it in the same trace: another agent was handed control.
+    """Return whether a run answers the query of the run before it in the same trace: that failed, or handed control over.
 
     A new turn of the same words begins with them; one that goes on was already told what was done about them.
     """
     if turn.query is None or turn.query != before.query or turn.lead.span.trace_id != before.lead.span.trace_id:
         return False
+    if before.runs and before.runs[-1].event.header.error is not None:
+        return True
     calls = [node.event.messages_in for node in turn.top_calls if isinstance(node.event, ModelCall)]
     heard = next(filter(None, calls), None)
     return bool(heard and after_last_query(heard))
