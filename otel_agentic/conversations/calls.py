@@ -9,6 +9,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.conversations.answers import gives_answer
+from otel_agentic.conversations.code import code_runs
 from otel_agentic.conversations.duplicates import folded
 from otel_agentic.conversations.join import join, join_runs, transfer_target
 from otel_agentic.conversations.model import CallKind, ToolCall
@@ -19,7 +20,7 @@ from otel_agentic.dialects import events
 from otel_agentic.dialects.values import has_named_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from otel_agentic.config.own_patterns import OwnPattern
     from otel_agentic.conversations.tree import Node
@@ -52,6 +53,8 @@ class Cast:
 def calls_of(turn: TurnSpans, cast: Cast, *, answer: str | None = None) -> tuple[ToolCall, ...]:
     """Return the calls of a turn in step order, those of sub-agents after the call that holds them.
 
+    Of an agent that acts by writing code, the calls that its code makes are the calls; the interpreter is not one (`code`).
+
     Args:
         turn: the spans of the turn.
         cast: who plays in the conversation.
@@ -68,6 +71,9 @@ def calls_of(turn: TurnSpans, cast: Cast, *, answer: str | None = None) -> tuple
     calls = [call for call in calls if not gives_answer(call.name, _arguments(call), answer)]
     calls.sort(key=lambda call: (call.asker, call.place))
     tell(calls, turn)
+    interpreters = code_runs(calls, turn)
+    calls = [call for call in calls if id(call) not in interpreters]
+    wrappers = frozenset(id(node) for node in interpreters.values() if node is not None)
     steps = {asker: step for step, asker in enumerate(dict.fromkeys(call.asker for call in calls), start=1)}
     agents = frozenset(folded(name) for name in cast.agents)
     never_ran = _never_ran(calls)
@@ -75,7 +81,12 @@ def calls_of(turn: TurnSpans, cast: Cast, *, answer: str | None = None) -> tuple
     return tuple(
         with_result(
             _finished(
-                call, step=steps[call.asker], position=position, agent=cast.agent, agents=agents, started=started
+                call,
+                step=steps[call.asker],
+                position=position,
+                agent=cast.agent,
+                agents=agents,
+                holder=_holder(call, started, wrappers),
             ),
             call.event,
             _answer_of(call.run) or call.told,
@@ -138,11 +149,10 @@ def _finished(
     position: int,
     agent: str | None,
     agents: frozenset[str],
-    started: Mapping[int, Node],
+    holder: Node | None,
 ) -> ToolCall:
-    event, request, witness = call.event, call.request, call.node or call.asked_by
-    assert witness is not None  # noqa: S101 — every call has a span, a request, or both
-    own, holder = call.node or call.run, _holder(witness, started)
+    event, request, witness = call.event, call.request, _witness(call)
+    own = call.node or call.run
     return ToolCall(
         name=call.name,
         kind=_kind(call, agents),
@@ -163,14 +173,27 @@ def _finished(
     )
 
 
-def _holder(witness: Node, started: Mapping[int, Node]) -> Node | None:
-    """Return the call that holds another: the tool span above it, or the run that a call without a span started."""
+def _witness(call: Call) -> Node:
+    witness = call.node or call.asked_by
+    assert witness is not None  # noqa: S101 — every call has a span, a request, or both
+    return witness
+
+
+def _holder(call: Call, started: Mapping[int, Node], wrappers: Container[int]) -> Node | None:
+    """Return the call that holds another: the tool span above it, or the run that a call without a span started.
+
+    A wrapper is not a call: what ran inside it has the holder of the wrapper.
+    """
+    witness = _witness(call)
     run = witness.run
     while run is not None and started:
         if id(run) in started:
             return run
         run = run.run
-    return witness.holding_call
+    holder = witness.holding_call
+    while holder is not None and id(holder) in wrappers:
+        holder = holder.holding_call
+    return holder
 
 
 def _answer_of(run: Node | None) -> events.CallResult | None:

@@ -174,6 +174,9 @@ def _merge_nested_tool_calls(ordered: Sequence[Node], holders: Mapping[int, Node
         outer = holder.event if holder is not None else None
         if not isinstance(inner, ToolCall) or holder is None or not isinstance(outer, ToolCall):
             continue
+        if _reports(node, holder):
+            node.ignore("an event of the tool call above it", same_as=holder)
+            continue
         if _same_tool_call(outer, inner):
             holder.retell(named_by(outer, inner))
             node.ignore("the same tool call as the span above it", same_as=holder)
@@ -184,6 +187,17 @@ def _merge_nested_tool_calls(ordered: Sequence[Node], holders: Mapping[int, Node
         tellings.sort(key=lambda event: event.header.span.end_ns, reverse=True)
         told = next((event for event in tellings if event.result_captured), tellings[0])
         holder.retell(with_outcome(holder.event, told, failed=tellings[0]))
+
+
+def _reports(node: Node, holder: Node) -> bool:
+    """Return whether a span without the name of a tool, right inside a call that has one, is an event of that call.
+
+    An instrumentation names all of its tools or none; a span named after an event (`error`, `retry`) is not a tool (BeeAI).
+    """
+    inner, outer = node.event, holder.event
+    if not isinstance(inner, ToolCall) or not isinstance(outer, ToolCall) or inner.is_named or not outer.is_named:
+        return False
+    return node.parent is holder and not node.children and node.span.scope.name == holder.span.scope.name
 
 
 def _same_tool_call(one: ToolCall, other: ToolCall) -> bool:

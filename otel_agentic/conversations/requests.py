@@ -116,6 +116,10 @@ def _requests_in(node: Node, messages: Sequence[events.Message], *, one_response
 def _remembered(turn: TurnSpans, known: Sequence[Call]) -> Iterator[Call]:
     """Yield the calls that no response shows but the input of a later model call, after the query that it answers."""
     asked = deque(sorted((call for call in known if call.request is not None), key=lambda call: call.asker))
+    by_id: dict[str, list[Call]] = defaultdict(list)
+    for call in asked:
+        if call.call_id is not None:
+            by_id[call.call_id].append(call)
     seen = Seen()
     speakers = [node for node in turn.nodes if isinstance(node.event, events.ModelCall) and node.event.messages_in]
     for node in sorted(speakers, key=lambda node: node.at):
@@ -124,9 +128,23 @@ def _remembered(turn: TurnSpans, known: Sequence[Call]) -> Iterator[Call]:
             seen.add(asked.popleft().request)
         fresh = after_last_query(node.event.messages_in or ()) or ()
         for index, position, request in seen.unknown_of(fresh):
+            twin = _beside(fresh[index], by_id, (*node.at, _RESPONSE))
+            if twin is not None:
+                place = (twin.place[0], position)
+                yield Call(asker=twin.asker, place=place, request=request, asked_by=twin.asked_by)
+                continue
             # Before the response of this very call, in the order of the messages.
             asker = (*node.at, index - len(fresh))
             yield Call(asker=asker, place=(index, position), request=request, asked_by=node, remembered=True)
+
+
+def _beside(message: events.Message, by_id: Mapping[str, Sequence[Call]], before: Asker) -> Call | None:
+    """Return a known call that was asked in a message of a history: what else the message asks was asked with it."""
+    for request in message.requests:
+        for call in reversed(by_id.get(request.call_id or "", ())):
+            if call.asker < before:
+                return call
+    return None
 
 
 def anchor_remembered(calls: Sequence[Call], silent: Mapping[Node | None, Sequence[Node]]) -> None:

@@ -6,6 +6,7 @@ A dialect plug-in (entry-point group `otel_agentic.dialects`) is a class with `f
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -29,7 +30,7 @@ from otel_agentic.dialects.usage import count_of, usage_of
 from otel_agentic.dialects.values import flat, id_of, is_redacted, parsed, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from typing import Any
 
     from otel_agentic.config import ConversationSettings
@@ -221,16 +222,30 @@ class TableDialect:
         """Return the span as an execution of a tool."""
         attributes, table = span.attributes, self.table
         output = call_output(first(attributes, (*table.result, *table.output)))
+        name = text_of(first(attributes, (*table.tool_name, *table.name)))
         return ToolCall(
             header=header,
-            name=text_of(first(attributes, (*table.tool_name, *table.name))) or span.name,
+            name=name or span.name,
+            is_named=bool(name),
             call_id=id_of(first(attributes, table.call_id)) or output.call_id,
-            arguments=call_input(first(attributes, (*table.arguments, *table.input))),
+            arguments=call_input(first(attributes, (*table.arguments, *table.input)), self.parameters(span)),
             result=output.result,
             result_captured=output.captured,
             is_error=header.error is not None or output.is_error,
             schema=self.schema(span),
         )
+
+    def parameters(self, span: Span) -> Collection[str] | None:
+        """Return the names of the parameters of the tool that was called, in order; None when not recorded."""
+        for path in self.table.schema:
+            found = parsed(first(span.attributes, (path,)))
+            if not isinstance(found, Mapping):
+                continue
+            if isinstance(found.get("properties"), Mapping):
+                return list(found["properties"])
+            if found and all(isinstance(value, Mapping) and "type" in value for value in found.values()):
+                return list(found)  # smolagents describes each parameter under its name
+        return None
 
     def schema(self, span: Span) -> Mapping[str, Any] | None:
         """Return the JSON schema of the parameters of the tool that was called; None when not told."""

@@ -147,7 +147,7 @@ class ToolCall:
     """One execution of a tool.
 
     `handoff_to` names the agent that a handoff span passes control to; `schema` is the JSON schema of the tool's parameters,
-    where its span tells it.
+    where its span tells it. `is_named` is False where the name is only that of the span.
     """
 
     header: Header
@@ -159,6 +159,7 @@ class ToolCall:
     is_error: bool
     handoff_to: str | None = None
     schema: Mapping[str, Any] | None = None
+    is_named: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

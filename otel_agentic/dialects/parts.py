@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from json import JSONDecoder
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.dialects.events import CallRequest, CallResult, Part, Redacted, Text
@@ -10,6 +12,9 @@ from otel_agentic.dialects.values import arguments_of, id_of, is_redacted, parse
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+#: Several JSON objects in one text have this between them.
+_SEVERAL: Final = re.compile(r"\}\s*\{")
+_JSON: Final = JSONDecoder()
 #: No message has more parts.
 _MOST: Final = 10_000
 #: Kinds of parts that carry text, by the names of the several conventions.
@@ -116,7 +121,23 @@ def _request(block: Mapping[str, Any]) -> CallRequest | None:
     name = first_text(block, ("name", "toolName", "tool_name"))
     if name is None:
         return None
-    return CallRequest(call_id=_call_id(block), name=name, arguments=arguments_of(first_of(block, _ARGUMENT_KEYS)))
+    told = first_of(block, _ARGUMENT_KEYS)
+    # The arguments of several calls in one text are those of none (BeeAI joins parallel calls).
+    arguments = None if isinstance(told, str) and _SEVERAL.search(told) and _is_several(told) else arguments_of(told)
+    return CallRequest(call_id=_call_id(block), name=name, arguments=arguments)
+
+
+def _is_several(text: str) -> bool:
+    """Return whether a text is several JSON objects, one after the other.
+
+    >>> _is_several('{"city": "Rome"}{"city": "Oslo"}'), _is_several('{"code": "f({}){}"}')
+    (True, False)
+    """
+    try:
+        _, end = _JSON.raw_decode(text.lstrip())
+    except ValueError:
+        return False
+    return text.lstrip()[end:].lstrip().startswith("{")
 
 
 def listed_calls_of(value: Any) -> Iterable[CallRequest]:

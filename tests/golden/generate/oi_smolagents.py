@@ -2,11 +2,13 @@
 # The framework is not installed where the types are checked.
 # needs: smolagents==1.26.0 openai==3.54.0 openinference-instrumentation-smolagents==0.1.43
 # needs: opentelemetry-sdk==1.45.2 opentelemetry-exporter-otlp-proto-http==1.45.2
-"""smolagents under OpenInference: an agent in a session with a managed agent, and one that streams without session."""
+"""smolagents under OpenInference: a managed agent in a session, one that streams without session, one that writes code."""
 
 from __future__ import annotations
 
-from smolagents import OpenAIServerModel, ToolCallingAgent, tool
+import smolagents
+from smolagents import ChatMessage, CodeAgent, MessageRole, Model, OpenAIServerModel, ToolCallingAgent, tool
+from smolagents.monitoring import TokenUsage
 
 from tests.golden.generate.oi_play import KEY, Plan, delegated, in_session, instrumented, record
 from tests.golden.generate.story import (
@@ -36,6 +38,10 @@ def main() -> None:
         Plan("openinference-smolagents-stream-bare", smol, _streaming, **how),
         framework="smolagents",
         id_in_telemetry=False,
+    )
+    record(
+        Plan("openinference-smolagents-code", smol, in_session(_coding), **how),
+        framework="smolagents, CodeAgent",
     )
 
 
@@ -67,6 +73,50 @@ def _streaming(url):
         return list(agent.run(query, stream=True, reset=False))[-1].output
 
     return say
+
+
+class ScriptedCoder(Model):
+    """A model that writes code: a thought, and the calls of one step as statements."""
+
+    def __init__(self):
+        super().__init__(model_id="scripted-1")
+        self.steps = iter(())
+
+    def generate(self, messages, **_):  # noqa: ARG002 — the framework's signature
+        thought, code = next(self.steps)
+        content = f"Thought: {thought}\n<code>\n{code}\n</code>"
+        usage = TokenUsage(input_tokens=20, output_tokens=5)
+        return ChatMessage(role=MessageRole.ASSISTANT, content=content, token_usage=usage)
+
+
+# The instrumentation wraps the models that the package exports.
+smolagents.ScriptedCoder = ScriptedCoder
+
+
+def _coding(url):
+    del url
+    agents = {}
+
+    def say(conversation, query):
+        model = ScriptedCoder()
+        made = {"name": AGENT, "instructions": INSTRUCTIONS, "verbosity_level": 0}
+        agent = agents.setdefault(conversation.id, CodeAgent([tool(each) for each in TOOLS], model, **made))
+        played = agents.setdefault((conversation.id, "turns"), iter(conversation.turns))
+        agent.model.steps = iter([*_code(turn := next(played)), ("I know it.", f"final_answer({turn.answer!r})")])
+        return agent.run(query, reset=False)
+
+    return say
+
+
+def _code(turn):
+    """Yield a thought and the code of each step; the first argument goes without its name."""
+    for step in turn.steps:
+        lines = []
+        for call in step:
+            (_, first), *named = call.arguments.items()
+            given = ", ".join([repr(first), *(f"{name}={value!r}" for name, value in named)])
+            lines.append(f"found = {call.name}({given})\nprint(found)")
+        yield "I look it up.", "\n".join(lines)
 
 
 if __name__ == "__main__":
