@@ -28,8 +28,8 @@ _ADVICE: Final = {
     ),
     "judge_error": "the judge failed after its retries; `otel-agentic evaluate` asks it again",
     "judge_unsure": (
-        "the judge does not decide on an answer: its score lies between failing and passing; label them (`--labels FILE`, see "
-        "docs/calibration.md) or let a model judge: `--judge langchain:openai:gpt-5-mini`"
+        "the judge's score of an answer lies between failing and passing, so it does not decide; label these conversations "
+        "(`--labels FILE`), or let a model judge: `--judge langchain:openai:gpt-5-mini`"
     ),
     "incomplete": (
         "an expected turn is missing and nothing proves that the conversation ended, or its spans contradict each other; an "

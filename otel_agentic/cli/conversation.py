@@ -64,7 +64,9 @@ def _warnings(score: dict[str, Any]) -> Iterator[str]:
     own, given = score["computed_outcome"], score["outcome"]
     if score["outcome_source"] != "computed" and own in {"pass", "fail"} and own != given:
         yield f"the given verdict says {given}, turns and tools say {own}"
-    if score.get("partial"):
+    if score.get("known_failure") and given == "not_evaluated":
+        yield f"fails all the same, by {score['known_failure']}: it counts in the bounds of the pass rate, not in the rate"
+    elif score.get("partial"):
         yield "decided although other needed parts could not be evaluated"
 
 

@@ -119,9 +119,13 @@ def _why_none(found: Mapping[str, Any], severity: str) -> str:
 
 
 def _scored(found: Mapping[str, Any]) -> str:
-    """Return how many conversations have a score; those that could not be evaluated neither failed nor passed."""
+    """Return how many conversations have a score; those that could not be evaluated neither failed nor passed.
+
+    Where the judge is unsure, some of these are known to fail by something else, and their failures are listed.
+    """
     told = plural(found["scored"], "scored conversation")
-    return f"{told} ({found['not_evaluated']:,} not evaluated)" if found["not_evaluated"] else told
+    known = f", {found['known_failures']:,} of them known to fail" if found["known_failures"] else ""
+    return f"{told} ({found['not_evaluated']:,} not evaluated{known})" if found["not_evaluated"] else told
 
 
 def _unjudged(found: Mapping[str, Any]) -> str:

@@ -133,11 +133,13 @@ def method_notes(groups: Sequence[Group]) -> list[str]:
 def _notes(group: Group) -> list[str]:
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in group["not_evaluated"].items())
     if group["n"] == 0:
-        return [f"no conversation was evaluated, so there is no number to give: {reasons or 'there is none'}"]
+        told = f"no conversation was evaluated, so there is no number to give: {reasons or 'there is none'}"
+        return [told, *_unsure(group)]
     notes = []
     if reasons:
         low, high = group["bounds"]
         notes.append(f"not evaluated: {reasons}; with them the pass rate lies in [{ratio(low)}, {ratio(high)}]")
+    notes += _unsure(group)
     if group["tier"] == "insufficient_evidence":
         notes.append(_undecided(group))
     if is_partial(group.get("partial_fails", 0), group["n"]):
@@ -148,6 +150,20 @@ def _notes(group: Group) -> list[str]:
         if found.get("collapsed")
     ]
     return [*notes, *_sampled(group.get("sampling"))]
+
+
+def _unsure(group: Group) -> list[str]:
+    """Return on how many conversations the judge is unsure, and how many of them fail all the same."""
+    count = group["not_evaluated"].get("judge_unsure", 0)
+    if not count:
+        return []
+    judge = group.get("judge")
+    named = f"judge {judge['name']}" if judge else "judge"
+    told = f"the {named} is unsure about an answer of {plural(count, 'conversation')}"
+    known = group.get("known_failures", 0)
+    if known:
+        told += f"; {known:,} of them fail{'s' if known == 1 else ''} by something else, which `otel-agentic failures` lists"
+    return [told]
 
 
 def _collapsed(estimator: str) -> str:

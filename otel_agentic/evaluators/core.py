@@ -65,9 +65,9 @@ CORE_METRICS: Final = (
 
 
 def core_scores(subject: Subject) -> list[MetricScore]:
-    """Return what is wrong with a conversation: nothing unless it failed, and then one thing at least."""
+    """Return what is wrong with a conversation: nothing unless it failed, or is known to fail, and then one thing at least."""
     score = subject.score
-    if score is None or score.outcome != "fail":
+    if score is None or not (score.outcome == "fail" or (score.outcome == "not_evaluated" and score.known_failure)):
         return []
     # Nothing fails by a draft: what is wrong by it says nothing.
     held = score.computed_reason != "unreviewed"

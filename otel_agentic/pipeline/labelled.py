@@ -75,6 +75,7 @@ def of_turn(one: MatchedConversation, score: ConversationScore, verdict: HumanVe
     turn = one.conversation.turns[verdict.turn_index]
     said = next((each for each in score.turns if each.turn_index == turn.index), None)
     judged = said is not None and turn.answer is not None and said.answer_score is not None
+    decided = judged and said is not None and said.answer_outcome != "not_evaluated"
     return Labelled(
         environment=verdict.environment,
         conversation_id=verdict.conversation_id,
@@ -84,7 +85,7 @@ def of_turn(one: MatchedConversation, score: ConversationScore, verdict: HumanVe
         case_id=score.case_id,
         human=verdict.verdict,
         outcome=said.answer_outcome if said is not None and judged else "not_evaluated",
-        reason=_why_not(said) if said is not None and not judged else None,
+        reason=_why_not(said) if said is not None and not decided else None,
         score=said.answer_score if said is not None and judged else None,
         ended_ns=one.conversation.ended_ns,
         query=turn.query,

@@ -34,6 +34,7 @@ def group_json(summary: GroupSummary, window: str | None, estimators: Collection
         "coverage": summary.coverage,
         "bounds": list(summary.bounds) if summary.bounds else None,
         "not_evaluated": dict(summary.not_evaluated),
+        "known_failures": summary.known_failures,
         "default_estimator": summary.default_estimator,
         "effective_n": summary.effective_n,
         "estimates": {

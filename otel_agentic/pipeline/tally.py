@@ -64,6 +64,7 @@ class Evaluated:
     """What an evaluation did: how many conversations it scored, how many of them had a score before, with what result.
 
     `unchanged`: asked about again, and as before. `partial_fails`: fails while other needed parts were not evaluated.
+    `known_failures`: not evaluated because the judge is unsure, though something else failed.
     `compared` conversations have a given verdict and a computed outcome, `disagreements` of them differ. `metrics` counts
     what evaluators said.
     """
@@ -76,6 +77,7 @@ class Evaluated:
     reasons: Mapping[str, int]
     warnings: tuple[str, ...]
     partial_fails: int
+    known_failures: int
     compared: int
     disagreements: int
     tally: Tally
@@ -97,6 +99,7 @@ class Outcomes:
     restated: int = 0
     unchanged: int = 0
     partial_fails: int = 0
+    known_failures: int = 0
     compared: int = 0
     disagreements: int = 0
 
@@ -118,6 +121,7 @@ class Outcomes:
                 self.warnings.add(item.match.warning)
             self.restated += (score.environment, score.conversation_id) in before
             self.partial_fails += score.partial and score.outcome == "fail"
+            self.known_failures += score.outcome == "not_evaluated" and score.known_failure is not None
             if score.outcome_source != "computed" and score.computed_outcome != "not_evaluated":
                 self.compared += 1
                 self.disagreements += score.computed_outcome != score.outcome
@@ -133,6 +137,7 @@ class Outcomes:
             reasons=self.reasons,
             warnings=tuple(sorted(self.warnings)),
             partial_fails=self.partial_fails,
+            known_failures=self.known_failures,
             compared=self.compared,
             disagreements=self.disagreements,
             tally=tally,

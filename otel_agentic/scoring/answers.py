@@ -64,10 +64,13 @@ def _without_answer(expected: CaseTurn, turn: Turn) -> Part:
 
 
 def answer_part(turn: Turn, verdict: Verdict | JudgeFailure, threshold: float) -> Part:
-    """Return the outcome that a verdict means; a score at the threshold passes."""
+    """Return the outcome that a verdict means; a score at the threshold passes, one that the judge is unsure of decides nothing."""
     place = f"answer of turn {turn.index + 1}"
     if isinstance(verdict, JudgeFailure):
         return not_evaluated(verdict.reason, f"{place}: {verdict.message}")
+    if verdict.unsure:
+        told = f"{place} scores {verdict.score:.2f}, of which the judge is unsure: {verdict.reasoning}"
+        return not_evaluated("judge_unsure", told, verdict.score)
     told = f"{place} scores {verdict.score:.2f}, threshold {threshold:g}: {verdict.reasoning}"
     if verdict.score >= threshold - ROUNDING:
         return passed(told, verdict.score)

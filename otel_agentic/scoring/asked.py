@@ -50,15 +50,15 @@ class AskedOpinions:
         self._kinds = kinds
         self._threshold = threshold
         self._verdicts = verdicts or {}
-        self._failures: list[JudgeFailure] = []
+        self._silences: set[NotEvaluatedReason] = set()
         self._said: dict[tuple[int, tuple[int, int, int], str], Mapping[str, Any]] = {}
         self.asked: dict[Question, None] = {}
 
     @property
     def silence(self) -> NotEvaluatedReason:
-        """Why there is no opinion: the judge failed or was not asked, or it takes no such questions."""
-        reasons = {failure.reason for failure in self._failures}
-        return "judge_error" if "judge_error" in reasons else "budget_exhausted" if reasons else "no_data"
+        """Why there is no opinion: the judge failed, is unsure or was not asked, or it takes no such questions."""
+        order: tuple[NotEvaluatedReason, ...] = ("judge_error", "budget_exhausted", "judge_unsure")
+        return next((reason for reason in order if reason in self._silences), "no_data")
 
     def evidence(self, calls: SortedCalls) -> list[Mapping[str, Any]]:
         """Return what the judge said of the parameters of the calls that were paired, one record a parameter."""
@@ -106,7 +106,9 @@ class AskedOpinions:
         if known is None:
             self.asked[question] = None
         elif isinstance(known, JudgeFailure):
-            self._failures.append(known)
+            self._silences.add(known.reason)
+        elif known.unsure:
+            self._silences.add("judge_unsure")
         else:
             return known
         return None

@@ -160,7 +160,8 @@ class ToolScore(NamedTuple):
 class TurnScore:
     """The outcome of one turn.
 
-    `answer_score` is in [0, 1], None when no answer was judged; `answer_reason` is why `answer_outcome` is no pass.
+    `answer_score` is in [0, 1], None when no answer was judged; it is kept where the judge is unsure. `answer_reason` is why
+    `answer_outcome` is no pass.
     """
 
     turn_index: int
@@ -180,7 +181,8 @@ class ConversationScore:
 
     `outcome` follows a given verdict where there is one (`outcome_source` says which: `labels`, `case`, `event`),
     else `computed_outcome`. The three `*_outcome` below it are the rates by answers, by tools, by both. `partial`: it
-    is a computed fail although other needed parts could not be evaluated.
+    is a computed fail although other needed parts could not be evaluated. `known_failure`: of a computed
+    `not_evaluated: judge_unsure`, why it fails however the judge would have decided; `partial` is then True, too.
     """
 
     environment: str
@@ -205,3 +207,4 @@ class ConversationScore:
     missing_outputs: tuple[str, ...]
     explanation: str
     partial: bool = False
+    known_failure: FailReason | None = None

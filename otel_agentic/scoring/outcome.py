@@ -236,5 +236,8 @@ def _finish(plan: Plan, computed: _Computed) -> ConversationScore:
         tools=computed.tools,
         missing_outputs=computed.missing_outputs,
         explanation=final.explanation,
-        partial=given is None and own.outcome == "fail" and rule in computed.open_rules,
+        partial=given is None
+        and (own.outcome == "fail" or own.known_failure is not None)
+        and rule in computed.open_rules,
+        known_failure=own.known_failure,
     )

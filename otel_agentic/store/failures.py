@@ -24,7 +24,7 @@ Found = tuple[Place, MetricScore]
 _PLACE: Final = """
     c.environment, c.conversation_id, c.revision, c.agent, c.agent_version, epoch_ns(c.ended_at) AS ended_ns
 """
-#: Conversations that failed. Nothing fails by a draft; without an end mark, turns that are missing may still exist.
+#: Conversations that failed, or are known to fail while the judge is unsure about another part. Nothing fails by a draft; without an end mark, turns that are missing may still exist.
 _FAILED: Final = f"""
 WITH failed AS (
     SELECT
@@ -34,7 +34,8 @@ WITH failed AS (
         c.closed_by IS DISTINCT FROM 'end_mark' AND coalesce(s.partial, false) AS awaiting
     FROM conversation_scores s
     JOIN conversations c USING (environment, conversation_id, revision)
-    WHERE s.{SHOWN} AND NOT s.superseded AND NOT c.superseded AND s.outcome = 'fail' AND {BOUNDS}
+    WHERE s.{SHOWN} AND NOT s.superseded AND NOT c.superseded AND {BOUNDS}
+        AND (s.outcome = 'fail' OR (s.outcome = 'not_evaluated' AND s.known_failure IS NOT NULL))
 )
 """  # noqa: S608 — a constant of our own
 _WHOSE: Final = "d.* EXCLUDE (missing_outputs, explanation, outcome_source)"
@@ -91,6 +92,7 @@ _COUNTS: Final = f"""
 SELECT
     count(*) AS conversations, count(s.outcome) AS scored, count(*) FILTER (s.outcome = 'fail') AS failed,
     count(*) FILTER (s.outcome = 'not_evaluated') AS not_evaluated,
+    count(*) FILTER (s.outcome = 'not_evaluated' AND s.known_failure IS NOT NULL) AS known_failures,
     coalesce(sum((
         SELECT count(*) FROM scores m
         WHERE m.environment = c.environment AND m.conversation_id = c.conversation_id AND m.revision = c.revision

@@ -30,7 +30,7 @@ _GATHERING_S: Final = 0.02
 _KNOWN: Final = """
 SELECT
     content_hash, score, reasoning, model, tries, latency_s, input_tokens, output_tokens, cost_usd,
-    epoch_ns(coalesce(used_at, judged_at)), label, texts
+    epoch_ns(coalesce(used_at, judged_at)), label, texts, coalesce(unsure, false)
 FROM judge_calls
 SEMI JOIN wanted USING (content_hash)
 WHERE (score IS NOT NULL OR label IS NOT NULL OR texts IS NOT NULL) AND cleared IS NOT TRUE
@@ -189,6 +189,7 @@ def _known(con: DuckDBPyConnection, keys: Sequence[str]) -> dict[str, tuple[Verd
                 cached=True,
                 label=row[10],
                 texts=tuple(row[11] or ()),
+                unsure=row[12],
             ),
             row[9],
         )
@@ -246,6 +247,7 @@ def _insert(con: DuckDBPyConnection, given: Sequence[_Said], judge: str, version
             "score": [each.score for each in given],
             "label": [each.label for each in given],
             "texts": [each.texts for each in given],
+            "unsure": [True if isinstance(verdict, Verdict) and verdict.unsure else None for verdict in said],
             "reasoning": [verdict.reasoning if isinstance(verdict, Verdict) else None for verdict in said],
             "error": [None if isinstance(verdict, Verdict) else verdict.message for verdict in said],
             "judged_at": [each.at_ns for each in given],

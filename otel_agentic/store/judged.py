@@ -24,7 +24,7 @@ _SCORES: Final = """
 SELECT
     s.environment, s.conversation_id, s.revision, s.dataset, s.case_id, s.case_version, s.match_method, m.confidence,
     s.warning, s.outcome, s.reason, s.outcome_source, s.computed_outcome, s.computed_reason, s.answer_outcome,
-    s.tool_outcome, s.both_outcome, s.missing_outputs, s.explanation
+    s.tool_outcome, s.both_outcome, s.missing_outputs, s.explanation, s.known_failure
 FROM conversation_scores s
 JOIN conversations c USING (environment, conversation_id, revision)
 LEFT JOIN matches m USING (evaluation_id, environment, conversation_id, revision)
@@ -154,4 +154,5 @@ def _conversation(row: tuple[Any, ...], turns: tuple[TurnScore, ...]) -> Convers
         tools=(),
         missing_outputs=tuple(row[17]),
         explanation=row[18],
+        known_failure=row[19],
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _WHOLE: Final = (
     "outcome", "reason", "outcome_source", "computed_outcome", "computed_reason", "answer_outcome", "tool_outcome",
-    "both_outcome", "explanation",
+    "both_outcome", "explanation", "known_failure",
 )  # fmt: skip
 _OF_TURN: Final = (
     "outcome", "reason", "answer_score", "answer_outcome", "answer_reason", "tool_outcome", "explanation",

@@ -250,9 +250,10 @@ CREATE TABLE conversation_scores (
     explanation VARCHAR NOT NULL, -- one sentence
     scored_at TIMESTAMP_NS NOT NULL, -- when
     case_version VARCHAR, -- case version, null when unmatched
-    partial BOOLEAN, -- true for a computed fail beside needed parts that could not be evaluated
+    partial BOOLEAN, -- true for a computed fail, or a known failure, beside needed parts that could not be evaluated
     sample_ratio DOUBLE, -- share of conversations evaluated when it was scored
-    metrics_at TIMESTAMP_NS -- when scores of evaluators were last stored beside it, null when never
+    metrics_at TIMESTAMP_NS, -- when scores of evaluators were last stored beside it, null when never
+    known_failure VARCHAR -- where the judge is unsure (computed_reason judge_unsure): why it fails all the same; null where nothing failed
 );
 
 -- One row is the outcome of a turn.
@@ -265,7 +266,7 @@ CREATE TABLE turn_scores (
     case_turn_index INTEGER, -- turn of the case that it was aligned with
     outcome VARCHAR NOT NULL, -- pass, fail or not_evaluated
     reason VARCHAR, -- why
-    answer_score DOUBLE, -- 0 to 1, null when no answer was judged
+    answer_score DOUBLE, -- 0 to 1, null when no answer was judged; kept where the judge is unsure (answer_reason judge_unsure)
     answer_outcome VARCHAR NOT NULL, -- outcome by the answer
     tool_outcome VARCHAR, -- outcome by the tools, null when none are expected
     explanation VARCHAR NOT NULL, -- one sentence
@@ -357,7 +358,8 @@ CREATE TABLE judge_calls (
     used_at TIMESTAMP_NS, -- when it was last taken from the cache, to the day; null when it never was
     metric VARCHAR, -- prompt that was asked with: answer, parameter, utilization, or a rubric of an evaluator
     label VARCHAR, -- label, null when none was asked for
-    texts VARCHAR[] -- texts, null when none were asked for
+    texts VARCHAR[], -- texts, null when none were asked for
+    unsure BOOLEAN -- true when the judge did not decide: its score lies between failing and passing; null, which means false, otherwise
 );
 
 -- One row is a group's estimate over one rolling window.

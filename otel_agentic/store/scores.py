@@ -243,6 +243,7 @@ def _insert_conversations(
         "warning",
         "explanation",
         "partial",
+        "known_failure",
     )
     Table(con, "conversation_scores").insert(
         con,

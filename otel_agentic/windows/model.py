@@ -59,6 +59,7 @@ class ScoredConversation:
     `ended_ns` is when it counts: its last span's end, or earlier where the sender's clock was ahead (`clock_ahead`). `dataset` and `case_id` are both None without a case. `dimensions` are the tool
     dimension scores of its expectations (one mean each), without those that do not apply. `tools` are the names of
     tools that its expectations or faults name. `weight` is 1 / the share of conversations evaluated when it was scored.
+    `known_failure` is why one that is `not_evaluated: judge_unsure` fails all the same, None where nothing failed.
     """
 
     environment: str
@@ -77,6 +78,7 @@ class ScoredConversation:
     tools: tuple[str, ...] = ()
     weight: float = 1.0
     clock_ahead: bool = False
+    known_failure: FailReason | None = None
 
     @property
     def case_key(self) -> CaseKey:
@@ -102,7 +104,8 @@ class GroupSummary:
     """Everything that is said of one group, over all time or one window.
 
     `n` evaluated, `c` correct, `coverage` = evaluated / all (None when there is nothing), `bounds` on the pass rate
-    given the not evaluated (None when there is nothing). `needed`: more conversations at the observed rate that would
+    given the not evaluated (None when there is nothing), of which `known_failures` fail all the same (a window does not count
+    them: 0). `needed`: more conversations at the observed rate that would
     settle the tier (0 when it is settled), None where unknown or above 100,000; `leaning` is given with
     `insufficient_evidence` only. `default_estimator` is the headline one. `effective_n` is how many independent conversations
     the evaluated ones are worth (attempts of one case may go alike), None without any: it widens intervals only.
@@ -123,6 +126,7 @@ class GroupSummary:
     leaning: Tier | None
     needed: int | None
     tier_evidence: TierEvidence | None = None
+    known_failures: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

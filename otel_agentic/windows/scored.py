@@ -39,6 +39,7 @@ def scored_conversation(conversation: Conversation, case: Case | None, score: Co
         reason=score.reason,
         dimensions=mean_dimensions(score.tools),
         tools=tuple(sorted(named)),
+        known_failure=score.known_failure,
     )
 
 

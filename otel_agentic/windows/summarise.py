@@ -92,13 +92,14 @@ def _summary(
 ) -> GroupSummary:
     key, scored, attempts = group
     n, c = attempts.n, attempts.c
+    known = sum(each.outcome == "not_evaluated" and each.known_failure is not None for each in scored)
     return GroupSummary(
         key=key,
         n=n,
         c=c,
         not_evaluated=_not_evaluated(scored),
         coverage=n / len(scored) if scored else None,
-        bounds=pass_rate_bounds(n, c, len(scored) - n),
+        bounds=pass_rate_bounds(n, c, len(scored) - n, known),
         estimates=estimates,
         default_estimator=default,
         effective_n=effective_n,
@@ -107,6 +108,7 @@ def _summary(
         leaning=claim.leaning,
         needed=claim.needed,
         tier_evidence=claim.evidence,
+        known_failures=known,
     )
 
 
@@ -123,14 +125,16 @@ def attempts_of(scored: Iterable[ScoredConversation]) -> Attempts:
     )
 
 
-def pass_rate_bounds(n: int, c: int, not_evaluated: int) -> tuple[float, float] | None:
+def pass_rate_bounds(n: int, c: int, not_evaluated: int, known_failures: int = 0) -> tuple[float, float] | None:
     """Return the pass rate if all that were not evaluated had failed, and had passed; None when there is nothing.
 
-    >>> pass_rate_bounds(8, 6, 2)
-    (0.6, 0.8)
+    Of the not evaluated, `known_failures` fail however the judge would have decided: they cannot have passed.
+
+    >>> pass_rate_bounds(8, 6, 2), pass_rate_bounds(8, 6, 2, known_failures=1)
+    ((0.6, 0.8), (0.6, 0.7))
     """
     total = n + not_evaluated
-    return (c / total, (c + not_evaluated) / total) if total else None
+    return (c / total, (c + not_evaluated - known_failures) / total) if total else None
 
 
 def _not_evaluated(scored: Iterable[ScoredConversation]) -> dict[str, int]:

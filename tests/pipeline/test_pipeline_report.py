@@ -39,6 +39,7 @@ SAID_KEYS = {
     "coverage",
     "bounds",
     "not_evaluated",
+    "known_failures",
     "estimates",
     "tool_dimensions",
     "tool_bands",

@@ -46,7 +46,7 @@ _FAILURES: Final = (
 _COVERAGE: Final = tag(
     "p",
     "A conversation that could not be evaluated is neither right nor wrong. The last column is the pass rate if all of them "
-    "had failed, and if all had passed.",
+    "had failed, and if all had passed but those that are known to fail.",
     class_="note",
 )
 _HEAT: Final = (

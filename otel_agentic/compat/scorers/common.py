@@ -176,7 +176,9 @@ def _written(
         tools=numbers.tools,
         missing_outputs=(),
         explanation=f"by the arithmetic of {system.title}: {decided.explanation}",
-        partial=decided.outcome == "fail" and any(part.outcome == "not_evaluated" for part in numbers.needed),
+        partial=(decided.outcome == "fail" or decided.known_failure is not None)
+        and any(part.outcome == "not_evaluated" for part in numbers.needed),
+        known_failure=decided.known_failure,
     )
 
 

@@ -91,6 +91,7 @@ class EvaluationCommands(EngineCommands):
             "outcomes": dict(found.outcomes),
             "reasons": dict(found.reasons),
             "partial_fails": found.partial_fails,
+            "known_failures": found.known_failures,
             "compared": found.compared,
             "disagreements": found.disagreements,
             "warnings": [*found.warnings, *unknown_labels(self._engine.store, labels_given)],
