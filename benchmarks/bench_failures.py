@@ -19,6 +19,7 @@ from otel_agentic.evaluators.failures import FailureRules, failures_of
 from otel_agentic.evaluators.layers import Validity
 from otel_agentic.evaluators.operations import Calls, Recovery
 from otel_agentic.evaluators.operations.names import TOOL_FAILURE
+from otel_agentic.evaluators.operations.turn_ends import mentions_trouble
 from otel_agentic.evaluators.run import evaluate
 from otel_agentic.pipeline.inspect import read_traces
 from otel_agentic.truth import read_labels
@@ -27,7 +28,7 @@ from tests.shared import SHARED, why_absent
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from otel_agentic.conversations.model import Conversation
+    from otel_agentic.conversations.model import Conversation, Turn
     from otel_agentic.evaluators.base import MetricScore
 
 _EVALUATORS: Final = (Recovery(), Calls(), Validity())
@@ -47,6 +48,9 @@ def main() -> None:
     _print("tau-airline", conversations, labels)
     hidden = list(_hidden(conversations))
     found = Counter(score.label for one in hidden for score in _scores(one) if score.name == TOOL_FAILURE)
+    said = [turn.answer for one in conversations for turn in one.turns if turn.answer is not None and _worked(turn)]
+    worded = sum(mentions_trouble(answer, "") for answer in said)
+    print(f"answers after calls that worked: {len(said)}, of which {worded} contain a word for trouble")
     print(f"hidden errors: {len(hidden)}; {', '.join(f'{n} {label}' for label, n in found.most_common())}")
     folders = sorted(folder for folder in captures.iterdir() if folder.is_dir())
     _print("captures", [one for folder in folders for one in _read(map(str, folder.glob("*.jsonl")))], {})
@@ -61,11 +65,15 @@ def _scores(conversation: Conversation) -> list[MetricScore]:
     return [score for ran in evaluate(_EVALUATORS, [subject]) for score in ran.scores]
 
 
+def _worked(turn: Turn) -> bool:
+    return bool(turn.calls) and all(call.error is None for call in turn.calls)
+
+
 def _hidden(conversations: list[Conversation]) -> Iterator[Conversation]:
     """Yield each conversation that ends at a failed call, with answers that were given after the tool worked."""
     good: dict[str, list[str]] = {}
     for turn in (turn for one in conversations for turn in one.turns):
-        if turn.answer is not None and turn.calls and all(call.error is None for call in turn.calls):
+        if turn.answer is not None and _worked(turn):
             good.setdefault(turn.calls[-1].name, []).append(turn.answer)
     taken: Counter[str] = Counter()
     for one in conversations:

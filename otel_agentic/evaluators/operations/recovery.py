@@ -73,7 +73,7 @@ _METRICS: Final = (
         target="call",
         needs=frozenset({"calls"}),
         limits="An answer speaks of the trouble when it contains a word for trouble (English, Chinese, Dutch, French, German, "
-        "Italian, Japanese, Portuguese, Spanish) or half of the words of the error, so a failure that an answer hides behind "
+        "Italian, Japanese, Portuguese, Spanish) or most of the words of the error, so a failure that an answer hides behind "
         "such a word is not found. That another call worked does not prove that it replaced the one that failed. No score "
         "where no tool call failed; no data where the answer was not recorded.",
         low=None,

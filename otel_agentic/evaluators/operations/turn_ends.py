@@ -63,7 +63,9 @@ _WORD: Final = re.compile(r"\w{4,}|\d+")
 _COMMON: Final = frozenset(
     {"error", "errors", "exception", "failed", "failure", "tool", "call", "with", "from", "this", "that"}
 )
-_FEWEST_SHARED: Final = 2
+#: How many of them an answer that speaks of the error contains at least, and what share.
+_FEWEST_SHARED: Final = 3
+_SHARE: Final = 0.6
 
 
 def turn_end(turn: Turn) -> MetricScore:
@@ -122,11 +124,11 @@ def _is_exception(line: str, turn: Turn) -> bool:
 
 
 def mentions_trouble(answer: str, error: str) -> bool:
-    """Return whether an answer speaks of something that did not work: in words for trouble, or in those of the error.
+    """Return whether an answer speaks of something that did not work: in words for trouble, or in most of those of the error.
 
     >>> mentions_trouble("I could not find this booking.", "KeyError: 'XK4'")
     True
-    >>> mentions_trouble("HAT030 flies on other dates only.", "flight HAT030 not on sale for these dates")
+    >>> mentions_trouble("Flight HAT030 is full on these dates.", "flight HAT030 not on sale for these dates")
     True
     >>> mentions_trouble("Your booking is confirmed.", "payment amount does not add up")
     False
@@ -135,7 +137,7 @@ def mentions_trouble(answer: str, error: str) -> bool:
         return True
     words = {word.casefold() for word in _WORD.findall(error[:_ERROR_READ])} - _COMMON
     shared = words & {word.casefold() for word in _WORD.findall(answer[:_READ])}
-    return len(shared) >= _FEWEST_SHARED and 2 * len(shared) >= len(words)
+    return len(shared) >= max(_FEWEST_SHARED, _SHARE * len(words))
 
 
 def _culprit(turn: Turn) -> str | None:
