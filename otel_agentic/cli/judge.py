@@ -127,10 +127,20 @@ def _print_calibration(found: dict[str, Any]) -> None:
         return
     asked = found["judge"]
     model = f" ({asked['model']})" if asked["model"] else ""
+    decided, unsure = (
+        sum(one[name] for one in _deciders(found) if one["judge"] is not None) for name in ("n", "unsure")
+    )
     say(
         out,
-        f"Judge {asked['name']}{model}, version {asked['version']}: held against {plural(found['labels'], 'label')}",
+        f"Judge {asked['name']}{model}, version {asked['version']}: held against {plural(found['labels'], 'label')}, decided "
+        f"{decided:,}, unsure about {unsure:,}",
     )
+    if not decided and any(one["n"] for one in _deciders(found)):
+        told = (
+            "no judge decided any of them: the outcomes rest on tool calls, outputs and missing turns, and these numbers say "
+            "nothing of a judge"
+        )
+        say(out, told, style="yellow")
     if found["blank"]:
         say(out, f"{plural(found['blank'], 'row')} without a verdict left out")
     for line in judge_notes(asked):
@@ -145,6 +155,13 @@ def _print_calibration(found: dict[str, Any]) -> None:
         click.echo()
     for warning in found["warnings"]:
         say(out, f"warning: {warning}", style="yellow")
+
+
+def _deciders(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return who decided, of turns and of conversations."""
+    return [
+        one for target in ("turn", "conversation") if found[target] is not None for one in found[target]["deciders"]
+    ]
 
 
 def _print_cache(out: Console, found: dict[str, Any]) -> None:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _MEANING: Final = {
     "agreement": "of all verdicts are the same",
     "kappa": "agreement beyond chance (1 perfect, 0 chance)",
-    "sensitivity": "of what people pass, the judge passes",
-    "specificity": "of what people fail, the judge fails",
+    "sensitivity": "of what people pass, scored as a pass",
+    "specificity": "of what people fail, scored as a fail",
 }
 #: Thresholds shown at most; JSON has all.
 _THRESHOLDS: Final = 12
@@ -28,7 +28,7 @@ _TEXTS: Final = {
     "query": Column(name="query", least=20, spare=2),
     "expected": Column(name="expected", least=20),
     "answer": Column(name="answer", least=20),
-    "reasoning": Column(name="judge's reasons", least=24, spare=1),
+    "reasoning": Column(name="reasons", least=24, spare=1),
 }
 
 
@@ -42,6 +42,7 @@ def print_target(out: Console, target: str, found: dict[str, Any]) -> None:
     ]
     print_table(out, columns, rows, f"On {plural(found['n'], target)} ({found['interval_method']} intervals)")
     click.echo()
+    _print_deciders(out, target, found["deciders"])
     _print_confusion(out, found["confusion"])
     click.echo()
     for line in _notes(target, found):
@@ -57,11 +58,37 @@ def print_target(out: Console, target: str, found: dict[str, Any]) -> None:
         say(out, f"warning: {warning}", style="yellow")
 
 
+def _print_deciders(out: Console, target: str, deciders: Sequence[dict[str, Any]]) -> None:
+    """Print which judge decided how many, and what no judge decided: that agreement is none of a judge."""
+    if not deciders:
+        return
+    rows = [
+        (
+            "no judge (tool calls, outputs, missing turns)"
+            if one["judge"] is None
+            else f"{one['judge']} {one['version']}",
+            f"{one['n']:,}",
+            f"{one['unsure']:,}" if one["judge"] is not None else "",
+            *(interval(one[name]) if one["n"] else "" for name in ("agreement", "kappa")),
+        )
+        for one in deciders
+    ]
+    columns = [
+        *text("decided by"),
+        Column(name=f"{target}s", right=True),
+        Column(name="unsure", right=True),
+        Column(name="agreement", whole=True),
+        Column(name="kappa", whole=True),
+    ]
+    print_table(out, columns, rows)
+    click.echo()
+
+
 def _print_confusion(out: Console, counts: dict[str, int]) -> None:
     columns = [
         Column(name="people", whole=True),
-        Column(name="judge pass", right=True),
-        Column(name="judge fail", right=True),
+        Column(name="scored pass", right=True),
+        Column(name="scored fail", right=True),
     ]
     rows = [
         ("pass", f"{counts['both_pass']:,}", f"{counts['false_fail']:,}"),
@@ -119,7 +146,7 @@ def _print_examples(out: Console, target: str, examples: Sequence[dict[str, Any]
     if not examples:
         return
     verdict = (
-        "The judge passes what people fail" if examples[0]["human"] == "fail" else "The judge fails what people pass"
+        "Scored as a pass, failed by people" if examples[0]["human"] == "fail" else "Scored as a fail, passed by people"
     )
     texts = {
         name: [short(one[name], _TEXT) for one in examples] for name in _TEXTS if any(one[name] for one in examples)

@@ -39,7 +39,7 @@ def _told(judge: dict[str, Any]) -> Iterator[str]:
 
 def _agreement(calibration: dict[str, Any]) -> str:
     parts = [
-        f"{interval(found['agreement'])} on {plural(found['n'], target)}{_beyond_chance(found)}"
+        f"{interval(found['agreement'])} on {plural(found['n'], target)}{_beyond_chance(found)}{_without(found)}"
         for target in ("turn", "conversation")
         if (found := calibration[target]) is not None and found["n"]
     ]
@@ -47,6 +47,12 @@ def _agreement(calibration: dict[str, Any]) -> str:
         return "held against people, but it gave no verdict on what they labelled"
     sample = "" if calibration["random_sample"] else "; the labels are no random sample"
     return f"agreement with people {', '.join(parts)}{sample}"
+
+
+def _without(found: dict[str, Any]) -> str:
+    """Return how many of them the judge had no part in, where tool calls, outputs or missing turns decided."""
+    without = found["n"] - found["judged"]
+    return f", {without:,} of them decided without a judge" if without else ""
 
 
 def _beyond_chance(found: dict[str, Any]) -> str:

@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from otel_agentic.stats.model import CaseKey
 
 Target = Literal["turn", "conversation"]
+#: A judge, by name and version.
+JudgeVersion = tuple[str, str]
 TARGETS: Final[tuple[Target, ...]] = ("turn", "conversation")
+#: Why there is no verdict where a judge does not decide.
+UNSURE: Final = "judge_unsure"
 #: Below so many labels of a class its rate is hardly known: half the width of its interval is above .14.
 _FEW: Final = 30
 
@@ -32,6 +36,8 @@ class Labelled:
 
     `human` is True for a pass. `outcome` is the judge's; `reason` tells why there is none, or why it fails. `score` is that
     of the answer, for a conversation the lowest of its answers, None where none was judged or something else decided.
+    `judge` is the name and version of the judge whose verdict on an answer the outcome rests on, or that was unsure; None where no
+    judge had a part in it, as where tool calls decide.
     The texts are for people to look at, None where there is none; `ended_ns` is when the conversation ended.
     """
 
@@ -50,6 +56,7 @@ class Labelled:
     expected: str | None = None
     answer: str | None = None
     reasoning: str | None = None
+    judge: JudgeVersion | None = None
 
     @property
     def case_key(self) -> CaseKey:
@@ -65,12 +72,25 @@ class Labelled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Decider:
+    """What one judge decided of what people labelled, or (`judge` None) what was decided without a judge.
+
+    `agreement` is on what it decided; it was `unsure` about so many more.
+    """
+
+    judge: JudgeVersion | None
+    agreement: Agreement
+    unsure: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """How far judge and people agree on turns, or on conversations.
+    """How far outcomes and people agree on turns, or on conversations, and which judge decided how many of them.
 
     `not_judged` counts, by reason, what people labelled and the judge gave no verdict on: it is in no number.
     `curve` and `best` rest on the labelled that have a score, `curve_n` of them; `best` is None where people gave verdicts
-    of one class only, and was chosen on the labels that it is measured on. `examples` are disagreements.
+    of one class only, and was chosen on the labels that it is measured on. `deciders` are the judges, then (where there is any)
+    what no judge decided. `examples` are disagreements.
     """
 
     target: Target
@@ -80,6 +100,7 @@ class Calibration:
     curve: tuple[CurvePoint, ...]
     curve_n: int
     best: CurvePoint | None
+    deciders: tuple[Decider, ...]
     examples: tuple[Labelled, ...]
     warnings: tuple[str, ...]
 
@@ -101,18 +122,33 @@ def calibrate(
     curve = threshold_curve(scored)
     return Calibration(
         target=target,
-        agreement=agreement_of(
-            [VerdictPair(judge=one.outcome == "pass", human=one.human, case=one.case_key) for one in judged], level
-        ),
+        agreement=_agreement(judged, level),
         not_judged=_not_judged(labelled),
         threshold=threshold,
         curve=tuple(curve),
         curve_n=len(scored),
         # Of thresholds that do equally well the one in force is kept: it stands between two scores, seldom on one.
         best=best_threshold(threshold_curve(scored, also=[threshold]), threshold),
+        deciders=tuple(_deciders(labelled, level)),
         examples=tuple(_examples(judged, threshold, examples)),
         warnings=tuple(_warnings(target, judged)),
     )
+
+
+def _agreement(judged: Sequence[Labelled], level: float) -> Agreement:
+    pairs = [VerdictPair(judge=one.outcome == "pass", human=one.human, case=one.case_key) for one in judged]
+    return agreement_of(pairs, level)
+
+
+def _deciders(labelled: Sequence[Labelled], level: float) -> Iterator[Decider]:
+    """Yield who decided, judges by name and version before what no judge decided."""
+    judges = sorted({one.judge for one in labelled if one.judge is not None})
+    for judge in (*judges, None):
+        those = [one for one in labelled if one.judge == judge]
+        decided = [one for one in those if one.outcome != "not_evaluated"]
+        unsure = sum(one.reason == UNSURE for one in those)
+        if decided or unsure:
+            yield Decider(judge=judge, agreement=_agreement(decided, level), unsure=unsure)
 
 
 def _not_judged(labelled: Sequence[Labelled]) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -12,21 +13,22 @@ from otel_agentic.pipeline.judge_use import judge_json, judge_models
 from otel_agentic.pipeline.labelled import find, of_conversation, of_turn
 from otel_agentic.scoring.model import OPEN_REASONS
 from otel_agentic.store.calibrations import CalibrationRun, places_of, save_calibration, save_human_verdicts
-from otel_agentic.store.judged import newest_model, stored_scores
-from otel_agentic.store.scores import save_evaluation
+from otel_agentic.store.judged import newest_model, origins, stored_scores
+from otel_agentic.store.scores import Selection, save_evaluation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from otel_agentic.judges.calibration import Target
+    from otel_agentic.judges.calibration import JudgeVersion, Target
     from otel_agentic.pipeline.engine import Engine
     from otel_agentic.pipeline.evaluate import Truth, TruthFile
     from otel_agentic.pipeline.labelled import Found
     from otel_agentic.pipeline.rebuild import Key
     from otel_agentic.pipeline.tally import Tally
     from otel_agentic.scoring import ConversationScore, MatchedConversation
+    from otel_agentic.scoring.turns import TurnRule
     from otel_agentic.stats import Estimate
-    from otel_agentic.stats.agreement import CurvePoint
+    from otel_agentic.stats.agreement import Agreement, CurvePoint
     from otel_agentic.store.database import Connection
 
 
@@ -65,9 +67,10 @@ def calibrate_judge(
         found = find(labels, places_of(con, [label.conversation_id for label in labels]))
     truth = engine.evaluating.truth()
     judged = _judged(engine, truth, found)
+    judge = (truth.judge.name, truth.judge.version)
     if engine.stopping.is_set():
         return {"stopped": True, "judge": judge_json(engine, judged.tally, list(judged.matched))}
-    labelled = _labelled(found, judged)
+    labelled = _labelled(found, judged, judge, engine.settings.scoring.turn_rule)
     settings = (engine.settings.scoring.answer_threshold, engine.settings.stats.level)
     results = {target: _calibrated(target, labelled, settings, examples) for target in TARGETS}
     run = _run(engine, truth, judged, random_sample=random_sample, labels=[file.name for file in files])
@@ -83,7 +86,11 @@ def calibrate_judge(
         "judged_now": judged.anew,
         "random_sample": random_sample,
         **{target: None if one is None else calibration_json(one) for target, one in results.items()},
-        "warnings": [*found.warnings, *([] if random_sample or not labelled else [_HAND_PICKED])],
+        "warnings": [
+            *found.warnings,
+            *_other_judges(engine, judge, judged),
+            *([] if random_sample or not labelled else [_HAND_PICKED]),
+        ],
     }
 
 
@@ -91,6 +98,21 @@ _HAND_PICKED = (
     "the labels are not said to be a random sample (--random-sample): on conversations picked by hand a judge may do better "
     "or worse than on all"
 )
+
+
+def _other_judges(engine: Engine, judge: JudgeVersion, judged: _Judged) -> Iterator[str]:
+    """Yield which other judges the scores that reports show come from: what is compared here says nothing of them."""
+    with engine.store.read() as con:
+        shown = origins(con, Selection())
+    others = Counter(
+        (origin.judge, origin.judge_version) for key in judged.matched if (origin := shown.get(key)) and origin.judged
+    )
+    for name, version in sorted(others):
+        if (name, version) != judge:
+            yield (
+                f"reports show {others[name, version]:,} of these conversations as judged by {name}, version {version}, which this "
+                "says nothing of; choose that judge with --judge to compare it with people"
+            )
 
 
 def _judged(engine: Engine, truth: Truth, found: Found) -> _Judged:
@@ -114,12 +136,15 @@ def _is_open(score: ConversationScore) -> bool:
     return not reasons.isdisjoint(OPEN_REASONS)
 
 
-def _labelled(found: Found, judged: _Judged) -> list[Labelled]:
+def _labelled(found: Found, judged: _Judged, judge: JudgeVersion, rule: TurnRule) -> list[Labelled]:
     rows = []
     for verdict in found.verdicts:
         key = (verdict.environment, verdict.conversation_id)
-        told = of_conversation if verdict.turn_index is None else of_turn
-        rows.append(told(judged.matched[key], judged.scores[key], verdict))
+        one, score = judged.matched[key], judged.scores[key]
+        if verdict.turn_index is None:
+            rows.append(of_conversation(one, score, verdict, judge, rule))
+        else:
+            rows.append(of_turn(one, score, verdict, judge))
     return rows
 
 
@@ -169,15 +194,17 @@ def _remember(
 
 def calibration_json(found: Calibration) -> dict[str, Any]:
     """Return one target's calibration as JSON can say it."""
-    agreement = found.agreement
-    confusion = agreement.confusion
-    rates = ("agreement", "kappa", "sensitivity", "specificity")
     return {
-        "n": int(confusion.n),
-        **{name: _estimate(getattr(agreement, name)) for name in rates},
-        "interval_method": agreement.interval_method,
-        "level": agreement.level,
-        "confusion": {name: int(count) for name, count in asdict(confusion).items()},
+        **_agreement_json(found.agreement),
+        "deciders": [
+            {
+                "judge": one.judge and one.judge[0],
+                "version": one.judge and one.judge[1],
+                "unsure": one.unsure,
+                **_agreement_json(one.agreement),
+            }
+            for one in found.deciders
+        ],
         "not_judged": dict(found.not_judged),
         "threshold": found.threshold,
         "curve": [_point(point) for point in found.curve],
@@ -185,6 +212,17 @@ def calibration_json(found: Calibration) -> dict[str, Any]:
         "best_threshold": None if found.best is None else _point(found.best) | {"chosen_on": "these labels"},
         "examples": [_example(one) for one in found.examples],
         "warnings": list(found.warnings),
+    }
+
+
+def _agreement_json(agreement: Agreement) -> dict[str, Any]:
+    rates = ("agreement", "kappa", "sensitivity", "specificity")
+    return {
+        "n": int(agreement.confusion.n),
+        **{name: _estimate(getattr(agreement, name)) for name in rates},
+        "interval_method": agreement.interval_method,
+        "level": agreement.level,
+        "confusion": {name: int(count) for name, count in asdict(agreement.confusion).items()},
     }
 
 
@@ -197,5 +235,7 @@ def _point(point: CurvePoint) -> dict[str, Any]:
 
 
 def _example(one: Labelled) -> dict[str, Any]:
-    shown = asdict(one) | {"human": "pass" if one.human else "fail"}
+    shown = {name: value for name, value in asdict(one).items() if name != "judge"} | {
+        "human": "pass" if one.human else "fail"
+    }
     return shown | {"turn": None if one.turn_index is None else one.turn_index + 1, "judge": shown.pop("outcome")}

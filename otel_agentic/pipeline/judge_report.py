@@ -107,4 +107,10 @@ def _target(row: Row | None) -> dict[str, Any] | None:
     rates = {
         name: {"value": row[name], "lower": row[f"{name}_lower"], "upper": row[f"{name}_upper"]} for name in _RATES
     }
-    return {"n": row["n"], **rates, "threshold": row["threshold"], "interval_method": row["interval_method"]}
+    return {
+        "n": row["n"],
+        "judged": row["judged"],
+        **rates,
+        "threshold": row["threshold"],
+        "interval_method": row["interval_method"],
+    }

@@ -7,22 +7,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.errors import CaseError
-from otel_agentic.judges.calibration import Labelled
+from otel_agentic.judges.calibration import UNSURE, Labelled
 from otel_agentic.store.calibrations import HumanVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from otel_agentic.conversations.model import Turn
+    from otel_agentic.judges.calibration import JudgeVersion
     from otel_agentic.judges.human_labels import HumanLabel
     from otel_agentic.scoring import ConversationScore, MatchedConversation
     from otel_agentic.scoring.model import TurnScore
+    from otel_agentic.scoring.turns import TurnRule
     from otel_agentic.store.calibrations import Place
 
 #: Why the judge gave no verdict on an answer whose outcome is known all the same: nothing was said, or a text that must not be.
 NO_QUESTION: Final = "settled_without_judge"
 #: What scoring tells before the judge's own words: a table has columns for it.
-_SCORED: Final = re.compile(r"\Aanswer of turn \d+ scores [\d.]+, threshold [\d.e-]+: ")
+_SCORED: Final = re.compile(
+    r"\Aanswer of turn \d+ scores [\d.]+, (?:threshold [\d.e-]+|of which the judge is unsure): "
+)
 #: Labels that lead nowhere, told one by one.
 _TOLD: Final = 5
 
@@ -69,7 +73,7 @@ def find(labels: Sequence[HumanLabel], places: Mapping[str, Sequence[Place]]) ->
     return Found(verdicts=tuple(verdicts), warnings=tuple(_told(why, names) for why, names in lost.items()))
 
 
-def of_turn(one: MatchedConversation, score: ConversationScore, verdict: HumanVerdict) -> Labelled:
+def of_turn(one: MatchedConversation, score: ConversationScore, verdict: HumanVerdict, judge: JudgeVersion) -> Labelled:
     """Return a labelled turn with what the judge says of its answer."""
     assert verdict.turn_index is not None  # noqa: S101 — a verdict on a turn
     turn = one.conversation.turns[verdict.turn_index]
@@ -92,15 +96,19 @@ def of_turn(one: MatchedConversation, score: ConversationScore, verdict: HumanVe
         expected=_expected(one, said),
         answer=turn.answer,
         reasoning=_reasons(said.explanation) if said is not None else None,
+        judge=judge if judged else None,
     )
 
 
-def of_conversation(one: MatchedConversation, score: ConversationScore, verdict: HumanVerdict) -> Labelled:
+def of_conversation(
+    one: MatchedConversation, score: ConversationScore, verdict: HumanVerdict, judge: JudgeVersion, rule: TurnRule
+) -> Labelled:
     """Return a labelled conversation with what was computed of it, whatever a given label says.
 
     Its score is the lowest of its answers, and its texts are of that answer, where answers decide.
     """
-    weakest = _weakest(score)
+    weakest = _weakest(one, score, rule)
+    judged = weakest is not None or score.computed_reason == UNSURE
     turn = _turn_of(one, weakest)
     return Labelled(
         environment=verdict.environment,
@@ -118,6 +126,7 @@ def of_conversation(one: MatchedConversation, score: ConversationScore, verdict:
         expected=_expected(one, weakest),
         answer=turn.answer if turn and weakest else None,
         reasoning=_reasons(weakest.explanation) if weakest is not None else score.explanation,
+        judge=judge if judged else None,
     )
 
 
@@ -169,11 +178,20 @@ def _reasons(explanation: str) -> str:
     return _SCORED.sub("", explanation)
 
 
-def _weakest(score: ConversationScore) -> TurnScore | None:
-    """Return the turn with the lowest answer score, None where something else than answers decides, or no score is there."""
+def _weakest(one: MatchedConversation, score: ConversationScore, rule: TurnRule) -> TurnScore | None:
+    """Return the turn with the lowest score of a judge, None where something else than judged answers decides."""
     if score.computed_outcome != "pass" and score.computed_reason != "wrong_answer":
         return None
-    judged = [turn for turn in score.turns if turn.answer_score is not None]
+    answered = {turn.index for turn in one.conversation.turns if turn.answer is not None}
+    judged = [
+        turn
+        for turn in score.turns
+        if turn.answer_score is not None
+        and turn.turn_index in answered
+        and (rule != "tools" or turn.tool_outcome is None)
+    ]
+    if score.computed_outcome == "fail" and not any(turn.answer_outcome == "fail" for turn in judged):
+        return None  # an answer that was never given is wrong without a judge
     return min(judged, key=lambda turn: (turn.answer_score or 0.0, turn.turn_index), default=None)
 
 

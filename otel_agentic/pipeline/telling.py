@@ -89,7 +89,7 @@ class Telling:
         self._telemetry.set_agreement(
             Agreement(evaluator=judge.name, model=row["model"], target=row["target"], kappa=row["kappa"])
             for row in found
-            if (row["judge"], row["judge_version"]) == (judge.name, judge.version)
+            if (row["judge"], row["judge_version"]) == (judge.name, judge.version) and row["judged"]
         )
 
     def _heard(self, answer: Verdict | JudgeFailure) -> None:

@@ -132,6 +132,7 @@ def _row(run: CalibrationRun, found: Calibration) -> dict[str, Any]:
         **_shared(run),
         "target": found.target,
         "n": int(agreement.confusion.n),
+        "judged": sum(int(one.agreement.confusion.n) for one in found.deciders if one.judge is not None),
         **{name: int(getattr(agreement.confusion, name)) for name in _COUNTS},
         "interval_method": agreement.interval_method,
         "level": agreement.level,
@@ -162,6 +163,7 @@ def _verdict_row(run: CalibrationRun, one: Labelled) -> dict[str, Any]:
         "judge_outcome": one.outcome,
         "judge_reason": one.reason,
         "judge_score": one.score,
+        "judged": one.judge is not None,
         "random_sample": run.random_sample,
     }
 

@@ -453,6 +453,7 @@ CREATE TABLE judge_calibrations (
     model VARCHAR, -- model that answered, null for a judge without one
     target VARCHAR NOT NULL, -- turn or conversation
     n BIGINT NOT NULL, -- verdicts compared
+    judged BIGINT NOT NULL, -- of them decided by a verdict of the judge on an answer; tool calls, outputs or missing turns decided the others
     both_pass BIGINT NOT NULL, -- judge and people pass
     false_pass BIGINT NOT NULL, -- the judge passes, people fail
     false_fail BIGINT NOT NULL, -- the judge fails, people pass
@@ -493,6 +494,7 @@ CREATE TABLE calibration_verdicts (
     judge_outcome VARCHAR NOT NULL, -- pass, fail or not_evaluated
     judge_reason VARCHAR, -- why it failed or was not evaluated
     judge_score DOUBLE, -- score of the answer, of a conversation the lowest of its answers; null when none was judged
+    judged BOOLEAN NOT NULL, -- whether the outcome rests on a verdict of the judge on an answer, or the judge was unsure
     random_sample BOOLEAN NOT NULL -- true when it was said that the labelled conversations are a random sample
 );
 

@@ -41,10 +41,12 @@ def test_a_calibration_is_told_on_a_terminal(prepared: Path) -> None:
 
     assert all(len(line) <= 100 for line in lines)
     assert "Judge exact, version exact-" in lines[0]
+    assert "decided 6, unsure about 0" in told
+    assert any(line.startswith("exact exact-") for line in lines)
     assert "1 row without a verdict left out" in lines
     assert "On 5 turns (wilson_one_case intervals)" in lines
     assert any(line.startswith("agreement    .800 [") for line in lines)
-    assert "The judge passes what people fail" in lines
+    assert "Scored as a pass, failed by people" in lines
     assert any(line.startswith("c3") for line in lines)
     assert "On 1 conversation (wilson intervals)" in lines
     assert "warning: 1 label is left out, for no such conversation is in the store: c9" in told

@@ -7,20 +7,28 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from otel_agentic.config import ScoringSettings
 from otel_agentic.errors import CaseError
 from otel_agentic.judges import JudgeFailure, Question, Verdict
 from otel_agentic.pipeline import Commands, Engine
+from otel_agentic.pipeline.labelled import of_conversation
+from otel_agentic.scoring import MatchedConversation, score_conversations
+from otel_agentic.store.calibrations import HumanVerdict
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
+from otel_agentic.truth import CaseIndex, parse_cases
 from tests.judges.parts import PlainJudge
 from tests.pipeline.parts import feed, rows
+from tests.scoring.test_scoring_outcome import conversation, turn
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from otel_agentic.scoring.turns import TurnRule
     from tests.judges.parts import Answer
     from tests.pipeline.conftest import CopyOf
 
-CASE = {
+CASE: dict[str, Any] = {
     "case_id": "trip",
     "turns": [{"query": "Which hotel?", "answer": "The Ritz."}, {"query": "Which train?", "answer": "The 9:15."}],
 }
@@ -227,3 +235,71 @@ def test_what_is_remembered_and_spent_is_told_and_can_be_cleared(commands: Comma
     assert 4 == cleared["cleared"]
     assert (4, 2) == (again["judge"]["calls"], judge.asked["0.2"])
     assert 8 == commands.judge_cache()["budget"]["calls"]
+
+
+def test_the_judge_that_decided_is_named_with_what_no_judge_decided(engine: Engine, judge: PlainJudge) -> None:
+    engine.evaluating.judge = judge
+    booked = {"tools": {"calls": [{"tool_name": "book"}]}}
+    cases = [CASE, {"case_id": "flight", "turns": [{"query": "Book a flight", **booked}]}]
+    tell(engine, "a", "0.9", "1.0")
+    tell(engine, "bb", "0.9", "0.2")
+    for name in ("no-call", "no-call-2"):
+        feed(engine, speak_genai(AgentRunScript(conversation_id=name).ask("Book a flight").says("done")))
+    commands = Commands(engine)
+    commands.evaluate(cases=[("cases.jsonl", "\n".join(map(json.dumps, cases)))])
+
+    both = calibrated(commands, "conversation_id,verdict\na,pass\nbb,pass\nno-call,fail\nno-call-2,fail\n")
+    alone = calibrated(commands, "conversation_id,verdict\nno-call,fail\n")
+
+    assert [("plain", "1", 2, 0, 0.5), (None, None, 2, 0, 1.0)] == [
+        (one["judge"], one["version"], one["n"], one["unsure"], one["agreement"]["value"])
+        for one in both["conversation"]["deciders"]
+    ]
+    assert 0.75 == both["conversation"]["agreement"]["value"]
+    assert [(None, 1)] == [(one["judge"], one["n"]) for one in alone["conversation"]["deciders"]]
+    assert [(1, 0), (4, 2)] == rows(engine, "SELECT n, judged FROM judge_calibrations ORDER BY n")
+    assert [("a", True), ("bb", True), ("no-call", False), ("no-call-2", False)] == rows(
+        engine,
+        "SELECT conversation_id, judged FROM calibration_verdicts WHERE calibration_id = $id ORDER BY ALL",
+        {"id": both["calibration_id"]},
+    )
+
+
+def test_a_judge_whose_scores_are_shown_meanwhile_is_named(engine: Engine, commands: Commands) -> None:
+    engine.evaluating.judge = PlainJudge(by_name, version="2")
+    engine.evaluating.remember([], [])
+
+    found = calibrated(commands, "conversation_id,verdict\na,pass\nbb,fail\n")
+
+    assert [("plain", "2")] == [(one["judge"], one["version"]) for one in found["conversation"]["deciders"]]
+    assert any(
+        "reports show 2 of these conversations as judged by plain, version 1" in told for told in found["warnings"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("answers", "rule", "judged"),
+    [
+        (("0.9", "0.9"), "answer", True),
+        (("0.9", "0.2"), "answer", True),
+        (("0.9", None), "answer", False),  # an answer that was never given is wrong without a judge
+        (("0.2", None), "answer", True),
+        (("0.9",), "tools", False),  # tools decide where they are annotated
+    ],
+)
+def test_a_judge_decided_where_the_outcome_rests_on_its_verdict(
+    *, answers: Sequence[str | None], rule: TurnRule, judged: bool
+) -> None:
+    tools: dict[str, Any] = {"tools": {"calls": []}} if rule == "tools" else {}
+    asked = [{**turn, **tools} for turn in CASE["turns"][: len(answers)]]
+    index = CaseIndex(parse_cases("d.jsonl", json.dumps({"case_id": "trip", "turns": asked})).require())
+    told = conversation(*(turn(one["query"], answer) for one, answer in zip(asked, answers, strict=True)))
+    one = MatchedConversation(conversation=told, match=index.match(told))
+    (score,) = score_conversations([one], judge=PlainJudge(by_name), settings=ScoringSettings(turn_rule=rule))
+    verdict = HumanVerdict(
+        environment="", conversation_id="c1", revision=1, turn_index=None, verdict=True, source="l.csv:2"
+    )
+
+    labelled = of_conversation(one, score, verdict, ("plain", "1"), rule)
+
+    assert labelled.judge == (("plain", "1") if judged else None)
