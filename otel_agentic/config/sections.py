@@ -201,7 +201,11 @@ class ConversationSettings(Section):
         "in time counts",
     )
     error_patterns: tuple[str, ...] = Field(
-        default=(r"^\s*\w*(?:error|exception)\b", r"^\s*failed to (?:call|execute|invoke|run)\b"),
+        default=(
+            r"^\s*[\w.]*(?:error|exception)\b",
+            r"^\s*failed to (?:call|execute|invoke|run)\b",
+            r"^\s*traceback \(most recent call last\)",
+        ),
         description="regular expressions (case ignored, RE2 syntax): a tool result that is an error",
     )
 

@@ -251,6 +251,8 @@ def test_only_a_call_that_hands_over_to_an_agent_of_the_conversation_is_a_transf
         ({"result": '{"isError": true}'}, '{"isError":true}'),
         ({"result": "Error: no such city"}, "Error: no such city"),
         ({"result": " error executing tool"}, " error executing tool"),
+        ({"result": "requests.exceptions.HTTPError: 404"}, "requests.exceptions.HTTPError: 404"),
+        ({"result": "Traceback (most recent call last): x"}, "Traceback (most recent call last): x"),
         ({"result": "Errors are common here"}, None),
         ({"result": "The call had an error"}, None),
         ({"result": '{"error": null, "t": 21}'}, None),
