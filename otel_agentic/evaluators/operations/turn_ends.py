@@ -23,10 +23,12 @@ _READ: Final = 20_000
 _ERROR_READ: Final = 2_000
 _SHOWN: Final = 160
 
-#: First lines of what interpreters and code executors print.
+#: First lines of what interpreters and code executors print, as a framework hands it to the model.
 _LOG_HEADING: Final = re.compile(
-    r"\s*(?:(?:execution|interpreter) (?:logs?|output)|last output from code snippet|code (?:execution )?output"
+    r"\s*(?:call id: \S+\s+)?(?:observations?:\s+)?"
+    r"(?:(?:execution|interpreter) (?:logs?|output)|print outputs?|last output from code snippet|code (?:execution )?output"
     r"|std(?:out|err)(?: output)?)\s*:\s*(?:\n|$)"
+    r"|\s*(?:call id: \S+\s+)?error:\s+code execution failed at line\b"
     r"|\s*(?:exit|return) ?code\s*[:=]\s*-?\d+\s*(?:\(|\n|$)|\s*(?:In|Out) ?\[\d+\]:",
     re.IGNORECASE,
 )
