@@ -97,7 +97,7 @@ def _points(
             n=attempts.n,
             c=attempts.c,
             not_evaluated=len(members) - attempts.n,
-            rate=sample.p if sample else None,
+            rate=sample.observed if sample else None,
             lower=interval.lower if interval else None,
             upper=interval.upper if interval else None,
             first_ns=members[0].ended_ns,

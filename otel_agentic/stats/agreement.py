@@ -225,8 +225,9 @@ def pooled_rate(attempts: Attempts, level: float) -> Estimate:
     sample = pooled_sample(attempts)
     if sample is None:
         return Estimate.of(None)
-    interval = wilson(sample.p, sample.n, quantile(level, sample.degrees))
-    return Estimate(value=sample.p, lower=interval.lower, upper=interval.upper)
+    lower, upper = wilson(sample.p, sample.n, quantile(level, sample.degrees))
+    value = sample.observed
+    return Estimate(value=value, lower=min(lower, value), upper=max(upper, value))
 
 
 def _kappa_estimate(confusion: Confusion, sample: EffectiveSample, level: float) -> Estimate:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
+from scipy.special import ndtr
 
-from otel_agentic.stats.beta import beta_bounds, beta_pass_at_mean, beta_pass_pow_mean
+from otel_agentic.stats.beta import beta_pass_at_mean, beta_pass_pow_mean, beta_quantiles
 from otel_agentic.stats.cluster import methods, pooled_samples
 from otel_agentic.stats.grouped import GroupedAttempts, GroupedEstimates
-from otel_agentic.stats.interval import bounded, critical_values, quantile
+from otel_agentic.stats.interval import bounded, critical_values
 from otel_agentic.stats.pass_k import all_of, any_of
 
 if TYPE_CHECKING:
@@ -30,15 +31,18 @@ INTERVAL_METHODS: Final[dict[Design, str]] = {
     "clustered": "beta_equal_tailed_effective_n",
 }
 
+#: A probability no larger is 0: of smaller ones scipy has no quantile, and with a degree or less an interval is all of [0, 1].
+_NO_TAIL: Final = 1e-100
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BayesianEstimator:
     """Posterior means under a Beta prior, with equal-tailed intervals: transforms of the Beta quantiles.
 
     The mean is that of the counts and the prior, whatever the design. The interval assumes independent conversations;
-    where a case has several attempts, its counts are scaled to the effective sample size of `cluster` and further by
-    (z / t)^2, t with K - 1 degrees of freedom: a Beta has no other place for the uncertainty of n_eff itself, and
-    without it the coverage of 95 % intervals was measured as low as .75 with 2 to 5 cases.
+    where a case has several attempts, it is that of a posterior with the effective attempts of `cluster`, read as far out as
+    Student's t says: between the quantiles at the probabilities Phi(-t) and Phi(t), which are .025 and .975 for the normal
+    quantile. Intervals are then about new cases like those seen.
     The mean is not a quantile: for a large k and few attempts the posterior of pass^k is so skewed that its mean lies
     above the interval, which is then stretched to hold it.
 
@@ -80,7 +84,7 @@ class BayesianEstimator:
 
     def of_samples(self, samples: EffectiveSamples, k: Sequence[int]) -> tuple[FloatArray, FloatArray]:
         """Return pass@k and pass^k of pooled samples: (groups, len(k), 3) value, lower, upper."""
-        a, b = self._posterior(samples, samples.attempts)
+        a, b = self._posterior(samples.observed, samples.attempts)
         rates = self._rates(samples)
         ks = np.asarray(k)
         at_mean = beta_pass_at_mean(a[:, None], b[:, None], ks)
@@ -90,12 +94,13 @@ class BayesianEstimator:
             bounded(pow_mean, all_of(rates[:, None, :], ks[:, None])),
         )
 
-    def _posterior(self, samples: EffectiveSamples, n: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return a and b after n attempts at the observed rate."""
+    def _posterior(self, p: FloatArray, n: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return a and b after n attempts at the rate p."""
         a, b = self.prior
-        return a + samples.p * n, b + (1.0 - samples.p) * n
+        return a + p * n, b + (1.0 - p) * n
 
     def _rates(self, samples: EffectiveSamples) -> FloatArray:
         """Return the interval of the rate of each sample: (groups, 2)."""
-        caution = (quantile(self.level) / critical_values(self.level, samples.degrees)) ** 2
-        return beta_bounds(*self._posterior(samples, samples.n * caution), self.level)
+        tail = ndtr(-critical_values(self.level, samples.degrees))
+        beyond = np.where(tail < _NO_TAIL, 0.0, tail)
+        return beta_quantiles(*self._posterior(samples.p, samples.n), beyond)

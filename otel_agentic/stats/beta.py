@@ -53,9 +53,17 @@ def beta_bounds(a: npt.ArrayLike, b: npt.ArrayLike, level: float) -> FloatArray:
     >>> beta_bounds([8.0, 1.0], [4.0, 1.0], 0.95).round(4).tolist()
     [[0.3903, 0.8907], [0.025, 0.975]]
     """
-    tail = lower_tail(level)
-    successes, failures = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    ends = [betaincinv(successes, failures, probability) for probability in (tail, 1.0 - tail)]
+    return beta_quantiles(a, b, lower_tail(level))
+
+
+def beta_quantiles(a: npt.ArrayLike, b: npt.ArrayLike, tail: npt.ArrayLike) -> FloatArray:
+    """Return the interval of p ~ Beta(a, b) that leaves out a probability on either side: (..., 2), lower and upper.
+
+    >>> beta_quantiles([8.0, 1.0], [4.0, 1.0], [0.025, 0.1]).round(4).tolist()
+    [[0.3903, 0.8907], [0.1, 0.9]]
+    """
+    successes, failures, beyond = (np.asarray(each, dtype=np.float64) for each in (a, b, tail))
+    ends = [betaincinv(successes, failures, probability) for probability in (beyond, 1.0 - beyond)]
     return np.stack(ends, axis=-1, dtype=np.float64)
 
 

@@ -1,25 +1,37 @@
 """Effective sample size: attempts of one case resemble each other, so n of them weigh less than n cases.
 
-The rule, for a rate p over K cases with n attempts, some case having more than one:
+The interval of a rate is about new cases like those seen: cases are draws from a population, and the mean success rate of
+that population is what the interval covers. The rule for K cases, where some case has more than one attempt:
 
-- `n_eff = min(n, p (1 - p) / v)` with v the cluster-robust variance of p, cases being the clusters. For the pooled
-  rate p = sum c_i / sum n_i this is the linearised ratio estimator, which allows cases of unequal size:
-  `v = K / (K - 1) * sum (c_i - p n_i)^2 / n^2`. For a mean over cases it is the same with case weights.
-- `n_eff = K` when v is 0 (all cases alike, or p is 0 or 1): then the data cannot tell how alike attempts of one case
-  are, and the careful reading is that each case counts once. Without this, intervals collapse to a point.
-- Quantiles are Student's t with K - 1 degrees of freedom, since v itself is estimated from K cases.
+- A case with n_i attempts and the rate x_i weighs `n_i / (1 + rho (n_i - 1))`, the inverse of the variance of x_i where rho
+  is the correlation of two attempts of a case (estimated by analysis of variance, see `_correlation`). w_i are these weights
+  with the sum 1, and `p = sum w_i x_i`: the rate c / n where attempts are equal. A case that has most of the traffic does
+  not have most of the weight, since many attempts of one case say little about other cases.
+- `v = sum w_i^2 (x_i - p)^2 / (1 - w_i)` is the cluster-robust variance of p, bias-reduced (CR2), with
+  `1 / (sum w_i^2 + (sum a_i)^2 - sum a_i^2)` Satterthwaite degrees of freedom, `a_i = w_i^2 / (1 - w_i)`. Where attempts are
+  equal that is the usual variance of a mean over cases, with K - 1 degrees.
+- Where few cases carry the failures (or the successes), v says little: a case that fails now and then and one that always
+  fails look the same until the latter is drawn. v is therefore mixed with the largest variance possible, `p (1 - p) sum w^2`,
+  that of cases which always pass or always fail: see `_evidence`. The same share moves rho towards 1. Without this, .85 was
+  measured for 95 % intervals of 50 cases of 20 attempts.
+- `n_eff = min(n, p (1 - p) / v)`, and `1 / sum w_i^2`, the effective number of cases, where v is 0 or p is 0 or 1.
+- Quantiles are Student's t with the degrees of v divided by the part that v has in the mixture: what is assumed instead of
+  estimated takes no degrees of freedom.
 
 One attempt a case is the plain interval: n attempts, normal quantile. So is a single case: there is nothing between
 cases to measure, its attempts are independent repetitions, and the interval is about that case alone (the method's
 name says `one_case`).
 
 Attempts of unequal weight (see `weights`): n_i and c_i become sums of weights, n becomes Kish's `(sum w)^2 / sum w^2`, and
-where v is 0 n_eff is no more than that. With one attempt a case n_eff is the smaller of Kish's and `p (1 - p) / v`, v being
-`sum w^2 (correct - p)^2 / (sum w)^2`: heavy attempts may be the ones that fail.
+rho is 0, so a case weighs what its attempts weigh. With one attempt a case n_eff is the smaller of Kish's and
+`p (1 - p) / v`, v being `sum w^2 (correct - p)^2 / (sum w)^2`: heavy attempts may be the ones that fail.
 
-Ref: Korn and Graubard 1998, "Confidence intervals for proportions with small expected number of positive counts
-estimated from survey data"; Dean and Pagano 2015, "Evaluating Confidence Interval Methods for Binomial Proportions in
-Clustered Surveys"; Cochran 1977, "Sampling Techniques", section 6 (ratio estimator); Kish 1965, "Survey Sampling".
+Ref: Bell and McCaffrey 2002, "Bias reduction in standard errors for linear regression with multi-stage samples" (CR2 and its
+degrees of freedom); Donner 1986, "A review of inference procedures for the intraclass correlation coefficient in the one-way
+random effects model"; Kleinman 1973, "Proportions with extraneous variance: single and independent samples" (weights);
+Korn and Graubard 1998, "Confidence intervals for proportions with small expected number of positive counts estimated from
+survey data"; Dean and Pagano 2015, "Evaluating Confidence Interval Methods for Binomial Proportions in Clustered Surveys";
+Kish 1965, "Survey Sampling".
 """
 
 from __future__ import annotations
@@ -48,20 +60,27 @@ DESIGNS: Final[tuple[Design, ...]] = get_args(Design)
 _INDEPENDENT, _ONE_CASE, _CLUSTERED = range(3)
 #: A variance no larger is none: cases whose rates are apart by less than 1e-12 are so by rounding only.
 _NO_VARIANCE: Final = 1e-24
+#: A mean square or a sum of squares no larger is rounding.
+_ROUNDING: Final = 1e-13
+#: Cases that are assumed where one case alone fails, chosen by simulation: `python -m benchmarks.coverage_study unequal`.
+_CASES_ASSUMED: Final = 1.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectiveSample:
-    """A rate and the independent attempts it is worth; `cases` are the clusters when there are any, else None."""
+    """A rate and the independent attempts it is worth.
+
+    Attributes:
+        p: the rate that the interval is about: the mean over cases, weighted as this page says.
+        n: the independent attempts it is worth.
+        observed: the pooled rate, correct attempts / attempts; equal to p where all cases have equally many attempts.
+        degrees: degrees of freedom of the t quantile, None for the normal one.
+    """
 
     p: float
     n: float
-    cases: float | None = None
-
-    @property
-    def degrees(self) -> float | None:
-        """Degrees of freedom of the t quantile, None for the normal one."""
-        return None if self.cases is None else self.cases - 1.0
+    observed: float
+    degrees: float | None = None
 
     @property
     def c(self) -> float:
@@ -74,42 +93,50 @@ class EffectiveSamples:
     """An `EffectiveSample` for each of many groups, as arrays of one shape.
 
     Attributes:
-        p: the rate; NaN in a group without attempts.
+        p: the rate that the interval is about; NaN in a group without attempts.
         n: the independent attempts it is worth; NaN likewise.
+        observed: the pooled rate; NaN likewise.
         attempts: the attempts observed, which `n` never exceeds; NaN likewise.
-        cases: the clusters; NaN where there are none.
+        degrees: degrees of freedom of the t quantile, NaN for the normal one.
     """
 
     p: FloatArray
     n: FloatArray
+    observed: FloatArray
     attempts: FloatArray
-    cases: FloatArray
-
-    @property
-    def degrees(self) -> FloatArray:
-        """Degrees of freedom of the t quantile, NaN for the normal one."""
-        return self.cases - 1.0
+    degrees: FloatArray
 
     def of(self, group: int) -> EffectiveSample | None:
         """Return the sample of one group, None where it has no attempts."""
-        p, n, cases = float(self.p[group]), float(self.n[group]), float(self.cases[group])
-        return None if np.isnan(n) else EffectiveSample(p=p, n=n, cases=None if np.isnan(cases) else cases)
+        p, n, observed, degrees = (float(each[group]) for each in (self.p, self.n, self.observed, self.degrees))
+        if np.isnan(n):
+            return None
+        return EffectiveSample(p=p, n=n, observed=observed, degrees=None if np.isnan(degrees) else degrees)
 
     def scaled(self, factor: FloatArray | float) -> EffectiveSamples:
         """Return the samples that `factor` times as many conversations, alike in rate and make-up, would give.
 
         >>> one = EffectiveSamples(
-        ...     p=np.array([0.5]), n=np.array([10.0]), attempts=np.array([15.0]), cases=np.array([5.0])
+        ...     p=np.array([0.5]),
+        ...     n=np.array([10.0]),
+        ...     observed=np.array([0.5]),
+        ...     attempts=np.array([15.0]),
+        ...     degrees=np.array([4.0]),
         ... )
         >>> one.scaled(2.0).of(0)
-        EffectiveSample(p=0.5, n=20.0, cases=10.0)
+        EffectiveSample(p=0.5, n=20.0, observed=0.5, degrees=9.0)
         """
-        return replace(self, n=self.n * factor, attempts=self.attempts * factor, cases=self.cases * factor)
+        degrees = (self.degrees + 1.0) * factor - 1.0
+        return replace(self, n=self.n * factor, attempts=self.attempts * factor, degrees=degrees)
 
     def where(self, groups: IntArray) -> EffectiveSamples:
         """Return the samples of some groups only."""
         return EffectiveSamples(
-            p=self.p[groups], n=self.n[groups], attempts=self.attempts[groups], cases=self.cases[groups]
+            p=self.p[groups],
+            n=self.n[groups],
+            observed=self.observed[groups],
+            attempts=self.attempts[groups],
+            degrees=self.degrees[groups],
         )
 
 
@@ -154,7 +181,7 @@ def pooled_sample(attempts: Attempts) -> EffectiveSample | None:
     >>> from otel_agentic.stats.model import Attempts
     >>> both_ways = [(case, case == "a" or case == "b") for case in "abcd" for _ in range(5)]
     >>> pooled_sample(Attempts.of(both_ways))
-    EffectiveSample(p=0.5, n=3.0, cases=4.0)
+    EffectiveSample(p=0.5, n=3.0, observed=0.5, degrees=3.0)
     """
     return pooled_samples(GroupedAttempts.of([attempts])).of(0)
 
@@ -168,18 +195,30 @@ def pooled_samples(grouped: GroupedAttempts) -> EffectiveSamples:
     >>> round(sample.p, 3), round(sample.n, 2)  # Kish's would be 225 / 35 = 6.43
     (0.667, 4.09)
     """
-    weights = row_weights(grouped)
+    weights, unequal = row_weights(grouped), unequal_weights(grouped)
     total, correct, squares = grouped.total(weights).T
-    clustered = designs(grouped) == _CLUSTERED
-    cases = np.where(clustered, grouped.total(np.ones_like(grouped.n)), np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):  # a group without attempts: 0 / 0, which is NaN
-        p, worth = correct / total, total * total / squares
+        observed, worth = correct / total, total * total / squares
+    n = worth
+    if unequal.any():
         residuals = weights[:, 1] * total[grouped.group] - weights[:, 0] * correct[grouped.group]
-        variance = grouped.total(residuals**2) / total**4
-    several = effective_n(p, variance * np.nan_to_num(cases / (cases - 1.0), nan=1.0), attempts=worth, cases=cases)
-    alone = np.where(unequal_weights(grouped), effective_n(p, variance, attempts=worth, cases=worth), worth)
-    attempts = np.where(np.isnan(p), np.nan, grouped.total(grouped.n))
-    return EffectiveSamples(p=p, n=np.where(clustered, several, alone), attempts=attempts, cases=cases)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            variance = grouped.total(residuals**2) / total**4
+        n = np.where(unequal, effective_n(observed, variance, attempts=worth, alike=worth), worth)
+    attempts = np.where(np.isnan(observed), np.nan, grouped.total(grouped.n))
+    samples = EffectiveSamples(
+        p=observed, n=n, observed=observed, attempts=attempts, degrees=np.full(grouped.size, np.nan)
+    )
+    clustered = designs(grouped) == _CLUSTERED
+    if not clustered.any():
+        return samples
+    found = _means(grouped.where(clustered[grouped.group]), weights[clustered[grouped.group]], unequal)
+    return replace(
+        samples,
+        p=np.where(clustered, found.p, observed),
+        n=np.where(clustered, np.minimum(found.n, worth), n),
+        degrees=np.where(clustered, found.degrees, np.nan),
+    )
 
 
 def mean_samples(grouped: GroupedAttempts, values: FloatArray, *, traffic_weighted: bool = False) -> EffectiveSamples:
@@ -199,26 +238,135 @@ def mean_samples(grouped: GroupedAttempts, values: FloatArray, *, traffic_weight
     [[3.0]]
     """
     total, _, squares = row_weights(grouped).T
-    cases, sizes = grouped.total(np.ones_like(total))[:, None], grouped.total(total)[:, None]
-    with np.errstate(divide="ignore", invalid="ignore"):  # a group without attempts, or with a single case
-        share = total[:, None] / sizes[grouped.group] if traffic_weighted else 1.0 / cases[grouped.group]
-        mean = np.where(cases > 0, np.clip(grouped.total(share * values), 0.0, 1.0), np.nan)
-        variance = cases / (cases - 1.0) * grouped.total((share * (values - mean[grouped.group])) ** 2)
-        worth = sizes**2 / grouped.total(squares)[:, None]
-    n = effective_n(mean, variance, attempts=worth, cases=cases)
-    attempts = np.broadcast_to(grouped.total(grouped.n)[:, None], mean.shape)
-    return EffectiveSamples(p=mean, n=n, attempts=attempts, cases=np.broadcast_to(cases, mean.shape))
+    share = _shares(grouped, total if traffic_weighted else np.ones_like(total))
+    found = _Means.of(grouped, share, values)
+    with np.errstate(divide="ignore", invalid="ignore"):  # a group without attempts
+        worth = grouped.total(total) ** 2 / grouped.total(squares)
+    attempts = np.broadcast_to(grouped.total(grouped.n)[:, None], found.p.shape)
+    return EffectiveSamples(
+        p=found.p, n=np.minimum(found.n, worth[:, None]), observed=found.p, attempts=attempts, degrees=found.degrees
+    )
 
 
 def effective_n(
-    p: npt.ArrayLike, variance: npt.ArrayLike, *, attempts: npt.ArrayLike, cases: npt.ArrayLike
+    p: npt.ArrayLike, variance: npt.ArrayLike, *, attempts: npt.ArrayLike, alike: npt.ArrayLike
 ) -> FloatArray:
-    """Return the number of independent attempts that would give the same variance (the rule of this page), elementwise.
+    """Return the number of independent attempts that would give the same variance, elementwise.
 
-    >>> effective_n([0.5, 1.0], [0.25 / 30, 0.0], attempts=40, cases=10).tolist()
+    Args:
+        p: the rate.
+        variance: its variance.
+        attempts: the most that is returned.
+        alike: what is returned where there is no variance, or the rate is 0 or 1.
+
+    >>> effective_n([0.5, 1.0], [0.25 / 30, 0.0], attempts=40, alike=10).tolist()
     [30.0, 10.0]
     """
     rate, spread = np.asarray(p, dtype=np.float64), np.asarray(variance, dtype=np.float64)
-    alike = (spread <= _NO_VARIANCE) | (rate <= 0.0) | (rate >= 1.0)
-    worth = rate * (1.0 - rate) / np.where(alike, 1.0, spread)
-    return np.asarray(np.minimum(attempts, np.where(alike, cases, worth)), dtype=np.float64)
+    none = (spread <= _NO_VARIANCE) | (rate <= 0.0) | (rate >= 1.0)
+    worth = rate * (1.0 - rate) / np.where(none, 1.0, spread)
+    return np.asarray(np.minimum(attempts, np.where(none, alike, worth)), dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Means:
+    """Means over cases with what they are worth: (size, columns) each; NaN for a group that is not clustered.
+
+    Attributes:
+        p: the means.
+        n: the independent attempts they are worth.
+        degrees: degrees of freedom of the t quantile, NaN for the normal one.
+    """
+
+    p: FloatArray
+    n: FloatArray
+    degrees: FloatArray
+
+    @classmethod
+    def of(cls, grouped: GroupedAttempts, share: FloatArray, values: FloatArray) -> _Means:
+        """Return the means of values in [0, 1], (rows, columns), over cases of some shares, (rows,)."""
+        with np.errstate(divide="ignore", invalid="ignore"):  # a group without cases, or with a single one
+            ratio = share**2 / (1.0 - share)
+            squares, added, added_squares = grouped.total(np.stack((share**2, ratio, ratio**2), axis=1)).T[:, :, None]
+            moments = _moments(grouped, share, values)
+            mean = np.where(squares > 0.0, np.clip(moments[0], 0.0, 1.0), np.nan)
+            robust = grouped.total(ratio[:, None] * (values - mean[grouped.group]) ** 2)
+            largest = mean * (1.0 - mean) * squares
+            evidence = np.where(robust < largest, _evidence(*moments, squares), 1.0)
+            estimated = evidence * robust
+            variance = estimated + (1.0 - evidence) * largest
+            degrees = variance / estimated / (squares + added**2 - added_squares)
+            n = effective_n(mean, variance, attempts=np.inf, alike=1.0 / squares)
+        return cls(p=mean, n=n, degrees=np.where(estimated > _NO_VARIANCE, degrees, np.nan))
+
+
+def _means(grouped: GroupedAttempts, weights: FloatArray, unequal: BoolArray) -> _Means:
+    """Return the mean success rate over cases, weighted as this page says: (size,) each.
+
+    Args:
+        grouped: the rows of clustered groups.
+        weights: (rows, 3) see `row_weights`.
+        unequal: (size,) whether the attempts of a group weigh unequally.
+    """
+    total, correct, _ = weights.T
+    rates = (correct / total)[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):  # a group that is not clustered has no rows here
+        rho = np.where(unequal, 0.0, _correlation(grouped))
+        first = _shares(grouped, total / (1.0 + rho[grouped.group] * (total - 1.0)))
+        known = _evidence(*_moments(grouped, first, rates), grouped.total(first**2)[:, None])
+        evidence = np.where(unequal, 1.0, known[:, 0])
+        rho = evidence * rho + 1.0 - evidence
+        share = _shares(grouped, total / (1.0 + rho[grouped.group] * (total - 1.0)))
+    found = _Means.of(grouped, share, rates)
+    return _Means(p=found.p[:, 0], n=found.n[:, 0], degrees=found.degrees[:, 0])
+
+
+def _shares(grouped: GroupedAttempts, weights: FloatArray) -> FloatArray:
+    """Return the share of each case in its group: (rows,)."""
+    return np.asarray(weights / grouped.total(weights)[grouped.group])
+
+
+def _correlation(grouped: GroupedAttempts) -> FloatArray:
+    """Return the correlation of two attempts of one case in each group, within [0, 1]: (size,).
+
+    The estimate by analysis of variance; 1 where there is no variance at all.
+    """
+    n, c = grouped.n.astype(np.float64), grouped.c.astype(np.float64)
+    columns = np.stack((n, c, n * n, c * c / n, np.ones_like(n)), axis=1)
+    attempts, correct, squares, alike, cases = grouped.total(columns).T
+    between = (alike - correct * correct / attempts) / (cases - 1.0)
+    within = (correct - alike) / (attempts - cases)
+    size = (attempts - squares / attempts) / (cases - 1.0)
+    spread = between + (size - 1.0) * within
+    return np.asarray(np.where(spread > _ROUNDING, np.clip((between - within) / spread, 0.0, 1.0), 1.0))
+
+
+def _moments(grouped: GroupedAttempts, share: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the mean and the mean square of values over cases: (size, columns) each."""
+    weighted = share[:, None] * values
+    found = grouped.total(np.concatenate((weighted, weighted * values), axis=1))
+    return found[:, : values.shape[1]], found[:, values.shape[1] :]
+
+
+def _evidence(mean: FloatArray, square: FloatArray, squares: FloatArray) -> FloatArray:
+    """Return how much of the variance between cases is taken from the data, the rest being assumed, elementwise.
+
+    Failures are spread over `u = (sum w y)^2 / sum w y^2` of the cases, y being the failure rate of a case, which are
+    `f = u / sum w^2` cases; so are successes, and the smaller u counts. Where they are spread over half of the cases, all
+    is taken from the data; with fewer, as if 1.25 (1 - 2 u) cases more had been seen that always pass or always fail: the
+    result is `f / (f + 1.25 max(0, 1 - 2 u))`. It is 0 where all passes.
+
+    Args:
+        mean: of the success rates.
+        square: the mean of their squares.
+        squares: `sum w^2`.
+    """
+    failing, both_failing = 1.0 - mean, 1.0 - 2.0 * mean + square
+    ratios = [
+        np.where(low > _ROUNDING, each * each / np.where(low > _ROUNDING, low, 1.0), 0.0)
+        for each, low in ((mean, square), (failing, both_failing))
+    ]
+    spread = np.minimum(*ratios)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        cases = spread / squares
+        return np.asarray(cases / (cases + _CASES_ASSUMED * np.maximum(0.0, 1.0 - 2.0 * spread)))

@@ -198,12 +198,7 @@ def square_and_add(a: Bounded, b: Bounded, correlation: float = 0.0) -> Bounded:
 
 def _pooled(pairs: _Pairs, samples: Sequence[EffectiveSample], k: int, level: float, *, paired: bool) -> Difference:
     correlation = pairs.correlation() if paired else 0.0
-    at, pow_ = (
-        square_and_add(
-            _transformed(samples[0], transform, k, level), _transformed(samples[1], transform, k, level), correlation
-        )
-        for transform in (any_of, all_of)
-    )
+    at, pow_ = (_pooled_difference(samples, transform, k, level, correlation) for transform in (any_of, all_of))
     return Difference(
         method="paired" if paired else "unpaired",
         cases=len(pairs),
@@ -251,6 +246,16 @@ def _posterior(sample: EffectiveSample, level: float, prior: tuple[float, float]
     caution = 1.0 if sample.degrees is None else (quantile(level) / quantile(level, sample.degrees)) ** 2
     n = sample.n * caution
     return BetaPosterior(a=prior[0] + sample.p * n, b=prior[1] + (1.0 - sample.p) * n)
+
+
+def _pooled_difference(
+    samples: Sequence[EffectiveSample], transform: Transform, k: int, level: float, correlation: float
+) -> Bounded:
+    """Return the difference of the observed rates; its interval is that of the rates the samples are about, stretched."""
+    found = square_and_add(*(_transformed(sample, transform, k, level) for sample in samples), correlation=correlation)
+    observed = transform(np.array([sample.observed for sample in samples]), k)
+    value = float(observed[1] - observed[0])
+    return Bounded(value, min(found.lower, value), max(found.upper, value))
 
 
 def _transformed(sample: EffectiveSample, transform: Transform, k: int, level: float) -> Bounded:

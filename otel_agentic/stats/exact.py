@@ -28,8 +28,7 @@ from otel_agentic.stats.search import smallest_for_each
 from otel_agentic.stats.weights import correct_counts
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
+    from otel_agentic.stats.cluster import EffectiveSamples
     from otel_agentic.stats.model import Attempts
 
 #: What is estimated: at least one of k attempts is right, or all k are.
@@ -43,15 +42,16 @@ MOST_NEEDED: Final = 100_000
 
 
 def exact_rate(sample: EffectiveSample, level: float) -> Interval:
-    """Return the exact interval of a rate, on its effective number of attempts.
+    """Return the exact interval of a rate, on its effective number of attempts, stretched to hold the observed rate.
 
-    >>> [round(end, 4) for end in exact_rate(EffectiveSample(p=0.7, n=10.0), 0.95)]
+    >>> [round(end, 4) for end in exact_rate(EffectiveSample(p=0.7, n=10.0, observed=0.7), 0.95)]
     [0.3475, 0.9333]
     """
     n = sample.n
     if sample.degrees is not None:
         n *= (quantile(level) / quantile(level, sample.degrees)) ** 2
-    return clopper_pearson(min(n, sample.p * n), n, level)
+    lower, upper = clopper_pearson(min(n, sample.p * n), n, level)
+    return Interval(min(lower, sample.observed), max(upper, sample.observed))
 
 
 def exact_bounds(estimator: str, attempts: Attempts, kind: Kind, k: int, level: float) -> Interval | None:
@@ -110,16 +110,16 @@ def _mean(kept: GroupedAttempts, kind: Kind, k: int, level: float) -> Interval:
     ks = np.array(sorted({1, k}))
     values = _SUBSETS[kind](kept.n[:, None], correct_counts(kept)[:, None], ks)
     means = mean_samples(kept, values)
-    ends = [exact_rate(_column(means.p, means.n, means.cases, place), level) for place in range(len(ks))]
+    ends = [exact_rate(_column(means, place), level) for place in range(len(ks))]
     if kind == "pass_at_k":
         return Interval(max(end.lower for end in ends), ends[-1].upper)
     return Interval(ends[-1].lower, min(end.upper for end in ends))
 
 
-def _column(
-    p: npt.NDArray[np.float64], n: npt.NDArray[np.float64], cases: npt.NDArray[np.float64], place: int
-) -> EffectiveSample:
-    return EffectiveSample(p=float(p[0, place]), n=float(n[0, place]), cases=float(cases[0, place]))
+def _column(means: EffectiveSamples, place: int) -> EffectiveSample:
+    """Return the sample of one column of the means of a single group."""
+    p, n, degrees = (float(each[0, place]) for each in (means.p, means.n, means.degrees))
+    return EffectiveSample(p=p, n=n, observed=p, degrees=None if np.isnan(degrees) else degrees)
 
 
 def _transformed(rate: Interval, kind: Kind, k: int) -> Interval:

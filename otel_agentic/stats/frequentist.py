@@ -76,8 +76,8 @@ class PluginEstimator:
         """Return pass@k and pass^k of pooled samples: (groups, len(k), 3) value, lower, upper."""
         ks, rates = np.asarray(k), _rates(samples, self.level)[:, None, :]
         return (
-            bounded(any_of(samples.p[:, None], ks), any_of(rates, ks[:, None])),
-            bounded(all_of(samples.p[:, None], ks), all_of(rates, ks[:, None])),
+            bounded(any_of(samples.observed[:, None], ks), any_of(rates, ks[:, None])),
+            bounded(all_of(samples.observed[:, None], ks), all_of(rates, ks[:, None])),
         )
 
 
@@ -197,7 +197,7 @@ class PerCaseEstimator:
         n, c = kinds.real[:, None], kinds.imag[:, None]
         values = np.concatenate((unbiased_pass_at_k(n, c, k), unbiased_pass_pow_k(n, c, k)), axis=1)
         samples = mean_samples(kept, values[kind], traffic_weighted=self.traffic_weighted)
-        means = np.split(bounded(samples.p, _rates(samples, self.level)), 2, axis=1)
+        means = np.split(bounded(samples.observed, _rates(samples, self.level)), 2, axis=1)
         return np.where(clustered, means[0], pooled[0]), np.where(clustered, means[1], pooled[1])
 
 

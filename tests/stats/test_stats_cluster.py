@@ -21,6 +21,7 @@ from otel_agentic.stats import (
     quantile,
     wilson,
 )
+from tests.stats import group_oracle as oracle
 
 if TYPE_CHECKING:
     from otel_agentic.stats import EffectiveSample, Interval
@@ -45,24 +46,69 @@ def success(estimator: Estimator, attempts: Attempts) -> Interval:
     return wilson(0, 1, 1)._replace(lower=estimate.lower, upper=estimate.upper)
 
 
-def test_cases_of_unequal_size_have_the_variance_of_the_ratio_estimator() -> None:
-    counts = [(4, 4), (2, 1), (1, 0), (3, 1)]
-    n, c = (np.array(column, dtype=float) for column in zip(*counts, strict=True))
-    p = c.sum() / n.sum()
-    variance = 4 / 3 * ((c - p * n) ** 2).sum() / n.sum() ** 2
-    assert sample_of(*counts).n == pytest.approx(p * (1 - p) / variance)
+SPREAD = [(4, 4), (4, 3), (4, 0), (4, 1), (4, 2), (4, 0)]
 
 
 def test_cases_of_equal_size_have_the_variance_of_the_mean_of_case_rates() -> None:
-    counts = [(4, 4), (4, 3), (4, 0), (4, 1), (4, 4)]
-    rates = np.array([c / n for n, c in counts])
+    rates = np.array([c / n for n, c in SPREAD])
     expected = rates.mean() * (1 - rates.mean()) / (rates.var(ddof=1) / len(rates))
-    assert sample_of(*counts).n == pytest.approx(min(20.0, expected))
+    sample = sample_of(*SPREAD)
+    assert (sample.p, sample.observed, sample.degrees) == pytest.approx((rates.mean(), rates.mean(), 5.0))
+    assert sample.n == pytest.approx(expected)
+
+
+COUNTS = st.lists(
+    st.integers(1, 30).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))), min_size=2, max_size=12
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(COUNTS)
+def test_cases_of_any_size_have_the_bias_reduced_variance_of_explicit_matrices(counts: list[tuple[int, int]]) -> None:
+    """Bell and McCaffrey 2002: residual maker, working covariance and adjustment as matrices, in `group_oracle`."""
+    outcomes = [(f"case {i}", attempt < c, 1.0) for i, (n, c) in enumerate(counts) for attempt in range(n)]
+    expected, sample = oracle.pooled(outcomes), sample_of(*counts)
+    assert (sample.p, sample.n, sample.observed) == pytest.approx((expected.p, expected.n, expected.observed))
+    if expected.degrees is None or sample.degrees is None:
+        assert sample.degrees == expected.degrees
+    else:
+        assert sample.degrees == pytest.approx(expected.degrees, rel=1e-6)
+
+
+def test_the_case_that_has_most_of_the_traffic_has_not_most_of_the_weight() -> None:
+    sample = sample_of((60, 60), *[(3, 3), (3, 0)] * 5)
+    assert sample.observed == pytest.approx(75 / 90)
+    assert sample.p < 0.6
+
+
+def test_unequal_attempts_have_fewer_degrees_than_cases() -> None:
+    alike, unlike = sample_of(*SPREAD), sample_of((40, 24), (4, 3), (2, 0), (1, 1), (3, 1), (3, 0))
+    assert alike.degrees is not None
+    assert unlike.degrees is not None
+    assert unlike.degrees < alike.degrees
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(2, 12), st.integers(2, 20), st.data())
+def test_equal_attempts_keep_at_most_the_effective_attempts_of_the_variance_between_cases(
+    cases: int, attempts: int, data: st.DataObject
+) -> None:
+    """The assumed part only ever lowers n_eff, and only where less than half of the cases carry the failures."""
+    correct = np.array(data.draw(st.lists(st.integers(0, attempts), min_size=cases, max_size=cases)))
+    rates = correct / attempts
+    plain = rates.mean() * (1 - rates.mean()) / max(rates.var(ddof=1) / cases, 1e-300)
+    sample = sample_of(*((attempts, int(c)) for c in correct))
+    if rates.var() > 1e-12:
+        assert sample.n <= min(plain, cases * attempts) * (1 + 1e-9)
+        spread = min(rates.mean() ** 2 / (rates**2).mean(), (1 - rates).mean() ** 2 / ((1 - rates) ** 2).mean())
+        if spread >= 0.5:
+            assert sample.n == pytest.approx(min(plain, cases * attempts))
+            assert sample.degrees == pytest.approx(cases - 1)
 
 
 @pytest.mark.parametrize("counts", [[(4, 4)] * 5, [(4, 0)] * 5, [(4, 2)] * 5, [(4, 4), (8, 8), (1, 1), (2, 2), (2, 2)]])
 def test_without_variance_between_cases_each_case_counts_once(counts: list[tuple[int, int]]) -> None:
-    assert sample_of(*counts).n == 5.0
+    assert sample_of(*counts).n == pytest.approx(5.0)
 
 
 def test_attempts_that_never_disagree_within_a_case_count_about_once_a_case() -> None:
@@ -78,10 +124,11 @@ def test_no_attempts_have_no_sample() -> None:
 
 
 def test_clustered_intervals_use_students_t_with_one_degree_less_than_cases() -> None:
-    attempts = attempts_of((4, 4), (4, 3), (4, 0), (4, 1), (4, 4))
+    attempts = attempts_of(*SPREAD)
     sample = pooled_sample(attempts)
     assert sample is not None
-    assert success(PluginEstimator(), attempts) == pytest.approx(wilson(0.6, sample.n, quantile(0.95, 4)))
+    found = success(PluginEstimator(), attempts)
+    assert tuple(found) == pytest.approx(tuple(wilson(10 / 24, sample.n, quantile(0.95, 5))))
     assert PluginEstimator().estimate(attempts, [1]).interval_method == "wilson_effective_n"
 
 

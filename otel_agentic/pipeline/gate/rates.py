@@ -99,7 +99,7 @@ class Rates:
         if sample is None:
             return self._without("success", limit, self._none_evaluated())
         more = more_needed(self.attempts, "pass_pow_k", 1, limit, self._stats.level)
-        row = self._judged("success", limit, sample.p, exact_rate(sample, self._stats.level), more)
+        row = self._judged("success", limit, sample.observed, exact_rate(sample, self._stats.level), more)
         return replace(row, interval=INTERVAL)
 
     def _pass_k(self, kind: Kind, k: int, limit: float) -> Row:
