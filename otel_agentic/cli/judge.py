@@ -135,12 +135,10 @@ def _print_calibration(found: dict[str, Any]) -> None:
         f"Judge {asked['name']}{model}, version {asked['version']}: held against {plural(found['labels'], 'label')}, decided "
         f"{decided:,}, unsure about {unsure:,}",
     )
-    if not decided and any(one["n"] for one in _deciders(found)):
-        told = (
-            "no judge decided any of them: the outcomes rest on tool calls, outputs and missing turns, and these numbers say "
-            "nothing of a judge"
-        )
-        say(out, told, style="yellow")
+    if not decided:
+        without = any(one["n"] for one in _deciders(found))
+        why = "tool calls, outputs and missing turns did, so these numbers say nothing about a judge"
+        say(out, f"no judge decided any of them{f': {why}' if without else ''}", style="yellow")
     if found["blank"]:
         say(out, f"{plural(found['blank'], 'row')} without a verdict left out")
     for line in judge_notes(asked):

@@ -95,13 +95,12 @@ def _conversation(conversation: Conversation, score: ConversationScore) -> Resul
 
 
 def _answer(turn: Turn, score: TurnScore, evaluator: Evaluator) -> Result:
-    judged = score.answer_outcome != "not_evaluated"
     return Result(
         name=names.EVALUATION_ANSWER,
         target="turn",
         evaluator_type=evaluator.answers,
         label=score.answer_outcome,
-        score=score.answer_score if judged else None,
+        score=score.answer_score,  # of what was not evaluated only an unsure judge gives one
         reason=score.answer_reason,
         explanation=score.explanation,
         time_ns=turn.ended_ns,

@@ -178,6 +178,26 @@ def test_what_could_not_be_evaluated_has_a_reason_no_error_and_no_score(
     assert absent & set(found) == set()
 
 
+def test_an_unsure_verdict_keeps_its_score_in_the_event_without_an_error(
+    telemetry: Telemetry, receiver: HttpReceiver
+) -> None:
+    open_turn = turn_score(
+        outcome="not_evaluated",
+        reason="judge_unsure",
+        answer_score=0.5,
+        answer_outcome="not_evaluated",
+        answer_reason="judge_unsure",
+    )
+    score = conversation_score(outcome="not_evaluated", reason="judge_unsure", turns=(open_turn,), tools=())
+    found, _ = _emitted(telemetry, receiver, conversation(), score)["agentic.answer"]
+    assert ("not_evaluated", 0.5, "judge_unsure", None) == tuple(
+        found.get(name)
+        for name in ("gen_ai.evaluation.score.label", "gen_ai.evaluation.score.value", "agentic.reason", "error.type")
+    )
+    assert receiver.received.points("agentic.evaluation.conversations")
+    assert not receiver.received.points("agentic.evaluation.score")
+
+
 def test_a_given_label_is_named_as_the_evaluator(telemetry: Telemetry, receiver: HttpReceiver) -> None:
     score = conversation_score(outcome="fail", reason="verdict", outcome_source="labels")
     found, _ = _emitted(telemetry, receiver, conversation(), score)["agentic.conversation"]
