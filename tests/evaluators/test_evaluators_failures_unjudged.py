@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import process_time
 from typing import Any, Final
 
 import pytest
@@ -13,6 +14,7 @@ from otel_agentic.evaluators.core import TOOL
 from otel_agentic.evaluators.failures import FailureRules, Place, distinct, failures_of
 from otel_agentic.evaluators.groups import group_failures
 from otel_agentic.evaluators.operations import Calls, Recovery
+from otel_agentic.evaluators.operations.turn_ends import is_raw_output
 from otel_agentic.testing import conversation, tool_call, turn
 from tests.evaluators.judged import subject
 
@@ -116,6 +118,13 @@ def test_the_failure_of_an_agent_is_not_that_of_the_tool_inside_too() -> None:
 )
 def test_how_a_turn_ends(query: str | None, answer: str | None, more: dict[str, Any], label: str) -> None:
     assert [label] == labels(Recovery(), conversation(turn(query, answer, **more)), "turn_end")
+
+
+@pytest.mark.parametrize("line", ["  at " + "(1" * 10_000, "~^" * 10_000 + "x", 'File "' * 4_000, "A.a:" * 5_000])
+def test_a_long_line_takes_no_time(line: str) -> None:
+    began = process_time()
+    is_raw_output(turn("Go", f"x\n{line}"))
+    assert process_time() - began < 0.5
 
 
 def test_an_unhandled_failure_is_not_listed_as_a_fault_of_the_tool_too() -> None:

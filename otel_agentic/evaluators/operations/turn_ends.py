@@ -22,6 +22,8 @@ TURN_ENDS: Final = (ANSWERED, NO_ANSWER, ERROR, RAW_OUTPUT)
 _READ: Final = 20_000
 _ERROR_READ: Final = 2_000
 _SHOWN: Final = 160
+#: Characters of a line that are matched: the patterns of frames are quadratic in the worst case.
+_LINE_READ: Final = 400
 
 #: First lines of what interpreters and code executors print, as a framework hands it to the model.
 _LOG_HEADING: Final = re.compile(
@@ -100,7 +102,7 @@ def is_raw_output(turn: Turn) -> bool:
         return False
     if _LOG_HEADING.match(answer):
         return True
-    lines = [line for line in _FENCE.sub("", answer).splitlines() if line.strip()]
+    lines = [line[:_LINE_READ] for line in _FENCE.sub("", answer).splitlines() if line.strip()]
     return _is_trace(lines) or (len(lines) == 1 and _is_exception(lines[0], turn))
 
 
