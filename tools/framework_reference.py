@@ -59,6 +59,30 @@ Many instrumentations record no content unless they are told to. `otel-agentic d
 read and names the setting for what is missing; `otel-agentic doctor --live` asks a running collector the same. A framework that is not listed works when it follows one of these conventions; else name its attributes in the
 [settings](../plugins.md#attribute-names-without-code), or write a [plug-in](../plugins.md).
 
+## What is a turn
+
+A turn is one user query and the final answer to it, over however many traces it took. **Several user inputs under one root are
+several turns, whatever the spans are called**: voice agents and chat loops keep a whole conversation in one trace, with one span a
+turn. A root that holds them is not read as an agent run. An input is a user's in two cases:
+
+- a model call was sent `text 1, answer 1, text 2`, and an earlier model call below the same root was asked text 1;
+- the root records no input, and one agent runs below it several times in a row, each time with another input.
+
+These are one turn: a run whose history holds queries that no span below the root was asked; a sub-agent that a tool call started;
+an input that another model call wrote (an orchestrator that delegates, a critic); a run with model calls of its own, whose
+framework asks again when an answer does not fit; a run that records the query of its first model call; a run that failed and was tried again with
+the same query. A greeting belongs to the first turn. Where no content is recorded, a trace with one root run is one turn.
+
+## What is a call
+
+A call is what the agent did: the union of tool spans and of the calls that model responses ask for. These are not calls: a tool
+that gives the answer (`final_answer`); the events of a tool call that have spans of their own (`error`, `retry`); the interpreter of an agent
+that **acts by writing code**, where the calls that the code makes are the calls. An interpreter is such a wrapper when other tools
+ran inside it, or when the model wrote the code into its answer text. An interpreter that the model chose by a function call, and in
+which no tool ran, is a tool (`code_interpreter` of OpenAI).
+
+## Pages
+
 | framework | dialect | instrumentation scopes |
 |---|---|---|
 """

@@ -139,10 +139,14 @@ def _remembered(turn: TurnSpans, known: Sequence[Call]) -> Iterator[Call]:
 
 
 def _beside(message: events.Message, by_id: Mapping[str, Sequence[Call]], before: Asker) -> Call | None:
-    """Return a known call that was asked in a message of a history: what else the message asks was asked with it."""
+    """Return a known call whose request was recorded without its arguments, and which a message of a history shows with them.
+
+    Then the record of the response is damaged (BeeAI joins parallel calls), and what else the message asks was asked with it.
+    """
     for request in message.requests:
         for call in reversed(by_id.get(request.call_id or "", ())):
-            if call.asker < before:
+            damaged = call.request is not None and call.request.arguments is None and request.arguments is not None
+            if damaged and call.asker < before:
                 return call
     return None
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     #: The runs around a node, the topmost first, each with the child of it that holds the node.
     _Line = tuple[tuple[Node, Node], ...]
 
+#: Fewer inputs are no conversation.
+_SEVERAL: Final = 2
 #: So many runs around a span may be sessions, from the root down: deeper ones would make deep traces expensive.
 _MOST_AROUND: Final = 8
 #: Of the responses before an input so many are compared with it; a shorter input may stand in one by chance.
@@ -45,10 +47,24 @@ def find_sessions(ordered: Sequence[Node]) -> frozenset[int]:
     Args:
         ordered: all nodes of the trace in depth-first order.
     """
-    lines = _lines(ordered)
-    if not any(lines.values()):
+    if not _may_hold_sessions(ordered):
         return frozenset()
+    lines = _lines(ordered)
     return frozenset(_by_history(ordered, lines) | _by_inputs(ordered, lines))
+
+
+def _may_hold_sessions(ordered: Sequence[Node]) -> bool:
+    """Return whether a trace has several runs, or a model call whose history holds a query of another: few have."""
+    runs = [node.event for node in ordered if isinstance(node.event, AgentRun)]
+    if not runs:
+        return False
+    if sum(run.certain for run in runs) >= _SEVERAL and len(runs) > _SEVERAL:
+        return True
+    histories = [heard for node in ordered if (heard := _heard(node))]
+    if len(histories) < _SEVERAL:
+        return False
+    asked = {last_query(heard)[0] for heard in histories}
+    return any(before in asked for heard in histories if (before := answered_query(heard)) is not None)
 
 
 def _lines(ordered: Sequence[Node]) -> dict[int, _Line]:

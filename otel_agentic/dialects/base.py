@@ -228,7 +228,7 @@ class TableDialect:
             name=name or span.name,
             is_named=bool(name),
             call_id=id_of(first(attributes, table.call_id)) or output.call_id,
-            arguments=call_input(first(attributes, (*table.arguments, *table.input)), self.parameters(span)),
+            arguments=call_input(first(attributes, (*table.arguments, *table.input)), lambda: self.parameters(span)),
             result=output.result,
             result_captured=output.captured,
             is_error=header.error is not None or output.is_error,

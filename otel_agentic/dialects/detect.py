@@ -57,7 +57,7 @@ class _Unknown(TableDialect):
     """A span that no dialect knows: it may still carry a session, a case id, a verdict or the end mark."""
 
     name = UNKNOWN
-    table = Table(kinds={}, conversation_id=("session.id",))
+    table = Table(kinds={}, conversation_id=("session.id", "conversation.id"))
 
     def meaning(self, span: Span) -> str:  # noqa: ARG002 — the signature is the base class's
         return "no dialect knows it"

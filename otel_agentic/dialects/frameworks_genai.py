@@ -120,6 +120,46 @@ AUTOGEN: Final = Framework(
     ),
 )
 
+LIVEKIT: Final = Framework(
+    name="livekit",
+    title="LiveKit Agents",
+    scopes=("livekit-agents",),
+    dialect="genai",
+    content="call `set_tracer_provider(provider, allow_pii=True)`, without `allow_pii` in 1.3, and leave "
+    "`OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` unset",
+    conversation_id="run the session in a room: its id is `gen_ai.conversation.id` since 1.8; else the trace of the session "
+    "is the conversation",
+    where=(
+        ("turn", "spans `agent_turn` below `agent_session`: one a turn, in 1.3 one a model call"),
+        ("query", "last text of the user in the input of the model call; `lk.pii.user_input` of the turn"),
+        ("answer", "last response without tool calls"),
+        ("messages of a model call", "`gen_ai.*.messages` of `llm_request`; in 1.3 its span events `gen_ai.*.message`"),
+        ("arguments and result of a tool", "`gen_ai.tool.call.*`; in 1.3 `lk.function_tool.arguments` and `.output`"),
+        ("greeting", "belongs to the first turn"),
+    ),
+    limits=("An exception inside a tool is recorded as `An internal error occurred`.",),
+)
+
+PIPECAT: Final = Framework(
+    name="pipecat",
+    title="Pipecat",
+    scopes=("pipecat", "pipecat.*"),
+    dialect="genai",
+    content="set `enable_tracing=True` on the pipeline task: messages are recorded by default",
+    conversation_id='give the pipeline task `conversation_id="..."`; else each session has an id of its own',
+    where=(
+        (
+            "turn",
+            "a user message that is new in the input of a model call; spans `turn` below `conversation` need no reading",
+        ),
+        ("query", "last text of the user in `input~` of `llm`; `stt` spans are not read"),
+        ("answer", "`output` of the last `llm` span of the turn"),
+        ("tool calls and results", "the messages in `input~` of the next `llm` span"),
+        ("conversation id", "`conversation.id` of the spans `conversation` and `turn`"),
+    ),
+    limits=("Tools have no spans: a failed tool is known by what its result says.",),
+)
+
 GENAI: Final = Framework(
     name="genai",
     title="OpenTelemetry GenAI conventions, any framework",
@@ -139,4 +179,4 @@ GENAI: Final = Framework(
     limits=(f"Where no span names the conversation: {_NO_HISTORY}.",),
 )
 
-NATIVE: Final = (PYDANTIC_AI, STRANDS, AGENT_FRAMEWORK, SEMANTIC_KERNEL, AUTOGEN)
+NATIVE: Final = (PYDANTIC_AI, STRANDS, AGENT_FRAMEWORK, SEMANTIC_KERNEL, AUTOGEN, LIVEKIT, PIPECAT)

@@ -88,9 +88,15 @@ BY_FRAMEWORK: Final = (
         (
             ("query", "`input.value~.task` of the root; a `New task:` before it is taken off"),
             ("answer", "`output.value` of the root: the argument of `final_answer`, which is no call of its own"),
-            ("arguments", "`input.value~.kwargs` of the tool span"),
+            (
+                "arguments",
+                "`input.value~.kwargs` of the tool span; `.args` have the names of `tool.parameters~`",
+            ),
         ),
-        limits=("A code agent's model asks for no tool: only the tool spans tell of its calls.",),
+        limits=(
+            "A code agent's model asks for no tool: its calls are the tool spans inside a step.",
+            "What code does without a tool, and why code failed, is not a call and is not shown.",
+        ),
     ),
     _framework(
         "llama_index",
@@ -126,6 +132,19 @@ BY_FRAMEWORK: Final = (
         limits=(
             "Several model calls share one span: later ones overwrite the attributes of earlier ones.",
             "A failed tool has no error status: its response says `error`.",
+        ),
+    ),
+    _framework(
+        "beeai",
+        "BeeAI",
+        (
+            ("query", "`input.value~.input` of the run"),
+            ("answer", "the argument of `final_answer`, which is no call of its own"),
+            ("arguments", "the model's; `input.value~.input` of the tool span"),
+            ("events of a tool", "spans `error` and `retry` inside the tool span: no calls"),
+        ),
+        limits=(
+            "The arguments of parallel calls are joined into the first of them: the next model call or the tool spans hold each.",
         ),
     ),
     _framework(

@@ -6,7 +6,7 @@ Model Context Protocol, and the same as Python shows them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -50,19 +50,19 @@ class Output:
     is_error: bool = False
 
 
-def call_input(value: Any, parameters: Collection[str] | None = None) -> Mapping[str, Any] | None:
+def call_input(value: Any, parameters: Callable[[], Collection[str] | None] = lambda: None) -> Mapping[str, Any] | None:
     """Return a tool call's arguments, None when not captured.
 
     Args:
         value: what was recorded.
-        parameters: the names of the tool's parameters in order, where its span records them: they name positional
-            arguments, and separate arguments from a wrapper around them.
+        parameters: returns the names of the tool's parameters in order, None where its span does not record them: they
+            name positional arguments, and separate arguments from a wrapper around them.
 
     >>> call_input('{"args": [], "kwargs": {"city": "Oslo"}}')
     {'city': 'Oslo'}
     >>> call_input({"inputs": {"city": "Oslo"}, "input_str": "{'city': 'Oslo'}", "tags": []})
     {'city': 'Oslo'}
-    >>> call_input({"args": ["Oslo"], "kwargs": {"days": 2}}, ["city", "days"])
+    >>> call_input({"args": ["Oslo"], "kwargs": {"days": 2}}, lambda: ["city", "days"])
     {'city': 'Oslo', 'days': 2}
     >>> call_input({"input": {"city": "Oslo"}, "options": None})
     {'city': 'Oslo'}
@@ -168,24 +168,28 @@ def _added(command: Mapping[str, Any]) -> Any:
     return messages[-1] if isinstance(messages, list) and messages else command
 
 
-def _called(positional: Any, named: Mapping[str, Any], parameters: Collection[str] | None) -> Mapping[str, Any]:
+def _called(
+    positional: Any, named: Mapping[str, Any], parameters: Callable[[], Collection[str] | None]
+) -> Mapping[str, Any]:
     unnamed = list(positional) if isinstance(positional, list) else []
     if not unnamed:
         return named
-    free = [name for name in parameters or () if name not in named]
+    free = [name for name in parameters() or () if name not in named]
     if len(unnamed) <= len(free):
         return {**dict(zip(free, unnamed, strict=False)), **named}
     # Parameter names of positional arguments are lost: the model's own request, where there is one, knows them.
     return {UNNAMED_ARGUMENT: unnamed[0] if len(unnamed) == 1 else unnamed, **named}
 
 
-def _wrapped(found: Mapping[str, Any], parameters: Collection[str] | None) -> Mapping[str, Any] | None:
-    """Return the arguments among what a recorder put around them (BeeAI); None where there is nothing around."""
-    inner = found.get("input")
-    if found.keys() == _RUN_KEYS and isinstance(inner, Mapping) and "input" not in (parameters or ()):
-        return inner
-    if parameters is None or not found.keys().isdisjoint(parameters):
+def _wrapped(found: Mapping[str, Any], parameters: Callable[[], Collection[str] | None]) -> Mapping[str, Any] | None:
+    """Return the arguments inside a recorder's wrapper (BeeAI); None where there is no wrapper."""
+    objects = [value for value in found.values() if isinstance(value, Mapping)]
+    if not objects:
         return None
-    objects = [value for value in found.values() if isinstance(value, Mapping) and value]
-    fitting = [value for value in objects if value.keys() <= set(parameters)]
+    names = parameters()
+    if found.keys() == _RUN_KEYS and isinstance(found["input"], Mapping) and "input" not in (names or ()):
+        return found["input"]
+    if names is None or not found.keys().isdisjoint(names):
+        return None
+    fitting = [value for value in objects if value and value.keys() <= set(names)]
     return fitting[0] if len(fitting) == 1 else None
