@@ -16,12 +16,14 @@ the same query again after a failure.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.conversations.answers import last_words
 from otel_agentic.conversations.queries import after_last_assistant, answered_query, last_query
 from otel_agentic.dialects.events import AgentRun, ModelCall, ToolCall
+from otel_agentic.dialects.values import parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -166,13 +168,23 @@ def _is_written(query: str, heard: Sequence[Message], before: Sequence[Node]) ->
 
 
 def _holds(text: str, query: str) -> bool:
-    return query.strip() == text.strip() or (len(query) >= _LEAST_DELEGATED and query.strip() in text)
+    """Return whether a query is what a model said, part of it, or says it in turn; of JSON each text counts."""
+    found = parsed(text)
+    said = (
+        [text, *(value for value in found.values() if isinstance(value, str))] if isinstance(found, Mapping) else [text]
+    )
+    return any(_is_part(query.strip(), each.strip()) or _is_part(each.strip(), query.strip()) for each in said)
+
+
+def _is_part(text: str, of: str) -> bool:
+    return text == of or (len(text) >= _LEAST_DELEGATED and text in of)
 
 
 def _by_inputs(ordered: Sequence[Node], lines: dict[int, _Line]) -> set[int]:
     """Return the runs without an input below which one agent runs several times in a row, with another input each time."""
     below: dict[int, list[tuple[Node, AgentRun]]] = defaultdict(list)
     silent: dict[int, bool] = {}
+    first: dict[int, str] = {}
     for node in ordered:
         line = lines.get(id(node))
         if not line:
@@ -180,22 +192,36 @@ def _by_inputs(ordered: Sequence[Node], lines: dict[int, _Line]) -> set[int]:
         run = line[-1][0]
         if isinstance(node.event, ModelCall):
             silent[id(run)] = False
+            first.setdefault(id(run), (last_query(_heard(node))[0] or "").strip())
         elif isinstance(node.event, AgentRun) and node.event.certain and isinstance(run.event, AgentRun):
             below[id(run)].append((node, node.event))
             silent.setdefault(id(run), _own_query(run.event) is None)
-    return {run for run, runs in below.items() if silent[run] and _take_turns(runs)}
+    return {run for run, runs in below.items() if silent[run] and _take_turns(runs, first)}
 
 
-def _take_turns(runs: Sequence[tuple[Node, AgentRun]]) -> bool:
-    """Return whether runs are turns of one agent: it is asked other things in a row, none of them its last answer."""
+def _take_turns(runs: Sequence[tuple[Node, AgentRun]], first: Mapping[int, str]) -> bool:
+    """Return whether runs are turns of one agent: it is asked other things in a row, none of them its last answer.
+
+    Args:
+        runs: the runs.
+        first: what the first model call right below each was asked, by the run's `id()`.
+    """
     if len({event.header.agent_name or node.span.name for node, event in runs}) > 1:
         return False
-    asked = [(node, event) for node, event in runs if _own_query(event)]
+    asked = [(node, query) for node, event in runs if (query := _own_query(event) or first.get(id(node)))]
     asked.sort(key=lambda each: each[0].at)
     others = 0
-    for (one, before), (other, event) in pairwise(asked):
-        query, answer = _own_query(event) or "", before.answer
-        if other.span.start_ns < one.span.end_ns or (answer and answer.strip() in query):
+    for (one, before), (other, query) in pairwise(asked):
+        if other.span.start_ns < one.span.end_ns or _is_written_by(one, query):
             return False
-        others += query != _own_query(before)
+        others += query != before
     return others > 0
+
+
+def _is_written_by(run: Node, query: str) -> bool:
+    """Return whether a query contains what a run, or the last model call below it, answered."""
+    answer = run.event.answer if isinstance(run.event, AgentRun) else None
+    if answer is None:
+        said = [node.event.messages_out for node in run.subtree() if isinstance(node.event, (AgentRun, ModelCall))]
+        answer = next((found[0] for messages in reversed(said) if (found := last_words(messages)) is not None), None)
+    return bool(answer and answer.strip() in query)

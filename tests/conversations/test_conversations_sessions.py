@@ -103,6 +103,15 @@ def test_one_agent_that_is_asked_other_things_in_a_row_takes_turns_although_no_h
     assert [FIRST, SECOND] == turns(root, *runs)
 
 
+def test_runs_of_one_agent_take_turns_although_only_their_model_calls_show_what_they_were_asked() -> None:
+    root = act("invoke_workflow", 0, 90)
+    first, second = (run(start, start + 5, parent=root) for start in (1, 10))
+
+    assert [FIRST, SECOND] == turns(
+        root, first, second, *exchange(1, first, now=FIRST), *exchange(10, second, now=SECOND)
+    )
+
+
 def test_a_greeting_belongs_to_the_first_turn() -> None:
     root = act("invoke_workflow", 0, 90)
     greeting, first, second = (run(start, start + 5, parent=root) for start in (1, 10, 20))
@@ -145,15 +154,24 @@ def test_a_run_that_names_its_query_is_one_turn_whatever_its_parts_are_asked() -
     )
 
 
-def test_what_another_model_wrote_is_no_users_input() -> None:
+@pytest.mark.parametrize(
+    ("written", "asked"),
+    [
+        ("Name the street as well, please.", "Name the street as well, please."),
+        ("Ask it so: Name the street as well, please.", "Name the street as well, please."),
+        ("Name the street as well, please.", "Feedback: Name the street as well, please."),
+        ('{"feedback": "Name the street as well, please.", "score": 2}', "Feedback: Name the street as well, please."),
+    ],
+)
+def test_what_another_model_wrote_is_no_users_input(written: str, asked: str) -> None:
     root = act("invoke_workflow", 0, 90)
     writer, critic, again = (
         run(s, s + 5, agent=a, parent=root) for s, a in ((1, "writer"), (10, "critic"), (20, "writer"))
     )
-    remark = ("Name the street as well, please.", "In Paris, Place Vendôme.")
+    remark = (asked, "In Paris, Place Vendôme.")
     spans = [
         *exchange(1, writer, now=FIRST),
-        chat(10, [user(f"Judge: {FIRST[1]}")], [assistant(remark[0])], parent=critic),
+        chat(10, [user(f"Judge: {FIRST[1]}")], [assistant(written)], parent=critic),
         *exchange(20, again, FIRST, now=remark),
     ]
 
