@@ -17,17 +17,21 @@ if TYPE_CHECKING:
 Group = dict[str, Any]
 
 KEYS: Final = ("agent", "agent_version", "environment", "service", "tag", "dataset", "case", "tool")
-_POOLED: Final = "pooled over conversations"
+_POOLED: Final = "pooled over conversations; all of k conversations of k different cases"
 #: Characters of a name that a note shows.
 _NAME: Final = 80
 _KINDS: Final = {
-    "per_case": "mean over cases",
+    "per_case": "mean over cases; k attempts of the same case",
     "plugin": _POOLED,
     "unbiased": _POOLED,
     "bayesian": _POOLED,
-    "hierarchical": "a new case, learnt from all",
+    "hierarchical": "k attempts of the same new case, learnt from all",
 }
 _ONE_CASE: Final = "_one_case"
+#: Probabilities of two targets that differ by less look alike in a report.
+_APART: Final = 0.01
+#: The k of pass^k that tiers look at.
+_TIER_K: Final = 3
 #: How the name of an interval method ends, and what the method assumes; the first that fits counts.
 _ASSUMED: Final = (
     (_ONE_CASE, "the attempts of one case count as independent; the interval is about that case alone"),
@@ -36,7 +40,10 @@ _ASSUMED: Final = (
         "profile_likelihood",
         "cases count as independent draws from one population of cases, their rates Beta-distributed",
     ),
-    ("_effective_n", "cases count as independent; attempts of one case may go alike, so they weigh less (effective n)"),
+    (
+        "_effective_n",
+        "about new cases like these, drawn independently; attempts of one case may go alike, so they weigh less (effective n)",
+    ),
     ("", "conversations count as independent"),
 )
 
@@ -95,7 +102,7 @@ def estimates_by_role(group: Group) -> dict[str, dict[str, Any]]:
 
 def group_notes(groups: Sequence[Group]) -> list[str]:
     """Return what is to be known of single groups, and what to do about it."""
-    told = [f"{name_of(group, groups)}: {note}" for group in groups for note in _notes(group)]
+    told = [*target_notes(groups), *(f"{name_of(group, groups)}: {note}" for group in groups for note in _notes(group))]
     missing = [reason for group in groups for reason in group["not_evaluated"]]
     return [*told, *_one_case_note(groups), *judge_notes(groups), *advice(missing)]
 
@@ -187,6 +194,50 @@ def _sampled(sampling: dict[str, Any] | None) -> list[str]:
         "times, so they differ from correct / evaluated; what sampling leaves out biases no rate"
     )
     return [told]
+
+
+def target_notes(groups: Sequence[Group]) -> list[str]:
+    """Return how this traffic goes on and how a new case does, of each group where the answers differ."""
+    several = len(groups) > 1
+    return [
+        f"{name_of(group, groups)}: {note}" if several else note
+        for group in groups
+        if group.get("targets") and _targets_differ(group["targets"])
+        for note in _targets(group["targets"])
+    ]
+
+
+def _targets_differ(targets: dict[str, Any]) -> bool:
+    """Return whether cases were tried unequally often, or the two targets are visibly apart for some k."""
+    both = [(found, targets["new_case"].get(k)) for k, found in targets["this_traffic"].items()]
+    apart = (
+        abs(one["pass_pow_k"]["value"] - other["pass_pow_k"]["value"]) >= _APART
+        for one, other in both
+        if other and other["pass_pow_k"]["value"] is not None
+    )
+    return targets["fewest_attempts"] < targets["most_attempts"] or any(apart)
+
+
+def _targets(targets: dict[str, Any]) -> list[str]:
+    """Return a sentence a target: the success rate, and all of k attempts for the k nearest to that of the tiers."""
+    fewest, most = targets["fewest_attempts"], targets["most_attempts"]
+    attempts = plural(most, "attempt") + " each" if fewest == most else f"{fewest:,} to {plural(most, 'attempt')} each"
+    traffic, new = targets["this_traffic"], targets["new_case"]
+    k = min((each for each in traffic if each != "1"), key=lambda each: abs(int(each) - _TIER_K), default="1")
+    return [
+        f"this traffic, if these {plural(targets['cases'], 'case')} ({attempts}) go on in these shares: "
+        + _rates(traffic, k, f"{k} conversations drawn from it all succeed"),
+        "a new case like these: " + _rates(new, k, f"the same new case succeeds {k} times in a row", by=True),
+    ]
+
+
+def _rates(target: dict[str, Any], k: str, all_pass: str, *, by: bool = False) -> str:
+    """Return the success rate and pass^k of a target, by the names of their estimators where asked for."""
+    words = {"1": "success rate"} | ({} if k == "1" else {k: all_pass})
+    known = [(text, target[each]) for each, text in words.items() if each in target]
+    return "; ".join(
+        f"{text} {interval(found['pass_pow_k'])}" + (f" ({found['estimator']})" if by else "") for text, found in known
+    )
 
 
 def tier_notes(groups: Sequence[Group]) -> list[str]:

@@ -12,7 +12,14 @@ from otel_agentic.pipeline.objectives import objectives_report
 from otel_agentic.pipeline.report_json import cases_left_out, estimates_json, group_json, sampling_json
 from otel_agentic.pipeline.report_metrics import chosen_metrics, metrics_json, tool_bands
 from otel_agentic.pipeline.wire import plain
-from otel_agentic.stats import PerCaseEstimator, headline_estimator, pooled_estimator, shown_estimators, validate_k
+from otel_agentic.stats import (
+    HierarchicalEstimator,
+    PerCaseEstimator,
+    headline_estimator,
+    pooled_estimator,
+    shown_estimators,
+    validate_k,
+)
 from otel_agentic.stats.bootstrap import with_bootstrap
 from otel_agentic.store.evaluations import DEFAULT
 from otel_agentic.store.scores import Selection
@@ -71,7 +78,9 @@ def report(
     stats = settings.model_copy(update={"estimator": estimator}) if estimator else settings
     asked = [each.name for each in engine.estimators(estimator)]
     names_shown = shown_estimators(stats)
-    estimators = [engine.estimators(name)[0] for name in dict.fromkeys((*asked, *names_shown))]
+    estimators = [
+        engine.estimators(name)[0] for name in dict.fromkeys((*asked, *names_shown, HierarchicalEstimator.name))
+    ]
     summaries = summarise_all(groups, estimators=estimators, settings=stats, k=chosen_k)
     if interval == "bootstrap":
         summaries = [_bootstrapped(summary, groups[summary.key], estimators, names_shown) for summary in summaries]

@@ -12,7 +12,7 @@ from otel_agentic.stats.bootstrap import collapsed
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from otel_agentic.stats import Estimates
+    from otel_agentic.stats import Estimates, Targets
     from otel_agentic.windows import GroupSummary, ScoredConversation
 
 
@@ -37,6 +37,7 @@ def group_json(summary: GroupSummary, window: str | None, estimators: Collection
         "known_failures": summary.known_failures,
         "default_estimator": summary.default_estimator,
         "effective_n": summary.effective_n,
+        "targets": summary.targets and _targets_json(summary.targets),
         "estimates": {
             name: estimates_json(found)
             for name, found in summary.estimates.items()
@@ -49,6 +50,17 @@ def group_json(summary: GroupSummary, window: str | None, estimators: Collection
         "leaning": summary.leaning,
         "needed": summary.needed,
         "tier_evidence": summary.tier_evidence and asdict(summary.tier_evidence),
+    }
+
+
+def _targets_json(targets: Targets) -> dict[str, Any]:
+    """Return both targets with their estimates by k, see `otel_agentic.stats.targets`."""
+    return {
+        "cases": targets.cases,
+        "fewest_attempts": targets.fewest,
+        "most_attempts": targets.most,
+        "this_traffic": {str(k): asdict(found) for k, found in targets.this_traffic.items()},
+        "new_case": {str(k): asdict(found) for k, found in targets.new_case.items()},
     }
 
 

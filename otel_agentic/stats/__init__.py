@@ -54,6 +54,7 @@ from otel_agentic.stats.pass_k import (
     unbiased_pass_pow_k,
 )
 from otel_agentic.stats.sequential import e_value, first_alarm, log_e_path, log_e_value, promised_rate
+from otel_agentic.stats.targets import TargetEstimate, Targets, TrafficEstimator, targets_of
 from otel_agentic.stats.tiers import (
     TierClaim,
     TierClaims,
@@ -92,10 +93,13 @@ __all__ = [
     "Interval",
     "PerCaseEstimator",
     "PluginEstimator",
+    "TargetEstimate",
+    "Targets",
     "Tier",
     "TierClaim",
     "TierClaims",
     "TierEvidence",
+    "TrafficEstimator",
     "UnbiasedEstimator",
     "VerdictPair",
     "agreement_of",
@@ -129,6 +133,7 @@ __all__ = [
     "quantile",
     "rate_name",
     "shown_estimators",
+    "targets_of",
     "threshold_curve",
     "unbiased_pass_at_k",
     "unbiased_pass_pow_k",

@@ -252,7 +252,8 @@ def _pooled_difference(
     samples: Sequence[EffectiveSample], transform: Transform, k: int, level: float, correlation: float
 ) -> Bounded:
     """Return the difference of the observed rates; its interval is that of the rates the samples are about, stretched."""
-    found = square_and_add(*(_transformed(sample, transform, k, level) for sample in samples), correlation=correlation)
+    a, b = (_transformed(sample, transform, k, level) for sample in samples)
+    found = square_and_add(a, b, correlation)
     observed = transform(np.array([sample.observed for sample in samples]), k)
     value = float(observed[1] - observed[0])
     return Bounded(value, min(found.lower, value), max(found.upper, value))

@@ -125,6 +125,20 @@ def clopper_pearson(c: float, n: float, level: float) -> Interval:
     return Interval(lower, upper)
 
 
+def clopper_pearson_bounds(p: npt.ArrayLike, n: npt.ArrayLike, level: float) -> FloatArray:
+    """Return `clopper_pearson` for arrays of rates seen in n attempts: (..., 2), lower and upper; NaN where a rate is NaN.
+
+    >>> clopper_pearson_bounds([0.7, 1.0], [10, 10], 0.95).round(4).tolist()
+    [[0.3475, 0.9333], [0.6915, 1.0]]
+    """
+    tail, rate, attempts = lower_tail(level), np.asarray(p, dtype=np.float64), np.asarray(n, dtype=np.float64)
+    right = rate * attempts
+    wrong = attempts - right
+    lower = np.where(rate <= 0.0, 0.0, betaincinv(right, wrong + 1.0, tail))
+    upper = np.where(rate >= 1.0, 1.0, betaincinv(right + 1.0, np.maximum(wrong, 0.0), 1.0 - tail))
+    return np.stack((lower, upper), axis=-1)
+
+
 def bounded(values: FloatArray, bounds: FloatArray) -> FloatArray:
     """Return points with their intervals: (groups, k, 3), NaN all three where the point is NaN.
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.scoring.model import Dimension, FailReason, NotEvaluatedReason, Outcome
     from otel_agentic.stats.model import CaseKey, Estimates
+    from otel_agentic.stats.targets import Targets
     from otel_agentic.stats.tiers import TierEvidence
 
 __all__ = [
@@ -109,7 +110,8 @@ class GroupSummary:
     settle the tier (0 when it is settled), None where unknown or above 100,000; `leaning` is given with
     `insufficient_evidence` only. `default_estimator` is the headline one. `effective_n` is how many independent conversations
     the evaluated ones are worth (attempts of one case may go alike), None without any: it widens intervals only.
-    `tier_evidence` is what the tier rests on, None in a window.
+    `targets` answer how this traffic goes on and how a new case does: None with fewer than two cases, without named cases, and
+    in a window. `tier_evidence` is what the tier rests on, None in a window.
     """
 
     key: GroupKey
@@ -121,6 +123,7 @@ class GroupSummary:
     estimates: Mapping[str, Estimates]
     default_estimator: str
     effective_n: float | None = None
+    targets: Targets | None = None
     tool_dimensions: Mapping[Dimension, DimensionMean]
     tier: Tier
     leaning: Tier | None

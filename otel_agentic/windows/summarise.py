@@ -11,6 +11,7 @@ from otel_agentic.stats.choose import default_among, headline_estimator, validat
 from otel_agentic.stats.cluster import pooled_samples
 from otel_agentic.stats.grouped import GroupedAttempts, estimate_groups
 from otel_agentic.stats.model import Attempts
+from otel_agentic.stats.targets import TrafficEstimator, targets_of
 from otel_agentic.stats.tiers import claim_tiers
 from otel_agentic.windows.model import DimensionMean, GroupKey, GroupSummary, ScoredConversation
 
@@ -71,9 +72,10 @@ def summarise_all(
     shown = next((estimator for estimator in estimators if estimator.name == headline), None)
     claims = claim_tiers(grouped, settings, needed=True, estimator=shown)
     worth = pooled_samples(grouped).n
+    traffic = TrafficEstimator(level=settings.level).estimate_groups(grouped, chosen_k)
     return [
         _summary(
-            (key, scored, attempts[place]),
+            (key, scored, attempts[place], traffic.of(place)),
             {name: estimates.of(place) for name, estimates in found.items()},
             claims.of(place),
             headline,
@@ -84,13 +86,14 @@ def summarise_all(
 
 
 def _summary(
-    group: tuple[GroupKey, Sequence[ScoredConversation], Attempts],
+    group: tuple[GroupKey, Sequence[ScoredConversation], Attempts, Estimates],
     estimates: Mapping[str, Estimates],
     claim: TierClaim,
     default: str,
     effective_n: float | None,
 ) -> GroupSummary:
-    key, scored, attempts = group
+    key, scored, attempts, this_traffic = group
+    repeatable = len(attempts.cases) > 1 and any(one.case_id is not None for one in scored)
     n, c = attempts.n, attempts.c
     known = sum(each.outcome == "not_evaluated" and each.known_failure is not None for each in scored)
     return GroupSummary(
@@ -103,6 +106,7 @@ def _summary(
         estimates=estimates,
         default_estimator=default,
         effective_n=effective_n,
+        targets=targets_of(attempts, this_traffic, estimates) if repeatable else None,
         tool_dimensions=_dimension_means(scored),
         tier=claim.tier,
         leaning=claim.leaning,
