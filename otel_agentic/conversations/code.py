@@ -7,13 +7,15 @@ that the model chose by a function call and in which no tool ran is a tool like 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.dialects.events import AgentRun, ModelCall
+from otel_agentic.dialects.values import parsed
 from otel_agentic.dialects.words import words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from otel_agentic.conversations.requests import Call
     from otel_agentic.conversations.tree import Node
@@ -72,12 +74,15 @@ def _is_chosen(call: Call) -> bool:
 
 
 def _texts(turn: TurnSpans) -> Iterator[str]:
-    """Yield what the models and agents of a turn said beside the calls that they asked for."""
+    """Yield what the models and agents of a turn said beside the calls that they asked for; of JSON its texts as well."""
     for node in turn.nodes:
         if isinstance(node.event, (AgentRun, ModelCall)):
             for message in (*(node.event.messages_in or ()), *(node.event.messages_out or ())):
                 if message.role == "assistant" and message.text and not message.requests:
                     yield message.text
+                    found = parsed(message.text)
+                    if isinstance(found, Mapping):
+                        yield from (value for value in found.values() if isinstance(value, str))
 
 
 def _is_written(code: str, text: str) -> bool:

@@ -47,6 +47,18 @@ def test_code_that_the_model_wrote_into_its_answer_is_not_a_call_and_what_it_cal
     assert ("look", {"city": "Paris"}, "Paris", None) == (call.name, call.arguments, call.result, call.parent_span_id)
 
 
+def test_code_in_a_structured_answer_is_written_as_well() -> None:
+    root = run(0, 90)
+    structured = assistant(json.dumps({"thought": "I look it up.", "code": CODE}))
+    history = [QUERY, structured, asks(("call_1", "python_interpreter", CODE)), told("call_1", "Paris")]
+
+    assert [] == names(
+        root,
+        chat(1, [QUERY], [structured], parent=root),
+        chat(5, history, [assistant("It is in Paris.")], parent=root),
+    )
+
+
 def test_code_without_calls_leaves_a_turn_without_calls() -> None:
     root = run(0, 90)
 
