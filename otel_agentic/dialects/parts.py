@@ -143,7 +143,8 @@ def _is_several(text: str) -> bool:
 def listed_calls_of(value: Any) -> Iterable[CallRequest]:
     """Yield the calls of a list that stands beside the content."""
     found = parsed(value)
-    for item in found if isinstance(found, list) else ():
+    for listed in found if isinstance(found, list) else ():
+        item = parsed(listed)  # an attribute may hold a list of texts, but none of objects (LiveKit)
         if not isinstance(item, dict):
             continue
         inner = item.get("tool_call", item)  # OpenInference nests one level more

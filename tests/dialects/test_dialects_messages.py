@@ -155,6 +155,16 @@ def test_calls_that_stand_in_content_blocks_and_in_tool_calls_are_one_call() -> 
     assert EXCHANGE[1] == found
 
 
+def test_calls_are_listed_as_objects_or_as_json_texts_of_them() -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"city": "Oslo"}'}}
+
+    for listed in ([call], [json.dumps(call)], json.dumps([call])):
+        message = read_message({"role": "assistant", "tool_calls": listed})
+
+        assert message is not None
+        assert (CallRequest(call_id="c1", name="look", arguments={"city": "Oslo"}),) == message.requests
+
+
 def test_langchains_batch_of_one_prompt_is_that_prompt() -> None:
     assert EXCHANGE == read_messages([SHAPES["langchain_flat"]])
 
