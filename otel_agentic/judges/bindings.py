@@ -39,14 +39,14 @@ def misplaced(expected: str, wanted: Sequence[Fact], answer: str, facts: Facts) 
         foreign = [
             names for other, names in enumerate(owners) if other != place and rival_facts(wanted[other], fact) and names
         ]
-        said = [_clause(answer, found) for found in list(facts.like(fact))[:_MAX_VALUES]]
+        said = [clause_stems(answer, found) for found in list(facts.like(fact))[:_MAX_VALUES]]
         if foreign and owners[place] and said and all(_is_foreign(words, owners[place], foreign) for words in said):
             return fact
     return None
 
 
 def _owners(text: str, wanted: Sequence[Fact]) -> list[AbstractSet[str]]:
-    beside = [_clause(text, fact) for fact in wanted]
+    beside = [clause_stems(text, fact) for fact in wanted]
     return [
         own - {word for other, words in enumerate(beside) if other != place for word in words}
         for place, own in enumerate(beside)
@@ -57,7 +57,7 @@ def _is_foreign(said: AbstractSet[str], own: AbstractSet[str], foreign: Sequence
     return not said & own and any(said & names for names in foreign)
 
 
-def _clause(text: str, fact: Fact) -> AbstractSet[str]:
+def clause_stems(text: str, fact: Fact) -> AbstractSet[str]:
     """Return the telling words of the clause that holds a value."""
     before, after = (
         text[max(0, fact.start - _REACH_CHARACTERS) : fact.start],

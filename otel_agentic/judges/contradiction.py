@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _CHOICE: Final = re.compile(r"\s*,?\s*(?:or|and/or|/)\s+(?:\w+\s+){0,2}", re.IGNORECASE)
 _CORRECTION: Final = re.compile(r"\b(?:actually|correction|sorry|wait|i mean|rather|instead)\b", re.IGNORECASE)
 _STATED: Final = re.compile(
-    r"(?:\b(?P<subject>[^\W\d]\w*)\s+)?(?:=|:|\b(?:is|are|was|were|be|equals?|comes to|costs?|totals?))\s*"
+    r"(?:\b(?P<subject>[^\W\d]\w*)\s+)?(?:=|\b(?:is|are|was|were|be|equals?|comes to|costs?|totals?))\s*"
     r"(?:\b(?:about|exactly|now|only|on|at|in)\s+)?$",
     re.IGNORECASE,
 )

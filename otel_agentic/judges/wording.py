@@ -28,7 +28,7 @@ def word_set(text: str) -> frozenset[str]:
 
 
 #: Words that carry no answer, in English, German, French and Spanish; denials are compared by themselves.
-_FILLERS: Final = (
+FILLERS: Final = (
     word_set(
         "a an the is are was were be been being it its this that these those of to in on at for and or with by from as i you "
         "your we our they their he she his her me my us them there here will would can could do does did have has had please "
@@ -69,7 +69,7 @@ def stems(text: str) -> Counter[str]:
     >>> sorted(stems("It's approved: the deliveries were cancelled on Tue."))
     ['approv', 'cancell', 'deliveri', 'tuesda']
     """
-    found = (stem(word) for word in words(normalise(_CONTRACTED.sub("", text))) if word not in _FILLERS)
+    found = (stem(word) for word in words(normalise(_CONTRACTED.sub("", text))) if word not in FILLERS)
     return Counter(found)
 
 

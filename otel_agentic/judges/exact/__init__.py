@@ -1,0 +1,126 @@
+"""The embedded judge: compares wording, and facts by value, and says how probable it is that people call the answer right.
+
+It needs no language model: its features are weighed by a logistic model whose coefficients are data (`model.json`). It is a
+heuristic: `docs/exact-judge.md` publishes how often it agrees with people, and what it cannot see.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+from otel_agentic.errors import UsageError
+from otel_agentic.judges.base import JudgeFailure, Question, Verdict
+from otel_agentic.judges.exact.checks import READ_CHARACTERS, Asked, Given, JudgedText, Sides
+from otel_agentic.judges.exact.features import measure
+from otel_agentic.judges.exact.model import Model, shipped_model
+from otel_agentic.judges.exact.texts import wording
+from otel_agentic.judges.structured import json_agreement
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from otel_agentic.config import JudgeSettings
+
+_MAX_ACCEPTED: Final = 500
+
+
+class ExactJudge:
+    """Judges by wording and value (entry point `exact`)."""
+
+    name: str = "exact"
+    version: str = "exact-3"
+
+    @classmethod
+    def from_settings(cls, settings: JudgeSettings, argument: str | None = None) -> Self:  # noqa: ARG003 — the plug-in point; it asks no model
+        """Return the judge; it has no settings of its own.
+
+        Raises:
+            UsageError: an argument is given.
+        """
+        if argument is not None:
+            raise UsageError(f"judge exact:{argument}: the judge exact takes nothing after a colon")
+        return cls()
+
+    def judge(self, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:
+        """Return a verdict for each question; a failure for rubrics, which need a language model."""
+        return [self._verdict(question) for question in questions]
+
+    @staticmethod
+    def _verdict(question: Question) -> Verdict | JudgeFailure:
+        if question.rubric is not None:
+            return JudgeFailure(reason="judge_error", message=f"judge exact takes no rubric ({question.rubric.name})")
+        model = shipped_model()
+        found = compare(question, model)
+        passes = found.score >= max(model.passes, question.threshold)
+        unsure = not passes and found.score >= min(model.fails, question.threshold)
+        return Verdict(score=round(found.score, 6), reasoning=found.reasoning + _unread(question), unsure=unsure)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """The probability that people call an answer right, and what it rests on."""
+
+    score: float
+    reasoning: str
+
+
+def compare(question: Question, model: Model | None = None) -> Comparison:
+    """Return how probable it is that people call an answer right: by the accepted answer that fits it best.
+
+    >>> asked = Question(query="Total?", expected="$1,327", answer="Your total is 1327 dollars.", threshold=0.7)
+    >>> round(compare(asked).score, 1)
+    1.0
+    >>> compare(Question(query="Total?", expected="$1,327", answer="Your total is $1,372.", threshold=0.7)).reasoning
+    "'$1,327' is different"
+    """
+    model = model or shipped_model()
+    given = Given.of(question.answer, Asked.of(question.query[:READ_CHARACTERS]))
+    if not given.text.plain:
+        return Comparison(score=0.0, reasoning="the answer is empty")
+    best = Comparison(score=-1.0, reasoning="")
+    for expected in dict.fromkeys(question.accepted_answers[:_MAX_ACCEPTED]):
+        found = _compare_one(expected, question.answer, given, model, best.score)
+        best = max(best, found, key=lambda each: each.score)
+    return best
+
+
+def _compare_one(accepted: str, answer: str, given: Given, model: Model, beaten: float) -> Comparison:
+    expected = JudgedText.of(accepted)
+    if expected.plain == given.text.plain and accepted[READ_CHARACTERS:] == answer[READ_CHARACTERS:]:
+        return Comparison(score=1.0, reasoning="the texts are equal")
+    sides = Sides(expected=expected, given=given)
+    found = fixed_score(sides, model)
+    if found is not None:
+        return found
+    probability = model.probability(measure(wording(expected.raw), given.wording, sides.held_facts))
+    if probability <= beaten:
+        return Comparison(score=probability, reasoning="")
+    objection = sides.objection() if probability >= model.fails / 2 else None
+    if objection is None:
+        return Comparison(score=probability, reasoning=f"right with a probability of {probability:.2f}")
+    return Comparison(score=min(probability, model.cap(objection.weight)), reasoning=objection.explanation)
+
+
+def fixed_score(sides: Sides, model: Model) -> Comparison | None:
+    """Return the score where a rule decides and the model has no say: repeated questions, JSON, yes and no."""
+    expected, answer = sides.expected, sides.answer
+    if expected.plain == answer.plain and len(expected.raw) < READ_CHARACTERS:
+        return Comparison(score=1.0, reasoning="the texts are equal")
+    if answer.plain == sides.asked.text.plain:
+        return Comparison(score=0.0, reasoning="the answer only repeats the question")
+    agreement = json_agreement(expected.raw, answer.raw)
+    if agreement is not None:
+        equal = agreement == 1.0
+        return Comparison(score=float(equal), reasoning="the JSON is equal" if equal else "the JSON differs")
+    wanted = sides.polar_reading()
+    if wanted is not None and wanted == sides.says_yes():
+        return Comparison(score=model.agreed, reasoning="yes and no agree")
+    return None
+
+
+def _unread(question: Question) -> str:
+    """Return what was not read of a very long answer, "" where all was."""
+    if len(question.answer) <= READ_CHARACTERS:
+        return ""
+    return f" (of {len(question.answer):,} characters the first {READ_CHARACTERS:,} were read)"

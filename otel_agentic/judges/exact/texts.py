@@ -1,0 +1,205 @@
+"""Texts as the features compare them: folded to words that do not depend on case, accents, punctuation or footnotes."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Final
+
+import regex
+from rapidfuzz import fuzz, process
+
+from otel_agentic.judges.negation import sentences
+from otel_agentic.judges.wording import FILLERS, stem
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+#: What is compared of a long text: words, different words that a misspelt one is looked for among, and characters.
+_MAX_WORDS: Final = 4_000
+_MAX_POOL: Final = 300
+_MAX_ADDED: Final = 60
+_MAX_ALIGNED_CHARACTERS: Final = 1_500
+_REMEMBERED: Final = 4_096
+_REMEMBERED_CHARACTERS: Final = 1_000
+
+_ARTICLES: Final = frozenset({"the", "a", "an"})
+_ACCENT: Final = re.compile("[\u0300-\u036f]")
+#: A number with its separators is one word; in scripts without spaces each character is.
+_UNSPACED: Final = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_WORD: Final = regex.compile(rf"\d+(?:[.,]\d+)+(?!\w)|[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
+#: Search assistants put the number of a footnote right behind the word: "parthenogenesis1." and "in 1991[2]".
+_FOOTNOTE: Final = re.compile(r"(?<=[a-z]{4})\d{1,2}(?!\w)|\[\^?\d{1,3}\^?\]")
+#: "1979-80" is "1979-1980".
+_SHORT_RANGE: Final = re.compile(r"(?<!\w)(1\d|20)(\d\d)\s?[-\u2013/]\s?(\d\d)(?![-/\d])")
+_APOSTROPHE: Final = re.compile(r"(?<=\w) ?['\u2019`](?=\w)")
+_INITIALS: Final = re.compile(r"(?<![^\W_])([^\W\d_])\.\s?(?=[^\W\d_](?![^\W_]))")
+#: A capitalised word inside a sentence.
+_CAPITALISED: Final = regex.compile(r"(?<=[^.!?:\s]\s+)\p{Lu}\w+")
+_NAME_WORD: Final = re.compile(r"[^\W\d_]{2,}")
+_REFUSAL: Final = re.compile(
+    r"\b(?:i (?:do not|don['\u2019]?t) (?:know|have)|i(?:['\u2019]m| am) (?:sorry|afraid|not (?:sure|aware|able))|"
+    r"i (?:cannot|can['\u2019]t|could not|couldn['\u2019]t)|no (?:information|record|evidence|such|specific|definitive)|"
+    r"not (?:clear|possible|enough|known|specified|provided)|unable to|unclear|unknown|as an ai|"
+    r"cannot (?:be|find|provide|determine)|did(?: not|n['\u2019]t) find)\b",
+    re.IGNORECASE,
+)
+_REFUSAL_CHARACTERS: Final = 400
+#: How alike two words are at least to be one word misspelt, in [0, 100], and how long at least.
+_ALIKE: Final = 70.0
+_ALIKE_BASE: Final = 60.0
+_ALIKE_CHARACTERS: Final = 4
+_NUMBER_NAMES: Final = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen twenty"
+)
+_NUMBER_WORDS: Final = {word: str(value) for value, word in enumerate(_NUMBER_NAMES.split())}
+_stem: Final = lru_cache(maxsize=50_000)(stem)
+
+
+def folded(text: str) -> str:
+    """Return a text without case, accents and marks that do not change what it says.
+
+    >>> folded("In Zürich, U.S. style: 1979-80")
+    'in zurich, us style: 1979-1980'
+    """
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", _ACCENT.sub("", unicodedata.normalize("NFKD", text)))
+    text = text.casefold().replace("&", " and ")
+    text = _SHORT_RANGE.sub(r"\1\2-\1\3", text)
+    return _INITIALS.sub(r"\1", _APOSTROPHE.sub("", text))
+
+
+def without_footnotes(text: str) -> str:
+    """Return an answer without the numbers of footnotes.
+
+    >>> without_footnotes("It is called parthenogenesis1. HAT136 is a flight[2].")
+    'It is called parthenogenesis. HAT136 is a flight.'
+    """
+    return _FOOTNOTE.sub("", text)
+
+
+def _words(plain: str) -> list[str]:
+    found = [
+        word.replace(",", "") if word[0].isdigit() else _NUMBER_WORDS.get(word, word) for word in _WORD.findall(plain)
+    ]
+    return [word for word in found if word not in _ARTICLES] or found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wording:
+    """The words of a text: in order without articles, and those that carry meaning, without their endings."""
+
+    raw: str
+
+    @cached_property
+    def words(self) -> list[str]:
+        """The words in order, numbers in digits, without articles."""
+        return _words(folded(self.raw))[:_MAX_WORDS]
+
+    @cached_property
+    def joined(self) -> str:
+        """The words, each between spaces."""
+        return f" {' '.join(self.words)} "
+
+    @cached_property
+    def compact(self) -> str:
+        """The words without spaces: "InVitro" is "in vitro"."""
+        return "".join(self.words)
+
+    @cached_property
+    def stems(self) -> list[str]:
+        """The different words that carry meaning, without endings, in order; all words where none does."""
+        found = list(dict.fromkeys(_stem(word) for word in self.words if word not in FILLERS and word != "s"))
+        return found or list(dict.fromkeys(map(_stem, self.words)))
+
+    @cached_property
+    def stem_set(self) -> frozenset[str]:
+        """The same as a set."""
+        return frozenset(self.stems)
+
+    @cached_property
+    def is_name(self) -> bool:
+        """Whether it is written as a name: half of its words or more are capitalised, and some letter is small."""
+        words = _NAME_WORD.findall(self.raw)
+        return bool(words) and not self.raw.isupper() and 2 * sum(word[0].isupper() for word in words) >= len(words)
+
+    @cached_property
+    def is_abbreviation(self) -> bool:
+        """Whether it is an abbreviation: one word of two to five letters, all large."""
+        return len(self.words) == 1 and 2 <= len(self.words[0]) <= 5 and self.raw.replace(".", "").strip().isupper()  # noqa: PLR2004
+
+    @cached_property
+    def initials(self) -> str:
+        """The first letters of the words."""
+        return "".join(word[0] for word in self.words[:_MAX_POOL])
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerWording(Wording):
+    """The wording of an answer to a query."""
+
+    query: Wording
+
+    @cached_property
+    def added(self) -> list[str]:
+        """The stems that the query does not have, the first of them."""
+        return [word for word in self.stems if word not in self.query.stem_set][:_MAX_ADDED]
+
+    @cached_property
+    def pool(self) -> list[str]:
+        """The stems that a misspelt word is looked for among."""
+        return [word for word in self.stems[:_MAX_POOL] if len(word) >= _ALIKE_CHARACTERS]
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The stems of capitalised words inside sentences that the query does not have."""
+        found = Wording(raw=" ".join(_CAPITALISED.findall(self.raw[: 10 * _MAX_ALIGNED_CHARACTERS])))
+        return [word for word in found.stems[:_MAX_ADDED] if word not in self.query.stem_set and word not in FILLERS]
+
+    @cached_property
+    def first(self) -> Wording:
+        """The first sentence."""
+        found = sentences(self.raw[: 10 * _MAX_ALIGNED_CHARACTERS])
+        return self if len(found) <= 1 else Wording(raw=found[0])
+
+    @cached_property
+    def beginning(self) -> str:
+        """The beginning of the words, for comparing characters."""
+        return self.joined[1 : _MAX_ALIGNED_CHARACTERS + 1].rstrip()
+
+    @cached_property
+    def refuses(self) -> bool:
+        """Whether it begins with not knowing or not being able."""
+        return bool(_REFUSAL.search(self.raw[:_REFUSAL_CHARACTERS]))
+
+    @cached_property
+    def adds_number(self) -> bool:
+        """Whether it names a number that the query does not have."""
+        return any(word[0].isdigit() for word in self.added)
+
+
+def wording(text: str) -> Wording:
+    """Return the wording of a query or an expected text; remembered for recent short ones, which come again and again."""
+    return _remembered(text) if len(text) <= _REMEMBERED_CHARACTERS else Wording(raw=text)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _remembered(text: str) -> Wording:
+    return Wording(raw=text)
+
+
+def likeness(word: str, pool: Sequence[str], exact: Collection[str]) -> float:
+    """Return how much a word is one of others, in [0, 1]: 1 for the same, less for one misspelt.
+
+    >>> likeness("niccolo", ["nicolo"], ()), likeness("1980", ["1981"], ())
+    (0.80769..., 0.0)
+    """
+    if word in exact:
+        return 1.0
+    if len(word) < _ALIKE_CHARACTERS or word[0].isdigit():
+        return 0.0
+    found = process.extractOne(word, pool, scorer=fuzz.ratio, score_cutoff=_ALIKE)
+    return 0.0 if found is None else (found[1] - _ALIKE_BASE) / (100.0 - _ALIKE_BASE)
