@@ -1,6 +1,7 @@
-"""How often intervals hold the truth: prints the tables of docs/statistics.md, exact sums over every possible sample.
+"""How often intervals hold the truth: prints the tables of docs/statistics.md.
 
-`--quick` leaves out the bootstrap, which takes most of the time.
+Without an argument: exact sums over every possible sample; `--quick` leaves out the bootstrap, which takes most of the time.
+`unequal`: by simulation, cases that are tried unequally often. `new-case`: the same for pass^3 of a new case.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.stats import binom
 
+from benchmarks import coverage_unequal
 from benchmarks.coverage import (
     DESIGNS,
     ESTIMATORS,
@@ -35,15 +37,23 @@ from benchmarks.coverage import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from benchmarks.coverage_unequal import Cell, Found
     from otel_agentic.stats import Estimator
 
+#: Ratios of widths beyond which a cell is counted: to the rule until now where attempts are equal, to the narrowest elsewhere.
+_TO_FORMER: Final = 1.1
+_TO_BEST: Final = 1.25
 _NAMES: Final = [estimator.name for estimator in ESTIMATORS]
 
 
 def main() -> None:
     """Print every table, as the page has it."""
+    if "unequal" in sys.argv or "new-case" in sys.argv:
+        tables = [new_case_table()] if "new-case" in sys.argv else [unequal_table(), width_table(), unequal_summary()]
+        print("\n\n".join("\n".join(table) for table in tables))
+        return
     tables = [independent_table(), success_table(), pass_pow_table(), kappa_table()]
     if "--quick" not in sys.argv:
         tables.append(bootstrap_table())
@@ -124,6 +134,87 @@ def bootstrap_table() -> list[str]:
             ]
             rows.append([str(design), f"{mean:g}", *map(_number, found)])
     return _table(["cases x attempts", "mean", "bootstrap", "of no width", "default"], rows)
+
+
+def unequal_table() -> list[str]:
+    """Return the coverage by simulation: of a new case by `bayesian` for each mean, and the lowest of the others."""
+    rows = []
+    for cases, sizes, kappa, row in _simulated(coverage_unequal.study, tuple(coverage_unequal.SIZES)):
+        own = [each["bayesian"].coverage for each in row]
+        lowest = [min(each[name].coverage for each in row) for name in ("plugin", "per_case", "former bayesian")]
+        traffic = min(each["this_traffic"].coverage for each in row)
+        rows.append([cases, sizes, kappa, *map(_number, [*own, *lowest, traffic])])
+    means = [f"bayesian, mean {mean:g}" for mean in coverage_unequal.MEANS]
+    heads = ["cases", "attempts", "kappa", *means, "plugin", "per_case", "bayesian until now", "this traffic"]
+    return _table(heads, rows)
+
+
+def width_table() -> list[str]:
+    """Return mean widths over the four means, and the largest ratios of `bayesian` in a cell."""
+    rows = []
+    for cases, sizes, kappa, row in _simulated(coverage_unequal.study, tuple(coverage_unequal.SIZES)[1:]):
+        names = ("bayesian", "plugin", "per_case", "former bayesian", "pooled CR2", "this_traffic", "naive")
+        widths = [float(np.mean([each[name].width for each in row])) for name in names]
+        former = max(each["bayesian"].width / each["former bayesian"].width for each in row)
+        best = np.nanmax([each["bayesian"].width / coverage_unequal.narrowest(each) for each in row])
+        rows.append([cases, sizes, kappa, *map(_number, widths), f"{former:.2f}", f"{best:.2f}"])
+    heads = ["bayesian", "plugin", "per_case", "bayesian until now", "pooled CR2", "this traffic", "naive"]
+    return _table(["cases", "attempts", "kappa", *heads, "to until now", "to narrowest"], rows)
+
+
+def unequal_summary() -> list[str]:
+    """Return sentences on the whole grid: lowest coverage, widths, and the error of the simulation."""
+    groups, wanted = coverage_unequal.GROUPS, coverage_unequal.WANTED
+    error = coverage_unequal.monte_carlo_error(wanted, groups)
+    lines = [f"{groups:,} groups a cell; the standard error of a coverage of {wanted} is {error:.4f}."]
+    for words, sizes in (("equal", coverage_unequal.EQUAL), ("unequal", ("Zipf", "1/rank"))):
+        found = [coverage_unequal.study(cell) for cell in coverage_unequal.cells(sizes)]
+        for name in (
+            "bayesian",
+            "plugin",
+            "per_case",
+            "this_traffic",
+            "former bayesian",
+            "former per_case",
+            "pooled CR2",
+        ):
+            covered = [each[name].coverage for each in found]
+            below = sum(each < wanted for each in covered)
+            lines.append(
+                f"{words}: {name}: at least {min(covered):.3f}, {below} of {len(covered)} cells below {wanted}"
+            )
+        former = np.array([each["bayesian"].width / each["former bayesian"].width for each in found])
+        best = np.array([each["bayesian"].width / coverage_unequal.narrowest(each) for each in found])
+        lines.append(f"{words}: width of bayesian to until now: mean {former.mean():.3f}, at most {former.max():.2f}")
+        lines.append(f"{words}: above {_TO_FORMER} in {(former > _TO_FORMER).sum()} of {len(former)} cells")
+        lines.append(
+            f"{words}: width of bayesian to the narrowest that covers in the cell: mean {np.nanmean(best):.3f}"
+        )
+        lines.append(f"{words}: at most {np.nanmax(best):.2f}, above {_TO_BEST} in {(best > _TO_BEST).sum()} cells")
+    return lines
+
+
+def new_case_table() -> list[str]:
+    """Return the coverage of pass^3 of a new case by `hierarchical`, and by a pooled estimate that is read as that."""
+    rows = []
+    for cases, sizes, kappa, row in _simulated(coverage_unequal.pass_pow_3, ("1 each", "4 each", "Zipf", "1/rank")):
+        own = [each["hierarchical"].coverage for each in row]
+        pooled = min(each["bayesian"].coverage for each in row)
+        width = float(np.mean([each["hierarchical"].width for each in row]))
+        rows.append([cases, sizes, kappa, *map(_number, [*own, pooled, width])])
+    means = [f"mean {mean:g}" for mean in coverage_unequal.MEANS]
+    return _table(["cases", "attempts", "kappa", *means, "read off bayesian", "width"], rows)
+
+
+def _simulated(
+    study: Callable[[Cell], dict[str, Found]], sizes: Sequence[str]
+) -> Iterator[tuple[str, str, str, list[dict[str, Found]]]]:
+    """Yield cases, sizes and kappa with what is found for each mean."""
+    rows: dict[tuple[int, str, float], list[dict[str, Found]]] = {}
+    for one in coverage_unequal.cells(sizes):
+        rows.setdefault((one.cases, one.sizes, one.kappa), []).append(study(one))
+    for (cases, size, kappa), row in rows.items():
+        yield str(cases), size, f"{kappa:g}", row
 
 
 def _defined(estimator: Estimator, design: Design, mean: float, *, at: bool) -> float | None:

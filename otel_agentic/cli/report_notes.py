@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 Group = dict[str, Any]
 
 KEYS: Final = ("agent", "agent_version", "environment", "service", "tag", "dataset", "case", "tool")
-_POOLED: Final = "pooled over conversations; all of k conversations of k different cases"
+_POOLED: Final = "pooled over conversations"
 #: Characters of a name that a note shows.
 _NAME: Final = 80
 _KINDS: Final = {
-    "per_case": "mean over cases; k attempts of the same case",
+    "per_case": "mean over cases",
     "plugin": _POOLED,
     "unbiased": _POOLED,
     "bayesian": _POOLED,
-    "hierarchical": "k attempts of the same new case, learnt from all",
+    "hierarchical": "a new case, learnt from all",
 }
 _ONE_CASE: Final = "_one_case"
 #: Probabilities of two targets that differ by less look alike in a report.
@@ -42,7 +42,7 @@ _ASSUMED: Final = (
     ),
     (
         "_effective_n",
-        "about new cases like these, drawn independently; attempts of one case may go alike, so they weigh less (effective n)",
+        "about new cases like these; cases count as independent; attempts of one case may go alike, so they weigh less (effective n)",
     ),
     ("", "conversations count as independent"),
 )

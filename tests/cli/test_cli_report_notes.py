@@ -120,7 +120,10 @@ def test_a_group_of_one_case_is_warned_of_unless_cases_were_asked_for() -> None:
     ("method", "assumed"),
     [
         ("beta_equal_tailed", "conversations count as independent"),
-        ("wilson_effective_n", "cases count as independent; attempts of one case may go alike, so they weigh less"),
+        (
+            "wilson_effective_n",
+            "about new cases like these; cases count as independent; attempts of one case may go alike, so they weigh less",
+        ),
         ("wilson_one_case", "the attempts of one case count as independent; the interval is about that case alone"),
     ],
 )
@@ -128,6 +131,40 @@ def test_what_the_intervals_assume_follows_from_how_they_were_made(method: str, 
     line, _ = method_notes([group(method=method)])
 
     assert line.startswith(f"pooled: bayesian (pooled over conversations); 95% intervals {method}: {assumed}")
+
+
+def targets(traffic: float, new: float, *, fewest: int = 4, most: int = 4) -> dict[str, Any]:
+    """Return the targets of a group, pass^3 of this traffic and of a new case given."""
+
+    def one(estimator: str, value: float) -> dict[str, Any]:
+        rate = {"value": value, "lower": value - 0.1, "upper": value + 0.05}
+        return {"estimator": estimator, "pass_at_k": rate, "pass_pow_k": rate}
+
+    return {
+        "cases": 50,
+        "fewest_attempts": fewest,
+        "most_attempts": most,
+        "this_traffic": {"1": one("this_traffic", 0.8), "3": one("this_traffic", traffic)},
+        "new_case": {"1": one("per_case", 0.8), "3": one("hierarchical", new)},
+    }
+
+
+def test_where_cases_differ_both_targets_are_named_and_neither_is_taken_for_the_other() -> None:
+    traffic, new = group_notes([group(targets=targets(0.51, 0.63))])
+    assert traffic == (
+        "this traffic, if these 50 cases (4 attempts each) go on in these shares: success rate .800 [.700, .850]; "
+        "3 conversations drawn from it all succeed .510 [.410, .560]"
+    )
+    assert new == (
+        "a new case like these: success rate .800 [.700, .850] (per_case); "
+        "the same new case succeeds 3 times in a row .630 [.530, .680] (hierarchical)"
+    )
+
+
+def test_unequal_attempts_are_told_and_cases_alike_need_no_note() -> None:
+    unequal, _ = group_notes([group(targets=targets(0.51, 0.51, fewest=1, most=60))])
+    assert "these 50 cases (1 to 60 attempts each)" in unequal
+    assert group_notes([group(targets=targets(0.510, 0.512)), group(targets=None)]) == []
 
 
 def test_an_estimator_of_a_plug_in_is_named_and_nothing_is_claimed_for_it() -> None:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _REPORT = ("report", "-k", "1,2,3,4", "--estimator", "per_case", "--format", "json")
 _GROUP_KEYS = [
     "agent", "agent_version", "environment", "service", "tag", "dataset", "case", "tool", "window", "n", "c", "coverage", "bounds",
-    "not_evaluated", "known_failures", "default_estimator", "effective_n", "estimates", "tool_dimensions", "tier", "leaning", "needed",
+    "not_evaluated", "known_failures", "default_estimator", "effective_n", "targets", "estimates", "tool_dimensions", "tier", "leaning",
+    "needed",
     "tier_evidence", "pooled", "per_case",
     "partial_fails", "judge", "corrected", "not_corrected", "sampling", "cases_left_out", "gauge_estimator",
     "tool_bands", "metrics",

@@ -32,6 +32,7 @@ SAID_KEYS = {
     "pooled",
     "per_case",
     "effective_n",
+    "targets",
     "tier_evidence",
     "partial_fails",
     "n",
