@@ -9,7 +9,7 @@ from otel_agentic.cli.advice import advice
 from otel_agentic.cli.evaluate_notes import is_partial, partial_warning
 from otel_agentic.cli.report_judge import judge_notes
 from otel_agentic.cli.tables import told_apart
-from otel_agentic.cli.text import interval, plural, ratio, short
+from otel_agentic.cli.text import plural, ratio, short
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -248,21 +248,37 @@ def tier_notes(groups: Sequence[Group]) -> list[str]:
 def _tier(group: Group) -> str:
     evidence = group["tier_evidence"]
     rates = [
-        f"{name.replace('_at_', '@').replace('_pow_', '^')} {interval(found)}"
-        for name, found in evidence["rates"].items()
+        f"{name.replace('_at_', '@').replace('_pow_', '^')} {ratio(value)}" for name, value in evidence["rates"].items()
     ]
-    told = f"tier {group['tier']} by {', '.join(rates)} ({evidence['estimator']}, {evidence['level']:.0%})"
+    told = f"tier {group['tier']} by {', '.join(rates)} ({evidence['estimator']})"
     if group["tier"] == "no_row":
         return f"{told}; the table of tier_rule = {evidence['rule']!r} has no row for them"
-    return told
+    if evidence["rule"] != "interval":
+        return told
+    if evidence["withheld"]:
+        return f"{told}; no tier is claimed: {evidence['withheld']}"
+    if evidence["e_value"] is not None:
+        told += f"; {evidence['statement']}: e-value {evidence['e_value']:.3g}, claimed from {evidence['e_value_needed']:g} on"
+    return f"{told}; {_counted(evidence)}"
+
+
+def _counted(evidence: Mapping[str, Any]) -> str:
+    """Return which conversations a tier counts."""
+    version = f" of version {short(evidence['agent_version'] or 'unknown', _NAME)}" if evidence["versions"] > 1 else ""
+    counted = f"{plural(evidence['n'], 'conversation')} of {plural(evidence['cases'], 'case')}"
+    return f"{counted}{version} since {evidence['since'] or 'none came'}"
 
 
 def _undecided(group: Group) -> str:
     leaning = f", leaning {group['leaning']}" if group["leaning"] else ""
+    if group["tier_evidence"]["withheld"]:
+        return f"insufficient_evidence{leaning}; no tier is claimed: {group['tier_evidence']['withheld']}"
     if not group["needed"]:
         return f"insufficient_evidence{leaning}; at this rate no number of conversations within reach would settle it"
     more = plural(group["needed"], "more conversation")
-    return f"insufficient_evidence{leaning}; about {more} at this rate would settle it"
+    evidence = group["tier_evidence"]
+    cases = ", of further such cases," if evidence["cases"] < evidence["n"] else ""
+    return f"insufficient_evidence{leaning}; about {more} at this rate{cases} would settle it"
 
 
 def _one_case_note(groups: Sequence[Group]) -> list[str]:
@@ -275,7 +291,7 @@ def _one_case_note(groups: Sequence[Group]) -> list[str]:
     if not alone:
         return []
     return [
-        f"warning: all conversations of {', '.join(alone)} are of one case: intervals and tier are about that case alone"
+        f"warning: all conversations of {', '.join(alone)} are of one case: intervals are about that case alone, and no tier is claimed"
     ]
 
 

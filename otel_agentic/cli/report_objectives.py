@@ -11,6 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _KEYS: Final = ("agent", "agent_version", "environment", "service")
+#: What counts once.
+_BLOCKS: Final = {
+    "auto": "runs of a user or session, else hours",
+    "user": "runs of a user, else hours",
+    "session": "runs of a session, else hours",
+    "hour": "hours",
+}
 #: The largest e-value that is told as a number.
 _LARGEST: Final = 1e300
 
@@ -42,7 +49,10 @@ def _sentences(found: dict[str, Any]) -> Iterator[str]:
         yield f"nothing to say, for no conversation is final yet{newer.replace('newer one', 'conversation')}"
         return
     by_case = " by case" if found["method"] == "per_case" else ""
-    evidence = f"e-value{by_case} {_number(found['e_value'])} after {plural(found['n'], 'conversation')}"
+    counted = plural(found["n"], "conversation")
+    if found["block"] != "none":
+        counted += f", counted as {plural(found['blocks'], 'block')} ({_BLOCKS[found['block']]})"
+    evidence = f"e-value{by_case} {_number(found['e_value'])} after {counted}"
     yield f"{_verdict(found, evidence)}{newer}"
     if found["changed_at"] is not None:
         yield _changed(found)
@@ -65,7 +75,7 @@ def _changed(found: dict[str, Any]) -> str:
     which = f", the last of {found['changes']:,}" if found["changes"] > 1 else ""
     return (
         f"the pass rate seems to have fallen below {ratio(found['p0'])}: change alarm {_time(found['changed_at'])}{which} "
-        f"(where it did not fall, such alarms are {found['target_run_length']:,.6g} conversations apart or more, on average)"
+        f"(where it did not fall, such alarms are {found['target_run_length']:,.6g} {'conversations' if found['block'] == 'none' else 'blocks'} apart or more, on average)"
     )
 
 

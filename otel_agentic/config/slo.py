@@ -11,6 +11,8 @@ from pydantic import Field, model_validator
 from otel_agentic.config.globs import may_meet
 from otel_agentic.config.section import Count, Section
 
+Block = Literal["auto", "user", "session", "hour", "none"]
+
 
 class Objective(Section):
     """What an agent is held to: pass^k at or above a target."""
@@ -45,6 +47,13 @@ class SloSettings(Section):
     since: datetime | None = Field(
         default=None,
         description="count from this time on, ISO 8601, UTC unless it says otherwise; unset: from the group's first "
+        "conversation",
+    )
+
+    block: Block = Field(
+        default="auto",
+        description="what counts once in pooled objectives, since conversations that belong together go alike: a run of one "
+        "user, or session, or an hour; auto takes the user that spans name, else the session, else the hour; none counts each "
         "conversation",
     )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from otel_agentic.config.own_patterns import own_pattern
 from otel_agentic.conversations.answers import last_words
 from otel_agentic.conversations.calls import Cast, calls_of
-from otel_agentic.conversations.facts import definitions_of, final_state_of, models_of, plans_of
+from otel_agentic.conversations.facts import definitions_of, final_state_of, models_of, plans_of, visitor_hashes
 from otel_agentic.conversations.model import ClosedBy, Conversation, Turn
 from otel_agentic.conversations.naming import agent_of
 from otel_agentic.conversations.turns import TurnSpans, cut, runs_below
@@ -52,6 +52,7 @@ def assemble(
         error_patterns=tuple(own_pattern(pattern, ignore_case=True) for pattern in settings.error_patterns),
     )
     plans = plans_of(turns, events)
+    user_hash, session_hash = visitor_hashes(nodes, linked.conversation_id)
     return Conversation(
         environment=linked.environment,
         conversation_id=linked.conversation_id,
@@ -71,6 +72,8 @@ def assemble(
         ),
         tool_definitions=definitions_of(events),
         final_state=final_state_of(nodes, settings.state_attributes),
+        user_hash=user_hash,
+        session_hash=session_hash,
     )
 
 

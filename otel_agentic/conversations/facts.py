@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 #: A state of more text than this is none that a case expects.
 _LONGEST_STATE: Final = 1_000_000
+#: Who asks, by the semantic conventions: the user (the second name is the older one), and the session.
+_USER: Final = ("user.id", "enduser.id")
+_SESSION: Final = ("session.id",)
 #: Of one turn no more plans are kept.
 _MOST_PLANS: Final = 100
 
@@ -126,6 +130,27 @@ def definitions_of(nodes: Sequence[Node]) -> Definitions | None:
         if isinstance(node.event, ToolCall)
     }
     return {name: own.get(name) if schema is None else schema for name, schema in found.items()}
+
+
+def visitor_hashes(nodes: Iterable[Node], conversation_id: str) -> tuple[int | None, int | None]:
+    """Return hashes of the user and of the session that the first span with one names, None where none does.
+
+    A session that is the conversation itself says nothing of others. Who it is stays in the spans: hashes tell whether two
+    conversations are of the same one.
+    """
+    in_time = sorted(nodes, key=lambda node: (node.span.start_ns, node.at))
+    return tuple(  # type: ignore[return-value]  # of two come two
+        next(
+            (
+                int.from_bytes(hashlib.blake2b(str(value).encode(), digest_size=8).digest())
+                for node in in_time
+                for name in names
+                if (value := node.span.attributes.get(name)) and str(value) != conversation_id
+            ),
+            None,
+        )
+        for names in (_USER, _SESSION)
+    )
 
 
 def final_state_of(nodes: Iterable[Node], names: Sequence[str]) -> Mapping[str, Any] | None:

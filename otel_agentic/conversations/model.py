@@ -100,6 +100,7 @@ class Conversation:
     when absent. `closed_by` is None while the conversation is open. `revision` is 1-based. `tool_definitions` are the
     tools that the agent was given: name -> JSON schema of the parameters (None where only the name was recorded); None
     where they were not captured. `final_state` is the last state that a span names, None where none does.
+    `user_hash` and `session_hash` are hashes of the user and of the session (of several conversations) that spans name.
     """
 
     environment: str
@@ -117,6 +118,8 @@ class Conversation:
     turns: tuple[Turn, ...]
     tool_definitions: Mapping[str, Any] | None = None
     final_state: Mapping[str, Any] | None = None
+    user_hash: int | None = None
+    session_hash: int | None = None
 
     @property
     def key(self) -> tuple[str, ConversationId]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from otel_agentic.pipeline.export import iso
 from otel_agentic.store.monitors import final_results, pending_results, result_digests, result_groups
 from otel_agentic.store.results import watermark
-from otel_agentic.windows.objectives import Monitor, objectives_of
+from otel_agentic.windows.objectives import Finals, Monitor, objectives_of
 
 if TYPE_CHECKING:
     from otel_agentic.config import Objective, SloSettings
@@ -54,7 +54,7 @@ class Monitors:
 
     def of(self, subject: int, key: GroupKey, objective: Objective) -> Monitor:
         """Return the monitor of a group and objective, a new one where nothing was seen yet."""
-        return self._monitors.get((subject, objective.label)) or Monitor.of(key, objective)
+        return self._monitors.get((subject, objective.label)) or Monitor.of(key, objective, self._slo.block)
 
     def advance(self, con: Connection, watermark_ns: int) -> bool:
         """Take in what became final up to the watermark; return whether there was anything. It never goes back."""
@@ -64,16 +64,20 @@ class Monitors:
         since_ns = self._slo.since_ns
         if seen_ns is not None:
             since_ns = seen_ns + 1 if since_ns is None else max(seen_ns + 1, since_ns)
-        groups = self.groups(con)
+        groups, counted = self.groups(con), sum(each.blocks for each in self._monitors.values())
         found = final_results(con, list(groups), since_ns=since_ns, until_ns=watermark_ns)
         self._monitors |= {  # all at once: an error leaves everything as it was
-            (subject, objective.label): self.of(subject, groups[subject].key, objective).then(finals)
-            for subject, finals in found.items()
-            for objective in groups[subject].objectives
+            (subject, objective.label): after
+            for subject, group in groups.items()
+            for objective in group.objectives
+            if (before := self._monitors.get((subject, objective.label))) or subject in found
+            for after in [
+                (before or self.of(subject, group.key, objective)).then(found.get(subject, Finals.none()), watermark_ns)
+            ]
         }
         self._digests |= {subject: self._digests.get(subject, 0) ^ finals.digest for subject, finals in found.items()}
         self.watermark_ns = watermark_ns
-        return bool(found)
+        return bool(found) or counted != sum(each.blocks for each in self._monitors.values())
 
     def anew(self, con: Connection) -> bool:
         """Begin anew, up to the watermark, with each group of which a result changed; return whether there was one."""
@@ -86,7 +90,9 @@ class Monitors:
         found = final_results(con, sorted(changed), since_ns=since_ns, until_ns=until_ns)
         kept = {known: monitor for known, monitor in self._monitors.items() if known[0] not in changed}
         self._monitors = kept | {
-            (subject, objective.label): Monitor.of(groups[subject].key, objective).then(finals)
+            (subject, objective.label): Monitor.of(groups[subject].key, objective, self._slo.block).then(
+                finals, until_ns
+            )
             for subject, finals in found.items()
             for objective in groups[subject].objectives
         }
@@ -115,10 +121,11 @@ def objectives_report(engine: Engine, agent: str | None = None) -> list[dict[str
         groups = monitors.groups(con)
         pending = pending_results(con, until_ns, slo.since_ns)
     rows = [
-        (monitors.of(subject, group.key, objective), pending.get(subject, 0))
+        (monitor, pending.get(subject, 0) + monitor.waiting.correct.size)
         for subject, group in groups.items()
         if agent is None or fnmatchcase(group.key.agent or "", agent)
         for objective in group.objectives
+        for monitor in [monitors.of(subject, group.key, objective)]
     ]
     rows.sort(key=lambda row: (row[0].key.sort_key(), row[0].objective.label))
     return [_monitor_json(monitor, waiting) for monitor, waiting in rows if monitor.n or waiting]
@@ -129,7 +136,7 @@ def alarm_text(monitor: Monitor) -> str:
     objective = monitor.objective
     return (
         f"{_named(monitor.key)}: {objective.label} is broken: e-value {monitor.e_value:.3g} after {monitor.n:,} "
-        f"conversations, {monitor.c:,} of them correct; it reached {1 / objective.alpha:.4g} with the one that ended "
+        f"conversations{_in_blocks(monitor)}, {monitor.c:,} of them correct; it reached {1 / objective.alpha:.4g} with the one that ended "
         f"{_iso(monitor.alarmed_ns)}. Such an alarm is false in at most {100 * objective.alpha:.3g} % of agents, ever"
     )
 
@@ -139,8 +146,13 @@ def change_text(monitor: Monitor) -> str:
     return (
         f"{_named(monitor.key)}: the pass rate seems to have fallen below {monitor.p0:.3f} "
         f"({monitor.objective.label}), seen at the conversation that ended {_iso(monitor.changed_ns)}. Where it did not, "
-        f"such alarms are {monitor.objective.target_run_length:,.6g} conversations apart or more, on average"
+        f"such alarms are {monitor.objective.target_run_length:,.6g} "
+        f"{'conversations' if monitor.block == 'none' else 'blocks'} apart or more, on average"
     )
+
+
+def _in_blocks(monitor: Monitor) -> str:
+    return "" if monitor.block == "none" else f" in {monitor.blocks:,} blocks"
 
 
 def _monitor_json(monitor: Monitor, pending: int) -> dict[str, Any]:
@@ -155,6 +167,8 @@ def _monitor_json(monitor: Monitor, pending: int) -> dict[str, Any]:
         "target": objective.target,
         "p0": monitor.p0,
         "method": objective.method,
+        "block": monitor.block,
+        "blocks": monitor.blocks,
         "n": monitor.n,
         "c": monitor.c,
         "pending": pending,

@@ -11,6 +11,7 @@ from otel_agentic.pipeline.judge_report import JudgeReport
 from otel_agentic.pipeline.objectives import objectives_report
 from otel_agentic.pipeline.report_json import cases_left_out, estimates_json, group_json, sampling_json
 from otel_agentic.pipeline.report_metrics import chosen_metrics, metrics_json, tool_bands
+from otel_agentic.pipeline.tier_basis import from_the_beginning, tier_bases
 from otel_agentic.pipeline.wire import plain
 from otel_agentic.stats import (
     HierarchicalEstimator,
@@ -81,7 +82,11 @@ def report(
     estimators = [
         engine.estimators(name)[0] for name in dict.fromkeys((*asked, *names_shown, HierarchicalEstimator.name))
     ]
-    summaries = summarise_all(groups, estimators=estimators, settings=stats, k=chosen_k)
+    everything, whole = groups, from_the_beginning(selection)
+    if window is not None or whole != selection:
+        everything = report_groups(engine, by=by, window=None, selection=whole, compared=compared)
+    basis = tier_bases(engine, {key: everything.get(key, ()) for key in groups}, whole)
+    summaries = summarise_all(groups, estimators=estimators, settings=stats, k=chosen_k, basis=basis)
     if interval == "bootstrap":
         summaries = [_bootstrapped(summary, groups[summary.key], estimators, names_shown) for summary in summaries]
     judges = JudgeReport.of(engine, selection)

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from otel_agentic.pipeline.export import iso
 from otel_agentic.stats.bootstrap import INTERVAL_METHOD as BOOTSTRAP
 from otel_agentic.stats.bootstrap import collapsed
 
@@ -49,7 +50,20 @@ def group_json(summary: GroupSummary, window: str | None, estimators: Collection
         "tier": summary.tier,
         "leaning": summary.leaning,
         "needed": summary.needed,
-        "tier_evidence": summary.tier_evidence and asdict(summary.tier_evidence),
+        "tier_evidence": _tier_json(summary),
+    }
+
+
+def _tier_json(summary: GroupSummary) -> dict[str, Any] | None:
+    """Return what a tier rests on; `since` is the end of the first conversation that counts."""
+    evidence, basis = summary.tier_evidence, summary.tier_basis
+    if evidence is None or basis is None:
+        return None
+    return asdict(evidence) | {
+        "since": None if basis.since_ns is None else iso(basis.since_ns),
+        "agent_version": basis.agent_version,
+        "versions": basis.versions,
+        "withheld": basis.withheld,
     }
 
 

@@ -151,7 +151,11 @@ def _tier(group: GroupSummary) -> str:
     needed = f"; about {more} at this rate would settle it" if group.needed else ""
     evidence = group.tier_evidence
     rates = {} if evidence is None else evidence.rates
-    told = ", ".join(f"{rate_name(name)} {_told(rate)}" for name, rate in rates.items())
+    told = ", ".join(
+        f"{rate_name(name)} {'no data' if rate is None else f'{rate:.3f}'}" for name, rate in rates.items()
+    )
+    if evidence is not None and evidence.e_value is not None:
+        told += f"; {evidence.statement}: e-value {evidence.e_value:.3g} of {evidence.e_value_needed:.3g}"
     return f"{group.tier}{leaning}{needed}{f' (by {told})' if told else ''}"
 
 

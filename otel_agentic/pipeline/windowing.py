@@ -13,6 +13,7 @@ from otel_agentic.pipeline.estimators import stored_estimators
 from otel_agentic.pipeline.rounds import Rounds
 from otel_agentic.store.results import results_for
 from otel_agentic.store.tick import tick
+from otel_agentic.store.tier_claims import claims_at
 from otel_agentic.store.window_changes import forget_changes, read_changes
 from otel_agentic.store.windows import save_windows
 from otel_agentic.windows import parse_windows, roll, window_table
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.pipeline.engine import Engine
     from otel_agentic.store.database import Connection
+    from otel_agentic.store.tier_claims import Claims
     from otel_agentic.telemetry import Telemetry
     from otel_agentic.windows import WindowTable
 
@@ -128,13 +130,26 @@ class Windowing:
     def _ticked(self, con: Connection, ends: Sequence[int]) -> WindowTable:
         stats = self._engine.settings.stats
         tallies = tick(con, self._windows, ends, self._tags)
-        return window_table(tallies, estimators=self._estimators, settings=stats, k=stats.k)
+        claims = self._claims(con, ends)
+        return window_table(tallies, estimators=self._estimators, settings=stats, k=stats.k, claims=claims)
 
     def _rolled(self, con: Connection, ends: Sequence[int]) -> WindowTable:
         stats = self._engine.settings.stats
         results = results_for(con, self._windows, ends, self._tags)
         names = [window.name for window in self._windows]
-        return roll(results, names, ends, estimators=self._estimators, settings=stats, k=stats.k)
+        claims = self._claims(con, ends)
+        return roll(results, names, ends, estimators=self._estimators, settings=stats, k=stats.k, claims=claims)
+
+    def _claims(self, con: Connection, ends: Sequence[int]) -> Claims:
+        settings = self._engine.settings
+        return claims_at(
+            con,
+            ends,
+            tags=self._tags,
+            since_ns=settings.slo.since_ns,
+            settings=settings.stats,
+            estimators=self._estimators,
+        )
 
     def _run(self) -> None:
         stored_at = -_ROWS_S

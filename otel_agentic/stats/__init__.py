@@ -22,6 +22,7 @@ from otel_agentic.stats.change import ChangeDetector
 from otel_agentic.stats.choose import (
     POOLED,
     default_among,
+    headline_among,
     headline_estimator,
     mode_estimator,
     pooled_estimator,
@@ -57,11 +58,11 @@ from otel_agentic.stats.sequential import e_value, first_alarm, log_e_path, log_
 from otel_agentic.stats.targets import TargetEstimate, Targets, TrafficEstimator, targets_of
 from otel_agentic.stats.tiers import (
     TierClaim,
-    TierClaims,
     TierEvidence,
     claim_tier,
     claim_tiers,
     docs_tier,
+    leaning_tiers,
     paper_tier,
     rate_name,
 )
@@ -97,7 +98,6 @@ __all__ = [
     "Targets",
     "Tier",
     "TierClaim",
-    "TierClaims",
     "TierEvidence",
     "TrafficEstimator",
     "UnbiasedEstimator",
@@ -117,9 +117,11 @@ __all__ = [
     "effective_n",
     "estimate_groups",
     "first_alarm",
+    "headline_among",
     "headline_estimator",
     "kappa",
     "kappa_standard_error",
+    "leaning_tiers",
     "log_e_path",
     "log_e_value",
     "mode_estimator",

@@ -42,6 +42,8 @@ class ChangeDetector:
         weights: (rates,) share of each, adding up to 1.
         log_pass: (rates,) log likelihood ratio of a correct conversation.
         log_fail: (rates,) that of a failed one.
+
+    A block of conversations is given by its mean, in the place of an outcome: see `blocks`. Run lengths are in blocks then.
     """
 
     target_run_length: float
@@ -115,13 +117,13 @@ class ChangeDetector:
 
         Args:
             values: (rates,) values before.
-            outcomes: (looks,) true where correct, in event order.
+            outcomes: (looks,) true where correct, in event order; or means of blocks.
 
         >>> detector = ChangeDetector.of(0.9, 1000)
         >>> detector.watch(detector.start(), [True] * 50 + [False] * 20)[1]
         [54, 59, 64, 69]
         """
-        correct = np.asarray(outcomes, dtype=np.bool_)
+        correct = np.asarray(outcomes, dtype=np.float64)
         steepest = float(max(-self.log_pass.min(), self.log_fail.max()))
         portion = max(1, min(_PORTION, int(_EXPONENT / steepest)))
         alarms: list[int] = []
@@ -156,8 +158,10 @@ class ChangeDetector:
             waiting, values = waiting[~reached], values[~reached]
         return lengths
 
-    def _portion(self, values: FloatArray, correct: npt.NDArray[np.bool_]) -> FloatArray:
+    def _portion(self, values: FloatArray, correct: FloatArray) -> FloatArray:
         """Return the values after each conversation: with L the product so far, R = L * (R before + sum of 1 / earlier L)."""
-        log_product = np.cumsum(np.where(correct[:, np.newaxis], self.log_pass, self.log_fail), axis=0)
+        means = correct[:, np.newaxis]
+        ratios = np.log(means * np.exp(self.log_pass) + (1.0 - means) * np.exp(self.log_fail))
+        log_product = np.cumsum(ratios, axis=0)
         earlier = np.exp(-np.concatenate((np.zeros((1, self.rates.size)), log_product[:-1])))
         return np.asarray(np.exp(log_product) * (values + np.cumsum(earlier, axis=0)))

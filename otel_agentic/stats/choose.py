@@ -9,9 +9,10 @@ from otel_agentic.stats.bayesian import BayesianEstimator
 from otel_agentic.stats.frequentist import PerCaseEstimator, PluginEstimator, UnbiasedEstimator
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from otel_agentic.config import StatsSettings
+    from otel_agentic.stats.model import Estimator
 
 #: The pooled estimator of each statistical mode. The frequentist one is `plugin`, not `unbiased`: it is the paper's,
 #: and it is defined for every k.
@@ -82,6 +83,17 @@ def shown_estimators(settings: StatsSettings) -> tuple[str, ...]:
     (('bayesian', 'per_case'), ('bayesian', 'per_case', 'hierarchical'))
     """
     return tuple(dict.fromkeys((pooled_estimator(settings), PerCaseEstimator.name, headline_estimator(settings))))
+
+
+def headline_among(estimators: Sequence[Estimator], settings: StatsSettings) -> tuple[str, Estimator | None]:
+    """Return the name of the headline estimator, or what stands in for it among some, and that estimator if it is there.
+
+    >>> from otel_agentic.config import StatsSettings
+    >>> headline_among([PluginEstimator(level=0.9)], StatsSettings())
+    ('plugin', PluginEstimator(level=0.9))
+    """
+    name = default_among([each.name for each in estimators], headline_estimator(settings), settings)
+    return name, next((each for each in estimators if each.name == name), None)
 
 
 def default_among(names: Collection[str], wanted: str, settings: StatsSettings) -> str:

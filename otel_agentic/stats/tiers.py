@@ -1,14 +1,16 @@
-"""Deployment tiers: claimed when the interval supports the claim, or read off the published tables.
+"""Deployment tiers: claimed when the evidence so far suffices, whenever one looks, or read off the published tables.
 
-The default rule, `interval`, looks at pass@1 and pass@3 of the configured estimator (unless set otherwise the statistical
-mode's pooled one) and at the 95 % interval [L, U] of its pass^3; the first line that holds is the tier.
+The default rule, `interval`, claims a tier about the mean rate over cases, by an e-value of 20 (see `mean_rate`): a claim
+that is not true is made with probability 5 % at most, however often one looks. That holds for counts from a beginning that
+does not depend on the outcomes, such as an agent version's first conversation; not for a window that rolls. The first line
+that holds is the tier; pass@1 and pass@3 are those of the configured estimator.
 
 | tier | when |
 |---|---|
-| ready | L > .70 and pass@1 > .90 |
-| not_ready | upper(pass@1) < .70 |
-| inconsistent | U < .70 and pass@3 > .95: it can, but not reliably |
-| needs_improvement | U < .70, or upper(pass@1) <= .90 |
+| ready | the mean rate is above .70^(1/3) = .888, at which pass^3 is .70, and pass@1 > .90 |
+| not_ready | the mean rate is below .70 |
+| inconsistent | the mean rate is below .888, and pass@3 > .95: it can, but not reliably |
+| needs_improvement | the mean rate is below .888, or below .90 |
 | insufficient_evidence | otherwise, with the tier it leans to and the conversations that would settle it |
 
 `paper` and `docs` are the published tables, which look at points only (see `paper_tier` and `docs_tier`). Where such a
@@ -17,18 +19,18 @@ table has no row for the points, the tier is `no_row`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from otel_agentic.stats.bayesian import BayesianEstimator
 from otel_agentic.stats.choose import mode_estimator
-from otel_agentic.stats.cluster import pooled_samples
-from otel_agentic.stats.frequentist import PluginEstimator
 from otel_agentic.stats.grouped import GroupedAttempts, estimate_groups
-from otel_agentic.stats.model import TIERS, Estimate
+from otel_agentic.stats.mean_rate import mean_evidence
+from otel_agentic.stats.model import TIERS
 from otel_agentic.stats.search import smallest_for_each
+from otel_agentic.stats.sequential import e_value, promised_rate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,15 +38,17 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from otel_agentic.config import StatsSettings
-    from otel_agentic.stats.cluster import EffectiveSamples
+    from otel_agentic.stats.mean_rate import CaseKinds, MeanEvidence, Side
     from otel_agentic.stats.model import Attempts, Estimator, Tier
 
     FloatArray = npt.NDArray[np.float64]
     IntArray = npt.NDArray[np.int64]
     _Rule = Sequence[tuple[npt.NDArray[np.bool_], Tier]]
 
-#: Level of the intervals behind a claim, whatever level the report shows: a tier means the same in every report.
-CLAIM_LEVEL: Final = 0.95
+#: Probability that a claim is ever made which is not true, at most, whatever level the report shows.
+CLAIM_ALPHA: Final = 0.05
+#: A claim is made from this e-value on.
+E_VALUE_NEEDED: Final = 1.0 / CLAIM_ALPHA
 #: Beyond this many more conversations, "how many more" is no advice.
 MOST_NEEDED: Final = 100_000
 
@@ -56,12 +60,18 @@ LOW_PASS_AT_3: Final = 0.70
 HIGH_PASS_POW_3: Final = 0.70
 LOW_PASS_POW_3: Final = 0.50
 LEAST_PASS_POW_3: Final = 0.30
+#: The rate at which pass^3 is at its threshold.
+READY_RATE: Final = promised_rate(3, HIGH_PASS_POW_3)
 
-_INSUFFICIENT: Final = TIERS.index("insufficient_evidence")
-#: No tier, or no number.
-_NONE: Final = -1
+_LOG_NEEDED: Final = math.log(E_VALUE_NEEDED)
 
-
+#: What each tier claims of the mean rate over cases, any one of these; in the order in which tiers are tried.
+_STATEMENTS: Final[dict[Tier, tuple[tuple[Side, float], ...]]] = {
+    "ready": (("above", READY_RATE),),
+    "not_ready": (("below", LOW_PASS_AT_1),),
+    "inconsistent": (("below", READY_RATE),),
+    "needs_improvement": (("below", READY_RATE), ("below", HIGH_PASS_AT_1)),
+}
 #: The rates that each rule looks at.
 _RATES: Final[dict[str, tuple[str, ...]]] = {
     "interval": ("pass_at_1", "pass_at_3", "pass_pow_3"),
@@ -72,15 +82,29 @@ _RATES: Final[dict[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierEvidence:
-    """What a tier rests on: the rule, the estimator, the level of its intervals, and the rates that the rule looks at.
+    """What a tier rests on.
 
-    The names of the rates are pass_at_1, pass_at_3 and pass_pow_3.
+    Attributes:
+        rule: the rule of the settings.
+        estimator: whose rates the rule looks at.
+        rates: the estimates pass_at_1, pass_at_3 and pass_pow_3 that it looks at, None where undefined.
+        n: conversations.
+        c: correct ones.
+        cases: cases; a conversation without a case is one of its own.
+        statement: what the tier, or the tier that it leans to, claims of the mean rate over cases; None by the tables.
+        e_value: the evidence for that, within 1e-300 and 1e300; None by the tables, and where it was not asked for.
+        e_value_needed: the claim is made from this e-value on.
     """
 
     rule: str
     estimator: str
-    level: float
-    rates: Mapping[str, Estimate]
+    rates: Mapping[str, float | None]
+    n: int
+    c: int
+    cases: int
+    statement: str | None
+    e_value: float | None
+    e_value_needed: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,60 +112,37 @@ class TierClaim:
     """A tier and, where the evidence does not suffice, what it leans to and how many more conversations settle it.
 
     `leaning` is given with `insufficient_evidence` only. `needed` is 0 where the interval rule claims a tier, and None
-    where it is above 100,000, or unknown: without attempts, by a table that asks for no evidence, or by an estimator that
-    cannot be scaled to more conversations (only the two modes' pooled ones can).
+    where it is above 100,000, or unknown: without attempts, by a table that asks for no evidence, or where a claim is
+    `withheld`, for the reason that is given there.
     """
 
     tier: Tier
     leaning: Tier | None
     needed: int | None
+    withheld: str | None = None
     evidence: TierEvidence | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TierClaims:
-    """The tiers of many groups; each sequence has an entry a group, as `TierClaim` says.
-
-    `rates` are (groups, 3) value, lower and upper, by the names of `TierEvidence`; NaN where undefined.
-    """
-
-    tier: Sequence[Tier]
-    leaning: Sequence[Tier | None]
-    needed: Sequence[int | None]
-    rule: str
-    estimator: str
-    rates: Mapping[str, FloatArray] = field(compare=False)
-
-    def of(self, group: int) -> TierClaim:
-        """Return the claim of one group."""
-        evidence = TierEvidence(
-            rule=self.rule,
-            estimator=self.estimator,
-            level=CLAIM_LEVEL,
-            rates={name: _estimate(self.rates[name][group].tolist()) for name in _RATES[self.rule]},
-        )
-        return TierClaim(
-            tier=self.tier[group], leaning=self.leaning[group], needed=self.needed[group], evidence=evidence
-        )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Evidence:
-    """What tiers are judged by: of each group value, lower and upper, (groups, 3)."""
+class _Points:
+    """The rates that tiers look at: (groups,) each, NaN where undefined."""
 
     pass_at_1: FloatArray
     pass_at_3: FloatArray
     pass_pow_3: FloatArray
 
     @classmethod
-    def of(cls, pass_at: FloatArray, pass_pow: FloatArray) -> _Evidence:
-        """Return the evidence of estimates for k = 1 and 3: (groups, 2, 3) each."""
-        return cls(pass_at_1=pass_at[:, 0], pass_at_3=pass_at[:, 1], pass_pow_3=pass_pow[:, 1])
+    def of(cls, estimator: Estimator, grouped: GroupedAttempts) -> _Points:
+        if not grouped.size:
+            return cls(pass_at_1=np.zeros(0), pass_at_3=np.zeros(0), pass_pow_3=np.zeros(0))
+        found = estimate_groups(estimator, grouped, (1, 3))
+        return cls(
+            pass_at_1=found.pass_at_k[:, 0, 0], pass_at_3=found.pass_at_k[:, 1, 0], pass_pow_3=found.pass_pow_k[:, 1, 0]
+        )
 
     def known(self, rule: str) -> npt.NDArray[np.bool_]:
         """Return where every rate that a rule looks at is defined."""
-        values = np.stack([getattr(self, name)[:, 0] for name in _RATES[rule]])
-        return np.asarray(~np.isnan(values).any(axis=0))
+        return np.asarray(~np.isnan(np.stack([getattr(self, name) for name in _RATES[rule]])).any(axis=0))
 
 
 def rate_name(name: str) -> str:
@@ -153,71 +154,103 @@ def rate_name(name: str) -> str:
     return name.replace("_at_", "@").replace("_pow_", "^")
 
 
-def claim_tier(attempts: Attempts, settings: StatsSettings, estimator: Estimator | None = None) -> TierClaim:
+def claim_tier(
+    attempts: Attempts, settings: StatsSettings, estimator: Estimator | None = None, withheld: str | None = None
+) -> TierClaim:
     """Return the tier of a group by the rule of the settings; see `claim_tiers`.
 
     >>> from otel_agentic.config import StatsSettings
     >>> from otel_agentic.stats.model import Attempts
     >>> claim = claim_tier(Attempts.of((f"case {i}", True) for i in range(20)), StatsSettings())
     >>> claim.tier, claim.leaning, claim.needed
-    ('insufficient_evidence', 'ready', 11)
+    ('insufficient_evidence', 'ready', 16)
     """
-    return claim_tiers(GroupedAttempts.of([attempts]), settings, needed=True, estimator=estimator).of(0)
+    return claim_tiers(GroupedAttempts.of([attempts]), settings, needed=True, estimator=estimator, withheld=[withheld])[
+        0
+    ]
 
 
 def claim_tiers(
-    grouped: GroupedAttempts, settings: StatsSettings, *, needed: bool, estimator: Estimator | None = None
-) -> TierClaims:
+    grouped: GroupedAttempts,
+    settings: StatsSettings,
+    *,
+    needed: bool,
+    estimator: Estimator | None = None,
+    withheld: Sequence[str | None] | None = None,
+) -> list[TierClaim]:
     """Return the tier of every group by the rule of the settings.
 
+    Attempts are counted as they are, without the weights of sampling: whether a conversation is sampled depends neither on
+    its outcome nor on its case's rate.
+
     Args:
-        grouped: the counts.
+        grouped: the counts, all from a beginning that does not depend on the outcomes.
         settings: rule, mode and prior.
-        needed: whether to look for the conversations that would settle it; if not, it is None where evidence lacks.
-        estimator: the one whose numbers are shown; None: the pooled one of the statistical mode.
+        needed: whether to look for the conversations that would settle it, and to tell the e-value; if not, `needed` is None
+            where evidence lacks.
+        estimator: the one whose rates are looked at; None: the pooled one of the statistical mode.
+        withheld: of each group why nothing may be claimed of it, None where it may.
 
     >>> from otel_agentic.config import StatsSettings
     >>> from otel_agentic.stats.model import Attempts
     >>> grouped = GroupedAttempts.of([Attempts.of((f"case {i}", True) for i in range(n)) for n in (0, 20, 100)])
-    >>> claims = claim_tiers(grouped, StatsSettings(), needed=True)
-    >>> claims.tier, claims.needed
-    (['insufficient_evidence', 'insufficient_evidence', 'ready'], [None, 11, 0])
+    >>> [(claim.tier, claim.needed) for claim in claim_tiers(grouped, StatsSettings(), needed=True)]
+    [('insufficient_evidence', None), ('insufficient_evidence', 16), ('ready', 0)]
     """
-    own = mode_estimator(settings, level=CLAIM_LEVEL) if estimator is None else _at_claim_level(estimator, settings)
-    found = estimate_groups(own, grouped, (1, 3))
-    evidence, rule = _Evidence.of(found.pass_at_k, found.pass_pow_k), settings.tier_rule
-    known = evidence.known(rule)
-    leaning = np.full(grouped.size, _NONE)
-    if rule == "interval":
-        tiers = _interval(evidence)
-        leaning = np.where(known & (tiers == _INSUFFICIENT), _paper(evidence), leaning)
-        more = np.where(tiers == _INSUFFICIENT, _NONE, 0)
-        if needed and isinstance(own, BayesianEstimator | PluginEstimator):
-            unsettled = np.flatnonzero(leaning != _NONE)
-            samples = pooled_samples(grouped).where(unsettled)
-            more[unsettled] = _needed(samples, grouped.total(grouped.n)[unsettled], own)
-    else:
-        tiers = np.where(known, _docs(evidence) if rule == "docs" else _paper(evidence), _INSUFFICIENT)
-        more = leaning
-    return TierClaims(
-        tier=_names(tiers),
-        leaning=[None if each == _NONE else TIERS[each] for each in leaning.tolist()],
-        needed=[None if each == _NONE else each for each in more.tolist()],
-        rule=rule,
-        estimator=own.name,
-        rates={name: getattr(evidence, name) for name in _RATES[rule]},
-    )
+    own = mode_estimator(settings) if estimator is None else estimator
+    points, rule = _Points.of(own, grouped), settings.tier_rule
+    known, table = points.known(rule), _table(points, rule)
+    totals = grouped.total(np.stack((grouped.n, grouped.c, np.ones_like(grouped.n)), axis=1)).astype(np.int64).tolist()
+    claims = []
+    for group, (kinds, (n, c, cases)) in enumerate(zip(_kinds(grouped), totals, strict=True)):
+        of_table: Tier = TIERS[table[group]]
+        reason = withheld[group] if withheld else None
+        rates = {name: float(getattr(points, name)[group]) for name in _RATES[rule]}
+        claim = TierClaim(tier="insufficient_evidence", leaning=None, needed=None, withheld=reason)
+        statement = e = None
+        if known[group] and rule != "interval":
+            claim = TierClaim(tier=of_table, leaning=None, needed=None)
+        elif known[group]:
+            tier = None if reason else _claimed(kinds, rates)
+            shown = _shown(kinds, tier or of_table) if needed else None
+            if shown:
+                statement, e = shown
+            more = _needed(kinds, n, c / n) if needed and tier is None and not reason else None
+            claim = (
+                TierClaim(tier="insufficient_evidence", leaning=of_table, needed=more, withheld=reason)
+                if tier is None
+                else TierClaim(tier=tier, leaning=None, needed=0)
+            )
+        evidence = TierEvidence(
+            rule=rule,
+            estimator=own.name,
+            rates={name: None if math.isnan(value) else value for name, value in rates.items()},
+            n=n,
+            c=c,
+            cases=cases,
+            statement=statement,
+            e_value=e,
+            e_value_needed=E_VALUE_NEEDED,
+        )
+        claims.append(replace(claim, evidence=evidence))
+    return claims
 
 
-def _at_claim_level(estimator: Estimator, settings: StatsSettings) -> Estimator:
-    """Return an estimator of the settings at the level of claims, whatever level is shown."""
-    if settings.level == CLAIM_LEVEL:
-        return estimator
-    return type(estimator).from_settings(settings.model_copy(update={"level": CLAIM_LEVEL}))
+def leaning_tiers(
+    grouped: GroupedAttempts, settings: StatsSettings, estimator: Estimator | None = None
+) -> list[Tier | None]:
+    """Return what the estimates of each group lean to by the published table, None where they are undefined.
 
+    It claims nothing: in a window that rolls, no claim holds at every look.
 
-def _estimate(numbers: list[float]) -> Estimate:
-    return Estimate(value=None) if np.isnan(numbers[0]) else Estimate.of((numbers[0], numbers[1], numbers[2]))
+    >>> from otel_agentic.config import StatsSettings
+    >>> from otel_agentic.stats.model import Attempts
+    >>> leaning_tiers(GroupedAttempts.of([Attempts(), Attempts.of([("a", True)] * 20)]), StatsSettings())
+    [None, 'ready']
+    """
+    points = _Points.of(mode_estimator(settings) if estimator is None else estimator, grouped)
+    known, table = points.known(settings.tier_rule), _table(points, settings.tier_rule)
+    return [TIERS[each] if there else None for each, there in zip(table.tolist(), known.tolist(), strict=True)]
 
 
 def paper_tier(pass_at_1: float, pass_pow_3: float) -> Tier:
@@ -260,32 +293,60 @@ def docs_tier(pass_at_3: float, pass_pow_3: float) -> Tier:
     return TIERS[int(_docs_places(np.asarray(pass_at_3), np.asarray(pass_pow_3)))]
 
 
-def _needed(samples: EffectiveSamples, n: FloatArray, estimator: BayesianEstimator | PluginEstimator) -> IntArray:
-    """Return how many more conversations at the observed rate settle each group, `_NONE` where too many."""
-
-    def settles(groups: IntArray, more: IntArray) -> npt.NDArray[np.bool_]:
-        grown = samples.where(groups).scaled((n[groups] + more) / n[groups])
-        return np.not_equal(_interval(_Evidence.of(*estimator.of_samples(grown, (1, 3)))), _INSUFFICIENT)
-
-    found = smallest_for_each(settles, len(n), MOST_NEEDED)
-    return np.where(found == 0, _NONE, found)
+def _kinds(grouped: GroupedAttempts) -> list[CaseKinds]:
+    """Return what the cases of each group are like; those that differ in weights alone are alike."""
+    found: list[dict[tuple[int, int], int]] = [{} for _ in range(grouped.size)]
+    columns = (grouped.group, grouped.n, grouped.c, grouped.cases)
+    for group, n, c, cases in zip(*(each.tolist() for each in columns), strict=True):
+        found[group][n, c] = found[group].get((n, c), 0) + cases
+    return [tuple((n, c, cases) for (n, c), cases in sorted(each.items())) for each in found]
 
 
-def _interval(evidence: _Evidence) -> IntArray:
-    """Return the tier of each group by the rule of this page, as a place in `TIERS`."""
-    one, one_upper = evidence.pass_at_1[:, 0], evidence.pass_at_1[:, 2]
-    pow_3_lower, pow_3_upper = evidence.pass_pow_3[:, 1], evidence.pass_pow_3[:, 2]
-    rule: _Rule = (
-        ((pow_3_lower > HIGH_PASS_POW_3) & (one > HIGH_PASS_AT_1), "ready"),
-        (one_upper < LOW_PASS_AT_1, "not_ready"),
-        ((pow_3_upper < HIGH_PASS_POW_3) & (evidence.pass_at_3[:, 0] > HIGH_PASS_AT_3), "inconsistent"),
-        ((pow_3_upper < HIGH_PASS_POW_3) | (one_upper <= HIGH_PASS_AT_1), "needs_improvement"),
-    )
-    return _first_of(rule, "insufficient_evidence")
+def _claimed(kinds: CaseKinds, rates: Mapping[str, float]) -> Tier | None:
+    """Return the tier that the evidence supports, None where none."""
+    allowed = {"ready": rates["pass_at_1"] > HIGH_PASS_AT_1, "inconsistent": rates["pass_at_3"] > HIGH_PASS_AT_3}
+    for tier, statements in _STATEMENTS.items():
+        if allowed.get(tier, True) and any(
+            found.most >= _LOG_NEEDED and found.log_e >= _LOG_NEEDED for found in _evidence(kinds, statements)
+        ):
+            return tier
+    return None
 
 
-def _paper(evidence: _Evidence) -> IntArray:
-    return _paper_places(evidence.pass_at_1[:, 0], evidence.pass_pow_3[:, 0])
+def _shown(kinds: CaseKinds, tier: Tier) -> tuple[str, float] | None:
+    """Return what a tier claims of the mean rate over cases, and the e-value of that."""
+    statements = _STATEMENTS.get(tier)
+    if statements is None:
+        return None
+    found = {statement: each.log_e for statement, each in zip(statements, _evidence(kinds, statements), strict=True)}
+    side, p0 = max(found, key=lambda statement: found[statement])
+    return f"mean rate over cases {side} {p0:.3g}", e_value(found[side, p0])
+
+
+def _evidence(kinds: CaseKinds, statements: Sequence[tuple[Side, float]]) -> list[MeanEvidence]:
+    return [mean_evidence(kinds, p0, side) for side, p0 in statements]
+
+
+def _needed(kinds: CaseKinds, n: int, rate: float) -> int | None:
+    """Return how many more conversations of such cases at the observed rate settle a tier, None where too many."""
+    allowed = {"ready": rate > HIGH_PASS_AT_1, "inconsistent": 1.0 - (1.0 - rate) ** 3 > HIGH_PASS_AT_3}
+    statements = {each for tier, found in _STATEMENTS.items() if allowed.get(tier, True) for each in found}
+    evidence = _evidence(kinds, sorted(statements))
+
+    def settles(_: IntArray, more: IntArray) -> npt.NDArray[np.bool_]:
+        factor = (n + int(more[0])) / n
+        return np.array([any(each.grown(factor) >= _LOG_NEEDED for each in evidence)])
+
+    return int(smallest_for_each(settles, 1, MOST_NEEDED)[0]) or None
+
+
+def _table(points: _Points, rule: str) -> IntArray:
+    """Return what the points lean to: the row of the table of the rule, as a place in `TIERS`."""
+    return _docs(points) if rule == "docs" else _paper(points)
+
+
+def _paper(points: _Points) -> IntArray:
+    return _paper_places(points.pass_at_1, points.pass_pow_3)
 
 
 def _paper_places(pass_at_1: FloatArray, pass_pow_3: FloatArray) -> IntArray:
@@ -298,8 +359,8 @@ def _paper_places(pass_at_1: FloatArray, pass_pow_3: FloatArray) -> IntArray:
     return _first_of(rule, "not_ready")
 
 
-def _docs(evidence: _Evidence) -> IntArray:
-    return _docs_places(evidence.pass_at_3[:, 0], evidence.pass_pow_3[:, 0])
+def _docs(points: _Points) -> IntArray:
+    return _docs_places(points.pass_at_3, points.pass_pow_3)
 
 
 def _docs_places(pass_at_3: FloatArray, pass_pow_3: FloatArray) -> IntArray:
@@ -315,7 +376,3 @@ def _first_of(rule: _Rule, otherwise: Tier) -> IntArray:
     """Return the tier of the first line that holds, elementwise, as a place in `TIERS`."""
     conditions, tiers = zip(*rule, strict=True)
     return np.select(conditions, [TIERS.index(tier) for tier in tiers], TIERS.index(otherwise))
-
-
-def _names(places: IntArray) -> list[Tier]:
-    return [TIERS[place] for place in places.tolist()]

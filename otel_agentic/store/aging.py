@@ -97,6 +97,25 @@ DELETE FROM results WHERE rowid IN (SELECT place FROM doomed)
     AND (environment, conversation_id) IN (SELECT (environment, conversation_id) FROM doomed)
     AND window_time < make_timestamp_ns($cut)
 """
+#: Their counts are kept, for claims: one row for each subject, case and tags.
+_COUNTED: Final = """
+CREATE OR REPLACE TEMP TABLE counted_attempts AS
+SELECT subject, case_no, tags, sum(n) AS n, sum(c) AS c, min(first_time) AS first_time, max(last_time) AS last_time
+FROM (
+    FROM removed_attempts
+    UNION ALL
+    SELECT subject, case_no, tags, 1, (outcome = 'pass')::BIGINT, window_time, window_time FROM results
+    WHERE outcome IN ('pass', 'fail') AND rowid IN (SELECT place FROM doomed)
+        AND (environment, conversation_id) IN (SELECT (environment, conversation_id) FROM doomed)
+        AND window_time < make_timestamp_ns($cut)
+)
+GROUP BY subject, case_no, tags
+"""
+_KEEP_COUNTED: Final = (
+    "DELETE FROM removed_attempts",
+    "INSERT INTO removed_attempts FROM counted_attempts",
+    "DROP TABLE counted_attempts",
+)
 _VERDICTS: Final = "DELETE FROM judge_calls WHERE coalesce(used_at, judged_at) < make_timestamp_ns($cut)"
 _TOMBS: Final = "DELETE FROM removed WHERE removed_at < make_timestamp_ns($before)"
 _NOT_REBUILT: Final = "DELETE FROM not_rebuilt WHERE last_at < make_timestamp_ns($cut)"
@@ -195,13 +214,16 @@ def old_results(
 
 
 def remove_results(con: DuckDBPyConnection, old: OldResults) -> int:
-    """Take such results out; return how many there were still."""
+    """Take such results out, and keep the counts of those that were evaluated; return how many there were still."""
     doomed = {
         "place": np.array(old.places, dtype="int64"),
         "environment": np.array(old.environments, dtype=object),
         "conversation_id": np.array(old.names, dtype=object),
     }
     with lent(con, "doomed", doomed):
+        con.execute(_COUNTED, {"cut": old.before_ns})
+        for statement in _KEEP_COUNTED:
+            con.execute(statement)
         return int(con.execute(_DELETE_RESULTS, {"cut": old.before_ns}).fetchall()[0][0])
 
 

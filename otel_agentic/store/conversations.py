@@ -44,7 +44,7 @@ _DELETE: Final = tuple(
 _SELECTED: Final = """
 SELECT
     environment, conversation_id, revision, agent, agent_version, service, epoch_ns(started_at), epoch_ns(ended_at),
-    closed_by, link_method, case_id, verdict, definitions_hash, final_state
+    closed_by, link_method, case_id, verdict, definitions_hash, final_state, user_hash, session_hash
 FROM conversations
 SEMI JOIN wanted USING (environment, conversation_id)
 WHERE NOT superseded
@@ -240,6 +240,8 @@ def load_conversations(con: DuckDBPyConnection, keys: Iterable[Key]) -> list[Con
             turns=tuple(turns.get((row[0], row[1]), ())),
             tool_definitions=definitions.get(row[12]),
             final_state=_json(row[13]),
+            user_hash=row[14],
+            session_hash=row[15],
         )
         for row in rows
     ]
@@ -336,6 +338,8 @@ def _conversation_columns(built: Sequence[Built], now_ns: int) -> Mapping[str, S
         "bucket": [bucket_of(f"{item.environment}\0{item.conversation_id}") for item in conversations],
         "built_at": [now_ns] * len(conversations),
         "final_state": [item.final_state for item in conversations],
+        "user_hash": [item.user_hash for item in conversations],
+        "session_hash": [item.session_hash for item in conversations],
     }
 
 

@@ -22,7 +22,7 @@ _GROUPS: Final = "SELECT subject, agent, agent_version, environment, service FRO
 #: With a mark a row: whatever of a result counts for a monitor, a change of it is a change of its mark.
 _SEEN: Final = """
 WITH seen AS (
-    SELECT *, hash(window_time, environment, conversation_id, outcome, case_no) AS mark FROM results
+    SELECT *, hash(window_time, environment, conversation_id, outcome, case_no, user_hash, session_hash) AS mark FROM results
     WHERE outcome IN ('pass', 'fail') AND window_time <= make_timestamp_ns($until)
         AND ($since IS NULL OR window_time >= make_timestamp_ns($since))
         AND subject IN (SELECT unnest($subjects))
@@ -31,7 +31,8 @@ WITH seen AS (
 _FINALS: Final = (
     _SEEN
     + """
-SELECT subject, epoch_ns(window_time) AS ended_ns, outcome = 'pass' AS correct, coalesce(case_no, $no_case) AS case_no, mark
+SELECT subject, epoch_ns(window_time) AS ended_ns, outcome = 'pass' AS correct, coalesce(case_no, $no_case) AS case_no, mark,
+    coalesce(user_hash, 0) AS user_hash, coalesce(session_hash, 0) AS session_hash
 FROM seen
 ORDER BY subject, window_time, environment, conversation_id
 """
@@ -50,12 +51,13 @@ GROUP BY subject
 """
 _ALARMS: Final = """
 SELECT
-    agent, agent_version, environment, service, objective, p0, alpha,
+    agent, agent_version, environment, service, objective, p0, alpha, block,
     CASE WHEN $since IS NULL OR alarmed_at >= make_timestamp_ns($since) THEN epoch_ns(alarmed_at) END, epoch_ns(changed_at)
 FROM monitors
 """
-#: Group and objective: its label, the rate it promises and its alpha. Another promise of the same name is another one.
-MonitorKey = tuple[GroupKey, str, float, float]
+#: Group and objective: its label, the rate it promises, its alpha and its blocks. Another promise of the same name is another
+#: one.
+MonitorKey = tuple[GroupKey, str, float, float, str]
 #: When each alarm of a monitor was raised, ns: of the e-process, of the change detector.
 Alarms = tuple[int | None, int | None]
 
@@ -92,6 +94,8 @@ def final_results(
             ended_ns=np.asarray(columns["ended_ns"][start:end], dtype=np.int64),
             correct=np.asarray(columns["correct"][start:end], dtype=np.bool_),
             case=np.asarray(columns["case_no"][start:end], dtype=np.int64),
+            user=np.asarray(columns["user_hash"][start:end], dtype=np.uint64),
+            session=np.asarray(columns["session_hash"][start:end], dtype=np.uint64),
             digest=int(np.bitwise_xor.reduce(np.asarray(columns["mark"][start:end], dtype=np.uint64))),
         )
         start = end
@@ -117,16 +121,16 @@ def pending_results(con: DuckDBPyConnection, watermark_ns: int, since_ns: int | 
 def stored_alarms(con: DuckDBPyConnection, since_ns: int | None) -> dict[MonitorKey, Alarms]:
     """Return when each stored monitor raised its alarms; of the e-process only one that counts from `since`."""
     found = {}
-    for *group, label, p0, alpha, alarmed_ns, changed_ns in con.execute(_ALARMS, {"since": since_ns}).fetchall():
+    for *group, label, p0, alpha, block, alarmed_ns, changed_ns in con.execute(_ALARMS, {"since": since_ns}).fetchall():
         agent, version, environment, service = group
         key = GroupKey(agent=agent, agent_version=version, environment=environment, service=service)
-        found[key, label, p0, alpha] = (alarmed_ns, changed_ns)
+        found[key, label, p0, alpha, block] = (alarmed_ns, changed_ns)
     return found
 
 
 def monitor_key(monitor: Monitor) -> MonitorKey:
     """Return what tells a monitor from every other, also from those of earlier settings."""
-    return (monitor.key, monitor.objective.label, monitor.p0, monitor.objective.alpha)
+    return (monitor.key, monitor.objective.label, monitor.p0, monitor.objective.alpha, monitor.block)
 
 
 def save_monitors(con: DuckDBPyConnection, monitors: Sequence[Monitor], watermark_ns: int, now_ns: int) -> None:
@@ -157,6 +161,8 @@ def _row(monitor: Monitor) -> dict[str, Any]:
         "p0": monitor.p0,
         "alpha": objective.alpha,
         "method": objective.method,
+        "block": monitor.block,
+        "blocks": monitor.blocks,
         "n": monitor.n,
         "c": monitor.c,
         "e_value": monitor.e_value,

@@ -99,7 +99,9 @@ CREATE TABLE conversations (
     bucket USMALLINT NOT NULL, -- stable hash of environment and conversation id, 0 to 1023
     built_at TIMESTAMP_NS NOT NULL, -- when this revision was built
     definitions_hash VARCHAR, -- tools that the agent was given, see tool_definitions; null where that was not captured
-    final_state JSON -- state in which the conversation left the world, as its last span that names one tells; null where none does
+    final_state JSON, -- state in which the conversation left the world, as its last span that names one tells; null where none does
+    user_hash UBIGINT, -- hash of user.id, else enduser.id, of its spans; null where none names a user
+    session_hash UBIGINT -- hash of session.id, where that is not the conversation itself; null where none names one
 );
 
 -- One row is a turn: a query, its calls and its answer.
@@ -388,8 +390,8 @@ CREATE TABLE windows (
     pass_pow_k_upper DOUBLE, -- upper bound
     lower_bound DOUBLE, -- pass rate if all not evaluated failed
     upper_bound DOUBLE, -- pass rate if all not evaluated passed
-    tier VARCHAR NOT NULL, -- deployment tier that the interval supports
-    leaning VARCHAR, -- tier of the point estimate, while the evidence is insufficient
+    tier VARCHAR NOT NULL, -- deployment tier claimed as of the end, from all conversations of the version up to then (see slo.since), not of this window alone
+    leaning VARCHAR, -- tier that the point estimates of this window lean to; it claims nothing; null where they are undefined
     revision INTEGER NOT NULL, -- 1-based; a restated window counts up
     computed_at TIMESTAMP_NS NOT NULL -- when
 );
@@ -537,7 +539,20 @@ CREATE TABLE results (
     parameters DOUBLE, -- the same
     sequence DOUBLE, -- the same
     utilization DOUBLE, -- the same
-    sample_ratio DOUBLE NOT NULL -- share of conversations evaluated when it was scored
+    sample_ratio DOUBLE NOT NULL, -- share of conversations evaluated when it was scored
+    user_hash UBIGINT, -- hash of the user, as in `conversations`
+    session_hash UBIGINT -- hash of the session, as in `conversations`
+);
+
+-- One row counts evaluated results that retention removed: what is claimed of an agent version counts from its first conversation.
+CREATE TABLE removed_attempts (
+    subject INTEGER NOT NULL, -- number of agent, version, environment and service in `subjects`
+    case_no INTEGER, -- number of the case in `result_cases`, null for conversations without a case
+    tags VARCHAR[] NOT NULL, -- tags of the case
+    n BIGINT NOT NULL, -- conversations that passed or failed
+    c BIGINT NOT NULL, -- of them passed
+    first_time TIMESTAMP_NS NOT NULL, -- window time of the first of them
+    last_time TIMESTAMP_NS NOT NULL -- window time of the last of them
 );
 
 -- One row is an event time at which results changed: the windows that hold it are to be computed anew.
@@ -559,7 +574,7 @@ CREATE TABLE monitors (
     p0 DOUBLE NOT NULL, -- pass rate below which the objective is broken: target to the power of 1 / k
     alpha DOUBLE NOT NULL, -- probability of a false alarm, ever, at most
     method VARCHAR NOT NULL, -- pooled or per_case
-    n BIGINT NOT NULL, -- evaluated conversations seen
+    n BIGINT NOT NULL, -- evaluated conversations seen, of blocks that closed
     c BIGINT NOT NULL, -- correct ones among them
     e_value DOUBLE NOT NULL, -- evidence that the objective is broken; 1 says nothing; kept within 1e-300 and 1e300
     log_e DOUBLE NOT NULL, -- its natural logarithm, without bounds
@@ -570,7 +585,9 @@ CREATE TABLE monitors (
     changes BIGINT NOT NULL, -- alarms of the change detector so far
     changed_at TIMESTAMP_NS, -- end of the conversation at which the change detector last raised an alarm
     watermark TIMESTAMP_NS NOT NULL, -- results up to this time are final and were seen
-    computed_at TIMESTAMP_NS NOT NULL -- when the row was written
+    computed_at TIMESTAMP_NS NOT NULL, -- when the row was written
+    block VARCHAR NOT NULL, -- what counts once: auto, user, session, hour, or none for each conversation
+    blocks BIGINT NOT NULL -- blocks that closed, each of them one look
 );
 
 -- One row is a backfill: everything that decides its result, and how far its newest pass has come.

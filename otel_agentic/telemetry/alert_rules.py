@@ -60,7 +60,7 @@ def window_alerts(windows: Windows, sampled: float = 1.0) -> list[Rule]:
             summary=f"only {SHARE} of the conversations of {AGENT} could be evaluated",
             description="What is not evaluated leaves every rate and may hold the failures. `otel-agentic report` tells why.",
         ),
-        _changed_tier(windows),
+        _changed_tier(),
         _silent(windows),
     ]
 
@@ -69,15 +69,15 @@ def _of_main(instrument: Instrument, windows: Windows) -> str:
     return selector(instrument, {names.WINDOW: windows.main, **WHOLE})
 
 
-def _changed_tier(windows: Windows) -> Rule:
-    status = _of_main(names.TIER_STATUS, windows)
+def _changed_tier() -> Rule:
+    status = selector(names.TIER_STATUS, WHOLE)
     now, before = (f"max without (instance) ({status}{offset})" for offset in ("", " offset 1h"))
     return alert(
         "AgenticTierChanged",
         f"{now} == 1\n  unless {before} == 1\n  and on ({', '.join(GROUP_LABELS)}, job) {before}",
         severity="info",
         summary=f"{AGENT} is now {{{{ $labels.agentic_tier }}}}",
-        description=f"An hour ago its {windows.main} window supported another tier.",
+        description="An hour ago its conversations since the version's first one supported another tier.",
     )
 
 

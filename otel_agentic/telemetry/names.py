@@ -128,7 +128,7 @@ TIER_STATUS: Final = Instrument(
     name="agentic.tier.status",
     kind="observable_up_down_counter",
     unit="1",
-    description="State set: 1 for the tier that the interval supports, 0 for the others",
+    description="State set: 1 for the tier that the evidence since the version's first conversation supports, 0 for the others",
 )
 
 #: What a window's snapshot holds.

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_agentic.telemetry.gauges import points_of
-from otel_agentic.telemetry.snapshot import samples_of, select
+from otel_agentic.telemetry.snapshot import samples_of_all, select
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +37,6 @@ def past_samples(points: WindowPoints, emit: EmitSettings) -> Iterator[PastSampl
     """
     end_of = attrgetter("end_ns")
     for end_ns, together in groupby(sorted(points_of(points), key=end_of), key=end_of):
-        for point in select(together, emit.max_groups).points:
-            for instrument, observation in samples_of(point, emit.estimators):
-                yield PastSample(instrument, observation.attributes, end_ns, observation.value)
+        points_then = select(together, emit.max_groups).points
+        for instrument, observation in samples_of_all(points_then, emit.estimators):
+            yield PastSample(instrument, observation.attributes, end_ns, observation.value)

@@ -75,9 +75,8 @@ def observe(points: Iterable[WindowPoint], estimators: Sequence[str] = ()) -> di
         estimators: names of those to emit; none: the headline estimator.
     """
     observations: dict[str, list[Observation]] = defaultdict(list)
-    for point in points:
-        for instrument, observation in samples_of(point, estimators):
-            observations[instrument.name].append(observation)
+    for instrument, observation in samples_of_all(points, estimators):
+        observations[instrument.name].append(observation)
     return observations
 
 
@@ -96,8 +95,25 @@ def _evidence(point: ObjectivePoint) -> Observation:
     return Observation(point.e_value, attributes)
 
 
+def samples_of_all(points: Iterable[WindowPoint], estimators: Sequence[str] = ()) -> Iterator[_Sample]:
+    """Return what is emitted of the points of one moment: that of each, and the tier of each group once.
+
+    A tier is claimed from all conversations since an agent version's first one: it is no window's.
+    """
+    tiers: dict[GroupKey, WindowPoint] = {}
+    for point in points:
+        yield from samples_of(point, estimators)
+        known = tiers.setdefault(point.summary.key, point)
+        if _newness(point) > _newness(known):
+            tiers[point.summary.key] = point
+    for key, point in tiers.items():
+        attributes: Attributes = {**group_attributes(key)}
+        for tier in TIERS:
+            yield from _sample(names.TIER_STATUS, int(tier == point.summary.tier), {**attributes, names.TIER: tier})
+
+
 def samples_of(point: WindowPoint, estimators: Sequence[str] = ()) -> Iterator[_Sample]:
-    """Return what is emitted of one point, as (instrument, observation); see `observe`."""
+    """Return what is emitted of one point but for its group's tier, as (instrument, observation); see `observe`."""
     summary = point.summary
     attributes: Attributes = {**group_attributes(summary.key), names.WINDOW: point.window}
     for name in dict.fromkeys(estimators or (summary.default_estimator,)):
@@ -106,8 +122,6 @@ def samples_of(point: WindowPoint, estimators: Sequence[str] = ()) -> Iterator[_
     for dimension, mean in summary.tool_dimensions.items():
         if mean.n:
             yield from _sample(names.TOOL_CORRECTNESS, mean.mean, {**attributes, names.TOOL_DIMENSION: dimension})
-    for tier in TIERS:
-        yield from _sample(names.TIER_STATUS, int(tier == summary.tier), {**attributes, names.TIER: tier})
 
 
 def _newness(point: WindowPoint) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 Importing this room loads numpy and scipy.special (by `stats`).
 """
 
+from otel_agentic.windows.claims import ClaimBasis, RemovedAttempts, claim_basis
 from otel_agentic.windows.columns import Results, Tallies, WindowTable
 from otel_agentic.windows.group import GROUP_BYS, GroupBy, group_by, group_by_subject, subject_key
 from otel_agentic.windows.model import (
@@ -24,10 +25,12 @@ from otel_agentic.windows.tables import window_table
 __all__ = [
     "GROUP_BYS",
     "TIERS",
+    "ClaimBasis",
     "DimensionMean",
     "GroupBy",
     "GroupKey",
     "GroupSummary",
+    "RemovedAttempts",
     "Results",
     "ScoredConversation",
     "Tallies",
@@ -36,6 +39,7 @@ __all__ = [
     "WindowPoint",
     "WindowTable",
     "attempts_of",
+    "claim_basis",
     "current_end",
     "group_by",
     "group_by_subject",

@@ -106,8 +106,8 @@ class WindowTable:
         estimates: by estimator name; the groups of each are the points. All that were asked for, also without a point.
         default_estimator: (points,) the headline estimator.
         effective_n: (points,) how many independent conversations the evaluated ones are worth, NaN without any.
-        tier: (points,) the tier.
-        leaning: (points,) the tier that insufficient evidence leans to, else None.
+        tier: (points,) the tier that is claimed of the group as of the end, from all of its conversations up to then.
+        leaning: (points,) the tier that the estimates of the window lean to, None where they are undefined.
     """
 
     tallies: Tallies

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from otel_agentic.stats.model import CaseKey, Estimates
     from otel_agentic.stats.targets import Targets
     from otel_agentic.stats.tiers import TierEvidence
+    from otel_agentic.windows.claims import ClaimBasis
 
 __all__ = [
     "TIERS",
@@ -108,10 +109,11 @@ class GroupSummary:
     given the not evaluated (None when there is nothing), of which `known_failures` fail all the same (a window does not count
     them: 0). `needed`: more conversations at the observed rate that would
     settle the tier (0 when it is settled), None where unknown or above 100,000; `leaning` is given with
-    `insufficient_evidence` only. `default_estimator` is the headline one. `effective_n` is how many independent conversations
+    `insufficient_evidence` only, of a window always: it is what the window's estimates lean to. `default_estimator` is the headline one. `effective_n` is how many independent conversations
     the evaluated ones are worth (attempts of one case may go alike), None without any: it widens intervals only.
     `targets` answer how this traffic goes on and how a new case does: None with fewer than two cases, without named cases, and
-    in a window. `tier_evidence` is what the tier rests on, None in a window.
+    in a window. `tier_evidence` and `tier_basis` are what the tier rests on, None in a window: there the tier is that of all
+    conversations of the version up to its end.
     """
 
     key: GroupKey
@@ -130,6 +132,7 @@ class GroupSummary:
     needed: int | None
     tier_evidence: TierEvidence | None = None
     known_failures: int = 0
+    tier_basis: ClaimBasis | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from otel_agentic.stats.blocks import BlockEvidence, runs
 from otel_agentic.stats.change import ChangeDetector
 from otel_agentic.stats.evidence import Evidence
 from otel_agentic.stats.sequential import e_value, first_alarm, promised_rate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     import numpy.typing as npt
 
-    from otel_agentic.config.slo import Objective
+    from otel_agentic.config.slo import Block, Objective
     from otel_agentic.windows.model import GroupKey
 
     BoolArray = npt.NDArray[np.bool_]
     FloatArray = npt.NDArray[np.float64]
     IntArray = npt.NDArray[np.int64]
+    Hashes = npt.NDArray[np.uint64]
 
 #: The case number of a conversation without a case: all of these count as one case.
 NO_CASE: Final = -1
+HOUR_NS: Final = 3_600_000_000_000
+#: By what conversations are taken together, the first that is known.
+_VISITORS: Final[dict[Block, tuple[str, ...]]] = {
+    "auto": ("user", "session"),
+    "user": ("user",),
+    "session": ("session",),
+    "hour": (),
+    "none": (),
+}
+_COLUMNS: Final = ("ended_ns", "correct", "case", "user", "session")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +65,57 @@ class Finals:
         ended_ns: (rows,) end of the conversation's last event, ns since the epoch.
         correct: (rows,) whether it passed.
         case: (rows,) number of its case, `NO_CASE` without one.
+        user: (rows,) hash of its user, 0 without one; empty: nobody's is known.
+        session: (rows,) hash of its session, likewise.
         digest: of the rows; of others it is another.
     """
 
     ended_ns: IntArray
     correct: BoolArray
     case: IntArray
+    user: Hashes = field(default_factory=lambda: np.zeros(0, np.uint64))
+    session: Hashes = field(default_factory=lambda: np.zeros(0, np.uint64))
     digest: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("user", "session"):
+            if not getattr(self, name).size:
+                object.__setattr__(self, name, np.zeros(self.correct.size, np.uint64))
+
+    @classmethod
+    def none(cls) -> Finals:
+        """Return no conversations."""
+        return cls(ended_ns=np.zeros(0, np.int64), correct=np.zeros(0, np.bool_), case=np.zeros(0, np.int64))
+
+    def and_then(self, later: Finals) -> Finals:
+        """Return these and some that ended at or after them."""
+        return _finals({name: np.concatenate((getattr(self, name), getattr(later, name))) for name in _COLUMNS})
+
+    def where(self, rows: BoolArray) -> Finals:
+        """Return some of them."""
+        return _finals({name: getattr(self, name)[rows] for name in _COLUMNS})
+
+    def blocks(self, block: Block) -> tuple[IntArray, IntArray]:
+        """Return the number of the block that each is in, and when that is closed, inclusive, ns.
+
+        A run of a user, or of a session, is over after an hour without a conversation of his; an hour is one of the clock.
+        Who is not known counts by the hour.
+        """
+        run = np.zeros(self.correct.size, np.bool_)
+        who = np.zeros(self.correct.size, np.uint64)
+        for name in _VISITORS[block]:
+            known = (getattr(self, name) != 0) & ~run
+            # Equal hashes of a user and a session are not the same visitor.
+            who[known] = getattr(self, name)[known] << np.uint64(1) | np.uint64(name == "user")
+            run |= known
+        hour = self.ended_ns // HOUR_NS
+        number, closes = hour.copy(), (hour + 1) * HOUR_NS - 1
+        if run.any():
+            of_runs = runs(who[run], self.ended_ns[run], HOUR_NS)
+            last = np.zeros(int(of_runs.max()) + 1, np.int64)
+            np.maximum.at(last, of_runs, self.ended_ns[run])
+            number[run], closes[run] = -1 - of_runs, last[of_runs] + HOUR_NS
+        return number, closes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -73,6 +129,11 @@ class Monitor:
         evidence: the e-process.
         cases: numbers of the cases, in the order in which they joined the e-process; empty when it is pooled.
         values: of the change detector.
+        block: what counts once.
+        waiting: conversations of blocks that are not closed yet.
+        n: evaluated conversations seen, of blocks that closed.
+        c: correct ones among them.
+        blocks: how many blocks that were.
         alarmed_ns: end of the conversation at which the e-value first reached 1 / alpha; None while it has not.
         changed_ns: end of the conversation at which the change detector last raised an alarm; None before the first.
         changes: how many alarms that detector has raised.
@@ -81,22 +142,30 @@ class Monitor:
     key: GroupKey
     objective: Objective
     detector: ChangeDetector
-    evidence: Evidence
+    evidence: Evidence | BlockEvidence
     cases: IntArray
     values: FloatArray
+    block: Block = "none"
+    waiting: Finals = field(default_factory=Finals.none)
+    n: int = 0
+    c: int = 0
+    blocks: int = 0
     alarmed_ns: int | None = None
     changed_ns: int | None = None
     changes: int = 0
 
     @classmethod
-    def of(cls, key: GroupKey, objective: Objective) -> Monitor:
-        """Return the monitor of a group of which nothing was seen yet."""
-        detector = ChangeDetector.of(promised_rate(objective.k, objective.target), objective.target_run_length)
+    def of(cls, key: GroupKey, objective: Objective, block: Block = "none") -> Monitor:
+        """Return the monitor of a group of which nothing was seen yet; by cases each conversation counts."""
+        p0 = promised_rate(objective.k, objective.target)
+        detector = ChangeDetector.of(p0, objective.target_run_length)
+        chosen: Block = "none" if objective.method == "per_case" else block
         return cls(
             key=key,
             objective=objective,
             detector=detector,
-            evidence=Evidence.none(),
+            evidence=Evidence.none() if chosen == "none" else BlockEvidence.none(p0),
+            block=chosen,
             cases=np.zeros(0, np.int64),
             values=detector.start(),
         )
@@ -105,16 +174,6 @@ class Monitor:
     def p0(self) -> float:
         """The pass rate below which the objective is broken."""
         return promised_rate(self.objective.k, self.objective.target)
-
-    @property
-    def n(self) -> int:
-        """Evaluated conversations seen."""
-        return int(self.evidence.n.sum())
-
-    @property
-    def c(self) -> int:
-        """Correct ones among them."""
-        return int(self.evidence.c.sum())
 
     @property
     def e_value(self) -> float:
@@ -131,8 +190,15 @@ class Monitor:
         """The e-value as a gauge."""
         return ObjectivePoint(key=self.key, objective=self.objective.label, k=self.objective.k, e_value=self.e_value)
 
-    def then(self, finals: Finals) -> Monitor:
-        """Return the monitor after more conversations, all of which ended at or after the ones it has seen."""
+    def then(self, finals: Finals, until_ns: int | None = None) -> Monitor:
+        """Return the monitor after more conversations, all of which ended at or after the ones it has seen.
+
+        Args:
+            finals: the conversations.
+            until_ns: no later one ended at or before this time: blocks that close by then count; None: all are closed.
+        """
+        if isinstance(self.evidence, BlockEvidence):
+            return self._then_blocks(self.evidence, self.waiting.and_then(finals), until_ns)
         if not finals.correct.size:
             return self
         cases, joined = (
@@ -141,18 +207,61 @@ class Monitor:
             else (self.cases, np.zeros_like(finals.case))
         )
         evidence, path = self.evidence.then(joined, finals.correct, self.p0)
-        values, changes = self.detector.watch(self.values, finals.correct)
+        counted = _Counted(
+            means=finals.correct.astype(np.float64),
+            last_ns=finals.ended_ns,
+            n=np.ones(finals.correct.size, np.int64),
+            c=finals.correct.astype(np.int64),
+        )
+        return replace(self._looked(counted, path), evidence=evidence, cases=cases)
+
+    def _then_blocks(self, evidence: BlockEvidence, finals: Finals, until_ns: int | None) -> Monitor:
+        number, closes = finals.blocks(self.block)
+        closed = np.ones_like(finals.correct) if until_ns is None else closes <= until_ns
+        if not closed.any():
+            return replace(self, waiting=finals)
+        counted = _Counted.of(number[closed], closes[closed], finals.where(closed))
+        after, path = evidence.then(counted.means, self.p0)
+        return replace(self._looked(counted, path), evidence=after, waiting=finals.where(~closed))
+
+    def _looked(self, counted: _Counted, path: FloatArray) -> Monitor:
+        """Return the monitor with what was counted, and with the alarms that it raised."""
+        values, changes = self.detector.watch(self.values, counted.means)
         alarm = int(first_alarm(path, self.objective.alpha))
-        alarmed_ns = int(finals.ended_ns[alarm - 1]) if self.alarmed_ns is None and alarm else self.alarmed_ns
         return replace(
             self,
-            evidence=evidence,
-            cases=cases,
             values=values,
-            alarmed_ns=alarmed_ns,
-            changed_ns=int(finals.ended_ns[changes[-1]]) if changes else self.changed_ns,
+            n=self.n + int(counted.n.sum()),
+            c=self.c + int(counted.c.sum()),
+            blocks=self.blocks + counted.n.size,
+            alarmed_ns=int(counted.last_ns[alarm - 1]) if self.alarmed_ns is None and alarm else self.alarmed_ns,
+            changed_ns=int(counted.last_ns[changes[-1]]) if changes else self.changed_ns,
             changes=self.changes + len(changes),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Counted:
+    """What counts once, in the order in which it was known: mean outcome, end of the last, conversations, correct ones."""
+
+    means: FloatArray
+    last_ns: IntArray
+    n: IntArray
+    c: IntArray
+
+    @classmethod
+    def of(cls, number: IntArray, closes: IntArray, finals: Finals) -> _Counted:
+        """Return blocks by the time when they close; of those that close together the one that began first comes first."""
+        _, first, which = np.unique(number, return_index=True, return_inverse=True)
+        n, c = np.bincount(which), np.bincount(which, weights=finals.correct).astype(np.int64)
+        last = np.zeros(n.size, np.int64)
+        np.maximum.at(last, which, finals.ended_ns)
+        order = np.lexsort((first, closes[first]))
+        return cls(means=(c / n)[order], last_ns=last[order], n=n[order], c=c[order])
+
+
+def _finals(columns: Mapping[str, Any]) -> Finals:
+    return Finals(**columns)
 
 
 def objectives_of(agent: str | None, objectives: Iterable[Objective]) -> list[Objective]:

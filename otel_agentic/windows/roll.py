@@ -14,11 +14,12 @@ from otel_agentic.windows.tables import window_table
 from otel_agentic.windows.tally import tally
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from otel_agentic.config import StatsSettings
-    from otel_agentic.stats import Estimator
+    from otel_agentic.stats import Estimator, Tier
     from otel_agentic.windows.columns import Results, Tallies, WindowTable
+    from otel_agentic.windows.model import GroupKey
 
 _CELLS: Final = 100_000
 
@@ -31,6 +32,7 @@ def roll(
     estimators: Sequence[Estimator],
     settings: StatsSettings,
     k: Sequence[int],
+    claims: Mapping[tuple[GroupKey, int], Tier] | None = None,
     cells: int = _CELLS,
 ) -> WindowTable:
     """Return a point for each group, window and end whose window holds a conversation, sorted by end, window, group.
@@ -45,6 +47,7 @@ def roll(
         estimators: what to estimate with, each name once.
         settings: mode, prior, level, tier rule and default estimator.
         k: the k of pass@k and pass^k.
+        claims: the tiers that are claimed of groups at ends, see `window_table`.
         cells: groups x windows x ends that are counted at once: bounds the memory.
 
     Raises:
@@ -57,7 +60,7 @@ def roll(
     size = max(1, cells // max(1, len(results.groups) * len(windows)))
     parts = [tally(ordered, windows, part) for part in _chunks(sorted(set(ends)), size)]
     tallies = _joined(parts) if parts else tally(ordered, windows, [])
-    return window_table(tallies, estimators=estimators, settings=settings, k=chosen_k)
+    return window_table(tallies, estimators=estimators, settings=settings, k=chosen_k, claims=claims)
 
 
 def _chunks(ends: Sequence[int], size: int) -> Iterator[Sequence[int]]:

@@ -7,12 +7,13 @@ from math import isnan
 from typing import TYPE_CHECKING
 
 from otel_agentic.scoring.model import DIMENSIONS
-from otel_agentic.stats.choose import default_among, headline_estimator, validate_k
+from otel_agentic.stats.choose import headline_among, validate_k
 from otel_agentic.stats.cluster import pooled_samples
 from otel_agentic.stats.grouped import GroupedAttempts, estimate_groups
 from otel_agentic.stats.model import Attempts
 from otel_agentic.stats.targets import TrafficEstimator, targets_of
 from otel_agentic.stats.tiers import claim_tiers
+from otel_agentic.windows.claims import ClaimBasis, claim_basis
 from otel_agentic.windows.model import DimensionMean, GroupKey, GroupSummary, ScoredConversation
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ def summarise(
 ) -> GroupSummary:
     """Return the summary of one group.
 
-    Conversations that were not evaluated leave n and lower the coverage; they never count as fails. The tier rests on
-    the headline estimator: the configured one, where that is not among `estimators` the mode's pooled one, else the first.
+    Conversations that were not evaluated leave n and lower the coverage; they never count as fails. The tier looks
+    at the headline estimator: the configured one, where that is not among `estimators` the mode's pooled one, else the first.
 
     Args:
         key: what the group is about; copied into the summary.
@@ -56,8 +57,17 @@ def summarise_all(
     estimators: Sequence[Estimator],
     settings: StatsSettings,
     k: Sequence[int],
+    basis: Mapping[GroupKey, ClaimBasis] | None = None,
 ) -> list[GroupSummary]:
     """Return the summary of each group, in their order; all are estimated at once. See `summarise`.
+
+    Args:
+        groups: the conversations of each.
+        estimators: see `summarise`.
+        settings: see `summarise`.
+        k: see `summarise`.
+        basis: what the tier of each group rests on, where its conversations are not all since the agent version's first;
+            None: on its conversations.
 
     Raises:
         UsageError: a k is not allowed; names it.
@@ -68,16 +78,22 @@ def summarise_all(
     attempts = [attempts_of(scored) for scored in groups.values()]
     grouped = GroupedAttempts.of(attempts)
     found = {estimator.name: estimate_groups(estimator, grouped, chosen_k) for estimator in estimators}
-    headline = default_among(found, headline_estimator(settings), settings)
-    shown = next((estimator for estimator in estimators if estimator.name == headline), None)
-    claims = claim_tiers(grouped, settings, needed=True, estimator=shown)
+    headline, shown = headline_among(estimators, settings)
+    bases = [basis[key] if basis else claim_basis(key, scored) for key, scored in groups.items()]
+    claims = claim_tiers(
+        GroupedAttempts.of([each.attempts for each in bases]) if settings.tier_rule == "interval" else grouped,
+        settings,
+        needed=True,
+        estimator=shown,
+        withheld=[each.withheld for each in bases],
+    )
     worth = pooled_samples(grouped).n
     traffic = TrafficEstimator(level=settings.level).estimate_groups(grouped, chosen_k)
     return [
         _summary(
             (key, scored, attempts[place], traffic.of(place)),
             {name: estimates.of(place) for name, estimates in found.items()},
-            claims.of(place),
+            (claims[place], bases[place]),
             headline,
             None if isnan(worth[place]) else float(worth[place]),
         )
@@ -88,11 +104,12 @@ def summarise_all(
 def _summary(
     group: tuple[GroupKey, Sequence[ScoredConversation], Attempts, Estimates],
     estimates: Mapping[str, Estimates],
-    claim: TierClaim,
+    claimed: tuple[TierClaim, ClaimBasis],
     default: str,
     effective_n: float | None,
 ) -> GroupSummary:
     key, scored, attempts, this_traffic = group
+    claim, basis = claimed
     repeatable = len(attempts.cases) > 1 and any(one.case_id is not None for one in scored)
     n, c = attempts.n, attempts.c
     known = sum(each.outcome == "not_evaluated" and each.known_failure is not None for each in scored)
@@ -113,6 +130,7 @@ def _summary(
         needed=claim.needed,
         tier_evidence=claim.evidence,
         known_failures=known,
+        tier_basis=basis,
     )
 
 

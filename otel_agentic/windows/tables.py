@@ -9,44 +9,52 @@ import numpy as np
 
 from otel_agentic.stats import (
     GroupedEstimates,
-    claim_tiers,
-    default_among,
     estimate_groups,
-    headline_estimator,
+    headline_among,
+    leaning_tiers,
     pooled_samples,
 )
 from otel_agentic.windows.columns import WindowTable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
 
     from otel_agentic.config import StatsSettings
-    from otel_agentic.stats import Estimator
+    from otel_agentic.stats import Estimator, Tier
     from otel_agentic.windows.columns import Tallies
+    from otel_agentic.windows.model import GroupKey
 
     IntArray = npt.NDArray[np.int64]
+    #: The tier that is claimed of a group at an end, ns.
+    Claims = Mapping[tuple[GroupKey, int], Tier]
 
 
 def window_table(
-    tallies: Tallies, *, estimators: Sequence[Estimator], settings: StatsSettings, k: Sequence[int]
+    tallies: Tallies,
+    *,
+    estimators: Sequence[Estimator],
+    settings: StatsSettings,
+    k: Sequence[int],
+    claims: Claims | None = None,
 ) -> WindowTable:
     """Return the points of some counts, with estimates and tiers; each distinct content is estimated once.
 
-    The tier rests on the headline estimator: the configured one, where that is not among `estimators` the mode's pooled one,
-    else the first given.
+    What a window leans to rests on the headline estimator: the configured one, where that is not among `estimators` the
+    mode's pooled one, else the first given.
 
     Args:
         tallies: the counts.
         estimators: what to estimate with, each name once.
         settings: mode, prior, level, tier rule and default estimator.
         k: the k of pass@k and pass^k, ascending.
+        claims: the tiers that are claimed of groups at ends, from all of their conversations up to these; where there is none
+            the evidence is insufficient.
     """
     content, attempts = tallies.content, tallies.attempts
-    names = [estimator.name for estimator in estimators]
     if attempts.size == 0:
-        nothing = {name: _nothing(name, settings, k) for name in names}
+        nothing = {each.name: _nothing(each.name, settings, k) for each in estimators}
         return WindowTable(
             tallies=tallies,
             k=tuple(k),
@@ -56,18 +64,18 @@ def window_table(
             tier=[],
             leaning=[],
         )
-    headline = default_among(names, headline_estimator(settings), settings)
-    shown = next((estimator for estimator in estimators if estimator.name == headline), None)
-    claims = claim_tiers(attempts, settings, needed=False, estimator=shown)
+    headline, shown = headline_among(estimators, settings)
+    leaning = leaning_tiers(attempts, settings, shown)
     places = content.tolist()
+    identities = zip(tallies.group.tolist(), tallies.end_ns.tolist(), strict=True)
     return WindowTable(
         tallies=tallies,
         k=tuple(k),
         estimates={each.name: _at(estimate_groups(each, attempts, k), content) for each in estimators},
         default_estimator=[headline] * len(places),
         effective_n=pooled_samples(attempts).n[content],
-        tier=[claims.tier[place] for place in places],
-        leaning=[claims.leaning[place] for place in places],
+        tier=[(claims or {}).get((tallies.groups[group], end), "insufficient_evidence") for group, end in identities],
+        leaning=[leaning[place] for place in places],
     )
 
 

@@ -34,8 +34,21 @@ def group(**changes: Any) -> dict[str, Any]:
     told = {"interval_method": method, "level": 0.95, "pass_at_k": {}, "pass_pow_k": {}, **changes.pop("told", {})}
     estimates = {**told, "estimator": estimator}
     per_case = {**told, "estimator": "per_case"}
-    rate = {"value": 0.9, "lower": 0.7, "upper": 0.97}
-    evidence = {"rule": "interval", "estimator": estimator, "level": 0.95, "rates": {"pass_at_1": rate}}
+    evidence = {
+        "rule": "interval",
+        "estimator": estimator,
+        "rates": {"pass_at_1": 0.9},
+        "n": 20,
+        "c": 18,
+        "cases": 20,
+        "statement": "mean rate over cases below 0.9",
+        "e_value": 31.4,
+        "e_value_needed": 20.0,
+        "since": "2026-03-01T00:00:00Z",
+        "agent_version": "2",
+        "versions": 1,
+        "withheld": None,
+    }
     return {
         "agent": "clerk",
         **unused,
@@ -111,7 +124,8 @@ def test_a_group_of_one_case_is_warned_of_unless_cases_were_asked_for() -> None:
 
     (warning,) = group_notes([alone])
     assert (
-        "warning: all conversations of clerk are of one case: intervals and tier are about that case alone" == warning
+        "warning: all conversations of clerk are of one case: intervals are about that case alone, and no tier is claimed"
+        == warning
     )
     assert [] == group_notes([group(method="wilson_one_case", case="where")])
 
@@ -192,7 +206,15 @@ def test_each_method_of_each_column_has_its_line() -> None:
 
 def test_the_tier_stands_with_the_numbers_that_it_rests_on() -> None:
     (note,) = tier_notes([group(tier="ready")])
-    assert note == "clerk: tier ready by pass@1 .900 [.700, .970] (bayesian, 95%)"
+    assert note == (
+        "clerk: tier ready by pass@1 .900 (bayesian); mean rate over cases below 0.9: e-value 31.4, claimed from 20 on; 20 "
+        "conversations of 20 cases since 2026-03-01T00:00:00Z"
+    )
+    evidence = group()["tier_evidence"]
+    (several,) = tier_notes([group(tier="ready", tier_evidence={**evidence, "versions": 3})])
+    assert several.endswith("20 conversations of 20 cases of version 2 since 2026-03-01T00:00:00Z")
+    (withheld,) = tier_notes([group(tier_evidence={**evidence, "withheld": "the judge is biased"})])
+    assert withheld.endswith("no tier is claimed: the judge is biased")
     (gap,) = tier_notes([group(tier="no_row")])
     assert gap.endswith("has no row for them")
     assert [] == tier_notes([group(n=0)])

@@ -21,6 +21,9 @@ CASE = {"case_id": "order", "turns": [{"query": "Where is my order?", "answer": 
 RIGHT = [number % 3 == 0 for number in range(12)]
 START_NS = NOON_NS - 730 * 86_400 * SECOND_NS
 OBJECTIVES = """
+[slo]
+block = "none"
+
 [[slo.objectives]]
 k = 3
 target = 0.7
@@ -128,6 +131,8 @@ def objective(**changes: Any) -> dict[str, Any]:
         "target": 0.7,
         "p0": 0.7 ** (1 / 3),
         "method": "pooled",
+        "block": "none",
+        "blocks": 1_200,
         "n": 1_200,
         "c": 1_100,
         "pending": 0,
@@ -157,6 +162,11 @@ TRUST = "an alarm at 20 is false in at most 5 % of agents, ever; reached 2026-03
         (
             {"e_value": 1e300, "method": "per_case", **MOMENT},
             f"broken, with e-value by case above 1e300 after 1,200 conversations ({TRUST})",
+        ),
+        (
+            {"e_value": 41.2, "block": "auto", "blocks": 71, **MOMENT},
+            "broken, with e-value 41.2 after 1,200 conversations, counted as 71 blocks (runs of a user or session, else hours) "
+            f"({TRUST})",
         ),
         ({"e_value": 3.0, **MOMENT}, f"was found broken ({TRUST}); e-value 3 after 1,200 conversations"),
         (

@@ -15,6 +15,7 @@ from otel_agentic.config import EmitSettings
 from otel_agentic.errors import StoreUnusableError
 from otel_agentic.pipeline.monitoring import Monitoring
 from otel_agentic.pipeline.objectives import Monitors, objectives_report
+from otel_agentic.stats.blocks import BlockEvidence
 from otel_agentic.stats.evidence import Evidence
 from otel_agentic.stats.sequential import log_e_path
 from otel_agentic.telemetry import Telemetry
@@ -49,7 +50,8 @@ def start(open_engine: OpenEngine, telemetry: Telemetry) -> Start:
     """Open an engine with objectives, an hour after everything became final; and monitoring on it."""
 
     def started(*objectives: dict[str, Any], **slo: Any) -> tuple[Engine, Monitoring]:
-        engine = open_engine(slo={"objectives": objectives or (NINE,), **slo})
+        # One by one, unless a test is about blocks: what a single conversation does is easier to tell.
+        engine = open_engine(slo={"block": "none", "objectives": objectives or (NINE,), **slo})
         set_clock(engine, NOON_NS)
         return engine, Monitoring(engine, telemetry)
 
@@ -279,10 +281,39 @@ def test_the_stored_row_says_everything(start: Start) -> None:
         *("pass^3>=0.7", 3, 0.7, pytest.approx(0.7 ** (1 / 3)), 0.01, "pooled", 4, 3),
     ]
     assert row[12:16] == [e_of(path, 0.7 ** (1 / 3)), pytest.approx(log_e[-1]), e_of(path, 0.7 ** (1 / 3)), None]
-    assert row[16:] == [pytest.approx(float(row[16])), 500.0, 0, None]
+    assert row[16:] == [pytest.approx(float(row[16])), 500.0, 0, None, "none", 4]
     assert row[16] > 0
     watermark = "SELECT epoch_ns(watermark), epoch_ns(computed_at) FROM monitors"
     assert [(NOON_NS - LATENESS_NS, NOON_NS)] == rows(engine, watermark)
+
+
+@pytest.mark.parametrize("block", ["auto", "hour"])
+def test_a_block_counts_once_it_is_closed_also_after_a_restart(start: Start, block: str) -> None:
+    engine, monitoring = start(NINE, block=block)
+    hour_ns = 3_600 * SECOND_NS
+    last_ns = NOON_NS - 4 * hour_ns
+    for first_ns, name in ((last_ns, "a"), (last_ns + hour_ns, "b"), (NOON_NS - 7 * hour_ns // 4, "c")):
+        put_results(engine, outcomes(1, 1), first_ns=first_ns, name=name)
+    columns = "SELECT n, c, blocks, block, e_value FROM monitors"
+    set_clock(engine, NOON_NS - hour_ns // 2)
+
+    monitoring.refresh()
+    expected = float(np.exp(BlockEvidence.none(0.9).then([0.5, 0.5], 0.9)[0].log_e))
+    assert [(4, 2, 2, block, pytest.approx(expected))] == rows(engine, columns)
+    assert [(2, 4)] == [(each["pending"], each["n"]) for each in objectives_report(engine)]
+
+    set_clock(engine, NOON_NS + 2 * hour_ns)
+    monitoring.refresh()
+    later = rows(engine, columns)
+    Monitoring(engine, monitoring._telemetry).refresh()
+    assert [(6, 3, 3)] == [row[:3] for row in later]
+    assert later == rows(engine, columns)
+
+    put_results(engine, outcomes(0, 2), first_ns=last_ns, name="a")  # a late revision: its block is computed anew
+    monitoring.changed([last_ns])
+    monitoring.refresh()
+    changed = float(np.exp(BlockEvidence.none(0.9).then([0.0, 0.5, 0.5], 0.9)[0].log_e))
+    assert [(6, 2, 3, block, pytest.approx(changed))] == rows(engine, columns)
 
 
 def test_evidence_beyond_any_number_is_kept_as_its_logarithm(start: Start) -> None:
@@ -354,6 +385,8 @@ def test_a_report_is_made_from_the_store(start: Start) -> None:
         "target": 0.7,
         "p0": pytest.approx(p0),
         "method": "pooled",
+        "block": "none",
+        "blocks": 3,
         "n": 3,
         "c": 0,
         "pending": 1,
@@ -402,7 +435,7 @@ def test_the_query_of_the_guide_is_answered(start: Start) -> None:
 def test_a_running_collector_watches_its_agents(tmp_path: Path) -> None:
     settings = live_settings(
         tmp_path / "t.duckdb",
-        slo={"objectives": [{"target": 0.9}]},
+        slo={"objectives": [{"target": 0.9}], "block": "none"},
         windows={"widths": ["1h"], "step_s": 1, "lateness_s": 0.1},
     )
     with running(settings, cases=[("cases.jsonl", CASE)]) as (live, found):

@@ -286,7 +286,22 @@ def _replay(engine: Engine, clock: Clock, windows: Windowing, happenings: Sequen
 
 
 def _said(engine: Engine) -> list[tuple[Any, ...]]:
-    return rows(engine, "SELECT * EXCLUDE (revision, computed_at) FROM windows ORDER BY ALL")
+    # The tier is claimed from all conversations up to the end: what comes late changes that of ends which hold it in a window.
+    return rows(engine, "SELECT * EXCLUDE (revision, computed_at, tier) FROM windows ORDER BY ALL")
+
+
+def test_windows_of_any_width_hold_the_tier_of_everything_up_to_their_end(engine: Engine, clock: Clock) -> None:
+    for number in range(40):
+        settle(engine, one(number, minute=number), outcome="pass")
+    clock.now_ns = NOON_NS + 45 * MINUTE_NS
+    windowing(engine).store()
+
+    sql = 'SELECT DISTINCT minute("end"), tier, leaning FROM windows WHERE leaning IS NOT NULL ORDER BY ALL'
+    found = rows(engine, sql)
+    # 36 of 36 suffice, in windows that hold fewer by then.
+    assert {"insufficient_evidence"} == {tier for minute, tier, _ in found if 0 < minute < 30}
+    assert {"ready"} == {tier for minute, tier, _ in found if minute in (40, 45)}
+    assert len({leaning for minute, _, leaning in found if minute == 20}) > 1  # by the width of the window
 
 
 def _finished(engine: Engine, widths: Sequence[str], now_ns: int) -> list[tuple[Any, ...]]:

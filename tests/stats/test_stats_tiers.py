@@ -56,10 +56,10 @@ def test_needed_is_the_smallest_number_that_settles_it(mode: Mode, n: int, c: in
     assert claim(n * (factor - 1), c * (factor - 1), mode).tier == "insufficient_evidence"
 
 
-def test_twenty_of_twenty_needs_eleven_more() -> None:
-    """L of Beta(n + 1, 1) is .025^(3 / (n + 1)), above .70 from n = 31 on."""
-    assert 0.025 ** (3 / 31) < 0.70 < 0.025 ** (3 / 32)
-    assert claim(20, 20).needed == 11
+def test_twenty_of_twenty_needs_more_than_the_best_bet_would() -> None:
+    """All on a rate of 1, the quickest bet of all reaches 20 after 26; bets on all rates above .888 take some more."""
+    assert 0.70 ** (-25 / 3) < 20 < 0.70 ** (-26 / 3)
+    assert claim(20, 20).needed == 16
 
 
 def test_a_rate_on_the_boundary_never_settles() -> None:
@@ -73,9 +73,24 @@ def test_no_attempts_lean_nowhere() -> None:
 
 
 def test_many_attempts_of_few_cases_are_no_evidence_about_other_cases() -> None:
-    cases = tuple(CaseCount(case_id=str(i), n=50, c=50) for i in range(4))
+    cases = tuple(CaseCount(case_id=str(i), n=50, c=50) for i in range(25))
     made = claim_tier(Attempts(cases=cases), StatsSettings())
-    assert made.tier == "insufficient_evidence"
+    assert (made.tier, made.leaning) == ("insufficient_evidence", "ready")
+
+
+def test_what_is_withheld_is_not_claimed_and_says_why() -> None:
+    attempts = Attempts.of((f"case {i}", True) for i in range(100))
+    made = claim_tier(attempts, StatsSettings(), withheld="the judge is biased")
+    assert TierClaim(tier="insufficient_evidence", leaning="ready", needed=None, withheld="the judge is biased") == made
+
+
+def test_the_evidence_says_what_is_claimed_and_how_sure_it_is() -> None:
+    evidence = claim(100, 100).evidence
+    assert evidence is not None
+    assert (evidence.n, evidence.c, evidence.cases) == (100, 100, 100)
+    assert evidence.statement == "mean rate over cases above 0.888"
+    assert evidence.e_value is not None
+    assert evidence.e_value > evidence.e_value_needed == 20.0
 
 
 def test_claims_rest_on_95_percent_whatever_level_the_report_shows() -> None:

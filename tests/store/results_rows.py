@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def put_results(con: DuckDBPyConnection, scored: Sequence[ScoredConversation]) -> None:
     """Make the tables of results hold these conversations, and no others."""
-    for table in ("results", "subjects", "result_cases"):
+    for table in ("results", "subjects", "result_cases", "removed_attempts"):
         con.execute(f"DELETE FROM {table}")  # noqa: S608 — our own table names
     subjects = {key: number for number, key in enumerate(dict.fromkeys(map(_subject, scored)), 1)}
     cases = {key: number for number, key in enumerate(dict.fromkeys(each.case_key for each in scored), 1)}
@@ -32,6 +32,13 @@ def put_results(con: DuckDBPyConnection, scored: Sequence[ScoredConversation]) -
                 for place, name in enumerate(("agent", "agent_version", "environment", "service"))
             },
         },
+    )
+    named = [
+        (number, *key) for key, number in cases.items() if key in {each.case_key for each in scored if each.case_id}
+    ]
+    columns = list(zip(*named, strict=True)) or [(), (), ()]
+    Table(con, "result_cases").insert(
+        con, {name: list(values) for name, values in zip(("case_no", "dataset", "case_id"), columns, strict=True)}
     )
     Table(con, "results").insert(
         con,

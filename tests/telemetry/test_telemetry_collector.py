@@ -50,7 +50,7 @@ MUST: dict[str, set[str]] = {
     "agentic.tool_correctness.ratio": WINDOWED | {names.TOOL_DIMENSION},
     "agentic.coverage.ratio": WINDOWED,
     "agentic.window.conversations": WINDOWED | {names.OUTCOME},
-    "agentic.tier.status": WINDOWED | {names.TIER},
+    "agentic.tier.status": SUBJECT | {names.TIER},
     "agentic.evaluation.conversations": SUBJECT | {names.OUTCOME, names.REVISION},
     "agentic.evaluation.turns": SUBJECT | {names.OUTCOME},
     "agentic.evaluation.tool_calls": SUBJECT | {names.GEN_AI_TOOL_NAME, names.TOOL_FAULT},

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from hypothesis import strategies as st
 
 from otel_agentic.config import StatsSettings
-from otel_agentic.stats import BayesianEstimator, PerCaseEstimator
-from otel_agentic.windows import GroupKey, ScoredConversation, parse_windows, subject_key, summarise
+from otel_agentic.stats import BayesianEstimator, GroupedAttempts, PerCaseEstimator, leaning_tiers
+from otel_agentic.windows import GroupKey, ScoredConversation, attempts_of, parse_windows, subject_key, summarise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -66,7 +66,10 @@ def scanned(
 
 
 def _summary(key: GroupKey, held: Sequence[ScoredConversation]) -> GroupSummary:
-    return summarise(key, held, estimators=ESTIMATORS, settings=SETTINGS, k=SETTINGS.k)
+    summary = summarise(key, held, estimators=ESTIMATORS, settings=SETTINGS, k=SETTINGS.k)
+    # A window claims nothing; it leans to what its estimates say.
+    (leaning,) = leaning_tiers(GroupedAttempts.of([attempts_of(held)]), SETTINGS)
+    return replace(summary, tier="insufficient_evidence", leaning=leaning)
 
 
 def _held(

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otel_agentic.config import Objective
+from otel_agentic.stats.blocks import BlockEvidence
 from otel_agentic.stats.change import ChangeDetector
 from otel_agentic.stats.evidence import Evidence
 from otel_agentic.stats.sequential import log_e_path
 from otel_agentic.windows import GroupKey
 from otel_agentic.windows.objectives import NO_CASE, Finals, Monitor
+
+if TYPE_CHECKING:
+    from otel_agentic.config.slo import Block
 
 KEY = GroupKey(agent="clerk", environment="production")
 NINE = Objective(target=0.9)
@@ -106,3 +110,88 @@ def test_nothing_new_changes_nothing() -> None:
 def test_a_new_monitor_says_nothing_either_way() -> None:
     fresh = Monitor.of(KEY, NINE)
     assert (0, 0, 1.0, None, None) == (fresh.n, fresh.c, fresh.e_value, fresh.alarmed_ns, fresh.changed_ns)
+
+
+HOURS = 3_600 * 10**9
+BLOCKED = Objective(target=0.9)
+
+
+def visits(*rows: tuple[float, bool, int, int]) -> Finals:
+    """Return conversations of (hours, correct, user, session)."""
+    ended, correct, user, session = zip(*rows, strict=True)
+    return Finals(
+        ended_ns=np.array([int(each * HOURS) for each in ended]),
+        correct=np.array(correct),
+        case=np.full(len(rows), NO_CASE),
+        user=np.array(user, np.uint64),
+        session=np.array(session, np.uint64),
+    )
+
+
+MIXED = visits(
+    (0.1, True, 7, 1), (0.2, True, 8, 2), (0.3, False, 7, 3), (0.9, True, 0, 4), (1.1, False, 0, 4), (1.2, True, 0, 0),
+    (1.3, False, 0, 0), (1.35, True, 8, 9), (3.0, True, 7, 1),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("block", "expected"),
+    [
+        # A pause of 1.15 hours ends the first run of user 8, and one of 2.7 hours that of user 7.
+        ("auto", [[0, 2], [1], [3, 4], [5, 6], [7], [8]]),
+        ("user", [[0, 2], [1], [3], [4, 5, 6], [7], [8]]),
+        ("session", [[0], [1], [2], [3, 4], [5, 6], [7], [8]]),
+        ("hour", [[0, 1, 2, 3], [4, 5, 6, 7], [8]]),
+    ],
+)
+def test_a_block_is_a_run_of_a_user_or_session_or_an_hour(block: Block, expected: list[list[int]]) -> None:
+    number, _ = MIXED.blocks(block)
+    found = [np.flatnonzero(number == each).tolist() for each in np.unique(number)]
+    assert expected == sorted(found)
+
+
+def test_a_user_and_a_session_of_equal_hash_are_two() -> None:
+    number, _ = visits((0.1, True, 5, 0), (0.2, True, 0, 5)).blocks("auto")
+    assert number[0] != number[1]
+
+
+@pytest.mark.parametrize("block", ["auto", "user", "session", "hour"])
+def test_a_block_counts_once_and_when_it_is_closed(block: Block) -> None:
+    monitor = Monitor.of(GroupKey(), BLOCKED, block).then(MIXED, until_ns=int(1.25 * HOURS))
+    whole = Monitor.of(GroupKey(), BLOCKED, block).then(MIXED)
+
+    assert 0 < monitor.n + monitor.waiting.correct.size
+    assert monitor.n + monitor.waiting.correct.size == whole.n == 9
+    assert whole.blocks == len(set(MIXED.blocks(block)[0].tolist()))
+    means = {"hour": [3 / 4, 2 / 4, 1.0]}.get(block)
+    if means:
+        assert whole.evidence.log_e == pytest.approx(BlockEvidence.none(0.9).then(means, 0.9)[0].log_e)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 9), st.booleans(), st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=40
+    ).map(lambda rows: sorted(rows, key=lambda row: row[0])),
+    st.lists(st.floats(0, 12), max_size=5).map(sorted),
+    st.sampled_from(["auto", "user", "session", "hour"]),
+)
+def test_blocks_are_the_same_however_often_one_looks(
+    rows: list[tuple[float, bool, int, int]], looks: list[float], block: Block
+) -> None:
+    finals, monitor, seen = visits(*rows), Monitor.of(GroupKey(), BLOCKED, block), -1
+    for until_ns in [int(look * HOURS) for look in looks] + [10**15]:
+        monitor = monitor.then(finals.where((finals.ended_ns > seen) & (finals.ended_ns <= until_ns)), until_ns)
+        seen = max(seen, until_ns)
+    at_once = Monitor.of(GroupKey(), BLOCKED, block).then(finals, 10**15)
+
+    told = [(each.n, each.c, each.blocks, each.alarmed_ns, each.changes) for each in (monitor, at_once)]
+    assert told[0] == told[1]
+    assert monitor.evidence.log_e == pytest.approx(at_once.evidence.log_e)
+    assert monitor.change_value == pytest.approx(at_once.change_value)
+    assert not monitor.waiting.correct.size
+
+
+def test_by_case_each_conversation_counts() -> None:
+    monitor = Monitor.of(GroupKey(), Objective(target=0.9, method="per_case"), "hour").then(MIXED, 0)
+    assert (monitor.block, monitor.n, monitor.blocks) == ("none", 9, 9)

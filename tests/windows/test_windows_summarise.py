@@ -125,14 +125,14 @@ def test_attempts_of_one_case_are_counted_together_and_shown_per_case() -> None:
     ("passed", "failed", "tier", "leaning"),
     [(20, 0, "insufficient_evidence", "ready"), (100, 0, "ready", None), (84, 116, "not_ready", None)],
 )
-def test_tiers_rest_on_the_estimator_that_is_shown(passed: int, failed: int, tier: str, leaning: str | None) -> None:
+def test_tiers_look_at_the_estimator_that_is_shown(passed: int, failed: int, tier: str, leaning: str | None) -> None:
     for estimator in (BayesianEstimator(), UnbiasedEstimator()):
         summary = summary_of(group(passed, failed), estimators=[estimator])
         assert (summary.tier, summary.leaning) == (tier, leaning)
         assert summary.tier_evidence is not None
         assert summary.tier_evidence.estimator == estimator.name
         shown = estimator.estimate(attempts_of(group(passed, failed)), [1, 3])
-        assert summary.tier_evidence.rates["pass_pow_3"] == shown.pass_pow_k[3]
+        assert summary.tier_evidence.rates["pass_pow_3"] == shown.pass_pow_k[3].value
 
 
 def test_a_default_estimator_that_was_not_given_is_stood_in_for() -> None:

@@ -40,7 +40,11 @@ def tier_chip(group: Mapping[str, Any]) -> Html:
     style = TIERS[group["tier"]]
     shape = tag("span", style.sign, class_=f"shape {style.role}", aria_hidden="true")
     told = tag("span", shape, " ", style.words, class_="tier")
-    leaning = f"leaning {TIERS[group['leaning']].words}" if group.get("leaning") else None
+    leaning = (
+        f"leaning {TIERS[group['leaning']].words}"
+        if group.get("leaning") and group["tier"] == "insufficient_evidence"
+        else None
+    )
     return markup((told, " ", tag("span", leaning, class_="sub leaning") if leaning else None))
 
 

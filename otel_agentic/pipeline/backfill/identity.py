@@ -28,6 +28,7 @@ def identity_of(engine: Engine, asked: Asked) -> tuple[str, str]:
             "target": hashlib.blake2b(target.encode(), digest_size=8).hexdigest(),
             "estimators": stored_estimator_names(settings),
             "stats": settings.stats.model_dump(mode="json"),
+            "since": settings.slo.since_ns,
             "tags": settings.windows.tags,
             "evaluation_id": engine.evaluating.truth().evaluation.evaluation_id,
         },

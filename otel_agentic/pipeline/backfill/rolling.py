@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from otel_agentic.pipeline.estimators import stored_estimators
 from otel_agentic.store.backfills import count_groups
 from otel_agentic.store.result_columns import results_for
+from otel_agentic.store.tier_claims import claims_at
 from otel_agentic.windows import roll
 
 if TYPE_CHECKING:
@@ -41,6 +42,14 @@ class Rolling:
         settings = self._engine.settings
         with self._engine.store.read() as con:
             results = results_for(con, self._windows, ends, tags=settings.windows.tags)
+            claims = claims_at(
+                con,
+                ends,
+                tags=settings.windows.tags,
+                since_ns=settings.slo.since_ns,
+                settings=settings.stats,
+                estimators=self._estimators,
+            )
         return roll(
             results,
             self._asked.windows,
@@ -48,4 +57,5 @@ class Rolling:
             estimators=self._estimators,
             settings=settings.stats,
             k=self._asked.k,
+            claims=claims,
         )

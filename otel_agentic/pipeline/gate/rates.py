@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from otel_agentic.pipeline.export import iso
 from otel_agentic.pipeline.gate.model import Row
 from otel_agentic.pipeline.gate.words import counted, evidence, number
 from otel_agentic.stats import claim_tier, headline_estimator, pooled_sample, rate_name
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
     from otel_agentic.config import GateSettings, StatsSettings
     from otel_agentic.pipeline.engine import Engine
     from otel_agentic.pipeline.gate.model import Group
-    from otel_agentic.stats import Attempts, Estimator
+    from otel_agentic.pipeline.gate.select import Chosen
+    from otel_agentic.stats import Attempts, Estimator, TierEvidence
     from otel_agentic.stats.exact import Kind
+    from otel_agentic.windows import ClaimBasis
 
 #: What a sum of ratios may be short of a limit by rounding.
 SLACK: Final = 1e-9
@@ -36,6 +39,7 @@ class Rates:
     engine: Engine
     wanted: GateSettings
     group: Group
+    chosen: Chosen
     estimator: str | None = None
 
     @cached_property
@@ -161,20 +165,19 @@ class Rates:
         wanted = " or ".join(self.wanted.tiers)
         if not self.attempts.n:
             return self._without("tier", wanted, self._none_evaluated())
-        claim = claim_tier(self.attempts, self._stats, self._estimator)
+        basis = self.chosen.tier_basis(self.engine, self.group.agent)
+        attempts = basis.attempts if self._stats.tier_rule == "interval" else self.attempts
+        claim = claim_tier(attempts, self._stats, self._estimator, basis.withheld)
         told = f"the evidence supports {claim.tier}"
         if claim.tier == "no_row":
             told = f"the table of tier_rule = {self._stats.tier_rule!r} has no row for these rates"
         if claim.tier == "insufficient_evidence":
             more = f"; {claim.needed:,} more conversations at this rate would settle it" if claim.needed else ""
             told = f"too little evidence for any tier, leaning {claim.leaning}{more}"
-        assert claim.evidence is not None  # noqa: S101 — there are attempts
-        rates = ", ".join(
-            f"{rate_name(name)} {number(each.value)}"
-            for name, each in claim.evidence.rates.items()
-            if each.value is not None
-        )
-        told += f" ({claim.evidence.estimator}: {rates})" if rates else ""
+        if claim.withheld is not None:
+            told = f"no tier is claimed, leaning {claim.leaning}: {claim.withheld}"
+        if claim.evidence is not None:
+            told += f" ({_rests_on(claim.evidence, basis)})"
         return Row(
             condition="tier",
             kind="tier",
@@ -182,7 +185,7 @@ class Rates:
             operator="in",
             wanted=wanted,
             told=claim.tier,
-            n=self.attempts.n,
+            n=attempts.n,
             verdict="pass" if claim.tier in self.wanted.tiers else "fail",
             reason=told,
         )
@@ -215,3 +218,14 @@ class Rates:
         if estimator == "per_case":
             return f"no case has {number(k)} evaluated attempts, which {estimator} needs"
         return f"{estimator} has no estimate of {counted(self.attempts.n, 'conversation')} for k={k}"
+
+
+def _rests_on(evidence: TierEvidence, basis: ClaimBasis) -> str:
+    """Return the numbers that a tier rests on."""
+    told = [f"{rate_name(name)} {number(value)}" for name, value in evidence.rates.items() if value is not None]
+    if evidence.e_value is not None:
+        told.append(f"{evidence.statement}: e-value {evidence.e_value:.3g} of {evidence.e_value_needed:.3g}")
+        told.append(
+            f"{counted(evidence.n, 'conversation')} of {counted(evidence.cases, 'case')} since {'none came' if basis.since_ns is None else iso(basis.since_ns)}"
+        )
+    return f"{evidence.estimator}: {', '.join(told)}"

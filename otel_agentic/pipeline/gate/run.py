@@ -135,7 +135,9 @@ class Gate:
                 reason="no closed conversation in this selection; `otel-agentic conversations list` shows what there is",
             )
         for group in self.groups:
-            yield from Rates(engine=self.engine, wanted=self.wanted, group=group, estimator=self.estimator).rows()
+            yield from Rates(
+                engine=self.engine, wanted=self.wanted, group=group, chosen=self.chosen, estimator=self.estimator
+            ).rows()
             yield from self._of_metrics(group)
             if self.regressions is not None:
                 yield from self.regressions.rows(group, self.values.get(group.agent, {}))

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from otel_agentic.pipeline.gate.model import Group
 from otel_agentic.pipeline.report import within
 from otel_agentic.pipeline.suites import require_suite
+from otel_agentic.pipeline.tier_basis import from_the_beginning, tier_bases
 from otel_agentic.store.scores import Selection
 from otel_agentic.store.windows import scored_conversations
-from otel_agentic.windows import group_by, parse_window
+from otel_agentic.windows import GroupKey, group_by, parse_window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from otel_agentic.pipeline.engine import Engine
-    from otel_agentic.windows import ScoredConversation
+    from otel_agentic.windows import ClaimBasis, ScoredConversation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,18 @@ class Chosen:
     def narrows(self) -> bool:
         """Whether more is asked for than a selection can say."""
         return any(each is not None for each in (self.window, self.suite, self.agent_version, self.environment))
+
+    @property
+    def from_the_beginning(self) -> Chosen:
+        """The same, of all times up to its end."""
+        return replace(self, selection=from_the_beginning(self.selection), window=None)
+
+    def tier_basis(self, engine: Engine, agent: str | None) -> ClaimBasis:
+        """Return what the tier of an agent rests on: its newest version's conversations, from the first one on."""
+        whole = self.from_the_beginning
+        key = GroupKey(agent=agent, agent_version=self.agent_version, environment=self.environment, tag=self.suite)
+        members = [one for group in whole.groups(engine) if group.agent == agent for one in group.members]
+        return tier_bases(engine, {key: members}, whole.selection)[key]
 
     def groups(self, engine: Engine) -> list[Group]:
         """Return the conversations of each agent, by name.

@@ -1,0 +1,144 @@
+"""Tiers as of window ends: counted by the database since each version's first conversation, removed results included."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from otel_agentic.config import StatsSettings
+from otel_agentic.stats import claim_tier
+from otel_agentic.store.aging import old_results, remove_results
+from otel_agentic.store.tier_claims import claims_at, removed_attempts
+from otel_agentic.windows import GroupKey, claim_basis
+from tests.store.results_rows import put_results
+from tests.windows.rolled import PLAIN, SECOND, conversations
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from otel_agentic.store import Store
+    from otel_agentic.store.tier_claims import Claims
+    from otel_agentic.windows import ScoredConversation
+
+#: By the paper's table tiers follow the counts closely, so that a difference of one conversation shows.
+PAPER = StatsSettings(mode="frequentist", tier_rule="paper")
+
+
+def claimed(
+    store: Store,
+    ends: Sequence[int],
+    *,
+    tags: Sequence[str] = (),
+    since_ns: int | None = None,
+    stats: StatsSettings = PAPER,
+) -> Claims:
+    with store.read() as con:
+        return claims_at(con, ends, tags=tags, since_ns=since_ns, settings=stats, estimators=())
+
+
+def by_hand(
+    scored: Sequence[ScoredConversation], ends: Sequence[int], tags: Sequence[str], since_ns: int | None
+) -> Claims:
+    found: Claims = {}
+    for end_ns in ends:
+        groups: dict[GroupKey, list[ScoredConversation]] = {}
+        for one in scored:
+            names = [tag for tag in dict.fromkeys(one.tags) if any(tag == name for name in tags)]
+            for tag in (None, *names):
+                if one.outcome != "not_evaluated" and one.ended_ns <= end_ns:
+                    key = GroupKey(
+                        agent=one.agent,
+                        agent_version=one.agent_version,
+                        environment=one.environment,
+                        service=one.service,
+                        tag=tag,
+                    )
+                    groups.setdefault(key, []).append(one)
+        for key, members in groups.items():
+            attempts = claim_basis(key, members, since_ns=since_ns).attempts
+            if attempts.n:
+                found[key, end_ns] = claim_tier(attempts, PAPER).tier
+    return found
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    conversations(),
+    st.lists(st.integers(0, 80), min_size=1, max_size=4),
+    st.sampled_from([(), ("new",)]),
+    st.sampled_from([None, 20 * SECOND]),
+)
+def test_claims_count_everything_from_the_beginning_to_each_end(
+    store: Store,
+    scored: list[ScoredConversation],
+    seconds: list[int],
+    tags: tuple[str, ...],
+    since_ns: int | None,
+) -> None:
+    ends = sorted({second * SECOND for second in seconds})
+    store.write(lambda con: put_results(con, scored))
+
+    assert by_hand(scored, ends, tags, since_ns) == claimed(store, ends, tags=tags, since_ns=since_ns)
+
+
+def stream(passed: int, *, case: str | None = None) -> list[ScoredConversation]:
+    return [
+        replace(
+            PLAIN,
+            conversation_id=f"c-{place:03}",
+            ended_ns=place * SECOND,
+            outcome="pass",
+            reason=None,
+            dataset="" if case else None,
+            case_id=case,
+        )
+        for place in range(passed)
+    ]
+
+
+@pytest.mark.parametrize("cut", [30, 50, 100])
+def test_what_retention_removed_still_counts(store: Store, cut: int) -> None:
+    store.write(lambda con: put_results(con, stream(100)))
+    before = claimed(store, [200 * SECOND], stats=StatsSettings())
+
+    for _ in range(2):
+        with store.read() as con:
+            old = old_results(
+                con, cut_ns=cut * SECOND, frozen_ns=cut * SECOND, newest=0, watched=(), watched_since_ns=0
+            )
+        store.write(partial(remove_results, old=old))
+
+    assert ["ready"] == list(before.values())
+    assert before == claimed(store, [200 * SECOND], stats=StatsSettings())
+    with store.read() as con:
+        assert [(cut, 0, (cut - 1) * SECOND)] == con.execute(
+            "SELECT n, epoch_ns(first_time), epoch_ns(last_time) FROM removed_attempts"
+        ).fetchall()
+
+
+def test_removed_conversations_are_part_of_a_reports_basis(store: Store) -> None:
+    scored = stream(60, case="hotel")
+    store.write(lambda con: put_results(con, scored))
+    with store.read() as con:
+        removed = removed_attempts(con)  # the conversations themselves are not in this store
+
+    basis = claim_basis(GroupKey(agent=PLAIN.agent), (), removed=removed)
+
+    assert [(case.case_id, case.n, case.c) for case in basis.attempts.cases] == [("hotel", 60, 60)]
+    assert claim_basis(GroupKey(agent="another"), (), removed=removed).attempts.n == 0
+    assert claim_basis(GroupKey(agent=PLAIN.agent, tool="book"), (), removed=removed).withheld is not None
+    assert claim_basis(GroupKey(agent=PLAIN.agent), (), removed=removed, since_ns=SECOND).attempts.n == 0
+
+
+def test_a_claim_is_about_the_version_that_came_last() -> None:
+    old = [replace(one, agent_version="1") for one in stream(50)]
+    new = [replace(one, agent_version="2", ended_ns=one.ended_ns + 30 * SECOND) for one in stream(20)]
+
+    basis = claim_basis(GroupKey(agent=PLAIN.agent), [*new, *old])
+
+    assert (basis.agent_version, basis.versions, basis.attempts.n, basis.since_ns) == ("2", 2, 20, 30 * SECOND)
