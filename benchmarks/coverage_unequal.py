@@ -145,7 +145,7 @@ def narrowest(found: dict[str, Found]) -> float:
 
 def _ranked(cases: int) -> IntArray:
     shares = 1.0 / np.arange(1, cases + 1)
-    return np.maximum(1, np.round(_RANKED * shares / shares.sum())).astype(np.int64)
+    return np.asarray(np.maximum(1, np.round(_RANKED * shares / shares.sum())), dtype=np.int64)
 
 
 def _found(bounds: FloatArray, truth: FloatArray | float) -> Found:

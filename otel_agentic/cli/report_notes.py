@@ -9,7 +9,7 @@ from otel_agentic.cli.advice import advice
 from otel_agentic.cli.evaluate_notes import is_partial, partial_warning
 from otel_agentic.cli.report_judge import judge_notes
 from otel_agentic.cli.tables import told_apart
-from otel_agentic.cli.text import plural, ratio, short
+from otel_agentic.cli.text import interval, plural, ratio, short
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

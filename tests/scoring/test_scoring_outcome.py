@@ -118,10 +118,8 @@ def test_a_conversation_passes_when_every_needed_part_passed() -> None:
         "computed",
         "case_id",
     )
-    assert [(one.case_turn_index, one.outcome, one.answer_score) for one in found.turns] == [
-        (0, "pass", pytest.approx(1.0, abs=0.01)),
-        (1, "pass", pytest.approx(1.0, abs=0.01)),
-    ]
+    assert [(one.case_turn_index, one.outcome) for one in found.turns] == [(0, "pass"), (1, "pass")]
+    assert [one.answer_score for one in found.turns] == pytest.approx([1.0, 1.0], abs=0.01)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +223,8 @@ def test_a_known_failing_part_outweighs_one_that_could_not_be_evaluated() -> Non
 def test_a_draft_keeps_its_rows_and_has_no_outcome() -> None:
     found = scored(index_of({**PARIS, **BOOK}, reviewed=False), conversation(SAY_PARIS))
     assert ("unreviewed", "case 'x' is a draft that nobody has reviewed") == (found.reason, found.explanation)
-    assert [("pass", pytest.approx(1.0, abs=0.01))] == [(one.answer_outcome, one.answer_score) for one in found.turns]
+    assert [one.answer_outcome for one in found.turns] == ["pass"]
+    assert [one.answer_score for one in found.turns] == pytest.approx([1.0], abs=0.01)
     assert ["missing"] == [fault.kind for tools in found.tools for fault in tools.faults]
 
 
