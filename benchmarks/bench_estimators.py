@@ -16,7 +16,9 @@ import numpy as np
 from benchmarks.cpu_time import median_s, timed
 from otel_agentic.config import StatsSettings
 from otel_agentic.stats import (
+    Attempts,
     BayesianEstimator,
+    CaseCount,
     GroupedAttempts,
     PerCaseEstimator,
     PluginEstimator,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
 GROUPS = 10_000
 TICK = 300
+CASES = 50
 DRAWS = 5_000
 K = (1, 3, 5, 10)
 TAILS = (0.025, 0.975)
@@ -60,6 +63,9 @@ def main() -> None:
         print(f"  |difference| of means: {tell(means)}; of ends: {tell(ends)}")
     for groups in (TICK, 1):
         show_parts(independent(n[:groups], c[:groups]), groups)
+    for name, sizes in (("4", np.full((TICK, CASES), 4)), ("1 to 60", np.minimum(rng.zipf(1.7, (TICK, CASES)), 60))):
+        print(f"{CASES} cases a group, {name} attempts a case:")
+        show_parts(repeated(sizes, rng.binomial(sizes, rng.beta(4.0, 1.0, sizes.shape))), TICK)
 
 
 def independent(n: IntArray, c: IntArray) -> GroupedAttempts:
@@ -69,6 +75,15 @@ def independent(n: IntArray, c: IntArray) -> GroupedAttempts:
     return GroupedAttempts(
         size=len(n), group=group, n=np.ones_like(group), c=correct, cases=np.asarray(kinds[group, correct])
     )
+
+
+def repeated(n: IntArray, c: IntArray) -> GroupedAttempts:
+    """Return groups of (groups, cases) attempts and correct ones."""
+    groups = [
+        Attempts(cases=tuple(CaseCount(case_id=str(case), n=size, c=right) for case, (size, right) in enumerate(rows)))
+        for rows in np.stack((n, c), axis=2).tolist()
+    ]
+    return GroupedAttempts.of(groups)
 
 
 def plain(rates: FloatArray) -> FloatArray:

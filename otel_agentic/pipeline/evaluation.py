@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from otel_agentic.pipeline.tables import Row, TableName
     from otel_agentic.scoring import ConversationScore
     from otel_agentic.scoring.model import Outcome
-    from otel_agentic.stats import Estimate, Estimates, Tier
+    from otel_agentic.stats import Estimate, Estimates, Targets, Tier
     from otel_agentic.truth import Case
     from otel_agentic.truth.match import Match
     from otel_agentic.windows import GroupBy, GroupKey, GroupSummary, ScoredConversation
@@ -117,6 +117,11 @@ class Evaluation:
     def bounds(self) -> tuple[float, float] | None:
         """The pass rate if all that were not evaluated had failed, and had passed; None where there is none."""
         return self.whole.bounds
+
+    @property
+    def targets(self) -> Targets | None:
+        """How this traffic goes on and how a new case does; None with fewer than two cases."""
+        return self.whole.targets
 
     @property
     def tier(self) -> Tier:

@@ -518,3 +518,19 @@ def test_an_answer_that_is_absent_is_unknown_unless_it_is_said_to_be_none() -> N
 def test_the_same_conversation_twice_counts_once() -> None:
     one = conversation(turn("2 + 2?", "It is 4."))
     assert 1 == len(evaluate([one, replace(one)], CASE))
+
+
+def test_this_traffic_and_a_new_case_are_named_where_there_are_cases() -> None:
+    who = {"case_id": "who", "turns": [{"query": "Who are you?", "answer": "A clerk."}]}
+    found = evaluate([RIGHT, WRONG, {**WRONG, "conversation_id": "wrong again"}, OTHER], [CASE, who])
+
+    assert found.targets is not None
+    assert (found.targets.cases, found.targets.fewest, found.targets.most) == (2, 1, 3)
+    assert found.targets.this_traffic[1].pass_pow_k.value == pytest.approx(2 / 4)
+    assert found.targets.new_case[1].pass_pow_k.value == pytest.approx((1 / 3 + 1) / 2)
+    assert {k: each.estimator for k, each in found.targets.new_case.items()} == {
+        1: "per_case",
+        3: "hierarchical",
+        5: "hierarchical",
+    }
+    assert evaluate([RIGHT, WRONG], [CASE]).targets is None
