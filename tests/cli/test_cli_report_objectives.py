@@ -166,8 +166,8 @@ TRUST = "an alarm at 20 is false in at most 5 % of agents, ever; reached 2026-03
         (
             {"e_value": 41.2, "block": "auto", "blocks": 71, **MOMENT},
             (
-                "broken, with e-value 41.2 after 1,200 conversations, counted as 71 blocks (runs of a user or session, else hours) "
-                f"({TRUST})"
+                "broken, with e-value 41.2 after 1,200 conversations, counted as 71 blocks (runs of a user or session, else "
+                f"hours) ({TRUST})"
             ),
         ),
         ({"e_value": 3.0, **MOMENT}, f"was found broken ({TRUST}); e-value 3 after 1,200 conversations"),

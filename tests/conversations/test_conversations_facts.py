@@ -431,3 +431,23 @@ def test_the_name_of_the_state_is_a_setting() -> None:
     (found,) = linked(run(0, 9, query="hi", attributes={"shop.cart": '{"items": 3}', "agentic.final_state": "{}"}))
 
     assert {"items": 3} == assemble(found, own).final_state
+
+
+def test_the_first_span_that_names_a_user_or_a_session_tells_whose_conversation_it_is() -> None:
+    def hashes(**attributes: str) -> tuple[int | None, int | None]:
+        named = {name.replace("_", "."): each for name, each in attributes.items()}
+        found = conversation_of(run(0, 9, query="hi", attributes={"gen_ai.conversation.id": "c-1", **named}))
+        return found.user_hash, found.session_hash
+
+    user, session = hashes(user_id="u-1", session_id="visit")
+    assert user is not None
+    assert session is not None
+    assert (user, None) == hashes(enduser_id="u-1")
+    assert (user, session) == hashes(user_id="u-1", enduser_id="another", session_id="visit")
+    assert user != hashes(user_id="u-2")[0]
+    assert (None, None) == hashes()
+
+
+def test_a_session_that_is_the_conversation_itself_says_nothing_of_others() -> None:
+    found = conversation_of(run(0, 9, query="hi", attributes={"session.id": "c-1", "gen_ai.conversation.id": "c-1"}))
+    assert found.session_hash is None
