@@ -155,9 +155,11 @@ def _boundaries() -> None:
 
 def _power() -> None:
     print(
-        "\nconversations to `ready` (median of 200 streams, a look after each, to 2,000; - for never), and of the interval"
+        "\nmedian conversations to `ready`, to 2,000 (- for never): each a case of its own (200 streams, a look after each), the same"
     )
-    print("  that is valid at one look only")
+    print(
+        "  with the interval that holds at one look, and cases tried again and again (30 streams, a look after each tenth)"
+    )
     print("  true rate   own cases   interval    50 cases    200 cases (equal sizes, kappa 10)")
     for rate in (0.95, 0.97, 0.99, 1.0):
         own = [
