@@ -1,40 +1,189 @@
-"""Matching and clustering: similar queries beside exact ones, clusters where no two questions are alike beside real traffic."""
+"""Matching on tau-airline without ids, the warning of a wrong ground truth, and what matching and clustering cost.
+
+The text matcher has a benchmark of its own, `python -m benchmarks.bench_text_matching`.
+"""
 
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from benchmarks.cpu_time import cpu_of
+from benchmarks.matching_data import (
+    ATTEMPTS,
+    DATA,
+    attempts,
+    case_of,
+    first_half,
+    misspelt,
+    one_digit_changed,
+    one_negated,
+    reworded,
+    right_cases,
+    said,
+    texts,
+)
+from otel_agentic.config import MatchingSettings
 from otel_agentic.testing import conversation, turn
 from otel_agentic.truth import Case, CaseIndex, CaseTurn
 from otel_agentic.truth.clusters import Opening, cluster
-from otel_agentic.truth.fuzzy import FuzzyRule
+from otel_agentic.truth.wrong import shares_nothing
+from tests.shared import why_absent
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from otel_agentic.conversations.model import Conversation
+
+    Variant = Callable[[Conversation, random.Random], Conversation]
 
 CASES = 5_000
 CONVERSATIONS = 200
 OPENINGS = 20_000
-RULE = FuzzyRule(threshold=0.92, margin=0.05)
+#: Wrong cases that each conversation is held against: those so many places on, as when the rows of a table slip.
+SHIFTS: Final = (1, 2, 3, 5, 8, 13)
 
 
 def main() -> None:
-    """Print CPU times; exact and similar matching in the same run."""
-    rng = random.Random(1)  # noqa: S311 — texts of a benchmark
+    """Print how conversations that begin alike are matched, how often the warning is raised, and CPU times."""
+    rng = random.Random(1)  # noqa: S311 — draws of a benchmark
+    why = why_absent(DATA)
+    if why is None:
+        print_beginnings(rng)
+        print_warnings(rng)
+    else:
+        print(why)
+    print_cost(rng)
+
+
+def print_beginnings(rng: random.Random) -> None:
+    """Print what becomes of conversations that begin like a case to the letter; texts are not compared."""
+    users = texts()
+    rows: dict[str, list[bool]] = {}
+    for case_id, spoken in users.items():
+        for queries in spoken:
+            index = CaseIndex([case_of(case_id, queries)], MatchingSettings(text="off"))
+            for name, changed in _beginnings(queries, rng):
+                rows.setdefault(name, []).append(index.match(said(changed)).case is not None)
+            other = rng.choice([name for name in users if name != case_id])
+            for rest in users[other]:
+                found = index.match(said((queries[0], *rest[1:]))).case is not None
+                rows.setdefault("goes on as a conversation of another case", []).append(found)
+    print("begins like the case to the letter, and then: matched")
+    for name, found in rows.items():
+        print(f"  {name:50} {sum(found):>4} of {len(found)}")
+
+
+def _beginnings(queries: Sequence[str], rng: random.Random) -> Iterator[tuple[str, Sequence[str]]]:
+    yield "ends after the first query", queries[:1]
+    yield "ends after half of the queries", first_half(queries, rng)
+    if rest := queries[1:]:
+        yield "goes on with other politeness", (queries[0], *reworded(rest, rng))
+        yield "goes on with one misspelling in eight words", (queries[0], *misspelt(rest, rng))
+        yield 'goes on with a "not" in one query', (queries[0], *one_negated(rest, rng))
+        if changed := one_digit_changed(rest, rng):
+            yield "goes on with one digit changed", (queries[0], *changed)
+
+
+def _cut(share: float) -> Variant:
+    def shortened(made: Conversation, _: random.Random) -> Conversation:
+        return replace(made, turns=made.turns[: max(1, round(share * len(made.turns)))])
+
+    return shortened
+
+
+def _two_turns(made: Conversation, _: random.Random) -> Conversation:
+    return replace(made, turns=made.turns[:2])
+
+
+def _agent_did_nothing(made: Conversation, _: random.Random) -> Conversation:
+    return replace(made, turns=tuple(replace(one, answer="I cannot help with that.", calls=()) for one in made.turns))
+
+
+def _queries_reworded(made: Conversation, rng: random.Random) -> Conversation:
+    return replace(
+        made,
+        turns=tuple(replace(one, query=reworded((one.query,), rng)[0]) if one.query else one for one in made.turns),
+    )
+
+
+VARIANTS: Final[Mapping[str, Variant]] = {
+    "as recorded": lambda made, _: made,
+    "first half of the turns": _cut(0.5),
+    "first two turns": _two_turns,
+    "first turn": _cut(0.0),
+    "the agent did nothing": _agent_did_nothing,
+    "other politeness": _queries_reworded,
+}
+
+
+def print_warnings(rng: random.Random) -> None:
+    """Print how many right and wrong pairs of a case and a conversation the warning is raised for."""
+    for name, counts in warnings(rng).items():
+        right, pairs, wrong, wrong_pairs = counts
+        print(
+            f"  {name:60} right {right:>3} of {pairs:>4}, wrong {wrong:>5} of {wrong_pairs} ({wrong / wrong_pairs:.0%})"
+        )
+
+
+def warnings(rng: random.Random) -> Mapping[str, tuple[int, int, int, int]]:
+    """Return by what a case holds and what became of the conversation: right pairs warned about, all, and the wrong ones."""
+    print("warned about a wrong ground truth")
+    return {
+        f"{held}; {name}": _warned(case_for, variant, rng)
+        for held, case_for in (("expected calls", _with_calls), ("calls and queries", _with_both), ("queries", case_of))
+        for name, variant in VARIANTS.items()
+    }
+
+
+def _with_calls(case_id: str, _: Sequence[str]) -> Case:
+    return right_cases()[case_id]
+
+
+def _with_both(case_id: str, queries: Sequence[str]) -> Case:
+    return right_cases()[case_id].model_copy(update={"turns": tuple(CaseTurn(query=query) for query in queries)})
+
+
+def _warned(
+    case_for: Callable[[str, Sequence[str]], Case], variant: Variant, rng: random.Random
+) -> tuple[int, int, int, int]:
+    users, names = texts(), list(texts())
+    right: list[bool] = []
+    wrong: list[bool] = []
+    for place, case_id in enumerate(names):
+        for number, made in enumerate(attempts()[case_id]):
+            changed = variant(made, rng)
+            # The queries of the case are those of another attempt: people word one task in other ways.
+            others = [queries for other, queries in enumerate(users[case_id]) if other != number]
+            right += [shares_nothing(case_for(case_id, queries), changed) for queries in others]
+            for shift in SHIFTS:
+                other = names[(place + shift) % len(names)]
+                wrong.append(shares_nothing(case_for(other, users[other][(number + 1) % ATTEMPTS]), changed))
+    return sum(right), len(right), sum(wrong), len(wrong)
+
+
+def print_cost(rng: random.Random) -> None:
+    """Print CPU times of matching against many cases, and of clustering."""
     words = ["".join(rng.choices("etaoinshrdlu", k=rng.randint(2, 9))) for _ in range(2_000)]
 
     def text(count: int) -> str:
         return " ".join(rng.choices(words, k=count))
 
-    for count in (12, 40, 120):
+    for count in (12, 40, 120, 400):
         cases = [Case(case_id=str(place), turns=(CaseTurn(query=text(count)),)) for place in range(CASES)]
-        said = [text(rng.randint(count * 3 // 4, count * 5 // 4)) for _ in range(CONVERSATIONS)]
-        exact, fuzzy = (_matching_ms(CaseIndex(cases, rule), said) for rule in (None, RULE))
-        characters = sum(map(len, said)) // len(said)
+        spoken = [text(rng.randint(count * 3 // 4, count * 5 // 4)) for _ in range(CONVERSATIONS)]
+        off, suggest = (CaseIndex(cases, MatchingSettings(text=way)) for way in ("off", "suggest"))
+        made = [conversation(turn(query)) for query in spoken]
+        indexing_s = cpu_of(lambda suggest=suggest, made=made: suggest.match(made[0]))
+        off.match(made[0])
+        exact_ms, text_ms = (
+            1e3 * cpu_of(lambda index=index, made=made: [index.match(one) for one in made]) / len(made)
+            for index in (off, suggest)
+        )
         print(
-            f"{characters:4} characters, {CASES:,} cases: exact {exact:.3f} ms CPU a conversation, similar {fuzzy:.2f} ms"
+            f"{sum(map(len, spoken)) // len(spoken):4} characters, {CASES:,} cases: exact {exact_ms:.3f} ms CPU a conversation, "
+            f"text {text_ms:.2f} ms, indexing {indexing_s:.1f} s"
         )
     real = [text(8) for _ in range(300)]
     for what, queries in (
@@ -42,12 +191,6 @@ def main() -> None:
         ("no two alike", [text(15) for _ in range(OPENINGS)]),
     ):
         print(f"{OPENINGS:,} conversations, {what}: {_clustering_s(queries):.1f} s CPU")
-
-
-def _matching_ms(index: CaseIndex, said: Sequence[str]) -> float:
-    made = [conversation(turn(query)) for query in said]
-    index.match(made[0])  # what is made on first use
-    return 1e3 * cpu_of(lambda: [index.match(one) for one in made]) / len(made)
 
 
 def _clustering_s(queries: Sequence[str]) -> float:

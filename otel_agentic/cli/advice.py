@@ -15,8 +15,9 @@ _ADVICE: Final = {
     ),
     "not_scored": "closed, but not scored yet; `otel-agentic evaluate --cases FILE` scores them",
     "unmatched": (
-        "no case belongs to them; `otel-agentic truth matches --clusters` shows what to annotate next, `truth promote` "
-        "drafts the cases, and `otel-agentic evaluate --cases FILE` scores with them"
+        "no case belongs to them; `otel-agentic truth matches --only suggested` lists the cases that their texts suggest, "
+        "`--clusters` shows what to annotate next, `truth promote` drafts the cases, and `otel-agentic evaluate --cases FILE` "
+        "scores with them"
     ),
     "ambiguous": (
         "several cases fit equally; `otel-agentic truth matches --only ambiguous` lists them, and a case id on the spans "

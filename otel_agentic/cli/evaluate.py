@@ -28,6 +28,7 @@ from otel_agentic.cli.progress import progress_bar
 from otel_agentic.cli.rows import evaluate_row_files, keep_rows
 from otel_agentic.cli.text import percent, plural
 from otel_agentic.cli.waiting import telling_waits
+from otel_agentic.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -85,8 +86,13 @@ _INTERRUPTED: Final = 130
     help="Run an evaluator of your own, from a Python file; give it again for more.",
 )
 @click.option(
-    "--fuzzy/--no-fuzzy", default=None, help="Match by similar queries as a last resort, or not; unless given, as set."
+    "--match-text",
+    "match_text",
+    type=click.Choice(["off", "suggest", "auto"]),
+    help="What to do where the text of a conversation is that of a case in other words: nothing, suggest the case, or match "
+    "it; unless given, as set (default: suggest).",
 )
+@click.option("--fuzzy/--no-fuzzy", default=None, help="The same as --match-text auto, or off.")
 @selection_options
 @click.option(
     "--suite", metavar="TAG", help="Only conversations that belong to a case with this tag, such as regression."
@@ -106,6 +112,7 @@ def evaluate(
     evaluation: str | None,
     metrics: str | None,
     evaluators: tuple[str, ...],
+    match_text: str | None,
     fuzzy: bool | None,
     since: str | None,
     until: str | None,
@@ -129,16 +136,21 @@ def evaluate(
     chosen = selection_of(since, until, agent) | ({} if suite is None else {"suite": suite})
     name = evaluation or (f"compat:{compat}" if compat else None)
     chosen |= {} if name is None else {"evaluation": name}
-    given = {"judge": judge, "compat": compat, "fuzzy": fuzzy}
-    scoring = {name: value for name, value in given.items() if value is not None}
+    scoring = {name: value for name, value in {"judge": judge, "compat": compat}.items() if value is not None}
+    text = match_text if fuzzy is None else "auto" if fuzzy else "off"
+    if match_text not in {None, text}:
+        raise UsageError("--fuzzy is --match-text auto, --no-fuzzy is --match-text off: give one of the options")
+    matching = {} if text is None else {"text": text}
     used = _own_judge(settings_of(config_file, db, scoring=scoring), server)
     waiting = _WAITING if used == _EXACT else _WAITING_FOR_JUDGE.format(judge=used)
     with (
         progress_bar(quiet=quiet) as bar,
         telling_waits(waiting, bar, quiet=quiet) as progress,
-        opened(db, server, config_file, progress, scoring=scoring, **own_files(config_file, evaluators)) as client,
+        opened(
+            db, server, config_file, progress, scoring=scoring, matching=matching, **own_files(config_file, evaluators)
+        ) as client,
     ):
-        require_own_file(client, "evaluate", scoring)
+        require_own_file(client, "evaluate", {**scoring, **({"match-text": text} if text else {})})
         require_no_files(client, evaluators)
         done = client.call("evaluate", **truth, **chosen, **metrics_of(metrics, evaluators), force=force)
     if output == "json":

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 JUDGE_HELP: Final = "Answer judge, by plug-in name; after a colon what it takes, as in langchain:openai:gpt-5-mini."
 
 
+#: The settings of flags that are not settings of scoring.
+_SETTINGS: Final = {"match-text": "matching.text"}
+
+
 def require_own_file(client: Client, command: str, scoring: Mapping[str, Any]) -> None:
     """Refuse flags that would be ignored: a collector scores under one evaluator version, its own.
 
@@ -25,7 +29,7 @@ def require_own_file(client: Client, command: str, scoring: Mapping[str, Any]) -
     if not scoring or not isinstance(client, RemoteClient):
         return
     flags = " ".join(_flag(name, value) for name, value in scoring.items())
-    names = ", ".join(f"scoring.{name}" for name in scoring if name != "judge")
+    names = ", ".join(_SETTINGS.get(name, f"scoring.{name}") for name in scoring if name != "judge")
     do = [f"start it with `otel-agentic serve --judge {scoring['judge']}`"] if "judge" in scoring else []
     do += [f"set {names} in its settings and start it again"] if names else []
     raise UsageError(
@@ -34,6 +38,4 @@ def require_own_file(client: Client, command: str, scoring: Mapping[str, Any]) -
 
 
 def _flag(name: str, value: Any) -> str:
-    if isinstance(value, bool):
-        return f"--{name}" if value else f"--no-{name}"
     return f"--{name} {value}"

@@ -121,6 +121,29 @@ def not_rebuilt_notes(found: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def text_match_notes(found: Mapping[str, Any]) -> list[str]:
+    """Return how many conversations of a report belong to their case by text alone, and how many have a suggested case.
+
+    >>> text_match_notes({"matched_by_text": {"matched": 0, "suggested": 1}})[0].partition(":")[0]
+    '1 conversation has a suggested case, which counts in nothing until it is confirmed'
+    """
+    counts = found.get("matched_by_text", {"matched": 0, "suggested": 0})
+    notes = []
+    if counts["matched"]:
+        were = "was" if counts["matched"] == 1 else "were"
+        notes.append(
+            f'{plural(counts["matched"], "conversation")} {were} matched to a case by text (matching.text = "auto"): '
+            "`otel-agentic truth matches --only text` lists them"
+        )
+    if counts["suggested"]:
+        have = "has" if counts["suggested"] == 1 else "have"
+        notes.append(
+            f"{plural(counts['suggested'], 'conversation')} {have} a suggested case, which counts in nothing until it is "
+            "confirmed: `otel-agentic truth matches --only suggested` lists them"
+        )
+    return notes
+
+
 def method_notes(groups: Sequence[Group]) -> list[str]:
     """Return how the numbers were made and what their intervals assume: a line for each way that is in use."""
     evaluated = [group for group in groups if group["n"]]

@@ -16,6 +16,7 @@ from otel_agentic.cli.report_notes import (
     method_notes,
     name_of,
     not_rebuilt_notes,
+    text_match_notes,
     tier_notes,
     title,
 )
@@ -118,7 +119,12 @@ def _notes(found: dict[str, Any]) -> list[str]:
     """Return what is to be known of the numbers: the comparison first, then the objectives."""
     comparison = found.get("comparison")
     compared = [] if comparison is None else report_compare.comparison_notes(comparison)
-    told = [*not_rebuilt_notes(found), *compared, *objective_notes(found.get("objectives", ()))]
+    told = [
+        *not_rebuilt_notes(found),
+        *text_match_notes(found),
+        *compared,
+        *objective_notes(found.get("objectives", ())),
+    ]
     measured = report_metrics.metric_notes(found["groups"], found.get("metrics_chosen"))
     corrected = report_corrected.corrected_notes(found["groups"])
     clocks = [f"warning: {row['note']}" for row in found.get("wrong_clocks", ())]

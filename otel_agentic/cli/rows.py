@@ -29,7 +29,19 @@ if TYPE_CHECKING:
 _REASONS: Final = 6
 _CHARACTERS: Final = 160
 #: Options of `evaluate` that speak of a store.
-_OF_STORES: Final = ("server", "cases", "labels", "compat", "fuzzy", "since", "until", "agent", "suite", "force")
+_OF_STORES: Final = (
+    "server",
+    "cases",
+    "labels",
+    "compat",
+    "match_text",
+    "fuzzy",
+    "since",
+    "until",
+    "agent",
+    "suite",
+    "force",
+)
 
 
 def evaluate_row_files(context: click.Context) -> int:
@@ -43,7 +55,11 @@ def evaluate_row_files(context: click.Context) -> int:
     from otel_agentic.pipeline.rows_json import rows_json  # noqa: PLC0415 — same
 
     given = context.params
-    strange = [f"--{name}" for name in _OF_STORES if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    strange = [
+        f"--{name.replace('_', '-')}"
+        for name in _OF_STORES
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    ]
     if strange:
         raise UsageError(
             f"--rows with {', '.join(strange)}: rows bring their own references, and all are evaluated; leave {strange[0]} "

@@ -32,6 +32,7 @@ from otel_agentic.config.sections import (
     EmitSettings,
     JudgeSettings,
     LogSettings,
+    MatchingSettings,
     ReceiveSettings,
     RedactionSettings,
     RetentionSettings,
@@ -48,6 +49,12 @@ from otel_agentic.regular_files import open_regular, read_regular
 CONFIG_FILE_VARIABLE: Final = "OTEL_AGENTIC_CONFIG"
 DEFAULT_CONFIG_FILE: Final = "otel-agentic.toml"
 
+#: Settings that have another name now, and what to set instead.
+_RENAMED: Final = {
+    "scoring.fuzzy": 'set matching.text to "auto" (true) or "off" (false)',
+    "scoring.fuzzy_threshold": "set matching.text_threshold, a probability",
+    "scoring.fuzzy_margin": "delete it: matching.text_threshold covers the margin",
+}
 #: Settings whose values are never shown, not even refused ones.
 _SECRETS: Final = frozenset({"headers", "model_options", "query_token", "token"})
 
@@ -68,6 +75,7 @@ class Settings(BaseSettings):
     conversations: ConversationSettings = ConversationSettings()
     dialects: DialectSettings = DialectSettings()
     scoring: ScoringSettings = ScoringSettings()
+    matching: MatchingSettings = MatchingSettings()
     sampling: SamplingSettings = SamplingSettings()
     judge: JudgeSettings = JudgeSettings()
     evaluators: EvaluatorSettings = EvaluatorSettings()
@@ -181,6 +189,8 @@ def _describe(error: ValidationError, path: Path | None) -> str:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
     source = f" (from flags, OTEL_AGENTIC_* or {path})" if path else " (from flags or OTEL_AGENTIC_*)"
+    if where in _RENAMED:
+        return f"setting {where} was replaced{source}; {_RENAMED[where]}"
     if first["type"] == "extra_forbidden":
         return f"setting {where}: there is none of that name{source}; {_known(first['loc'][:-1])}"
     got = "a secret" if _SECRETS & set(first["loc"]) else _shown(first.get("input"), str(first["loc"][-1:]))

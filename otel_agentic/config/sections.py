@@ -267,9 +267,6 @@ class ScoringSettings(Section):
     compat: Literal["fair-forge", "ragas", "agent-surface", "agentest"] | None = Field(
         default=None, description="score with another system's arithmetic, faults included; unset: our own"
     )
-    fuzzy: bool = Field(default=False, description="match conversations to cases by similar queries, as a last resort")
-    fuzzy_threshold: Ratio = Field(default=0.92, description="similarity of queries at which a fuzzy match is made")
-    fuzzy_margin: Ratio = Field(default=0.05, description="how far the best fuzzy match is ahead of the next, at least")
     judged_utilization: bool = Field(
         default=False, description="ask the judge whether a tool's result was used where the data does not tell"
     )
@@ -286,6 +283,19 @@ class ScoringSettings(Section):
             message = "tool_weights: at least one weight must be above 0"
             raise ValueError(message)
         return self
+
+
+class MatchingSettings(Section):
+    """Which case a conversation is matched to where neither an id nor equal queries say so."""
+
+    text: Literal["off", "suggest", "auto"] = Field(
+        default="suggest",
+        description="compare what users said with all cases: `suggest` lists the case for confirmation and counts nothing, "
+        "`auto` matches the conversation to it",
+    )
+    text_threshold: Ratio = Field(
+        default=0.85, description="probability at which the case of a text is suggested or matched, inclusive"
+    )
 
 
 class JudgeSettings(Section):

@@ -74,7 +74,12 @@ class Engine:
         self.rebuilder = Rebuilder(self.store, self.reader, settings.conversations)
         self.uploads = Uploads(self)
         self.evaluating = Evaluating(
-            self.store, settings.scoring, settings.judge, settings.sampling, settings.evaluators
+            self.store,
+            settings.scoring,
+            settings.judge,
+            settings.sampling,
+            settings.evaluators,
+            matching=settings.matching,
         )
 
     @property

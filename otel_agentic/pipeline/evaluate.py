@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from otel_agentic.config import EvaluatorSettings, SamplingSettings
+from otel_agentic.config import EvaluatorSettings, MatchingSettings, SamplingSettings
 from otel_agentic.evaluators.registry import Chosen
 from otel_agentic.judges import ExactJudge
 from otel_agentic.pipeline.means import Means
@@ -82,9 +82,12 @@ class Evaluating(Means):
         judging: JudgeSettings,
         sampling: SamplingSettings = SamplingSettings(),  # noqa: B008 — frozen
         evaluators: EvaluatorSettings = EvaluatorSettings(),  # noqa: B008 — frozen
+        *,
+        matching: MatchingSettings = MatchingSettings(),  # noqa: B008 — frozen
     ) -> None:
         super().__init__(store, settings, judging, evaluators)
         self._sampling = sampling
+        self._matching = matching
         self._truth: Truth | None = None
         self._begun_ids: frozenset[str] = frozenset()
         #: The truth of the evaluation that is under way, or was last.
@@ -133,7 +136,7 @@ class Evaluating(Means):
 
     def truth_of(self, cases: Sequence[Case], labels: Mapping[str, Label]) -> Truth:
         """Return the ground truth that some cases and labels would be, in force or not."""
-        return truth_made_of(cases, labels, judge=self.judge, settings=self._settings)
+        return truth_made_of(cases, labels, judge=self.judge, settings=self._settings, matching=self._matching)
 
     def evaluate(
         self,

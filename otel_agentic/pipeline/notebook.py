@@ -26,7 +26,6 @@ from otel_agentic.scoring import MatchedConversation, score_conversations
 from otel_agentic.scoring.outcome import BATCH
 from otel_agentic.spans.redacting import Redacting
 from otel_agentic.truth import CaseIndex
-from otel_agentic.truth.fuzzy import FuzzyRule
 from otel_agentic.truth.redact import redacted_case, redacted_labels
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ def evaluate(
     told = redacted_labels(read_given_labels(labels, chosen.scoring), redacting)
     if not known and not told:
         raise UsageError("nothing to hold the conversations against; give cases, or labels by conversation id")
-    index = CaseIndex(known, FuzzyRule.of(chosen.scoring))
+    index = CaseIndex(known, chosen.matching)
     matched = []
     for conversation in map(redacting.record, given.conversations):
         label = told.get(str(conversation.conversation_id))

@@ -51,7 +51,7 @@ class PooledEvaluating(Evaluating):
 
     def __init__(self, engine: Engine, pool: Workers) -> None:
         settings = engine.settings
-        super().__init__(engine.store, settings.scoring, settings.judge, settings.sampling)
+        super().__init__(engine.store, settings.scoring, settings.judge, settings.sampling, matching=settings.matching)
         self.judge = engine.evaluating.judge
         self._all = settings
         self._pool = pool

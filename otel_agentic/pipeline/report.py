@@ -23,6 +23,7 @@ from otel_agentic.stats import (
 )
 from otel_agentic.stats.bootstrap import with_bootstrap
 from otel_agentic.store.evaluations import DEFAULT
+from otel_agentic.store.matches import matched_by_text
 from otel_agentic.store.scores import Selection
 from otel_agentic.store.windows import scored_conversations
 from otel_agentic.windows import GroupSummary, ScoredConversation, attempts_of, group_by, parse_window, summarise_all
@@ -113,6 +114,10 @@ def report(
     if failed := engine.rebuilder.not_rebuilt:
         traces = sum(isinstance(item, str) for item in failed)
         found["not_rebuilt"] = {"traces": traces, "conversations": len(failed) - traces}
+    with engine.store.read() as con:
+        by_text, suggested = matched_by_text(con, selection)
+    if by_text or suggested:
+        found["matched_by_text"] = {"matched": by_text, "suggested": suggested}
     if engine.settings.slo.objectives and engine.store.evaluation == DEFAULT:
         found["objectives"] = objectives_report(engine, selection.agent)
     return found

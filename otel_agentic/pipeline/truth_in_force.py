@@ -12,13 +12,12 @@ from otel_agentic.scoring import evaluator_version, truth_version
 from otel_agentic.store.calibrations import places_of
 from otel_agentic.store.scores import Evaluation
 from otel_agentic.truth import CaseIndex, parse_cases, parse_labels
-from otel_agentic.truth.fuzzy import FuzzyRule
 from otel_agentic.truth.redact import redacted_case, redacted_labels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from otel_agentic.config import ScoringSettings
+    from otel_agentic.config import MatchingSettings, ScoringSettings
     from otel_agentic.judges import Judge
     from otel_agentic.store import Store
     from otel_agentic.truth import Case, Label
@@ -84,18 +83,23 @@ def labels_of(file: TruthFile, redacts: Redacts, reward_threshold: float) -> Map
 
 
 def truth_made_of(
-    cases: Sequence[Case], labels: Mapping[str, Label], *, judge: Judge, settings: ScoringSettings
+    cases: Sequence[Case],
+    labels: Mapping[str, Label],
+    *,
+    judge: Judge,
+    settings: ScoringSettings,
+    matching: MatchingSettings,
 ) -> Truth:
     """Return the ground truth that some cases and labels make, with a judge and settings."""
     version = f"{truth_version(cases)}-{_labels_version(labels)}"
     evaluation = Evaluation(
-        evaluation_id=evaluator_version(judge, settings, version),
+        evaluation_id=evaluator_version(judge, settings, f"{version}-{matching.model_dump_json()}"),
         judge=judge.name,
         judge_version=judge.version,
         settings_json=settings.model_dump_json(),
         truth_version=version,
     )
-    return Truth(index=CaseIndex(cases, FuzzyRule.of(settings)), labels=labels, judge=judge, evaluation=evaluation)
+    return Truth(index=CaseIndex(cases, matching), labels=labels, judge=judge, evaluation=evaluation)
 
 
 def _labels_version(labels: Mapping[str, Label]) -> str:

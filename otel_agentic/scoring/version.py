@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from otel_agentic.truth.model import Case
 
 #: Raised with every change that may change a score; old scores are then kept, and superseded.
-SCORING_VERSION: Final = "3"
+SCORING_VERSION: Final = "4"
 
 
 def truth_version(cases: Iterable[Case]) -> str:

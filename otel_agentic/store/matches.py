@@ -30,16 +30,25 @@ _MATCHES: Final = f"""
 SELECT
     c.environment, c.conversation_id, c.agent, m.dataset, m.case_id, m.method, m.confidence,
     coalesce(m.reason, CASE WHEN m.evaluation_id IS NULL THEN 'not evaluated yet' END) AS reason,
-    m.candidates, m.warning
+    m.candidates, m.warning, m.suggested_dataset, m.suggested_case_id, m.suggested_confidence, m.suggested_margin
 FROM conversations c
 LEFT JOIN conversation_scores s
     ON s.environment = c.environment AND s.conversation_id = c.conversation_id AND s.revision = c.revision
     AND s.{SHOWN} AND NOT s.superseded
 LEFT JOIN matches m ON m.evaluation_id = s.evaluation_id AND m.environment = c.environment
     AND m.conversation_id = c.conversation_id AND m.revision = c.revision
-WHERE NOT c.superseded AND {BOUNDS} AND ($only IS NULL OR m.reason = $only OR ($only = 'warning' AND m.warning IS NOT NULL))
+WHERE NOT c.superseded AND {BOUNDS} AND ($only IS NULL OR m.reason = $only
+    OR ($only = 'warning' AND m.warning IS NOT NULL) OR ($only = 'suggested' AND m.suggested_case_id IS NOT NULL)
+    OR ($only = 'text' AND m.method = 'text'))
 ORDER BY c.window_time DESC, c.environment, c.conversation_id
 """  # noqa: S608 — a constant of our own
+_BY_TEXT: Final = f"""
+SELECT count(*) FILTER (m.method = 'text'), count(*) FILTER (m.suggested_case_id IS NOT NULL)
+FROM conversations c
+JOIN conversation_scores s USING (environment, conversation_id, revision)
+JOIN matches m USING (evaluation_id, environment, conversation_id, revision)
+WHERE NOT c.superseded AND s.{SHOWN} AND NOT s.superseded AND {BOUNDS}
+"""  # noqa: S608 — same
 
 
 def list_cases(con: DuckDBPyConnection) -> list[Row]:
@@ -48,5 +57,14 @@ def list_cases(con: DuckDBPyConnection) -> list[Row]:
 
 
 def list_matches(con: DuckDBPyConnection, selection: Selection, *, only: str | None) -> list[Row]:
-    """Return which case each conversation was matched to; `only` keeps unmatched, ambiguous or warned ones."""
+    """Return which case each conversation was matched to.
+
+    `only` keeps unmatched or ambiguous ones, those with a warning or a suggested case, or those matched by text.
+    """
     return rows(con, _MATCHES, {**bounds(selection), "only": only})
+
+
+def matched_by_text(con: DuckDBPyConnection, selection: Selection) -> tuple[int, int]:
+    """Return how many conversations of a selection were matched by text, and how many have a suggested case."""
+    row = con.execute(_BY_TEXT, bounds(selection)).fetchone()
+    return (0, 0) if row is None else (row[0], row[1])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from otel_agentic.store.scores import Selection
     from otel_agentic.store.table import Key
 
-Kind = Literal["failing", "unmatched", "ambiguous", "warning"]
+Kind = Literal["failing", "unmatched", "ambiguous", "warning", "suggested", "text"]
 
 _CHOSEN: Final = f"""
 SELECT
@@ -32,7 +32,8 @@ LEFT JOIN matches m ON m.evaluation_id = s.evaluation_id AND m.environment = c.e
 WHERE NOT c.superseded AND {BOUNDS} AND ($environment IS NULL OR c.environment = $environment)
     AND ($id IS NULL OR c.conversation_id = $id)
     AND ($kind IS NULL OR ($kind = 'failing' AND s.outcome = 'fail') OR m.reason = $kind
-        OR ($kind = 'warning' AND m.warning IS NOT NULL))
+        OR ($kind = 'warning' AND m.warning IS NOT NULL) OR ($kind = 'suggested' AND m.suggested_case_id IS NOT NULL)
+        OR ($kind = 'text' AND m.method = 'text'))
 ORDER BY c.window_time DESC, c.environment, c.conversation_id
 """  # noqa: S608 — a constant of our own
 _QUERIES: Final = """

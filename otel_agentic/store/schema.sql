@@ -221,11 +221,15 @@ CREATE TABLE matches (
     dataset VARCHAR, -- case
     case_id VARCHAR, -- case, null when unmatched or ambiguous
     case_version VARCHAR, -- case version
-    method VARCHAR, -- case_id, labels_file, exact_queries, first_query or fuzzy
+    method VARCHAR, -- case_id, labels_file, exact_queries, first_query or text
     confidence DOUBLE, -- 0 to 1
     reason VARCHAR, -- unmatched or ambiguous
     candidates VARCHAR[] NOT NULL, -- cases that fitted equally
-    warning VARCHAR -- why the ground truth looks wrong
+    warning VARCHAR, -- why the ground truth looks wrong
+    suggested_dataset VARCHAR, -- case that the text of an unmatched conversation suggests
+    suggested_case_id VARCHAR, -- same; it counts in nothing until a label confirms it
+    suggested_confidence DOUBLE, -- probability that the suggestion is right, 0 to 1
+    suggested_margin DOUBLE -- how far the next case is behind in similarity, 0 to 1
 );
 
 -- One row is the outcome of a conversation revision under an evaluation.

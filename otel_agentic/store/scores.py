@@ -209,6 +209,7 @@ def _scores(scored: Sequence[Scored]) -> list[ConversationScore]:
 
 def _insert_matches(con: DuckDBPyConnection, identity: Mapping[str, list[Any]], scored: Sequence[Scored]) -> None:
     matches = [item.match for item in scored]
+    suggested = [match.suggestion for match in matches]
     case: Callable[[Match, str], Any] = lambda match, name: getattr(match.case, name) if match.case else None  # noqa: E731
     Table(con, "matches").insert(
         con,
@@ -219,6 +220,10 @@ def _insert_matches(con: DuckDBPyConnection, identity: Mapping[str, list[Any]], 
             "case_id": [case(match, "case_id") for match in matches],
             "case_version": [case(match, "version") for match in matches],
             "candidates": [list(match.candidates) for match in matches],
+            "suggested_dataset": [found and found.case.dataset for found in suggested],
+            "suggested_case_id": [found and found.case.case_id for found in suggested],
+            "suggested_confidence": [found and found.confidence for found in suggested],
+            "suggested_margin": [found and found.margin for found in suggested],
         },
     )
 

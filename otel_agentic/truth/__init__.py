@@ -1,6 +1,5 @@
 """Annotated ground truth: cases, labels, and which conversation is an attempt of which case."""
 
-from otel_agentic.truth.fuzzy import FuzzyRule
 from otel_agentic.truth.labels import Label, LabelFile, parse_labels, read_labels
 from otel_agentic.truth.load import CaseFile, parse_cases, read_cases
 from otel_agentic.truth.match import CaseIndex, Match, MatchMethod
@@ -12,7 +11,6 @@ __all__ = [
     "CaseIndex",
     "CaseTurn",
     "ExpectedCall",
-    "FuzzyRule",
     "Label",
     "LabelFile",
     "Match",

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal
 
-from otel_agentic.truth.fuzzy import FuzzyIndex
+from otel_agentic.truth.sentences import Spoken, contradict, denies, resemble, says_nothing
 from otel_agentic.truth.text import normalise
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from otel_agentic.truth.fuzzy import FuzzyRule
     from otel_agentic.truth.model import Case
+    from otel_agentic.truth.text_index import TextIndex, TextMatch
 
-MatchMethod = Literal["case_id", "labels_file", "exact_queries", "first_query", "fuzzy"]
+MatchMethod = Literal["case_id", "labels_file", "exact_queries", "first_query", "text"]
 
-#: How sure each method is, in [0, 1]. A first query names one case today; tomorrow's cases may begin alike. A fuzzy
-#: match is as sure as its queries are similar.
+#: How sure each method is, in [0, 1]. The queries so far fit one case today; tomorrow's cases may begin alike. A match by
+#: text has the probability that it was calibrated to.
 CONFIDENCE: Final[Mapping[MatchMethod, float]] = {
     "case_id": 1.0,
     "labels_file": 1.0,
@@ -63,9 +63,8 @@ class Hit:
 class Pool:
     """Cases, ready to be asked for by id and by queries."""
 
-    def __init__(self, cases: Iterable[Case], fuzzy: FuzzyRule | None) -> None:
+    def __init__(self, cases: Iterable[Case]) -> None:
         self._cases = tuple(cases)
-        self._fuzzy = fuzzy
         self._by_name: dict[str, list[Case]] = defaultdict(list)
         self._by_spelling: dict[str, list[Case]] = defaultdict(list)
         self._by_queries: dict[Queries, list[Case]] = defaultdict(list)
@@ -101,16 +100,53 @@ class Pool:
         if not first:
             return
         yield _hit("exact_queries", self._by_queries.get(queries, []), asked)
-        yield _hit("first_query", self._by_first_query.get(first, []), asked)
-        if self._fuzzy is not None:
-            cases, score = self._similar.fitting(asked.queries, asked.agent_name)
-            yield Hit(method="fuzzy", cases=cases, confidence=score)
+        beginning_alike = [case for case in self._by_first_query.get(first, []) if case.is_for(asked.agent_name)]
+        yield _hit("first_query", _continued_alike(beginning_alike, asked.queries[len(first) - 1 :]), asked)
+
+    def nearest(self, asked: Asked) -> TextMatch | None:
+        """Return the case whose text is nearest to what the user said, None where there is none."""
+        return self._texts.nearest(asked.queries, asked.agent_name)
 
     @cached_property
-    def _similar(self) -> FuzzyIndex:
-        if self._fuzzy is None:
-            raise AssertionError("asked for only where there is a rule")
-        return FuzzyIndex(self._cases, self._fuzzy)
+    def _texts(self) -> TextIndex:
+        from otel_agentic.truth.text_index import TextIndex  # noqa: PLC0415 — imports numpy; built for unmatched conversations
+
+        return TextIndex(self._cases)
+
+
+def _continued_alike(cases: Sequence[Case], queries: Sequence[str | None]) -> Sequence[Case]:
+    """Return the cases that the later queries of a conversation fit, too; those that share most queries to the letter.
+
+    Args:
+        cases: cases that begin with the first query.
+        queries: of the conversation, from the first one that is known.
+    """
+    if not cases:
+        return ()
+    said = [Spoken.of([query]) for query in queries if query is not None]
+    fitting = [(case, equal) for case in cases if (equal := _equal_queries(case, said)) is not None]
+    most = max((equal for _, equal in fitting), default=0)
+    return [case for case, equal in fitting if equal == most]
+
+
+def _equal_queries(case: Case, said: Sequence[Spoken]) -> int | None:
+    """Return how many queries of a conversation are the case's to the letter; None where it does not fit the case.
+
+    The first queries are equal. Each later one must resemble a query of the case, in order, or say nothing. What follows all
+    queries of the case is not annotated and may be anything, so a case of one turn fits whatever follows.
+    """
+    expected = [Spoken.of([turn.query]) for turn in case.turns if turn.query is not None]
+    position, fitting, equal = 1, 1, 1
+    for index, query in enumerate(said[1:], start=1):
+        if fitting == len(expected):
+            said = said[:index]
+            break
+        found = next((place for place in range(position, len(expected)) if resemble(query, expected[place])), None)
+        if found is not None:
+            position, fitting, equal = found + 1, fitting + 1, equal + (query.words == expected[found].words)
+        elif not says_nothing(query) or any(denies(query, other) for other in expected[position : position + 1]):
+            return None
+    return None if contradict(Spoken.joined(said), Spoken.joined(expected)) else equal
 
 
 def _hit(method: MatchMethod, cases: Sequence[Case], asked: Asked, confidence: float | None = None) -> Hit:

@@ -1,16 +1,18 @@
 """Which case a conversation is an attempt of: found, or said to be unknown; never guessed.
 
 The methods, first hit wins: the case id that a span names, the labels file, the queries of the whole conversation, the
-first query alone, similar queries where the settings ask for them. Text is compared after `normalise`. Where a method
-finds two cases that fit equally, the conversation is ambiguous and no weaker method is asked. A draft that nobody has
-reviewed is asked for only where no reviewed case fits by any method.
+queries so far, and where the settings ask for it the text of all queries. Queries are compared after `normalise`. Where a
+method finds two cases that fit equally, the conversation is ambiguous and no weaker method is asked. A draft that nobody
+has reviewed is asked for only where no reviewed case fits by any method. Unless the text of the queries matches, the case
+that it finds is a suggestion, which counts in nothing.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
+from otel_agentic.config import MatchingSettings
 from otel_agentic.errors import CaseError
 from otel_agentic.truth.index import Asked, Hit, MatchMethod, Named, Pool
 from otel_agentic.truth.wrong import shares_nothing
@@ -19,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from otel_agentic.conversations.model import Conversation
-    from otel_agentic.truth.fuzzy import FuzzyRule
     from otel_agentic.truth.labels import Label
     from otel_agentic.truth.model import Case
+    from otel_agentic.truth.text_index import TextMatch
 
 __all__ = ["CaseIndex", "Match", "MatchMethod", "UnmatchedReason"]
 
@@ -36,6 +38,7 @@ class Match:
 
     `confidence` is in [0, 1]. `candidates` are the ids of the cases that fit (one when matched, several when ambiguous),
     sorted. `warning` says that the ground truth looks wrong, or that a case id leads nowhere; None when nothing does.
+    `suggestion` is the case that the text of an unmatched conversation is nearest to, for a person to confirm.
     """
 
     case: Case | None
@@ -44,24 +47,26 @@ class Match:
     candidates: tuple[str, ...]
     warning: str | None
     reason: UnmatchedReason | None
+    suggestion: TextMatch | None = None
 
 
 class CaseIndex:
     """Cases, ready to be matched with conversations."""
 
-    def __init__(self, cases: Iterable[Case], fuzzy: FuzzyRule | None = None) -> None:
+    def __init__(self, cases: Iterable[Case], matching: MatchingSettings = MatchingSettings()) -> None:  # noqa: B008 — frozen
         """Index the cases once.
 
         Args:
             cases: reviewed ones and drafts.
-            fuzzy: when similar queries are a match; None: never.
+            matching: what the text of all queries is used for.
 
         Raises:
             CaseError: two cases have the same dataset and case id but not the same content.
         """
         self._by_key = _by_key(cases)
-        self._reviewed = Pool((case for case in self if case.reviewed), fuzzy)
-        self._drafts = Pool((case for case in self if not case.reviewed), fuzzy)
+        self._matching = matching
+        self._reviewed = Pool(case for case in self if case.reviewed)
+        self._drafts = Pool(case for case in self if not case.reviewed)
 
     def __len__(self) -> int:
         return len(self._by_key)
@@ -73,12 +78,20 @@ class CaseIndex:
         """Return the case of a conversation; `label` is its row of the labels file, if it has one."""
         asked = _asked(conversation, label)
         hit = self._reviewed.hit(asked) or self._drafts.hit(asked)
+        found = self._by_text(asked) if hit is None and self._matching.text != "off" else None
+        if found is not None and self._matching.text == "auto":
+            hit = Hit(method="text", cases=[found.case], confidence=found.confidence)
         warning = self._not_followed(asked, hit)
         if hit is None:
-            return _unmatched("unmatched", [], warning)
+            return replace(_unmatched("unmatched", [], warning), suggestion=found)
         if len(hit.cases) > 1:
             return _unmatched("ambiguous", hit.cases, warning)
         return _matched(hit, conversation, warning)
+
+    def _by_text(self, asked: Asked) -> TextMatch | None:
+        """Return the case that the text of a conversation is nearest to, where that is likely enough to be right."""
+        found = (pool.nearest(asked) for pool in (self._reviewed, self._drafts))
+        return next((one for one in found if one and one.confidence >= self._matching.text_threshold), None)
 
     def _not_followed(self, asked: Asked, hit: Hit | None) -> str | None:
         """Return why the first case id that was given, and that the hit is not by, leads to no case."""

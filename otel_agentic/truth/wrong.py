@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from otel_agentic.truth.sentences import Spoken, form
 from otel_agentic.truth.text import Bag, normalise, says_text
 from otel_agentic.truth.values import is_number, leaves
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from otel_agentic.conversations.model import Conversation
     from otel_agentic.truth.model import Case, ToolExpectation
@@ -20,6 +21,12 @@ _PROSE_CHARACTERS: Final = 60
 #: Queries this similar (`Bag.similarity`) may be one query in two wordings. Where people or models play the same case
 #: twice, one pair of their queries nearly always is; see docs/matching.md for how it was measured.
 _SAME_QUERY: Final = 0.4
+#: Share of the words of the side that says less, without common ones, that two wordings of one request have in common.
+_SAME_REQUEST: Final = 0.3
+#: So many identifiers among the arguments of a conversation say which request it is, whatever their form.
+_ENOUGH_IDENTIFIERS: Final = 2
+#: Of fewer words, common ones not counted, nothing is concluded, unless none is shared.
+_ENOUGH_WORDS: Final = 8
 
 Value = str | float
 
@@ -27,9 +34,10 @@ Value = str | float
 def shares_nothing(case: Case, conversation: Conversation) -> bool:
     """Return whether case and conversation share neither a query nor any expected argument value.
 
-    A value is shared that is an argument of a made call, or that user or agent say. Where both hold identifiers (texts of
-    letters and digits, such as order numbers), only these count: a city or a number of bags fits many cases. False where
-    one of the two holds nothing to compare: silence is no sign of a wrong case.
+    A value is shared that is an argument of an actual call, or that user or agent say. Where the calls of both hold
+    identifiers (texts of letters and digits, such as order numbers), only these count: a city or a number of bags fits many
+    cases. A single one of another form, such as the id of a user where an order is expected, says nothing. False where one of
+    the two holds too little to compare: a conversation that ended early says nothing about its case.
     """
     asked, said = ([turn.query for turn in turns if turn.query] for turns in (case.turns, conversation.turns))
     if asked and not {normalise(query) for query in asked}.isdisjoint(normalise(query) for query in said):
@@ -39,16 +47,26 @@ def shares_nothing(case: Case, conversation: Conversation) -> bool:
     )
     made = _telling(call.arguments for turn in conversation.turns for call in turn.calls if call.arguments)
     own, theirs = _identifiers(expected), _identifiers(made)
-    if own and theirs:
+    if own and (len(theirs) >= _ENOUGH_IDENTIFIERS or not set(map(form, own)).isdisjoint(map(form, theirs))):
         return not (own & theirs or _any_said(own, conversation))
-    if expected & made or _any_similar(asked, said) or _any_said(expected, conversation):
+    if expected & made or _any_said(expected, conversation):
         return False
-    return bool((asked and said) or (expected and made))
+    if asked and said:
+        return _ask_for_different_things(asked, said)
+    return bool(expected and made and not (own and theirs))
 
 
-def _any_similar(asked: Iterable[str], said: Iterable[str]) -> bool:
+def _ask_for_different_things(asked: Sequence[str], said: Sequence[str]) -> bool:
+    """Return whether no two queries are alike, and the side that says less shares few of its words with the other.
+
+    Of a few words none may be shared.
+    """
+    one, other = Spoken.of(asked).content, Spoken.of(said).content
+    fewer, shared = min(len(one), len(other)), len(one & other)
+    if not fewer or (shared and fewer < _ENOUGH_WORDS) or shared >= _SAME_REQUEST * fewer:
+        return False
     left, right = ([Bag.of(query) for query in queries] for queries in (asked, said))
-    return any(one.similarity(other) >= _SAME_QUERY for one in left for other in right)
+    return not any(bag.similarity(also) >= _SAME_QUERY for bag in left for also in right)
 
 
 def _expectations(case: Case) -> Iterator[ToolExpectation]:
@@ -68,7 +86,7 @@ def _telling(values: Iterable[Any]) -> set[Value]:
     }
 
 
-def _identifiers(values: Iterable[Value]) -> set[Value]:
+def _identifiers(values: Iterable[Value]) -> set[str]:
     """Return the texts that hold both letters and digits."""
     return {
         value

@@ -18,9 +18,9 @@ _RUNNING = "a running collector holds this file and scores as it was started"
     [
         ({"judge": "exact"}, "--judge exact", "start it with `otel-agentic serve --judge exact`"),
         (
-            {"fuzzy": False, "compat": "ragas"},
-            "--no-fuzzy --compat ragas",
-            "set scoring.fuzzy, scoring.compat in its settings and start it again",
+            {"match-text": "off", "compat": "ragas"},
+            "--match-text off --compat ragas",
+            "set matching.text, scoring.compat in its settings and start it again",
         ),
     ],
     ids=["judge", "settings"],

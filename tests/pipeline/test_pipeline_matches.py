@@ -31,17 +31,43 @@ def asked(name: str, query: str, at: int = 0) -> Any:
     return speak_genai(script, start_ns=NOON_NS + at * SECOND_NS)
 
 
-def test_similar_queries_match_where_the_settings_say_so(open_engine: OpenEngine, tmp_path: Path) -> None:
-    told = []
-    for fuzzy in (False, True):
-        engine = open_engine(tmp_path / f"{fuzzy}.duckdb", scoring={"fuzzy": fuzzy, "fuzzy_threshold": 0.9})
-        feed(engine, asked("near", "Whch hotel?"), asked("far", "Which way?", 60))
-        commands = Commands(engine)
-        commands.evaluate(cases=CASES)
-        told.append({row["conversation_id"]: (row["case_id"], row["method"]) for row in commands.truth_matches()})
+@pytest.mark.parametrize(
+    ("text", "near", "counted", "by_text"),
+    [
+        ("off", (None, None, None), 0, None),
+        ("suggest", (None, None, "hotel"), 0, {"matched": 0, "suggested": 1}),
+        ("auto", ("hotel", "text", None), 1, {"matched": 1, "suggested": 0}),
+    ],
+)
+def test_a_text_is_ignored_suggested_or_matched_as_the_settings_say(
+    open_engine: OpenEngine, text: str, near: tuple[Any, ...], counted: int, by_text: dict[str, int] | None
+) -> None:
+    engine = open_engine(matching={"text": text})
+    feed(engine, asked("near", "Whch hotel?"), asked("far", "Which way?", 60))
+    commands = Commands(engine)
+    done = commands.evaluate(cases=CASES)
+    rows = {row["conversation_id"]: row for row in commands.truth_matches()}
 
-    assert {"near": (None, None), "far": (None, None)} == told[0]
-    assert {"near": ("hotel", "fuzzy"), "far": (None, None)} == told[1]
+    assert near == tuple(rows["near"][name] for name in ("case_id", "method", "suggested_case_id"))
+    assert (None, None) == (rows["far"]["case_id"], rows["far"]["suggested_case_id"])
+    assert counted == done["scored"] - done["reasons"].get("unmatched", 0)
+    assert by_text == commands.report().get("matched_by_text")
+    assert [
+        name for name, kind in (("near", "suggested"), ("near", "text")) if near[2 if kind == "suggested" else 1]
+    ] == [row["conversation_id"] for kind in ("suggested", "text") for row in commands.truth_matches(only=kind)]
+
+
+def test_a_suggestion_counts_once_a_label_confirms_it(open_engine: OpenEngine) -> None:
+    engine = open_engine()
+    feed(engine, asked("near", "Whch hotel?"))
+    commands = Commands(engine)
+    commands.evaluate(cases=CASES)
+    (row,) = commands.truth_matches(only="suggested")
+    confirmed = f"conversation_id,case_id\nnear,{row['suggested_dataset']}/{row['suggested_case_id']}\n"
+    commands.evaluate(labels=[("confirmed.csv", confirmed)])
+
+    (row,) = commands.truth_matches()
+    assert ("hotel", "labels_file", None) == (row["case_id"], row["method"], row["suggested_case_id"])
 
 
 @pytest.fixture

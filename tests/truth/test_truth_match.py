@@ -47,8 +47,12 @@ CASES = index_of(case("hotel", "Book a hotel", "In Rome"), case("flight", "Book 
         (conversation("Book a flight", case_id="hotel"), label("taxi"), ("hotel", "case_id", 1.0)),
         (conversation("Book a flight"), label("taxi"), ("taxi", "labels_file", 1.0)),
         (conversation("  BOOK a hotel?", "in  rome."), None, ("hotel", "exact_queries", 1.0)),
-        (conversation("book a hotel", "in paris"), None, ("hotel", "first_query", 0.8)),
+        (conversation("book a hotel"), None, ("hotel", "first_query", 0.8)),
+        (conversation("book a hotel", "a hotel in Rome, please"), None, ("hotel", "first_query", 0.8)),
         (conversation("book a hotel", None), None, ("hotel", "first_query", 0.8)),
+        (conversation("book a hotel", "thanks", "in rome"), None, ("hotel", "first_query", 0.8)),
+        (conversation("book a hotel", "in rome", "now play music"), None, ("hotel", "first_query", 0.8)),
+        (conversation("book a taxi", "Now play music"), None, ("taxi", "first_query", 0.8)),
     ],
 )
 def test_the_first_method_that_hits_wins(
@@ -60,7 +64,17 @@ def test_the_first_method_that_hits_wins(
     assert match.reason is None
 
 
-@pytest.mark.parametrize("made", [conversation("Book a boat"), conversation(None), conversation()])
+@pytest.mark.parametrize(
+    "made",
+    [
+        conversation("Book a boat"),
+        conversation(None),
+        conversation(),
+        conversation("Book a hotel", "in Paris"),
+        conversation("Book a hotel", "What is the capital of France?", "In Rome"),
+        conversation("Book a hotel", "not in Rome"),
+    ],
+)
 def test_what_no_method_finds_is_unmatched(made: Conversation) -> None:
     match = CASES.match(made)
     assert (match.case, match.reason, match.candidates) == (None, "unmatched", ())
@@ -147,7 +161,9 @@ def test_an_id_spelt_like_none_but_near_to_two_is_ambiguous() -> None:
     ("said", "method"),
     [
         ((None, "Book it", "Yes"), "exact_queries"),
-        ((None, "Book it", "No"), "first_query"),
+        ((None, "Book it"), "first_query"),
+        ((None, "Book it", "Thanks"), "first_query"),
+        ((None, "Book it", "No"), None),
         (("Book it", "Yes"), None),
         ((None, None, "Book it"), None),
         (("?", "Book it", "Yes"), "exact_queries"),
@@ -174,8 +190,8 @@ def test_a_draft_is_matched_where_no_reviewed_case_fits() -> None:
 @pytest.mark.parametrize(
     ("made", "method"),
     [
-        (conversation("Hi", "Rome"), "first_query"),
-        (conversation("Hi", "Rome", case_id="draft"), "first_query"),
+        (conversation("Hi"), "first_query"),
+        (conversation("Hi", case_id="draft"), "first_query"),
         (conversation("Ho", "Rome", case_id="old"), "case_id"),
     ],
 )
@@ -188,8 +204,29 @@ def test_a_draft_never_competes_with_a_reviewed_case(made: Conversation, method:
 
 def test_a_draft_settles_nothing_where_reviewed_cases_are_ambiguous() -> None:
     index = index_of(case("a", "Hi", "Rome"), case("b", "Hi", "Paris"), draft("c", "Hi", "Oslo"))
-    match = index.match(conversation("Hi", "Oslo"))
+    match = index.match(conversation("Hi", None))
     assert (match.reason, match.candidates) == ("ambiguous", ("a", "b"))
+
+
+def test_what_contradicts_a_reviewed_case_may_be_a_draft() -> None:
+    index = index_of(case("old", "Hi", "A seat to Paris"), draft("new", "Hi", "A room in Rome"))
+    assert index.match(conversation("Hi", "A room in Rome")).candidates == ("new",)
+
+
+@pytest.mark.parametrize(
+    ("said", "candidates"),
+    [
+        (("Hi", "Refund order 17"), ("a",)),
+        (("Hi", "Please refund my order 17", "Bye"), ("a",)),
+        (("Hi", "Refund order 18"), ("b",)),
+        (("Hi", "Refund order 19"), ()),
+        (("Hi", "Do not refund order 17"), ()),
+        (("Hi", "Refund my order"), ("a", "b")),
+    ],
+)
+def test_later_turns_tell_cases_apart_that_begin_alike(said: tuple[str, ...], candidates: tuple[str, ...]) -> None:
+    index = index_of(case("a", "Hi", "Refund order 17", "Bye"), case("b", "Hi", "Refund order 18", "Bye"))
+    assert index.match(conversation(*said)).candidates == candidates
 
 
 def test_a_case_of_another_agent_does_not_keep_a_draft_away() -> None:

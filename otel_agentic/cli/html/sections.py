@@ -14,7 +14,14 @@ from otel_agentic.cli.html.summary import coverage_table, curve_table, estimator
 from otel_agentic.cli.html.theme import TIERS
 from otel_agentic.cli.html.toolmap import failing_table, heat_legend, tool_map
 from otel_agentic.cli.report_metrics import abstained, not_computed
-from otel_agentic.cli.report_notes import group_notes, method_notes, not_rebuilt_notes, shown_estimates, tier_notes
+from otel_agentic.cli.report_notes import (
+    group_notes,
+    method_notes,
+    not_rebuilt_notes,
+    shown_estimates,
+    text_match_notes,
+    tier_notes,
+)
 from otel_agentic.cli.text import plural
 
 if TYPE_CHECKING:
@@ -81,7 +88,7 @@ def sections(found: Mapping[str, Any], drawn: Mapping[str, Any]) -> Iterator[tup
     if corrected := corrected_part(groups):
         yield "Judge errors", corrected
     clocks = [f"warning: {row['note']}" for row in found.get("wrong_clocks", ())]
-    yield "Notes", _notes(groups, [*not_rebuilt_notes(found), *clocks])
+    yield "Notes", _notes(groups, [*not_rebuilt_notes(found), *text_match_notes(found), *clocks])
 
 
 def empty_state(text: str) -> Html:

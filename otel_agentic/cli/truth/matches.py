@@ -14,7 +14,7 @@ from otel_agentic.cli.options import (
     selection_options,
     target_options,
 )
-from otel_agentic.cli.output import console, print_json, say, say_evaluation
+from otel_agentic.cli.output import console, print_csv, print_json, say, say_evaluation
 from otel_agentic.cli.tables import Column, print_table, text, told_apart
 from otel_agentic.cli.text import moment, percent, plural, ratio, short
 from otel_agentic.errors import UsageError
@@ -27,11 +27,15 @@ _NONE: Final = {
     "unmatched": "no unmatched conversations",
     "ambiguous": "no ambiguous conversations",
     "warning": "no matches with a warning",
+    "suggested": "no conversations with a suggested case",
+    "text": "no conversations matched by text",
 }
 _CLUSTERED: Final = {
     "unmatched": "unmatched conversations",
     "ambiguous": "ambiguous conversations",
     "warning": "conversations with a warning",
+    "suggested": "conversations with a suggested case",
+    "text": "conversations matched by text",
 }
 #: Clusters shown unless told otherwise.
 _CLUSTERS: Final = 50
@@ -59,7 +63,11 @@ def list_(db: Path | None, server: str | None, config_file: Path | None, output:
 @target_options
 @selection_options
 @evaluation_option
-@click.option("--only", type=click.Choice(["unmatched", "ambiguous", "warning"]), help="Only those.")
+@click.option(
+    "--only",
+    type=click.Choice(["unmatched", "ambiguous", "warning", "suggested", "text"]),
+    help="Only those; suggested: with a case that their text suggests, text: matched by text.",
+)
 @click.option("--clusters", is_flag=True, help="Group them by what they begin with; unmatched ones unless --only.")
 @click.option(
     "--limit",
@@ -67,7 +75,13 @@ def list_(db: Path | None, server: str | None, config_file: Path | None, output:
     metavar="N",
     help=f"Only the first so many clusters; {_CLUSTERS} unless given.",
 )
-@format_option
+@click.option(
+    "--format",
+    "output",
+    type=click.Choice(["table", "json", "csv"]),
+    default="table",
+    help="Table for people, JSON for machines, or CSV: a labels file of each conversation with its case or suggested case.",
+)
 def matches(
     db: Path | None,
     server: str | None,
@@ -85,7 +99,12 @@ def matches(
 
     With --clusters: what users begin with in conversations that no case belongs to, most frequent first, so that you see
     what to annotate next. First queries that are equal but for order numbers and the like, or similar, are one cluster.
+
+    A suggested case counts in nothing. To confirm suggestions, write them with --only suggested --format csv, delete the rows
+    that are wrong, and give the file to `otel-agentic evaluate --labels`.
     """
+    if clusters and output == "csv":
+        raise UsageError("--format csv writes a labels file and does not go with --clusters; use --format json")
     if limit is not None and not clusters:
         raise UsageError("--limit goes with --clusters")
     chosen = {**selection_of(since, until, agent, evaluation), **({"only": only} if only else {})}
@@ -94,6 +113,10 @@ def matches(
     shown = rows[: limit or _CLUSTERS] if clusters else rows
     if output == "json":
         print_json(shown)
+    elif output == "csv":
+        print_csv(
+            ("conversation_id", "case_id"), [(row["conversation_id"], name) for row in rows if (name := _label(row))]
+        )
     elif not rows:
         say(console(), f"{_NONE[only or 'unmatched' if clusters else only]} in this selection")
     elif clusters:
@@ -102,6 +125,13 @@ def matches(
     else:
         say_evaluation(console(), evaluation)
         _print_matches(rows)
+
+
+def _label(row: dict[str, Any]) -> str | None:
+    """Return the case of a conversation, or else the suggested one, as a labels file names it."""
+    prefix = "" if row["case_id"] else "suggested_"
+    case_id = row[f"{prefix}case_id"]
+    return case_id and f"{row[f'{prefix}dataset']}/{case_id}"
 
 
 def _print_cases(rows: list[dict[str, Any]]) -> None:
@@ -174,19 +204,22 @@ def _print_matches(rows: list[dict[str, Any]]) -> None:
     datasets = {row["dataset"] for row in rows if row["dataset"]}
     names, _ = told_apart(rows, ("agent", "environment", *(("dataset",) if len(datasets) > 1 else ())))
     warned = any(row["warning"] for row in rows)
+    suggested = any(row["suggested_case_id"] for row in rows)
     columns = [
         Column(name="conversation", whole=True),
         *text(*names, "case", "method"),
         Column(name="confidence", right=True),
+        *([Column(name="margin", right=True)] if suggested else []),
         *([Column(name="warning", least=30)] if warned else []),
     ]
     shown = [
         [
             row["conversation_id"],
             *(row[name] for name in names),
-            row["case_id"] or ", ".join(row["candidates"] or []) or None,
-            row["method"] or row["reason"],
-            ratio(row["confidence"]),
+            row["case_id"] or ", ".join(row["candidates"] or []) or row["suggested_case_id"],
+            "suggested" if row["suggested_case_id"] else row["method"] or row["reason"],
+            ratio(row["suggested_confidence"] if row["suggested_case_id"] else row["confidence"]),
+            *([ratio(row["suggested_margin"])] if suggested else []),
             *([row["warning"] or ""] if warned else []),
         ]
         for row in rows

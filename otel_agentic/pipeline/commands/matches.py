@@ -22,7 +22,7 @@ from otel_agentic.truth.formats.base import record_of
 from otel_agentic.truth.promote import DEFAULT_DATASET
 
 Limit = Annotated[int, Field(ge=1)]
-Only = Literal["unmatched", "ambiguous", "warning"]
+Only = Literal["unmatched", "ambiguous", "warning", "suggested", "text"]
 #: What helps a person to edit a draft stands first in it.
 _FIRST: Final = ("case_id", "dataset", "reviewed", "notes", "promoted_from", "tags", "agent")
 

@@ -1,0 +1,173 @@
+"""The users of tau-airline, in their own words and in changed ones: what matching is measured on.
+
+Each of the 50 cases has 4 attempts, in which a model plays the same user in other words. The case of a measurement holds the
+queries of one attempt; the conversations to be matched are the other three, or the same one with changes that do not change
+the request (politeness, contractions, misspellings) or do (a digit, a negation).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from otel_agentic.config import Settings
+from otel_agentic.pipeline.inspect import read_traces
+from otel_agentic.testing import conversation, turn
+from otel_agentic.truth import Case, CaseTurn, read_cases, read_labels
+from tests.shared import SHARED
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Mapping, Sequence
+
+    from otel_agentic.conversations.model import Conversation
+
+DATA: Final = SHARED / "data" / "tau-airline"
+ATTEMPTS: Final = 4
+#: Cases that one user brings in nearly the same words are told apart by a detail, if at all: they are one group when a
+#: model is fitted on some cases and measured on others.
+_USER: Final = re.compile(r"[a-z]+_[a-z]+_\d{4}")
+
+Queries = tuple[str, ...]
+
+
+@cache
+def attempts() -> Mapping[str, Sequence[Conversation]]:
+    """Return the conversations of tau-airline by case id, without ids that name a case."""
+    labels = read_labels(DATA / "labels.csv").labels
+    found: dict[str, list[Conversation]] = {}
+    for read in read_traces(Settings(), [str(DATA / "spans.jsonl.gz")]).conversations:
+        one = read.conversation
+        case_id = labels[str(one.conversation_id)].case_id or ""
+        found.setdefault(case_id, []).append(replace(one, case_id=None))
+    return found
+
+
+@cache
+def right_cases() -> Mapping[str, Case]:
+    """Return the cases of tau-airline by id, with the calls that they expect and without queries."""
+    return {case.case_id: case for case in read_cases(DATA / "cases.jsonl").require()}
+
+
+@cache
+def texts() -> Mapping[str, Sequence[Queries]]:
+    """Return what users said, by case id and attempt."""
+    return {
+        case_id: [tuple(turn.query for turn in one.turns if turn.query) for one in found]
+        for case_id, found in attempts().items()
+    }
+
+
+@cache
+def groups() -> Mapping[str, str]:
+    """Return for each case the first case of the same user, or the case itself."""
+    first: dict[str, str] = {}
+    found = {}
+    for case_id, said in texts().items():
+        users = {user for queries in said for user in _USER.findall(" ".join(queries).lower())}
+        group = next((first[user] for user in sorted(users) if user in first), case_id)
+        first |= dict.fromkeys(users, group)
+        found[case_id] = group
+    return found
+
+
+def case_of(case_id: str, queries: Sequence[str]) -> Case:
+    """Return a case of some queries, without expectations."""
+    return Case(case_id=case_id, dataset="tau", turns=tuple(CaseTurn(query=query) for query in queries))
+
+
+def said(queries: Sequence[str]) -> Conversation:
+    """Return a conversation of some queries."""
+    return conversation(*(turn(query, "Done.") for query in queries))
+
+
+def same(queries: Sequence[str], _: random.Random) -> Queries:
+    """Return the queries."""
+    return tuple(queries)
+
+
+def first_half(queries: Sequence[str], _: random.Random) -> Queries:
+    """Return the first half of the queries, at least one: the conversation ended early."""
+    return tuple(queries[: max(1, (len(queries) + 1) // 2)])
+
+
+def first_only(queries: Sequence[str], _: random.Random) -> Queries:
+    """Return the first query."""
+    return tuple(queries[:1])
+
+
+_LIGHT: Final = (
+    (r"\bI am\b|\bI'm\b|\bI\u2019m\b", ("I am", "I'm")),
+    (r"\bI would\b|\bI'd\b|\bI\u2019d\b", ("I would", "I'd")),
+    (r"\bI will\b|\bI'll\b|\bI\u2019ll\b", ("I will", "I'll")),
+    (r"\bdo not\b|\bdon't\b|\bdon\u2019t\b", ("do not", "don't")),
+    (r"(?i)\bplease,? ?", ("", "please ", "kindly ")),
+    (r"(?i)\bthank you\b|\bthanks\b", ("thank you", "thanks", "many thanks")),
+    (r"(?i)^(hi there|hi|hello|hey)\b", ("Hi", "Hello", "Hey", "Good morning")),
+)
+
+
+def reworded(queries: Sequence[str], rng: random.Random) -> Queries:
+    """Return the queries with other contractions and other politeness."""
+    found = list(queries)
+    for pattern, words in _LIGHT:
+        found = [re.sub(pattern, lambda _, words=words: rng.choice(words), query) for query in found]
+    return tuple(found)
+
+
+def misspelt(queries: Sequence[str], rng: random.Random) -> Queries:
+    """Return the queries with one misspelling in eight words: a letter dropped, doubled, or two swapped."""
+
+    def typo(word: str) -> str:
+        if len(word) < 4 or not word.isalpha() or rng.random() > 1 / 8:  # noqa: PLR2004 — short words have no typical misspelling
+            return word
+        at = rng.randrange(1, len(word) - 1)
+        return rng.choice(
+            (
+                word[:at] + word[at + 1 :],
+                word[:at] + word[at] + word[at:],
+                word[:at] + word[at + 1] + word[at] + word[at + 2 :],
+            )
+        )
+
+    return tuple(" ".join(typo(word) for word in query.split(" ")) for query in queries)
+
+
+def one_digit_changed(queries: Sequence[str], rng: random.Random) -> Queries | None:
+    """Return the queries with one digit changed, None where they hold none; numbers of list items do not count."""
+    return _digits_changed(queries, rng, every=False)
+
+
+def every_digit_changed(queries: Sequence[str], rng: random.Random) -> Queries | None:
+    """Return the queries with every digit changed, None where they hold none."""
+    return _digits_changed(queries, rng, every=True)
+
+
+def _digits_changed(queries: Sequence[str], rng: random.Random, *, every: bool) -> Queries | None:
+    found = [re.sub(r"(?m)^\s*\d{1,2}[.)]\s", "", query) for query in queries]
+    places = [(row, digit.start()) for row, query in enumerate(found) for digit in re.finditer(r"\d", query)]
+    if not places:
+        return None
+    for row, at in places if every else [rng.choice(places)]:
+        other = rng.choice("0123456789".replace(found[row][at], ""))
+        found[row] = found[row][:at] + other + found[row][at + 1 :]
+    return tuple(found)
+
+
+def one_negated(queries: Sequence[str], rng: random.Random) -> Queries:
+    """Return the queries with a "not" somewhere in one of them."""
+    row = rng.randrange(len(queries))
+    return tuple(_negated(query, rng) if place == row else query for place, query in enumerate(queries))
+
+
+def each_negated(queries: Sequence[str], rng: random.Random) -> Queries:
+    """Return the queries with a "not" somewhere in each of them."""
+    return tuple(_negated(query, rng) for query in queries)
+
+
+def _negated(query: str, rng: random.Random) -> str:
+    words = query.split(" ")
+    words.insert(rng.randint(0, len(words)), "not")
+    return " ".join(words)

@@ -1,0 +1,242 @@
+"""Cases by what users said in all turns: the last method of matching, for requests that are worded anew.
+
+Texts are compared by TF-IDF: the cosines of their words, of pairs of neighbouring words and of words with digits
+(identifiers, numbers). Only what users said counts, never what the agent did: else the conversations in which it failed would
+stay unmatched. What the best case is worth depends on its similarity, on how far the next case is behind, and on how much
+both texts share; a logistic model makes a probability of these, see docs/matching.md for how it was fitted. A case that
+contradicts the conversation (`sentences.contradict`) is no match, whatever it is worth.
+
+Ref: Salton and Buckley, Term-weighting approaches in automatic text retrieval, 1988 (sublinear TF-IDF, cosine).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from otel_agentic.truth.sentences import COMMON_WORDS, Spoken, asks_for_another, contradict, is_figure, stem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from otel_agentic.truth.model import Case
+
+#: The words of a text in order.
+Wording = tuple[str, ...]
+Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
+
+#: What each kind of term weighs in the similarity, where the conversation has terms of it.
+_WEIGHTS: Final = {"words": 0.5, "pairs": 0.3, "figures": 0.2}
+#: Words and figures that two texts share, at least: the model was fitted on no shorter ones.
+_LEAST_SHARED: Final = 4
+#: Words that change no request.
+_POLITE: Final = frozenset({"please", "kindly", "thanks", "thank", "hi", "hello", "hey", "sure", "ok", "okay"})
+#: Probability that a text is the case's where only spelling, short forms and politeness differ.
+_EQUAL_CONFIDENCE: Final = 0.99
+#: Documents without any of the terms, added to the cases when terms are weighed: of one case nothing is rare.
+_PRIOR_CASES: Final = 20
+#: Letters that two spellings of a word of so many characters may differ in.
+_TYPOS: Final = {4: 1, 5: 1, 6: 1, 7: 1}
+_TYPOS_OF_LONG: Final = 2
+_SHORTEST_TYPO: Final = 4
+
+
+class Features(NamedTuple):
+    """What the probability of the best case is computed from.
+
+    `similarity` is in [0, 1], `margin` is how far the next case is behind, `shared` is the sum of the weights of the words and
+    figures that both texts hold.
+    """
+
+    similarity: float
+    margin: float
+    shared: float
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The inputs of the logistic model."""
+        evidence = math.log1p(self.shared)
+        return (self.similarity, self.margin, evidence, self.margin * evidence)
+
+
+#: Fitted by `python -m benchmarks.bench_text_matching`: the intercept, then a coefficient for each of `Features.values`.
+COEFFICIENTS: Final = (-1.57, 1.21, -3.62, 0.08, 4.73)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextMatch:
+    """The case whose text is nearest to that of a conversation.
+
+    `confidence` is the probability that the case is the right one, `margin` how much of the similarity the next case lacks.
+    """
+
+    case: Case
+    confidence: float
+    margin: float
+
+
+class TextIndex:
+    """Cases, ready to be searched by what users said."""
+
+    def __init__(self, cases: Iterable[Case]) -> None:
+        texts = [(case, Spoken.of(turn.query for turn in case.turns)) for case in cases]
+        self._cases = [case for case, _ in texts]
+        self._spoken = [spoken for _, spoken in texts]
+        self._agents: dict[str | None, np.ndarray[tuple[int], np.dtype[np.bool_]]] = {}
+        self._spelling = _Spelling(spoken.words for spoken in self._spoken)
+        self._by_wording: dict[Wording, list[Case]] = defaultdict(list)
+        for case, spoken in texts:
+            self._by_wording[self._wording(spoken)].append(case)
+        self._by_wording.pop((), None)  # nothing but politeness
+        terms = [_terms(spoken.words) for spoken in self._spoken]
+        self._channels = {kind: _Channel([one[kind] for one in terms]) for kind in _WEIGHTS}
+
+    def nearest(self, queries: Iterable[str | None], agent_name: str | None) -> TextMatch | None:
+        """Return the case that is nearest to the queries of a conversation; None where none shares a word, or it contradicts."""
+        spoken = Spoken.of(queries)
+        equal = [case for case in self._by_wording.get(self._wording(spoken), ()) if case.is_for(agent_name)]
+        if len(equal) == 1:
+            return TextMatch(case=equal[0], confidence=_EQUAL_CONFIDENCE, margin=1.0)
+        best = self.best(spoken, agent_name)
+        if best is None:
+            return None
+        position, features = best
+        if self.excludes(spoken, position):
+            return None
+        return TextMatch(case=self._cases[position], confidence=probability(features), margin=features.margin)
+
+    def best(self, spoken: Spoken, agent_name: str | None) -> tuple[int, Features] | None:
+        """Return the position of the most similar case for an agent and its features; None where none shares a word."""
+        if not self._cases:
+            return None
+        terms = _terms(map(self._spelling.corrected, spoken.words))
+        total, shared, weight = np.zeros(len(self._cases)), np.zeros(len(self._cases)), 0.0
+        for kind, channel in self._channels.items():
+            if not terms[kind]:
+                continue
+            cosines, weights = channel.compare(terms[kind])
+            total += _WEIGHTS[kind] * cosines
+            weight += _WEIGHTS[kind]
+            if kind != "pairs":  # they are of the same words
+                shared += weights
+        similarity = total / (weight or 1.0) * self._is_for(agent_name)
+        position = int(np.argmax(similarity))
+        if similarity[position] <= 0:
+            return None
+        best = float(similarity[position])
+        similarity[position] = 0.0
+        return position, Features(best, best - float(similarity.max()), float(shared[position]))
+
+    def excludes(self, spoken: Spoken, position: int) -> bool:
+        """Return whether the case at a position is no match, however similar: too short to tell, or another request."""
+        other = self._spoken[position]
+        if len(spoken.content & other.content) < _LEAST_SHARED:
+            return True
+        return contradict(spoken, other) or asks_for_another(spoken, other)
+
+    def _wording(self, spoken: Spoken) -> Wording:
+        """Return the words in order, spelt as in the cases, without those of politeness."""
+        return tuple(self._spelling.corrected(word) for word in spoken.words if word not in _POLITE)
+
+    def _is_for(self, agent_name: str | None) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        if agent_name not in self._agents:
+            self._agents[agent_name] = np.array([case.is_for(agent_name) for case in self._cases])
+        return self._agents[agent_name]
+
+
+def probability(features: Features) -> float:
+    """Return the probability that the best case is the right one."""
+    intercept, *coefficients = COEFFICIENTS
+    value = intercept + sum(map(float.__mul__, coefficients, features.values))
+    return 1.0 / (1.0 + math.exp(-value)) if value > 0 else math.exp(value) / (1.0 + math.exp(value))
+
+
+def _terms(words: Iterable[str]) -> Mapping[str, Counter[str]]:
+    """Return the terms of each kind; pairs of common words are left out, as common words are."""
+    found = list(words)
+    return {
+        "words": Counter(stem(word) for word in found if word not in COMMON_WORDS and not is_figure(word)),
+        "pairs": Counter(
+            f"{stem(one)} {stem(two)}" for one, two in pairwise(found) if not COMMON_WORDS.issuperset((one, two))
+        ),
+        "figures": Counter(filter(is_figure, found)),
+    }
+
+
+class _Channel:
+    """The terms of one kind of all cases, as an inverted index."""
+
+    def __init__(self, documents: Sequence[Mapping[str, int]]) -> None:
+        postings: dict[str, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+        for position, document in enumerate(documents):
+            for term, count in document.items():
+                places, counts = postings[term]
+                places.append(position)
+                counts.append(count)
+        self._size = len(documents)
+        self._postings = {
+            term: (np.array(places), self._weights(len(places), counts)) for term, (places, counts) in postings.items()
+        }
+        norms = np.sqrt(self._sum((places, weights**2) for places, weights in self._postings.values()))
+        self._norms = np.where(norms > 0, norms, 1.0)
+
+    def compare(self, counts: Mapping[str, int]) -> tuple[Floats, Floats]:
+        """Return the cosine of each case with a document, and the sum of the weights of the terms that they share."""
+        known = [(self._postings[term], count) for term, count in counts.items() if term in self._postings]
+        unknown = [count for term, count in counts.items() if term not in self._postings]
+        own = [(len(places), float(self._weights(len(places), [count])[0])) for (places, _), count in known]
+        norm = math.sqrt(sum(weight**2 for _, weight in own) + float((self._weights(0, unknown) ** 2).sum()))
+        products = self._sum(
+            (places, weights * weight) for ((places, weights), _), (_, weight) in zip(known, own, strict=True)
+        )
+        shared = self._sum((places, self._rarity(len(places))) for (places, _), _ in known)
+        return products / (self._norms * norm), shared
+
+    def _weights(self, found_in: int, counts: Sequence[int]) -> Floats:
+        weights: Floats = self._rarity(found_in) * (1.0 + np.log(np.array(counts, dtype=float)))
+        return weights
+
+    def _rarity(self, found_in: int) -> float:
+        return math.log((self._size + _PRIOR_CASES + 1) / (found_in + 0.5))
+
+    def _sum(self, parts: Iterable[tuple[np.ndarray[tuple[int], np.dtype[np.int_]], Floats | float]]) -> Floats:
+        total = np.zeros(self._size)
+        for places, weights in parts:
+            total[places] += weights  # no place occurs twice in the postings of a term
+        return total
+
+
+class _Spelling:
+    """The words of all cases, by which words that no case holds are corrected: they may be misspelt."""
+
+    def __init__(self, texts: Iterable[Iterable[str]]) -> None:
+        self._known = frozenset(COMMON_WORDS.union(*texts))
+        self._by_shape: dict[tuple[str, int], list[str]] = defaultdict(list)
+        for word in sorted(self._known):
+            self._by_shape[word[:1], len(word)].append(word)
+        self._corrected: Callable[[str], str] = lru_cache(maxsize=10_000)(self._nearest)
+
+    def corrected(self, word: str) -> str:
+        """Return the known word that an unknown one is a misspelling of, else the word."""
+        return word if word in self._known or len(word) < _SHORTEST_TYPO or is_figure(word) else self._corrected(word)
+
+    def _nearest(self, word: str) -> str:
+        from rapidfuzz import process  # noqa: PLC0415 — slow to import, and few evaluations need it
+        from rapidfuzz.distance import OSA  # noqa: PLC0415 — same
+
+        typos = _TYPOS.get(len(word), _TYPOS_OF_LONG)
+        lengths = range(len(word) - typos, len(word) + typos + 1)
+        alike = list(self._alike(word[0], lengths))
+        found = process.extractOne(word, alike, scorer=OSA.distance, score_cutoff=typos)
+        return found[0] if found else word
+
+    def _alike(self, first: str, lengths: Iterable[int]) -> Iterator[str]:
+        for length in lengths:
+            if length >= _SHORTEST_TYPO:
+                yield from self._by_shape.get((first, length), ())
