@@ -23,7 +23,8 @@ _PROSE_CHARACTERS: Final = 60
 _SAME_QUERY: Final = 0.4
 #: Share of the words of the side that says less, without common ones, that two wordings of one request have in common.
 _SAME_REQUEST: Final = 0.3
-#: So many identifiers among the arguments of a conversation say which request it is, whatever their form.
+#: So many turns, or identifiers among the arguments, say which request it is, whatever the form of the identifiers.
+_ENOUGH_TURNS: Final = 3
 _ENOUGH_IDENTIFIERS: Final = 2
 #: Of fewer words, common ones not counted, nothing is concluded, unless none is shared.
 _ENOUGH_WORDS: Final = 8
@@ -36,8 +37,8 @@ def shares_nothing(case: Case, conversation: Conversation) -> bool:
 
     A value is shared that is an argument of an actual call, or that user or agent say. Where the calls of both hold
     identifiers (texts of letters and digits, such as order numbers), only these count: a city or a number of bags fits many
-    cases. A single one of another form, such as the id of a user where an order is expected, says nothing. False where one of
-    the two holds too little to compare: a conversation that ended early says nothing about its case.
+    cases. In the first two turns a single one of another form, such as the id of a user where an order is expected, says
+    nothing. False where one of the two holds too little to compare: a conversation that ended early says nothing of its case.
     """
     asked, said = ([turn.query for turn in turns if turn.query] for turns in (case.turns, conversation.turns))
     if asked and not {normalise(query) for query in asked}.isdisjoint(normalise(query) for query in said):
@@ -47,7 +48,8 @@ def shares_nothing(case: Case, conversation: Conversation) -> bool:
     )
     made = _telling(call.arguments for turn in conversation.turns for call in turn.calls if call.arguments)
     own, theirs = _identifiers(expected), _identifiers(made)
-    if own and (len(theirs) >= _ENOUGH_IDENTIFIERS or not set(map(form, own)).isdisjoint(map(form, theirs))):
+    early = len(conversation.turns) < _ENOUGH_TURNS and len(theirs) < _ENOUGH_IDENTIFIERS
+    if own and theirs and not (early and set(map(form, own)).isdisjoint(map(form, theirs))):
         return not (own & theirs or _any_said(own, conversation))
     if expected & made or _any_said(expected, conversation):
         return False
