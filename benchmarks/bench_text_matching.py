@@ -36,7 +36,7 @@ from otel_agentic.truth.text_index import COEFFICIENTS, Features, TextIndex, pro
 from tests.shared import why_absent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from benchmarks.matching_data import Queries
 
@@ -180,7 +180,7 @@ def _arrays(found: Sequence[Sample]) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 def fitting_samples(rng: random.Random) -> list[Sample]:
     """Return what the model is fitted on: other words, and the same words with other politeness or misspellings."""
-    found = []
+    found: list[Sample] = []
     for number, setting in enumerate((*OTHER_WORDS, *CHANGED[:2])):
         for size, draws in _SIZES.items():
             for _ in range(draws):
@@ -214,8 +214,8 @@ def _print_changed(rng: random.Random) -> None:
         )
 
 
-def _share(values: object) -> str:
-    found = list(values)  # type: ignore[call-overload] # an iterable of booleans
+def _share(values: Iterable[object]) -> str:
+    found = [bool(value) for value in values]
     return f"{sum(found) / len(found):.3f}" if found else "  -  "
 
 

@@ -113,8 +113,12 @@ def reworded(queries: Sequence[str], rng: random.Random) -> Queries:
     """Return the queries with other contractions and other politeness."""
     found = list(queries)
     for pattern, words in _LIGHT:
-        found = [re.sub(pattern, lambda _, words=words: rng.choice(words), query) for query in found]
+        found = [_replaced(pattern, words, query, rng) for query in found]
     return tuple(found)
+
+
+def _replaced(pattern: str, words: Sequence[str], query: str, rng: random.Random) -> str:
+    return re.sub(pattern, lambda _: rng.choice(words), query)
 
 
 def misspelt(queries: Sequence[str], rng: random.Random) -> Queries:
