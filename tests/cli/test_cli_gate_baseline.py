@@ -183,7 +183,7 @@ def test_a_metric_of_all_conversations_together_is_not_compared(good: Path, slip
 
 def test_without_shared_cases_the_two_are_compared_as_strangers(good: Path, half: Path, tmp_path: Path) -> None:
     row = regressions(half, "--baseline", changed(good, tmp_path, '"orders"', '"others"'))["success"]
-    assert row["reason"] == "worse, by no more than chance explains (32 and 32 conversations)"
+    assert row["reason"] == "worse by more than chance explains at 95 % (32 and 32 conversations)"
 
 
 def test_a_baseline_is_kept_in_the_store_by_name(tmp_path: Path) -> None:
