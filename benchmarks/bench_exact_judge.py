@@ -33,7 +33,7 @@ _TAU: Final = SHARED / "data" / "tau-airline"
 def verdicts(pairs: Sequence[Pair]) -> list[bool]:
     """Return whether the judge passes each pair."""
     judged = ExactJudge().judge([pair.question for pair in pairs])
-    return [isinstance(verdict, Verdict) and verdict.score >= THRESHOLD for verdict in judged]
+    return [isinstance(verdict, Verdict) and not verdict.unsure and verdict.score >= THRESHOLD for verdict in judged]
 
 
 def row(source: str, pairs: Sequence[Pair]) -> str:
@@ -77,7 +77,7 @@ def changes(pairs: Sequence[Pair]) -> Iterator[str]:
 
 def _examples(pairs: Sequence[Pair]) -> Iterator[str]:
     for pair, verdict in zip(pairs, ExactJudge().judge([pair.question for pair in pairs]), strict=True):
-        if isinstance(verdict, Verdict) and (verdict.score >= THRESHOLD) != pair.right:
+        if isinstance(verdict, Verdict) and (verdict.score >= THRESHOLD and not verdict.unsure) != pair.right:
             asked = pair.question
             told = "passes a wrong answer" if not pair.right else "fails a right answer"
             yield f"{told} ({pair.about}): {verdict.reasoning}\n  expected {asked.expected!r}\n  answer   {asked.answer!r}"

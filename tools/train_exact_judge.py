@@ -27,7 +27,7 @@ import numpy as np
 from scipy.optimize import Bounds, minimize
 
 from otel_agentic.judges.exact import fixed_score
-from otel_agentic.judges.exact.checks import Asked, Given, JudgedText, Sides
+from otel_agentic.judges.exact.checks import Asked, Given, Sides, expected_text
 from otel_agentic.judges.exact.features import FEATURES, measure
 from otel_agentic.judges.exact.model import FILE, Model
 from otel_agentic.judges.exact.texts import wording
@@ -49,8 +49,9 @@ LICENCE: Final = "Apache-2.0"
 #: as of wrong ones are decided, so that conversations without unsure turns pass as often as all do.
 FAILS: Final = 0.25
 PASSES: Final = 0.75
-#: Of an answer that says the yes or the no that was expected; the pairs have too few such questions to estimate it.
-AGREED: Final = 0.95
+#: Of an answer that says the yes or the no that was expected, or all expected facts. Of the latter 99 % are right; the pairs have too
+#: few polar questions to estimate the former.
+AGREED: Final = 0.97
 #: Weight of a pair with one accepted answer alone.
 ONE_ACCEPTED_WEIGHT: Final = 0.5
 REGULARISATION: Final = 20.0
@@ -144,7 +145,7 @@ def _rows(index: int, pair: HumanPair, model: Model, single: str) -> list[tuple[
     given = Given.of(pair.answer, Asked.of(pair.question))
     rows = []
     for accepted in pair.accepted:
-        sides = Sides(expected=JudgedText.of(accepted), given=given)
+        sides = Sides(expected=expected_text(accepted), given=given)
         fixed = fixed_score(sides, model)
         objection = sides.objection()
         values = measure(wording(sides.expected.raw), given.wording, sides.held_facts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.truth.text import normalise, words
@@ -45,6 +46,8 @@ FILLERS: Final = (
     )
     | word_set("el los las uno son era su sus usted yo nosotros lo del al y o por para con se ha han está están")
 )
+#: Longer words are rare, and not worth remembering their stems.
+_REMEMBERED_CHARACTERS: Final = 30
 #: What an apostrophe ties to a word: "it's", "you'll", "don't".
 _CONTRACTED: Final = re.compile(r"(?<=\w)(?:n['\u2019]t|['\u2019](?:s|ll|re|ve|d|m))\b", re.IGNORECASE)
 #: Endings that leave a word what it is; four letters stay, so that short names keep theirs.
@@ -79,8 +82,15 @@ def stem(word: str) -> str:
     >>> stem("successful") == stem("successfully"), stem("approval") == stem("approved"), stem("Maria") == stem("Mario")
     (True, True, False)
     """
+    return _stem_remembered(word) if len(word) <= _REMEMBERED_CHARACTERS else _stem(word)
+
+
+def _stem(word: str) -> str:
     plain = _WEEKDAYS.get(word, word)
     return _LONG_ENDINGS.sub("", _ENDINGS.sub("", plain))
+
+
+_stem_remembered = lru_cache(maxsize=50_000)(_stem)
 
 
 def similarity(

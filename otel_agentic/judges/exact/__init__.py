@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from otel_agentic.errors import UsageError
 from otel_agentic.judges.base import JudgeFailure, Question, Verdict
-from otel_agentic.judges.exact.checks import READ_CHARACTERS, Asked, Given, JudgedText, Sides
+from otel_agentic.judges.exact.checks import READ_CHARACTERS, Asked, Given, Sides, expected_text
 from otel_agentic.judges.exact.features import measure
 from otel_agentic.judges.exact.model import Model, shipped_model
 from otel_agentic.judges.exact.texts import wording
@@ -86,7 +86,7 @@ def compare(question: Question, model: Model | None = None) -> Comparison:
 
 
 def _compare_one(accepted: str, answer: str, given: Given, model: Model, beaten: float) -> Comparison:
-    expected = JudgedText.of(accepted)
+    expected = expected_text(accepted)
     if expected.plain == given.text.plain and accepted[READ_CHARACTERS:] == answer[READ_CHARACTERS:]:
         return Comparison(score=1.0, reasoning="the texts are equal")
     sides = Sides(expected=expected, given=given)
@@ -103,7 +103,7 @@ def _compare_one(accepted: str, answer: str, given: Given, model: Model, beaten:
 
 
 def fixed_score(sides: Sides, model: Model) -> Comparison | None:
-    """Return the score where a rule decides and the model has no say: repeated questions, JSON, yes and no."""
+    """Return the score where a rule decides and the model has no say: repeated questions, JSON, yes and no, facts."""
     expected, answer = sides.expected, sides.answer
     if expected.plain == answer.plain and len(expected.raw) < READ_CHARACTERS:
         return Comparison(score=1.0, reasoning="the texts are equal")
@@ -114,9 +114,18 @@ def fixed_score(sides: Sides, model: Model) -> Comparison | None:
         equal = agreement == 1.0
         return Comparison(score=float(equal), reasoning="the JSON is equal" if equal else "the JSON differs")
     wanted = sides.polar_reading()
-    if wanted is not None and wanted == sides.says_yes():
-        return Comparison(score=model.agreed, reasoning="yes and no agree")
+    said = None if wanted is None else sides.says_yes()
+    if wanted is not None and said != (not wanted):
+        return _agreement(said, model)
+    if sides.states_facts and sides.objection() is None:
+        return Comparison(score=model.agreed, reasoning="it states the expected facts")
     return None
+
+
+def _agreement(said: bool | None, model: Model) -> Comparison:  # noqa: FBT001 — the polarity is the data, not a switch
+    if said is None:
+        return Comparison(score=model.cap("doubt"), reasoning="it says neither yes nor no")
+    return Comparison(score=model.agreed, reasoning="yes and no agree")
 
 
 def _unread(question: Question) -> str:

@@ -20,8 +20,16 @@ from otel_agentic.judges.bindings import clause_stems, misplaced
 from otel_agentic.judges.contradiction import contradicted
 from otel_agentic.judges.durations import with_whole_durations
 from otel_agentic.judges.exact.features import NO_FACTS, HeldFacts
-from otel_agentic.judges.exact.texts import AnswerWording, Wording, without_footnotes, wording
-from otel_agentic.judges.facts import Fact, Facts, FactText, extract, rival_facts
+from otel_agentic.judges.exact.texts import (
+    AnswerWording,
+    Wording,
+    likeness,
+    remembered,
+    with_whole_years,
+    without_footnotes,
+    wording,
+)
+from otel_agentic.judges.facts import Fact, Facts, FactText, extract, rival_facts, same_fact
 from otel_agentic.judges.negation import clause_before, denied_at, has_denial, sentences
 from otel_agentic.judges.quantities import Quantity
 from otel_agentic.judges.standing import Manner, stands_by
@@ -42,6 +50,7 @@ _MAX_ALTERNATIVE_WORDS: Final = 5
 #: How much of the words of an expected statement an answer must have, and how many words a part of a list has.
 _STATEMENT_WORDING: Final = 0.7
 _MAX_ITEM_WORDS: Final = 3
+_CENTURY: Final = re.compile(r"[- ]century\b", re.IGNORECASE)
 _CURRENCIES: Final = frozenset({"usd", "eur", "gbp", "jpy", "inr"})
 
 _AUXILIARY: Final = re.compile(
@@ -100,7 +109,7 @@ class JudgedText(FactText):
     @classmethod
     def of(cls, raw: str) -> JudgedText:
         """Return the beginning of a text, without Markdown's marks of bold text."""
-        return cls(raw=raw[:READ_CHARACTERS].replace("**", ""))
+        return cls(raw=with_whole_years(raw[:READ_CHARACTERS].replace("**", "")))
 
     @cached_property
     def facts(self) -> Facts:
@@ -156,6 +165,12 @@ class JudgedText(FactText):
         return _TITLE_NEGATOR.sub(lambda found: "_" * len(found.group()), plain)
 
 
+@remembered
+def expected_text(raw: str) -> JudgedText:
+    """Return an accepted answer with what the checks need of it."""
+    return JudgedText.of(raw)
+
+
 def _is_article(fact: Fact) -> bool:
     return isinstance(fact, Quantity) and fact.worded and fact.value == 1 and fact.dimension is None
 
@@ -170,7 +185,7 @@ class Asked:
     @classmethod
     def of(cls, query: str) -> Asked:
         """Return the query."""
-        return cls(text=JudgedText(raw=query), wording=wording(query))
+        return _asked(query)
 
     @cached_property
     def offers_choice(self) -> bool:
@@ -210,6 +225,11 @@ class Asked:
                 # The question begins before the first alternative, which has about as many words as the last one.
                 found.append(frozenset(wording(head).stems[-len(last) :]))
         return tuple(each for each in dict.fromkeys(found) if each)
+
+
+@remembered
+def _asked(query: str) -> Asked:
+    return Asked(text=JudgedText(raw=query), wording=wording(query))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,6 +275,7 @@ class Sides:
         return HeldFacts(
             wanted=len(wanted),
             held=sum(own is not None for _, own in held),
+            wanted_stems=_stems_at(self.expected.raw, wanted),
             expected_stems=_stems_at(self.expected.raw, [fact for fact, own in held if own is not None]),
             answer_stems=_stems_at(self.answer.raw, [own for _, own in held if own is not None]),
             alone=not self.expected.stems,
@@ -278,13 +299,23 @@ class Sides:
         expected, spoken = wording(self.expected.raw), self.answer.spoken
         if not expected.words:
             return []
-        whole = re.compile(r"[\W_]+".join(map(re.escape, expected.words)), re.IGNORECASE)
-        found = [place.span() for place in islice(whole.finditer(spoken), _MAX_COMPARED)]
+        found = [place.span() for place in islice(expected.pattern.finditer(spoken), _MAX_COMPARED)]
         if found or self.expected.is_statement or not self.expected.is_short:
             return found
         wanted = [word for word in expected.words if stem(word) in self.given.wording.stem_set]
         parts = re.compile(rf"\b(?:{'|'.join(map(re.escape, wanted))})", re.IGNORECASE) if wanted else None
         return [place.span() for place in islice(parts.finditer(spoken), _MAX_COMPARED)] if parts else []
+
+    @cached_property
+    def wording_share(self) -> float:
+        """How much of the expected words and facts the answer has, in [0, 1]."""
+        return similarity(self.expected.telling, self.answer.stems, self.asked.text.stems, facts=self.held)
+
+    @property
+    def states_facts(self) -> bool:
+        """Whether facts are expected, and the answer has all of them and most of the words around them."""
+        facts = self.held_facts
+        return 0 < facts.wanted == facts.held and self.wording_share >= _STATEMENT_WORDING
 
     @property
     def held(self) -> list[tuple[bool, bool]]:
@@ -339,9 +370,9 @@ def _check_facts(sides: Sides) -> Iterator[Objection]:
         name = repr(sides.expected.raw[fact.start : fact.end])
         places = list(islice(sides.answer.facts.like(fact), _MAX_PLACES))
         if not places:
-            other = any(_is_rival(own, fact) and not _is_coarser(own, fact) for own in sides.unasked)
-            coarser = any(_is_coarser(own, fact) for own in sides.answer.facts.found[:_MAX_PLACES])
-            if other and not coarser:
+            coarser = any(_is_coarser(sides.answer.raw, own, fact) for own in sides.answer.facts.found[:_MAX_PLACES])
+            other = not coarser and any(_is_rival(own, fact) for own in sides.unasked)
+            if other:
                 yield Objection(weight="wrong", rule="other_fact", explanation=f"{name} is different")
             else:
                 yield Objection(weight="doubt", rule="missing_fact", explanation=f"{name} is missing")
@@ -350,8 +381,16 @@ def _check_facts(sides: Sides) -> Iterator[Objection]:
             yield Objection(weight="wrong", rule="denied_fact", explanation=f"{name} is denied, past or a guess")
         elif contradicted(sides.answer.raw, filter(sides.stands, places), fact, filter(sides.stands, sides.unasked)):
             yield Objection(weight="doubt", rule="second_value", explanation=f"{name} stands next to another value")
+        elif _is_replaced(sides, fact, places):
+            yield Objection(weight="doubt", rule="replaced", explanation=f"{name} is different at one place")
         elif _is_elsewhere(sides, fact, places):
             yield Objection(weight="doubt", rule="other_subject", explanation=f"{name} is said of something else")
+
+
+def _is_replaced(sides: Sides, fact: Fact, places: Sequence[Fact]) -> bool:
+    """Return whether the answer states a fact less often than expected, and another one of its kind that nobody expects."""
+    times = sum(same_fact(each, fact) for each in sides.expected.facts.found[:_MAX_WANTED])
+    return len(places) < times and any(_is_rival(own, fact) for own in sides.unasked)
 
 
 def _is_rival(own: Fact, wanted: Fact) -> bool:
@@ -361,8 +400,10 @@ def _is_rival(own: Fact, wanted: Fact) -> bool:
     return rival_facts(own, wanted)
 
 
-def _is_coarser(own: Fact, wanted: Fact) -> bool:
-    """Return whether a fact of the answer agrees with the expected one and says less: the month, or the year alone."""
+def _is_coarser(text: str, own: Fact, wanted: Fact) -> bool:
+    """Return whether a fact of the answer agrees with the expected one and says less: the century, the year or the month."""
+    if isinstance(own, Quantity) and isinstance(wanted, Quantity):
+        return bool(_CENTURY.match(text, own.end)) and 0 <= 100 * own.value - wanted.value < 100  # noqa: PLR2004
     if isinstance(own, Quantity):
         return own.dimension is None and _year_of(wanted, own.value)
     return type(own) is type(wanted) and own.same_as(wanted)  # type: ignore[arg-type]
@@ -391,10 +432,7 @@ def _check_polarity(sides: Sides) -> Iterator[Objection]:
     expected, answer = sides.expected, sides.answer
     wanted = sides.polar_reading()
     if wanted is not None:
-        said = sides.says_yes()
-        if said is None:
-            yield Objection(weight="doubt", rule="neither", explanation="it says neither yes nor no")
-        elif said != wanted:
+        if sides.says_yes() == (not wanted):
             yield Objection(weight="wrong", rule="yes_no", explanation="yes and no differ")
         return
     if None not in {expected.leading, answer.leading} and expected.leading != answer.leading and sides.asked.is_polar:
@@ -423,15 +461,15 @@ def _holds_at(sides: Sides, start: int, end: int) -> bool:
 def _check_wording(sides: Sides) -> Iterator[Objection]:
     """Yield an objection where a statement is not repeated, or a part of a list or of code is missing."""
     expected, given = sides.expected, sides.given
-    if expected.is_statement or not expected.is_short:
-        alike = similarity(expected.telling, sides.answer.stems, sides.asked.text.stems, facts=sides.held)
-        if alike < _STATEMENT_WORDING:
-            yield Objection(weight="doubt", rule="wording", explanation=f"it shares {alike:.0%} of the expected words")
-    if _CODE.search(expected.raw) and wording(expected.raw).stem_set - given.wording.stem_set:
+    if (expected.is_statement or not expected.is_short) and sides.wording_share < _STATEMENT_WORDING:
+        share = f"{sides.wording_share:.0%}"
+        yield Objection(weight="doubt", rule="wording", explanation=f"it has {share} of the expected words")
+    if expected.is_short and _CODE.search(expected.raw) and wording(expected.raw).stem_set - given.wording.stem_set:
         yield Objection(weight="doubt", rule="code", explanation="a word of the expected code is missing")
     for item in expected.items:
-        missing = item.stem_set - given.wording.stem_set
-        if missing and missing == item.stem_set and not sides.held_facts.expected_stems & item.stem_set:
+        said = given.wording.stem_set | sides.held_facts.expected_stems
+        alike = any(likeness(word, given.wording.pool, said) for word in item.stems)
+        if item.stems and not alike and not re.search(rf"\b{re.escape(item.raw.strip(' .'))}\b", sides.answer.spoken):
             yield Objection(weight="doubt", rule="list", explanation=f"{item.raw.strip()!r} is missing")
 
 
@@ -474,9 +512,8 @@ def _check_longer_name(sides: Sides) -> Iterator[Objection]:
     expected = wording(sides.expected.raw)
     if not expected.is_name or not expected.words or not sides.expected.is_short:
         return
-    name = r"[\W_]+".join(map(re.escape, expected.words))
     spoken = sides.answer.spoken
-    whole = list(islice(re.finditer(rf"(?<!\w){name}(?!\w)", spoken, re.IGNORECASE), _MAX_COMPARED))
+    whole = list(islice(expected.pattern.finditer(spoken), _MAX_COMPARED))
     if whole and all(_is_part_of_name(spoken, *found.span()) for found in whole):
         yield Objection(
             weight="doubt", rule="longer_name", explanation=f"{sides.expected.raw!r} is part of a longer name"

@@ -12,6 +12,7 @@ from otel_agentic.judges.exact.texts import likeness
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
 
     from otel_agentic.judges.exact.texts import AnswerWording, Wording
 
@@ -22,8 +23,9 @@ _SHORT_ANSWER_WORDS: Final = 5
 _COMPACT_CHARACTERS: Final = 5
 _ALIGNED_CHARACTERS: Final = 4
 _NAME_REACH_WORDS: Final = 3
-#: How much an expected word weighs that the query says already: an answer need not repeat the question.
+#: How much an expected word weighs that the query says already (an answer need not repeat the question), or that is a fact.
 _ASKED_WEIGHT: Final = 0.25
+_FACT_WEIGHT: Final = 2.0
 #: Values of the features stay within [0, about 1.5], so that one weight of the regularisation fits all.
 _LENGTH_SCALE: Final = 4.0
 
@@ -55,11 +57,14 @@ FEATURES: Final[dict[str, Sign]] = {
 class HeldFacts:
     """What an answer holds of the facts of an expected text: how many, and the stems by which either side writes them.
 
+    `wanted_stems` are those of all expected facts, `expected_stems` and `answer_stems` those of the facts that are held.
+
     `alone`: the expected text says nothing else.
     """
 
     wanted: int = 0
     held: int = 0
+    wanted_stems: frozenset[str] = frozenset()
     expected_stems: frozenset[str] = frozenset()
     answer_stems: frozenset[str] = frozenset()
     alone: bool = False
@@ -80,7 +85,7 @@ def measure(expected: Wording, answer: AnswerWording, facts: HeldFacts) -> list[
     likenesses = [1.0 if compact else likeness(stem, answer.pool, held_stems) for stem in expected.stems]
     asked = answer.query.stem_set
     unasked = [like for like, stem in zip(likenesses, expected.stems, strict=True) if stem not in asked]
-    weights = [_ASKED_WEIGHT if stem in asked else 1.0 for stem in expected.stems]
+    weights = [_weight(stem, asked, facts) for stem in expected.stems]
     recall = sum(map(float.__mul__, weights, likenesses)) / sum(weights) if weights else 0.0
     recall_unasked = _mean(unasked) if unasked else recall
     precision = _precision(expected, answer, recall, facts)
@@ -100,7 +105,7 @@ def measure(expected: Wording, answer: AnswerWording, facts: HeldFacts) -> list[
         precision,
         2 * precision * recall / (precision + recall) if precision + recall else 0.0,
         _aligned(expected, answer, contained),
-        float(_has_initials(expected.words, answer.words)),
+        float(_has_initials(expected.words, answer)),
         float(answer.refuses) * recall,
         float(answer.refuses) * missed,
         math.log1p(len(answer.added)) / _LENGTH_SCALE * missed,
@@ -109,6 +114,10 @@ def measure(expected: Wording, answer: AnswerWording, facts: HeldFacts) -> list[
         float(facts.wanted > 0 and not answer.adds_number) * missed,
         float(len(answer.words) <= _SHORT_ANSWER_WORDS) * missed,
     ]
+
+
+def _weight(stem: str, asked: AbstractSet[str], facts: HeldFacts) -> float:
+    return (_FACT_WEIGHT if stem in facts.wanted_stems else 1.0) * (_ASKED_WEIGHT if stem in asked else 1.0)
 
 
 def _is_first(expected: Wording, answer: AnswerWording, facts: HeldFacts) -> bool:
@@ -139,14 +148,14 @@ def _aligned(expected: Wording, answer: AnswerWording, contained: float) -> floa
     return max(0.0, ratio / 50 - 1.0)
 
 
-def _has_initials(expected: Sequence[str], answer: Sequence[str]) -> bool:
+def _has_initials(expected: Sequence[str], answer: Wording) -> bool:
     """Return whether an answer has the last word of a name, shortly after a word that begins as the name does."""
-    if len(expected) < 2 or expected[-1] not in answer:  # noqa: PLR2004 — a first and a last name
+    if len(expected) < 2 or expected[-1] not in answer.word_set:  # noqa: PLR2004 — a first and a last name
         return False
     first, last = expected[0][0], expected[-1]
     return any(
-        word == last and any(before[0] == first for before in answer[max(0, place - _NAME_REACH_WORDS) : place])
-        for place, word in enumerate(answer)
+        word == last and any(before[0] == first for before in answer.words[max(0, place - _NAME_REACH_WORDS) : place])
+        for place, word in enumerate(answer.words)
     )
 
 

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import regex
 from rapidfuzz import fuzz, process
@@ -15,14 +15,16 @@ from otel_agentic.judges.negation import sentences
 from otel_agentic.judges.wording import FILLERS, stem
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
+
+T = TypeVar("T")
 
 #: What is compared of a long text: words, different words that a misspelt one is looked for among, and characters.
 _MAX_WORDS: Final = 4_000
 _MAX_POOL: Final = 300
 _MAX_ADDED: Final = 60
 _MAX_ALIGNED_CHARACTERS: Final = 1_500
-_REMEMBERED: Final = 4_096
+_REMEMBERED: Final = 16_384
 _REMEMBERED_CHARACTERS: Final = 1_000
 
 _ARTICLES: Final = frozenset({"the", "a", "an"})
@@ -56,20 +58,32 @@ _NUMBER_NAMES: Final = (
     "eighteen nineteen twenty"
 )
 _NUMBER_WORDS: Final = {word: str(value) for value, word in enumerate(_NUMBER_NAMES.split())}
-_stem: Final = lru_cache(maxsize=50_000)(stem)
 
 
 def folded(text: str) -> str:
     """Return a text without case, accents and marks that do not change what it says.
 
-    >>> folded("In Zürich, U.S. style: 1979-80")
-    'in zurich, us style: 1979-1980'
+    >>> folded("In Zürich, U.S. style")
+    'in zurich, us. style'
     """
     if not text.isascii():
         text = unicodedata.normalize("NFC", _ACCENT.sub("", unicodedata.normalize("NFKD", text)))
     text = text.casefold().replace("&", " and ")
-    text = _SHORT_RANGE.sub(r"\1\2-\1\3", text)
     return _INITIALS.sub(r"\1", _APOSTROPHE.sub("", text))
+
+
+def with_whole_years(text: str) -> str:
+    """Return a text with the years of short ranges in full.
+
+    >>> with_whole_years("the 1979-80 season, 2024-05")
+    'the 1979-1980 season, 2024-05'
+    """
+    return _SHORT_RANGE.sub(_whole_years, text)
+
+
+def _whole_years(found: re.Match[str]) -> str:
+    century, first, last = found.groups()
+    return f"{century}{first}-{century}{last}" if first < last else found.group()
 
 
 def without_footnotes(text: str) -> str:
@@ -97,7 +111,7 @@ class Wording:
     @cached_property
     def words(self) -> list[str]:
         """The words in order, numbers in digits, without articles."""
-        return _words(folded(self.raw))[:_MAX_WORDS]
+        return _words(folded(with_whole_years(self.raw)))[:_MAX_WORDS]
 
     @cached_property
     def joined(self) -> str:
@@ -112,13 +126,23 @@ class Wording:
     @cached_property
     def stems(self) -> list[str]:
         """The different words that carry meaning, without endings, in order; all words where none does."""
-        found = list(dict.fromkeys(_stem(word) for word in self.words if word not in FILLERS and word != "s"))
-        return found or list(dict.fromkeys(map(_stem, self.words)))
+        found = list(dict.fromkeys(stem(word) for word in self.words if word not in FILLERS and word != "s"))
+        return found or list(dict.fromkeys(map(stem, self.words)))
 
     @cached_property
     def stem_set(self) -> frozenset[str]:
         """The same as a set."""
         return frozenset(self.stems)
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Matches the words, one after the other, in a text without accents."""
+        return re.compile(r"[\W_]+".join(map(re.escape, self.words)), re.IGNORECASE)
+
+    @cached_property
+    def word_set(self) -> frozenset[str]:
+        """The different words."""
+        return frozenset(self.words)
 
     @cached_property
     def is_name(self) -> bool:
@@ -181,13 +205,15 @@ class AnswerWording(Wording):
         return any(word[0].isdigit() for word in self.added)
 
 
+def remembered(make: Callable[[str], T]) -> Callable[[str], T]:
+    """Return the function, its results kept for recent short texts: queries and expected texts come again and again."""
+    known = lru_cache(maxsize=_REMEMBERED)(make)
+    return lambda text: known(text) if len(text) <= _REMEMBERED_CHARACTERS else make(text)
+
+
+@remembered
 def wording(text: str) -> Wording:
-    """Return the wording of a query or an expected text; remembered for recent short ones, which come again and again."""
-    return _remembered(text) if len(text) <= _REMEMBERED_CHARACTERS else Wording(raw=text)
-
-
-@lru_cache(maxsize=_REMEMBERED)
-def _remembered(text: str) -> Wording:
+    """Return the wording of a query or an expected text."""
     return Wording(raw=text)
 
 
@@ -195,7 +221,7 @@ def likeness(word: str, pool: Sequence[str], exact: Collection[str]) -> float:
     """Return how much a word is one of others, in [0, 1]: 1 for the same, less for one misspelt.
 
     >>> likeness("niccolo", ["nicolo"], ()), likeness("1980", ["1981"], ())
-    (0.80769..., 0.0)
+    (0.8076923076923077, 0.0)
     """
     if word in exact:
         return 1.0
