@@ -46,6 +46,8 @@ _OPPOSITES: Final = (
 _OPPOSITE: Final[dict[str, frozenset[str]]] = {
     word: word_set(others) for pair in _OPPOSITES for own, others in (pair, pair[::-1]) for word in own.split()
 }
+#: Where the first word of a text is looked for.
+_LEADING_CHARACTERS: Final = 200
 #: Sentences that are held against each other, so that a long text costs no more than a page.
 _MAX_SENTENCES: Final = 100
 #: From this share of shared words on, two sentences are one but for a word or two.
@@ -58,7 +60,7 @@ def leading(text: str) -> bool | None:
     >>> leading("yes, you can"), leading("no problem, done"), leading("maybe")
     (True, None, None)
     """
-    first = next(iter(words(without_idioms(text))), "")
+    first = next(iter(words(without_idioms(text[:_LEADING_CHARACTERS]))), "")
     return True if first in _YES else False if first in _NO else None
 
 

@@ -96,7 +96,8 @@ def _compare_one(accepted: str, answer: str, given: Given, model: Model, beaten:
     probability = model.probability(measure(wording(expected.raw), given.wording, sides.held_facts))
     if probability <= beaten:
         return Comparison(score=probability, reasoning="")
-    objection = sides.objection() if probability >= model.fails / 2 else None
+    # A low probability needs no cap: only the first accepted answer is looked at, for the explanation.
+    objection = sides.objection() if probability >= model.fails / 2 or beaten < 0 else None
     if objection is None:
         return Comparison(score=probability, reasoning=f"right with a probability of {probability:.2f}")
     return Comparison(score=min(probability, model.cap(objection.weight)), reasoning=objection.explanation)

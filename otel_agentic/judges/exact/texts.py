@@ -32,6 +32,8 @@ _ACCENT: Final = re.compile("[\u0300-\u036f]")
 #: A number with its separators is one word; in scripts without spaces each character is.
 _UNSPACED: Final = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD: Final = regex.compile(rf"\d+(?:[.,]\d+)+(?!\w)|[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
+#: The same for text without accents and other scripts, three times as fast.
+_ASCII_WORD: Final = re.compile(r"\d+(?:[.,]\d+)+(?!\w)|[^\W_]+", re.ASCII)
 #: Search assistants put the number of a footnote right behind the word: "parthenogenesis1." and "in 1991[2]".
 _FOOTNOTE: Final = re.compile(r"(?<=[a-z]{4})\d{1,2}(?!\w)|\[\^?\d{1,3}\^?\]")
 #: "1979-80" is "1979-1980".
@@ -96,8 +98,9 @@ def without_footnotes(text: str) -> str:
 
 
 def _words(plain: str) -> list[str]:
+    pattern = _ASCII_WORD if plain.isascii() else _WORD
     found = [
-        word.replace(",", "") if word[0].isdigit() else _NUMBER_WORDS.get(word, word) for word in _WORD.findall(plain)
+        word.replace(",", "") if word[0].isdigit() else _NUMBER_WORDS.get(word, word) for word in pattern.findall(plain)
     ]
     return [word for word in found if word not in _ARTICLES] or found
 
