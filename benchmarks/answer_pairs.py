@@ -24,8 +24,9 @@ from benchmarks.answer_changes import RIGHT, WRONG
 from benchmarks.cpu_time import in_turns
 from otel_agentic.config import Settings
 from otel_agentic.judges import ExactJudge, JudgeFailure, Question
-from otel_agentic.judges.exact.model import MAX_PASS_BIAS, shipped_model
+from otel_agentic.judges.exact.model import shipped_model
 from otel_agentic.pipeline.inspect import read_traces
+from otel_agentic.windows.claims import JudgedByProbability
 from tools.train_exact_judge import FAILS, PAIRS, PASSES, blank_model, fit, measured, probabilities, read_pairs
 
 if TYPE_CHECKING:
@@ -246,11 +247,15 @@ def bias_row(name: str, scores: NDArray[np.float64], right: NDArray[np.bool_], t
     people = float(right[drawn].all(axis=1).mean())
     known = decided(scores)[drawn].all(axis=1)
     passed = float(np.all(scores[drawn[known]] >= PASSES, axis=1).mean())
-    estimate = blank_model().pass_bias(scores[drawn].tolist())
-    told = "no" if estimate is None or abs(estimate) > MAX_PASS_BIAS else "yes"
+    rated = JudgedByProbability(
+        n=len(drawn),
+        probability=float(scores[drawn].prod(axis=1).sum()),
+        evaluated=int(known.sum()),
+        passed=round(passed * int(known.sum())),
+    )
     return (
         f"| {name} | {turns} | {people:.3f} | {known.mean():.3f} | {passed:.3f} | {passed - people:+.3f} | "
-        f"{estimate:+.3f} | {told} |"
+        f"{rated.shift:+.3f} | {'no' if rated.withheld else 'yes'} |"
     )
 
 

@@ -51,7 +51,7 @@ FAILS: Final = 0.25
 PASSES: Final = 0.75
 #: Of an answer that says the yes or the no that was expected, or all expected facts. Of the latter 99 % are right; the pairs have too
 #: few polar questions to estimate the former.
-AGREED: Final = 0.97
+AGREED: Final = 0.99
 #: Weight of a pair with one accepted answer alone.
 ONE_ACCEPTED_WEIGHT: Final = 0.5
 REGULARISATION: Final = 20.0

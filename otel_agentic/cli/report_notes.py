@@ -9,7 +9,7 @@ from otel_agentic.cli.advice import advice
 from otel_agentic.cli.evaluate_notes import is_partial, partial_warning
 from otel_agentic.cli.report_judge import judge_notes
 from otel_agentic.cli.tables import told_apart
-from otel_agentic.cli.text import interval, plural, ratio, short
+from otel_agentic.cli.text import interval, moment, plural, ratio, short
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,6 +46,9 @@ _ASSUMED: Final = (
     ),
     ("", "conversations count as independent"),
 )
+#: E-values between these are printed in full.
+_HUNDRED: Final = 100.0
+_TEN_MILLION: Final = 1e7
 
 
 def period(window: str | None, since: str | None, until: str | None) -> str:
@@ -281,15 +284,19 @@ def _tier(group: Group) -> str:
     if evidence["withheld"]:
         return f"{told}; no tier is claimed: {evidence['withheld']}"
     if evidence["e_value"] is not None:
-        told += f"; {evidence['statement']}: e-value {evidence['e_value']:.3g}, claimed from {evidence['e_value_needed']:g} on"
+        told += f"; {evidence['statement']}: e-value {_e_value(evidence['e_value'])}, claimed from {evidence['e_value_needed']:g} on"
     return f"{told}; {_counted(evidence)}"
+
+
+def _e_value(value: float) -> str:
+    return f"{value:,.0f}" if _HUNDRED <= value < _TEN_MILLION else f"{value:.3g}"
 
 
 def _counted(evidence: Mapping[str, Any]) -> str:
     """Return which conversations a tier counts."""
     version = f" of version {short(evidence['agent_version'] or 'unknown', _NAME)}" if evidence["versions"] > 1 else ""
     counted = f"{plural(evidence['n'], 'conversation')} of {plural(evidence['cases'], 'case')}"
-    return f"{counted}{version} since {evidence['since'] or 'none came'}"
+    return f"{counted}{version} since {moment(evidence['since'])}"
 
 
 def _undecided(group: Group) -> str:

@@ -15,6 +15,7 @@ from otel_agentic.judges.base import (
     Question,
     ThriftyJudge,
     Verdict,
+    is_calibrated,
     kinds_of,
     question_key,
     version_for,
@@ -76,6 +77,7 @@ class AskingJudge:
         self.name: str = judge.name
         self.version: str = judge.version
         self.kinds = kinds_of(judge)
+        self.calibrated = is_calibrated(judge)
         self._judge = judge
         self._cache = cache
         self._breaker = breaker

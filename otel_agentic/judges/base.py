@@ -154,7 +154,8 @@ class Judge(Protocol):
 
     `name` and `version` go into the evaluator version: a new version judges everything anew. A judge of more than answers
     says so by an attribute `kinds`, see `kinds_of`. One that never looks at a question's threshold says so by an attribute
-    `reads_threshold` that is False: its verdicts then hold for any other threshold.
+    `reads_threshold` that is False: its verdicts then hold for any other threshold. One whose scores are calibrated
+    probabilities of being right has an attribute `calibrated` that is True: they show how far its verdicts shift a pass rate.
     """
 
     name: str
@@ -246,6 +247,11 @@ def kinds_of(judge: Judge) -> frozenset[QuestionKind]:
     """Return which questions a judge takes: those of its attribute `kinds`, answers alone where it has none."""
     kinds: frozenset[QuestionKind] = getattr(judge, "kinds", frozenset({"answer"}))
     return kinds
+
+
+def is_calibrated(judge: Judge) -> bool:
+    """Return whether the scores of a judge are probabilities, see its attribute `calibrated`."""
+    return bool(getattr(judge, "calibrated", False))
 
 
 def metric_of(question: Question) -> str:

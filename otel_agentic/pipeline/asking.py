@@ -7,7 +7,7 @@ from contextlib import closing
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Self
 
-from otel_agentic.judges import JudgeFailure, kinds_of
+from otel_agentic.judges import JudgeFailure, is_calibrated, kinds_of
 from otel_agentic.judges.breaker import NotAsked
 from otel_agentic.pipeline.sampling import place_of
 
@@ -117,6 +117,7 @@ class _Known:
         self.name: str = judge.name
         self.version: str = judge.version
         self.kinds = kinds_of(judge)
+        self.calibrated = is_calibrated(judge)
         self.answers: dict[Question, Answer] = {}
         self.missing: dict[Question, None] = {}  # in the order of asking, which a set does not keep
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Self
 
-from otel_agentic.judges import JudgeFailure, kinds_of
+from otel_agentic.judges import JudgeFailure, is_calibrated, kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,6 +23,7 @@ class Recalling:
         self.name: str = judge.name
         self.version: str = judge.version
         self.kinds = kinds_of(judge)
+        self.calibrated = is_calibrated(judge)
         self._key: Callable[[Question], str] = judge.key
         self._cache = cache
 

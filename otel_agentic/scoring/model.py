@@ -183,6 +183,8 @@ class ConversationScore:
     else `computed_outcome`. The three `*_outcome` below it are the rates by answers, by tools, by both. `partial`: it
     is a computed fail although other needed parts could not be evaluated. `known_failure`: of a computed
     `not_evaluated: judge_unsure`, why it fails however the judge would have decided; `partial` is then True, too.
+    `pass_probability` is that of passing, by a calibrated judge of its answers: 0 where something else failed, None where no
+    such judge decided.
     """
 
     environment: str
@@ -208,3 +210,4 @@ class ConversationScore:
     explanation: str
     partial: bool = False
     known_failure: FailReason | None = None
+    pass_probability: float | None = None

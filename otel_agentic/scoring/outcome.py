@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.judges.base import kinds_of
+from otel_agentic.judges.base import Verdict, is_calibrated, kinds_of
 from otel_agentic.judges.checked import ask
 from otel_agentic.scoring.asked import kinds_wanted
 from otel_agentic.scoring.model import ConversationScore, ToolScore, TurnScore
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.config import ScoringSettings
     from otel_agentic.conversations.model import Conversation, Turn
-    from otel_agentic.judges.base import Judge, JudgeFailure, Verdict
+    from otel_agentic.judges.base import Judge, JudgeFailure
     from otel_agentic.scoring.model import NotEvaluatedReason
     from otel_agentic.truth.labels import Label
     from otel_agentic.truth.match import Match
@@ -60,7 +61,8 @@ def _scored_together(
     kinds = kinds_wanted(kinds_of(judge), settings)
     plans = [Plan.of(one, settings, kinds) for one in matched]
     verdicts = iter(ask(judge, [question for plan in plans for question in plan.questions]))
-    return (_score(plan, [next(verdicts) for _ in plan.questions]) for plan in plans)
+    calibrated = is_calibrated(judge)
+    return (_score(plan, [next(verdicts) for _ in plan.questions], calibrated=calibrated) for plan in plans)
 
 
 def without_case(conversation: Conversation, match: Match) -> Part:
@@ -80,14 +82,14 @@ def without_case(conversation: Conversation, match: Match) -> Part:
     return not_evaluated("unmatched", "no case belongs to it")
 
 
-def _score(plan: Plan, verdicts: Sequence[Verdict | JudgeFailure]) -> ConversationScore:
+def _score(plan: Plan, verdicts: Sequence[Verdict | JudgeFailure], *, calibrated: bool) -> ConversationScore:
     """Return the score of a planned conversation, given one verdict or failure for each of `plan.questions`."""
     conversation, match = plan.matched.conversation, plan.matched.match
     if not conversation.turns:
         return _finish(plan, _Computed.nothing(not_evaluated("empty", "the conversation has no turn")))
     if plan.case is None:
         return _finish(plan, _Computed.nothing(without_case(conversation, match), conversation.turns))
-    computed = _compute(plan, plan.case, verdicts)
+    computed = _compute(plan, plan.case, verdicts, calibrated=calibrated)
     return _finish(plan, computed if plan.case.reviewed else computed.as_draft(plan.case.case_id))
 
 
@@ -95,7 +97,8 @@ def _score(plan: Plan, verdicts: Sequence[Verdict | JudgeFailure]) -> Conversati
 class _Computed:
     """What the conversation itself says, given verdicts aside: the outcome under each rule, and the rows.
 
-    `open_rules` are the rules under which a needed part could not be evaluated.
+    `open_rules` are the rules under which a needed part could not be evaluated. `answers_probability` is that of all judged
+    answers being right, as if they were independent, None without a calibrated judge.
     """
 
     by_rule: Mapping[TurnRule, Part]
@@ -103,6 +106,7 @@ class _Computed:
     turns: tuple[TurnScore, ...] = ()
     tools: tuple[ToolScore, ...] = ()
     missing_outputs: tuple[str, ...] = ()
+    answers_probability: float | None = None
 
     @classmethod
     def nothing(cls, part: Part, turns: Sequence[Turn] = ()) -> _Computed:
@@ -115,7 +119,7 @@ class _Computed:
         return replace(self, by_rule=dict.fromkeys(_RULES, part))
 
 
-def _compute(plan: Plan, case: Case, verdicts: Sequence[Verdict | JudgeFailure]) -> _Computed:
+def _compute(plan: Plan, case: Case, verdicts: Sequence[Verdict | JudgeFailure], *, calibrated: bool) -> _Computed:
     turns, settings = plan.matched.conversation.turns, plan.settings
     absent = [index for index in range(len(case.turns)) if index not in plan.aligned.values()]
     awaited = unproven_absence(plan.matched.conversation, settings) if absent else None
@@ -129,6 +133,7 @@ def _compute(plan: Plan, case: Case, verdicts: Sequence[Verdict | JudgeFailure])
     if case.outputs:
         shared.append(_await_missing_outputs(outputs_part(turns, missing), awaited))
     answers = plan.answers(verdicts)
+    judged = [verdict.score for verdict in verdicts[: plan.answers_asked] if isinstance(verdict, Verdict)]
     needed = [index for index, place in sorted(plan.aligned.items()) if case.turns[place].annotated]
     parts = {index: (answers.get(index), _part_of(tools.turns.get(index))) for index in needed}
     of_rule = {rule: [*(decide_turn(rule, *parts[index]) for index in needed), *shared] for rule in _RULES}
@@ -138,6 +143,7 @@ def _compute(plan: Plan, case: Case, verdicts: Sequence[Verdict | JudgeFailure])
         turns=tuple(_turn_score(turn, plan, parts.get(turn.index), settings) for turn in turns),
         tools=(*tools.turns.values(), *(() if whole is None else (whole,))),
         missing_outputs=missing,
+        answers_probability=prod(judged) if calibrated and judged else None,
     )
 
 
@@ -240,4 +246,13 @@ def _finish(plan: Plan, computed: _Computed) -> ConversationScore:
         and (own.outcome == "fail" or own.known_failure is not None)
         and rule in computed.open_rules,
         known_failure=own.known_failure,
+        pass_probability=None if given is not None else _pass_probability(own, computed.answers_probability),
     )
+
+
+def _pass_probability(own: Part, answers: float | None) -> float | None:
+    """Return the probability that a conversation passes, None where its outcome is open for another reason than its answers."""
+    if answers is None or (own.outcome == "not_evaluated" and own.reason != "judge_unsure"):
+        return None
+    failure = own.reason if own.outcome == "fail" else own.known_failure
+    return answers if failure in {None, "wrong_answer"} else 0.0

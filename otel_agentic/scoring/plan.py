@@ -87,6 +87,11 @@ class Plan:
         answers = (question for question in self.asked.values() if isinstance(question, Question))
         return (*answers, *self.tools.asked)
 
+    @property
+    def answers_asked(self) -> int:
+        """How many of `questions`, the first ones, are about answers."""
+        return sum(isinstance(question, Question) for question in self.asked.values())
+
     def answers(self, verdicts: Sequence[Verdict | JudgeFailure]) -> dict[int, Part | None]:
         """Return turn index -> outcome of its answer, given the verdicts on `questions`."""
         turns = {turn.index: turn for turn in self.matched.conversation.turns}

@@ -95,7 +95,8 @@ SELECT
     c.environment, c.conversation_id, c.revision, w.evaluation_id, s.subject, c.agent, c.agent_version, c.service,
     c.ended_at, c.window_time, c.closed_by, k.case_no, w.dataset, w.case_id, from_json(w.tags, '["VARCHAR"]'), w.outcome, w.reason,
     nullif(w.selection, 'nan'::DOUBLE), nullif(w.parameters, 'nan'::DOUBLE), nullif(w.sequence, 'nan'::DOUBLE),
-    nullif(w.utilization, 'nan'::DOUBLE), w.sample_ratio, c.user_hash, c.session_hash
+    nullif(w.utilization, 'nan'::DOUBLE), w.sample_ratio, c.user_hash, c.session_hash,
+    nullif(w.pass_probability, 'nan'::DOUBLE)
 FROM wanted w
 JOIN conversations c USING (environment, conversation_id, revision)
 JOIN subjects s ON s.agent IS NOT DISTINCT FROM c.agent AND s.agent_version IS NOT DISTINCT FROM c.agent_version
@@ -224,6 +225,7 @@ def _columns(evaluation_id: str, scored: Sequence[Scored]) -> dict[str, Column]:
         "tags": [json_text(each) for each in tags],
         **{name: _numbers(found.get(name) for found in dimensions) for name in DIMENSIONS},
         "sample_ratio": [item.sample_ratio for item in scored],
+        "pass_probability": _numbers(score.pass_probability for score in scores),
     }
 
 

@@ -259,7 +259,8 @@ CREATE TABLE conversation_scores (
     partial BOOLEAN, -- true for a computed fail, or a known failure, beside needed parts that could not be evaluated
     sample_ratio DOUBLE, -- share of conversations evaluated when it was scored
     metrics_at TIMESTAMP_NS, -- when scores of evaluators were last stored beside it, null when never
-    known_failure VARCHAR -- where the judge is unsure (computed_reason judge_unsure): why it fails all the same; null where nothing failed
+    known_failure VARCHAR, -- where the judge is unsure (computed_reason judge_unsure): why it fails all the same; null where nothing failed
+    pass_probability DOUBLE -- probability that it passes, by a calibrated judge of its answers: 0 where something else failed, null where no such judge decided
 );
 
 -- One row is the outcome of a turn.
@@ -545,7 +546,8 @@ CREATE TABLE results (
     utilization DOUBLE, -- the same
     sample_ratio DOUBLE NOT NULL, -- share of conversations evaluated when it was scored
     user_hash UBIGINT, -- hash of the user, as in `conversations`
-    session_hash UBIGINT -- hash of the session, as in `conversations`
+    session_hash UBIGINT, -- hash of the session, as in `conversations`
+    pass_probability DOUBLE -- as in `conversation_scores`
 );
 
 -- One row counts evaluated results that retention removed: what is claimed of an agent version counts from its first conversation.

@@ -249,6 +249,7 @@ def _insert_conversations(
         "explanation",
         "partial",
         "known_failure",
+        "pass_probability",
     )
     Table(con, "conversation_scores").insert(
         con,

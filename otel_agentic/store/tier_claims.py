@@ -11,7 +11,7 @@ from otel_agentic.stats.choose import headline_among
 from otel_agentic.stats.grouped import GroupedAttempts
 from otel_agentic.stats.tiers import claim_tiers
 from otel_agentic.store.result_columns import MEMBERS, TAGGED, fetched, groups_of
-from otel_agentic.windows.claims import RemovedAttempts
+from otel_agentic.windows.claims import JudgedByProbability, RemovedAttempts
 from otel_agentic.windows.model import GroupKey
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.config import StatsSettings
     from otel_agentic.stats import Estimator, Tier
+    from otel_agentic.store.result_columns import Columns
 
     IntArray = npt.NDArray[np.int64]
     _Kind = tuple[int, int]
@@ -50,6 +51,16 @@ SELECT subject, tag, case_no, epoch_ns(window_time) AS ended_ns, (outcome = 'pas
 FROM members WHERE {_EVALUATED} AND window_time > make_timestamp_ns($first) AND window_time <= make_timestamp_ns($last)
 ORDER BY window_time
 """  # noqa: S608 — the same
+#: Conversations of which a calibrated judge decided the answers.
+_BY_PROBABILITY: Final = """
+SELECT
+    subject, tag, epoch_ns(window_time) AS ended_ns, pass_probability,
+    (outcome <> 'not_evaluated')::BIGINT AS evaluated, (outcome = 'pass')::BIGINT AS passed
+FROM members
+WHERE pass_probability IS NOT NULL AND ($since IS NULL OR window_time >= make_timestamp_ns($since))
+    AND window_time <= make_timestamp_ns($last)
+ORDER BY window_time
+"""
 _GONE: Final = MEMBERS.replace("FROM results", "FROM removed_attempts")
 _GONE_TAGGED: Final = TAGGED.replace("FROM results", "FROM removed_attempts")
 #: Kept counts, and results of conversations that are not in the store any more.
@@ -116,7 +127,8 @@ def claims_at(
     if not places:
         return {}
     members, gone = (TAGGED, _GONE_TAGGED) if tags else (MEMBERS, _GONE)
-    bound = {"since": since_ns, "first": places[0], **({"tags": list(tags)} if tags else {})}
+    tagged = {"tags": list(tags)} if tags else {}
+    bound = {"since": since_ns, "first": places[0], **tagged}
     before = fetched(con, f"WITH members AS ({members}), gone AS ({gone}) {_BEFORE}", bound)
     after = fetched(con, f"WITH members AS ({members}) {_AFTER}", {**bound, "last": places[-1]})
     columns = {name: np.concatenate((before[name], after[name])) for name in before}
@@ -133,12 +145,36 @@ def claims_at(
     contents, which = found.by_end(len(groups), len(places))
     _, estimator = headline_among(estimators, settings)
     claims = claim_tiers(_grouped(contents), settings, needed=False, estimator=estimator)
+    judged = fetched(
+        con, f"WITH members AS ({members}) {_BY_PROBABILITY}", {**tagged, "since": since_ns, "last": places[-1]}
+    )
+    withheld = _withheld(con, judged, places) if settings.tier_rule == "interval" else set()
     return {
-        (groups[number], places[at]): claims[which[number][at]].tier
-        for number in range(len(groups))
-        for at in range(len(places))
+        (group, end): "insufficient_evidence" if (group, end) in withheld else claims[which[number][at]].tier
+        for number, group in enumerate(groups)
+        for at, end in enumerate(places)
         if which[number][at] >= 0
     }
+
+
+def _withheld(con: DuckDBPyConnection, judged: Columns, ends: Sequence[int]) -> set[tuple[GroupKey, int]]:
+    """Return the groups and ends of which a judge's doubt lets nothing be claimed; rows are in order of their end."""
+    if not len(judged["subject"]):
+        return set()
+    groups, group = groups_of(con, judged["subject"], judged["tag"])
+    found = set()
+    for number, key in enumerate(groups):
+        own = group == number
+        counted = np.searchsorted(judged["ended_ns"][own], ends, side="right")
+        totals = [
+            np.concatenate(([0], np.cumsum(judged[name][own]))) for name in ("pass_probability", "evaluated", "passed")
+        ]
+        for end, n in zip(ends, counted.tolist(), strict=True):
+            probability, evaluated, passed = (float(total[n]) for total in totals)
+            rated = JudgedByProbability(n=n, probability=probability, evaluated=int(evaluated), passed=int(passed))
+            if rated.withheld is not None:
+                found.add((key, end))
+    return found
 
 
 class _Contents:

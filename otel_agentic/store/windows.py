@@ -45,7 +45,7 @@ SELECT
     c.environment, c.conversation_id, c.revision, c.agent, c.agent_version, c.service, epoch_ns(c.window_time),
     s.dataset, s.case_id, k.tags, coalesce(s.outcome, 'not_evaluated'), coalesce(s.reason, CASE WHEN s.outcome IS NULL THEN 'not_scored' END),
     t.selection, t.parameters, t.sequence, t.utilization, n.tools, coalesce(s.sample_ratio, 1.0),
-    c.window_time < c.ended_at, s.known_failure
+    c.window_time < c.ended_at, s.known_failure, s.pass_probability
 FROM conversations c
 LEFT JOIN conversation_scores s
     ON s.environment = c.environment AND s.conversation_id = c.conversation_id AND s.revision = c.revision
@@ -161,6 +161,7 @@ def _scored(row: tuple[Any, ...]) -> ScoredConversation:
         weight=1.0 / row[17],
         clock_ahead=row[18],
         known_failure=row[19],
+        pass_probability=row[20],
     )
 
 

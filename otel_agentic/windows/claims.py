@@ -21,6 +21,62 @@ _REMOVED: Final = (
 )
 
 
+#: A pass rate that the judge is estimated to shift by more than this supports no tier.
+MAX_PASS_SHIFT: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedByProbability:
+    """Conversations of which a calibrated judge decided the answers; those with an unsure answer are not evaluated.
+
+    Attributes:
+        n: all of them.
+        probability: sum of their probabilities to pass.
+        evaluated: those that passed or failed.
+        passed: of them passed.
+    """
+
+    n: int
+    probability: float
+    evaluated: int
+    passed: int
+
+    @property
+    def shift(self) -> float | None:
+        """By how much the pass rate is estimated to lie above that of all, None where none is evaluated.
+
+        A conversation leaves the rate with its first unsure answer, whatever else failed, and passes where all are likely
+        right: both shift the rate, the more the longer the conversations.
+
+        >>> JudgedByProbability(n=2, probability=1.5, evaluated=1, passed=1).shift
+        0.25
+        """
+        return self.passed / self.evaluated - self.probability / self.n if self.evaluated else None
+
+    @property
+    def withheld(self) -> str | None:
+        """Why the rate supports no tier, None where it may.
+
+        >>> JudgedByProbability(n=2, probability=1.5, evaluated=1, passed=1).withheld
+        "the judge's doubt shifts the pass rate by an estimated +.25 (limit .05); label conversations or use an LLM judge"
+        """
+        if self.shift is None or abs(self.shift) <= MAX_PASS_SHIFT:
+            return None
+        shift = f"{self.shift:+.2f}".replace("0.", ".", 1)
+        return f"the judge's doubt shifts the pass rate by an estimated {shift} (limit .05); label conversations or use an LLM judge"
+
+
+def judged_by_probability(scored: Iterable[ScoredConversation]) -> JudgedByProbability:
+    """Return the conversations among some of which a calibrated judge decided the answers."""
+    members = [(one.pass_probability, one.outcome) for one in scored if one.pass_probability is not None]
+    return JudgedByProbability(
+        n=len(members),
+        probability=sum(probability for probability, _ in members),
+        evaluated=sum(outcome != "not_evaluated" for _, outcome in members),
+        passed=sum(outcome == "pass" for _, outcome in members),
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovedAttempts:
     """Evaluated conversations of one subject and case that retention removed, of which the counts are kept.
@@ -109,12 +165,13 @@ def claim_basis(
             counts[case] += n
             correct[case] += c
     cases = (CaseCount(dataset=case[0], case_id=case[1], n=counts[case], c=correct[case]) for case in sorted(counts))
+    judged = judged_by_probability(one for one in members if one.agent_version == newest)
     return ClaimBasis(
         attempts=Attempts(cases=tuple(cases)),
         since_ns=min(times, default=None),
         agent_version=newest,
         versions=len(first),
-        withheld=_REMOVED if own and group.tool is not None else None,
+        withheld=_REMOVED if own and group.tool is not None else judged.withheld,
     )
 
 

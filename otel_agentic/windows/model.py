@@ -62,6 +62,7 @@ class ScoredConversation:
     dimension scores of its expectations (one mean each), without those that do not apply. `tools` are the names of
     tools that its expectations or faults name. `weight` is 1 / the share of conversations evaluated when it was scored.
     `known_failure` is why one that is `not_evaluated: judge_unsure` fails all the same, None where nothing failed.
+    `pass_probability` is that of passing, by a calibrated judge; None where no such judge decided.
     """
 
     environment: str
@@ -81,6 +82,7 @@ class ScoredConversation:
     weight: float = 1.0
     clock_ahead: bool = False
     known_failure: FailReason | None = None
+    pass_probability: float | None = None
 
     @property
     def case_key(self) -> CaseKey:

@@ -40,6 +40,7 @@ def scored_conversation(conversation: Conversation, case: Case | None, score: Co
         dimensions=mean_dimensions(score.tools),
         tools=tuple(sorted(named)),
         known_failure=score.known_failure,
+        pass_probability=score.pass_probability,
     )
 
 

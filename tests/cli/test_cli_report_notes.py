@@ -208,11 +208,11 @@ def test_the_tier_stands_with_the_numbers_that_it_rests_on() -> None:
     (note,) = tier_notes([group(tier="ready")])
     assert note == (
         "clerk: tier ready by pass@1 .900 (bayesian); mean rate over cases below 0.9: e-value 31.4, claimed from 20 on; 20 "
-        "conversations of 20 cases since 2026-03-01T00:00:00Z"
+        "conversations of 20 cases since 2026-03-01 00:00"
     )
     evidence = group()["tier_evidence"]
     (several,) = tier_notes([group(tier="ready", tier_evidence={**evidence, "versions": 3})])
-    assert several.endswith("20 conversations of 20 cases of version 2 since 2026-03-01T00:00:00Z")
+    assert several.endswith("20 conversations of 20 cases of version 2 since 2026-03-01 00:00")
     (withheld,) = tier_notes([group(tier_evidence={**evidence, "withheld": "the judge is biased"})])
     assert withheld.endswith("no tier is claimed: the judge is biased")
     (gap,) = tier_notes([group(tier="no_row")])

@@ -115,13 +115,6 @@ def test_the_shipped_coefficients_are_those_of_the_features() -> None:
         Model.from_dict({**data, "weights": {"recall": 1.0}})
 
 
-def test_the_bias_of_unsure_turns_is_estimated_from_the_probabilities() -> None:
-    model = shipped_model()
-    assert model.pass_bias([]) is None
-    assert model.pass_bias([[1.0, 1.0], [0.0, 1.0]]) == 0.0
-    assert model.pass_bias([[1.0, 1.0], [1.0, 0.5]]) == 0.25
-
-
 def test_facts_written_by_hand_do_not_get_worse() -> None:
     kinds = {cells[1]: cells for cells in ([cell.strip() for cell in row.split("|")] for row in groups_written())}
     for kind in ("number", "money", "unit", "date", "identifier"):

@@ -33,7 +33,11 @@ def by_word(question: Question) -> Verdict | JudgeFailure:
 
 
 def told(
-    *answers: str, tools: dict[str, Any] | None = None, verdict: bool | None = None, **rules: Any
+    *answers: str,
+    tools: dict[str, Any] | None = None,
+    verdict: bool | None = None,
+    judge: FunctionJudge | None = None,
+    **rules: Any,
 ) -> ConversationScore:
     """The score of a conversation whose answers are judged by their own word."""
     turns = [{"query": query, "answer": "x"} for query in QUERIES]
@@ -42,7 +46,7 @@ def told(
     made = conversation(
         *(turn(query, answer) for query, answer in zip(QUERIES, answers, strict=False)), closed_by="end_mark"
     )
-    return scored(index, made, verdict=verdict, judge=FunctionJudge(by_word), **rules)
+    return scored(index, made, verdict=verdict, judge=judge or FunctionJudge(by_word), **rules)
 
 
 def test_an_unsure_answer_leaves_its_turn_and_conversation_open_and_keeps_its_score() -> None:
@@ -149,3 +153,29 @@ def test_parts_add_up_the_same_in_whichever_groups_they_are_added(parts: list[Pa
             == (nested.known_failure is None)
             == all(part.outcome != "fail" for part in parts)
         )
+
+
+class Calibrated(FunctionJudge):
+    """A judge whose scores are probabilities."""
+
+    calibrated = True
+
+
+@pytest.mark.parametrize(
+    ("answers", "tools", "verdict", "probability"),
+    [
+        (("right", "right"), None, None, 0.81),
+        (("right", "wrong"), None, None, 0.09),
+        (("unsure", "right"), None, None, 0.45),
+        (("right", "right"), {"calls": [{"tool_name": "book"}]}, None, 0.0),
+        (("unsure", "right"), {"calls": [{"tool_name": "book"}]}, None, 0.0),
+        (("broken", "right"), None, None, None),
+        (("right", "right"), None, True, None),
+    ],
+)
+def test_a_calibrated_judge_gives_the_probability_to_pass(
+    answers: tuple[str, ...], tools: dict[str, Any] | None, *, verdict: bool | None, probability: float | None
+) -> None:
+    found = told(*answers, tools=tools, verdict=verdict, judge=Calibrated(by_word))
+    assert found.pass_probability == (probability if probability is None else pytest.approx(probability))
+    assert told(*answers, tools=tools, verdict=verdict).pass_probability is None

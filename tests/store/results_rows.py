@@ -47,7 +47,7 @@ def put_results(con: DuckDBPyConnection, scored: Sequence[ScoredConversation]) -
                 name: [getattr(each, name) for each in scored]
                 for name in (
                     "environment", "conversation_id", "revision", "agent", "agent_version", "service", "dataset",
-                    "case_id", "outcome", "reason",
+                    "case_id", "outcome", "reason", "pass_probability",
                 )
             },
             "evaluation_id": ["e"] * len(scored),

@@ -35,7 +35,8 @@ WITH tools AS (
 SELECT c.environment, c.conversation_id, c.revision, s.evaluation_id, c.agent, c.agent_version, c.service, c.ended_at,
     c.window_time,
     c.closed_by, s.dataset, s.case_id, coalesce(k.tags, CAST('[]' AS VARCHAR[])) AS tags, s.outcome, s.reason, t.selection,
-    t.parameters, t.sequence, t.utilization, coalesce(s.sample_ratio, 1.0) AS sample_ratio, c.user_hash, c.session_hash
+    t.parameters, t.sequence, t.utilization, coalesce(s.sample_ratio, 1.0) AS sample_ratio, c.user_hash, c.session_hash,
+    s.pass_probability
 FROM conversation_scores s
 JOIN conversations c USING (environment, conversation_id, revision)
 LEFT JOIN tools t USING (evaluation_id, environment, conversation_id, revision)

@@ -142,3 +142,23 @@ def test_a_claim_is_about_the_version_that_came_last() -> None:
     basis = claim_basis(GroupKey(agent=PLAIN.agent), [*new, *old])
 
     assert (basis.agent_version, basis.versions, basis.attempts.n, basis.since_ns) == ("2", 2, 20, 30 * SECOND)
+
+
+@pytest.mark.parametrize(("probability", "tier"), [(0.99, "ready"), (0.9, "insufficient_evidence")])
+def test_a_rate_that_the_judge_shifts_supports_no_tier(store: Store, probability: float, tier: str) -> None:
+    scored = [replace(one, pass_probability=probability) for one in stream(100)]
+    store.write(lambda con: put_results(con, scored))
+    withheld = claim_basis(GroupKey(agent=PLAIN.agent), scored).withheld
+
+    assert [tier] == list(claimed(store, [200 * SECOND], stats=StatsSettings()).values())
+    assert (withheld is None) == (tier == "ready")
+    if withheld is not None:
+        assert "shifts the pass rate by an estimated +.10 (limit .05)" in withheld
+
+
+def test_unsure_conversations_count_in_the_shift_and_labelled_ones_do_not() -> None:
+    sure, labelled = [replace(one, pass_probability=1.0) for one in stream(90)], stream(10)
+    unsure = [replace(one, outcome="not_evaluated", reason="judge_unsure", pass_probability=0.3) for one in stream(10)]
+
+    assert claim_basis(GroupKey(agent=PLAIN.agent), [*sure, *labelled]).withheld is None
+    assert "+.07" in str(claim_basis(GroupKey(agent=PLAIN.agent), [*sure, *unsure]).withheld)

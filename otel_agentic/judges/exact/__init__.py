@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from otel_agentic.config import JudgeSettings
 
+__all__ = ["Comparison", "ExactJudge", "compare", "fixed_score"]
+
 _MAX_ACCEPTED: Final = 500
 
 
@@ -30,6 +32,7 @@ class ExactJudge:
 
     name: str = "exact"
     version: str = "exact-3"
+    calibrated: bool = True
 
     @classmethod
     def from_settings(cls, settings: JudgeSettings, argument: str | None = None) -> Self:  # noqa: ARG003 — the plug-in point; it asks no model

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Final, Self
 from otel_agentic.judges.exact.features import FEATURES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from otel_agentic.judges.exact.checks import Weight
 
 #: The coefficients, next to this module.
 FILE: Final = "model.json"
-#: From this estimated shift of the pass share on, see `Model.pass_bias`, a rate that rests on the judge supports no tier.
-MAX_PASS_BIAS: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,23 +63,6 @@ class Model:
     def cap(self, weight: Weight) -> float:
         """Return the highest probability of an answer with an objection."""
         return self.fails / 2 if weight == "wrong" else (self.fails + self.passes) / 2
-
-    def pass_bias(self, conversations: Iterable[Sequence[float]]) -> float | None:
-        """Return by how much unsure turns shift the share of passed conversations, None where no conversation is decided.
-
-        A conversation with an unsure turn is not counted, whatever else failed; one without passes where all turns do. Its
-        expected outcome, counted or not, is the product of the probabilities of its turns, as if they were independent.
-
-        Args:
-            conversations: the scores of the judged turns of each conversation.
-        """
-        passed: list[bool] = []
-        expected: list[float] = []
-        for scores in conversations:
-            expected.append(math.prod(scores))
-            if all(score < self.fails or score >= self.passes for score in scores):
-                passed.append(all(score >= self.passes for score in scores))
-        return sum(passed) / len(passed) - sum(expected) / len(expected) if passed else None
 
 
 @cache
