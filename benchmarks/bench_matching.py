@@ -133,7 +133,12 @@ def warnings(rng: random.Random) -> Mapping[str, tuple[int, int, int, int]]:
     print("warned about a wrong ground truth")
     return {
         f"{held}; {name}": _warned(case_for, variant, rng)
-        for held, case_for in (("expected calls", _with_calls), ("calls and queries", _with_both), ("queries", case_of))
+        for held, case_for in (
+            ("expected calls", _with_calls),
+            ("calls and queries", _with_both),
+            ("queries", case_of),
+            ("one query", _with_one_query),
+        )
         for name, variant in VARIANTS.items()
     }
 
@@ -144,6 +149,10 @@ def _with_calls(case_id: str, _: Sequence[str]) -> Case:
 
 def _with_both(case_id: str, queries: Sequence[str]) -> Case:
     return right_cases()[case_id].model_copy(update={"turns": tuple(CaseTurn(query=query) for query in queries)})
+
+
+def _with_one_query(case_id: str, queries: Sequence[str]) -> Case:
+    return case_of(case_id, queries[:1])
 
 
 def _warned(

@@ -26,8 +26,8 @@ _SAME_REQUEST: Final = 0.3
 #: So many turns, or identifiers among the arguments, say which request it is, whatever the form of the identifiers.
 _ENOUGH_TURNS: Final = 3
 _ENOUGH_IDENTIFIERS: Final = 2
-#: Of fewer words, common ones not counted, nothing is concluded, unless none is shared.
-_ENOUGH_WORDS: Final = 8
+#: Of fewer words, common ones not counted, nothing is concluded, unless none is shared and both sides have several queries.
+_ENOUGH_WORDS: Final = 10
 
 Value = str | float
 
@@ -61,11 +61,13 @@ def shares_nothing(case: Case, conversation: Conversation) -> bool:
 def _ask_for_different_things(asked: Sequence[str], said: Sequence[str]) -> bool:
     """Return whether no two queries are alike, and the side that says less shares few of its words with the other.
 
-    Of a few words none may be shared.
+    Of a few words none may be shared, and of a single query nothing is concluded: it may be vague.
     """
     one, other = Spoken.of(asked).content, Spoken.of(said).content
     fewer, shared = min(len(one), len(other)), len(one & other)
-    if not fewer or (shared and fewer < _ENOUGH_WORDS) or shared >= _SAME_REQUEST * fewer:
+    if not fewer or shared >= _SAME_REQUEST * fewer:
+        return False
+    if fewer < _ENOUGH_WORDS and (shared or min(len(asked), len(said)) == 1):
         return False
     left, right = ([Bag.of(query) for query in queries] for queries in (asked, said))
     return not any(bag.similarity(also) >= _SAME_QUERY for bag in left for also in right)

@@ -240,7 +240,7 @@ BOOKING = {"calls": [{"tool_name": "book", "parameters": {"code": "HAT136", "sea
 @pytest.mark.parametrize(
     ("made", "warned"),
     [
-        (conversation("A boat", case_id="x"), True),
+        (conversation("A boat", case_id="x"), False),
         (conversation("A boat", case_id="x", arguments={"code": "HAT999"}), True),
         (conversation("book it", case_id="x", arguments={"code": "HAT999"}), False),
         (conversation("A boat", case_id="x", arguments={"other": "hat136"}), False),

@@ -41,7 +41,14 @@ def case(*queries: str, **parameters: Any) -> Case:
         pytest.param(case(bags=3), "Hi", None, False, id="no call made: nothing to compare"),
         pytest.param(case(confirmed=True), "Hi", {"confirmed": False}, False, id="true and false tell nothing"),
         pytest.param(case("Where is my order?"), "Please tell me where my order is", None, False, id="in other words"),
-        pytest.param(case("Where is my order?"), "Play some music", None, True, id="another question"),
+        pytest.param(case("Where is my order?"), "Play some music", None, False, id="one short question each"),
+        pytest.param(
+            case("My parcel from Lyon has not arrived, please find out which depot holds it now"),
+            "Play some calm piano music in the kitchen and dim all lights until supper",
+            None,
+            True,
+            id="another question",
+        ),
         pytest.param(
             case("Cancel order A1", code="A1"), "Cancel order B2", {"code": "B2"}, True, id="alike but for the id"
         ),
