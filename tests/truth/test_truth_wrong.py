@@ -43,8 +43,10 @@ def case(*queries: str, **parameters: Any) -> Case:
         pytest.param(case("Where is my order?"), "Please tell me where my order is", None, False, id="in other words"),
         pytest.param(case("Where is my order?"), "Play some music", None, False, id="one short question each"),
         pytest.param(
-            case("My parcel from Lyon has not arrived, please find out which depot holds it now"),
-            "Play some calm piano music in the kitchen and dim all lights until supper",
+            case(
+                "My parcel from Lyon has not arrived; find out which depot holds it and have it delivered to my neighbour tomorrow morning"
+            ),
+            "Play calm piano music in the kitchen, dim the ceiling lights until supper, then read headlines about football and weather",
             None,
             True,
             id="another question",
