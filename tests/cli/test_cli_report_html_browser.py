@@ -115,7 +115,7 @@ def test_figures_in_pictures_are_readable_on_a_phone(page: Path) -> None:
 
 
 def test_of_two_drawings_of_a_group_one_is_shown(page: Path) -> None:
-    curves, over_time = 3, 2
+    curves, over_time = 5, 2  # curves of each estimator shown
 
     assert curves + over_time == looked_at(page, 390)["shown"] == looked_at(page, 1280)["shown"]
 

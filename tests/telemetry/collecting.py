@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from otel_agentic.judges import Verdict
@@ -76,8 +77,10 @@ def converse(live: LiveCollector, found: LiveServer, way: str = "http") -> None:
         ask_hotel(FAULTY, environment="production").calls(made("book", {"room": 1}, result=["ok"])),
     )
     before = rows(live.engine, SCORED)[0][0]
-    for script in scripts:
+    for number, script in enumerate(
+        scripts, 1
+    ):  # one after the other: the last has the first one's answer from the cache
         export(found, ended(script), way)
-    eventually(lambda: rows(live.engine, SCORED), [(before + len(scripts),)])
+        eventually(partial(rows, live.engine, SCORED), [(before + number,)])
     labels = f"conversation_id,verdict\n{GOOD},pass\n{BAD},fail\n"
     live.run("judge_calibrate", {"labels": [("people.csv", labels)]})

@@ -84,7 +84,7 @@ def test_the_past_in_prometheus_is_that_of_the_windows_table(tmp_path: Path) -> 
         estimated = {**of_window, "agentic_k": k, "agentic_estimator": estimator}
         assert [value(found, f"agentic_{name}_ratio", **estimated) for name in RATES] == rates
         assert value(found, "agentic_coverage_ratio", **of_window) == coverage
-        assert value(found, "agentic_tier_status", **of_window, agentic_tier=tier) == 1
+        assert value(found, "agentic_tier_status", agentic_tier=tier) == 1
         held = [
             value(found, "agentic_window_conversations", **of_window, agentic_outcome=each) for each in ("pass", "fail")
         ]
