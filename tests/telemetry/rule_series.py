@@ -43,4 +43,4 @@ def of_version(version: str, values: str) -> dict[str, str]:
 
 
 def tier(name: str, values: str) -> dict[str, str]:
-    return series("agentic_tier_status", values, agentic_window="24h", agentic_tier=name)
+    return series("agentic_tier_status", values, agentic_tier=name)
