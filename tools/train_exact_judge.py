@@ -49,8 +49,8 @@ LICENCE: Final = "Apache-2.0"
 #: as of wrong ones are decided, so that conversations without unsure turns pass as often as all do.
 FAILS: Final = 0.25
 PASSES: Final = 0.75
-#: Of an answer that says the yes or the no that was expected, or all expected facts. Of the latter 99 % are right; the pairs have too
-#: few polar questions to estimate the former.
+#: Of an answer that says the yes or the no that was expected, or all expected facts. Of 335 such pairs 331 are right
+#: (`python -m benchmarks.answer_pairs`); too few of them are polar to estimate those apart.
 AGREED: Final = 0.99
 #: Weight of a pair with one accepted answer alone.
 ONE_ACCEPTED_WEIGHT: Final = 0.5
