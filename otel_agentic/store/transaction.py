@@ -50,7 +50,8 @@ class Transactions:
         con.execute("BEGIN TRANSACTION")
         try:
             result = work(con)
-        except BaseException:
+        except BaseException as error:
+            self._database.found_dead(error)  # before the rollback: its own error would hide this reason
             self._rollback(con)
             raise
         self._commit(con)
