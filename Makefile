@@ -16,7 +16,8 @@ COMPILE := $(BIN)/python -m uv pip compile --quiet --universal --python-version 
 	--no-header --no-annotate --no-emit-index-url
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check bench docs lock lock-upgrade format clean \
+TESTS ?= tests
+.PHONY: help demo test test-slow snapshots check bench docs lock lock-upgrade format clean \
 	check-format check-lint check-types check-imports check-requirements check-docs
 
 help: ## say what each target does
@@ -30,6 +31,10 @@ test: $(PROJECT) ## run the tests that take seconds
 
 test-slow: $(PROJECT) ## run the tests that take minutes, and every property with many examples
 	HYPOTHESIS_PROFILE=thorough $(PYTEST) -m "slow or hypothesis"
+
+snapshots: $(PROJECT) $(CHECK_ENVIRONMENT) ## rewrite the texts that tests pin and that no longer occur; TESTS=tests/cli for some; read the diff
+	$(BIN)/python -m pytest -n 0 -q --inline-snapshot=create,fix $(TESTS)
+	$(BIN)/ruff format tests
 
 # Of several parts, so that `make --keep-going check` tells all that is wrong at once.
 check: check-format check-lint check-types check-imports check-requirements check-docs ## format, lint, types, import law, docs
