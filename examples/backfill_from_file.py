@@ -44,7 +44,7 @@ def main(folder: Path) -> None:
             print(f"{name}: {estimate['value']:.3f}, 95 % in [{estimate['lower']:.3f}, {estimate['upper']:.3f}]")
         print(f"tier: {group['tier']}")
         for row in commands.tools_failing():
-            print(f"fault: {row['tool']}, {row['parameter']}: expected {row['expected']}, made {row['made']}")
+            print(f"fault: {row['tool']}, {row['parameter']}: expected {row['expected']}, actual {row['actual']}")
 
 
 if __name__ == "__main__":

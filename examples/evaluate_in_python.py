@@ -67,7 +67,7 @@ def from_records() -> None:
     for row in found.table("turns"):
         print(f"{row['conversation_id']}: {row['outcome']}, answer score {row['answer_score']:.2f}")
     for fault in found.failing_tools():
-        print(f"fault: {fault.tool}, {fault.parameter}: expected {fault.expected!r}, made {fault.made!r}")
+        print(f"fault: {fault.tool}, {fault.parameter}: expected {fault.expected!r}, actual {fault.actual!r}")
 
     def says_the_refund(question: Question) -> bool:
         return "$42.50" in question.answer

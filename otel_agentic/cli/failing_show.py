@@ -32,9 +32,9 @@ def print_example(out: Console, row: dict[str, Any]) -> None:
     say(out, _when(row))
     if row["wrong_values"] and row["faults"] > 1:
         click.echo()
-        columns = [Column(name="times", right=True), *text("made", "expected")]
+        columns = [Column(name="times", right=True), *text("actual", "expected")]
         values = [
-            (each["count"], short(each["made"], _VALUE), short(each["expected"], _VALUE))
+            (each["count"], short(each["actual"], _VALUE), short(each["expected"], _VALUE))
             for each in row["wrong_values"][:_WRONG_VALUES]
         ]
         print_table(out, columns, values)
@@ -101,7 +101,7 @@ def _print_newest(out: Console, example: dict[str, Any]) -> None:
 
 def _print_calls(out: Console, example: dict[str, Any]) -> None:
     """Print the parameters of both calls, those that differ marked, or of the one call that there is."""
-    calls = {name: example[f"{name}_call"] for name in ("expected", "made") if example[f"{name}_call"] is not None}
+    calls = {name: example[f"{name}_call"] for name in ("expected", "actual") if example[f"{name}_call"] is not None}
     keys = list(dict.fromkeys(key for call in calls.values() for key in call))
     if not calls:
         return

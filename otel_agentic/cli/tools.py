@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 _CSV_COLUMNS: Final = (
     "agent", "agent_version", "environment", "tool", "dimension", "fault", "parameter", "faults", "conversations",
-    "share", "example_conversation", "example", "expected", "made", "trace_id", "span_id", "first_seen", "last_seen",
+    "share", "example_conversation", "example", "expected", "actual", "trace_id", "span_id", "first_seen", "last_seen",
     "calls", "rate", "expected_conversations", "since", "introduced_in", "is_new", "clean_before", "versions",
-    "wrong_values", "failed", "tried", "expected_call", "made_call", "error", "evaluation",
+    "wrong_values", "failed", "tried", "expected_call", "actual_call", "error", "evaluation",
 )  # fmt: skip
 _SUBJECT: Final = ("agent", "agent_version", "environment")
 _DIMENSIONS: Final = ("selection", "parameters", "sequence", "utilization")
@@ -193,12 +193,12 @@ def _why_none(found: dict[str, Any], *, filtered: bool) -> str:
 def _example(row: dict[str, Any]) -> str:
     """Return what happened in the newest conversation, without what the other columns say."""
     if row["parameter"]:
-        return told_difference(row["expected"], row["made"], _VALUE)
+        return told_difference(row["expected"], row["actual"], _VALUE)
     if row["fault"] == "missing":
         tried = f"({row['tried']:,} of {row['faults']:,} after errors of it) " if row["tried"] else ""
         return tried + _call(row["expected_call"])
     if row["fault"] in {"spurious", "forbidden"}:
-        return _call(row["made_call"])
+        return _call(row["actual_call"])
     if row["fault"] == "errored":
         return short(row["error"], _TOLD)
     return short(str(row["example"] or "").replace(f"{row['tool']} in ", "", 1), _TOLD)

@@ -40,7 +40,7 @@ class Fault:
     kind: str
     parameter: str | None
     expected: Any
-    made: Any
+    actual: Any
     count: int
     versions: tuple[str, ...]
 
@@ -99,7 +99,7 @@ def _fault(rows: Sequence[Json]) -> Fault:
         kind=first["fault"],
         parameter=first["parameter"],
         expected=first["expected"],
-        made=first["made"],
+        actual=first["actual"],
         count=sum(row["faults"] for row in rows),
         versions=tuple(sorted(str(row["agent_version"]) for row in rows)),
     )

@@ -146,7 +146,7 @@ def revisions(found: Findings) -> list[str]:
 def _what(fault: Fault) -> str:
     if fault.parameter is None:
         return {"missing": "missing: not called", "errored": "errored: then tried again"}.get(fault.kind, fault.kind)
-    return f"{fault.parameter}: expected {_json(fault.expected)}, made {_json(fault.made)}"
+    return f"{fault.parameter}: expected {_json(fault.expected)}, actual {_json(fault.actual)}"
 
 
 def _metric(group: Json, name: str, label: str | None) -> str:

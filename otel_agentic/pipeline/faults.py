@@ -33,7 +33,7 @@ class FailingTool:
     errors of the tool: it may have been tried.
     `share` is of all faults of the agent, version and environment. `rate` is faults a call, of those calls that can have
     the fault (`calls`); None where they are not counted. Times are nanoseconds since the epoch. `example_conversation` is
-    the newest with it; `expected` and `made` are the values there, for wrong parameters.
+    the newest with it; `expected` and `actual` are the values there, for wrong parameters.
     """
 
     agent: str | None
@@ -55,7 +55,7 @@ class FailingTool:
     example_conversation: str
     example: str
     expected: Any
-    made: Any
+    actual: Any
     trace_id: str | None
     span_id: str | None
 
@@ -155,7 +155,7 @@ def _counts(attempts: Iterable[ScoredAttempt]) -> dict[tuple[Any, str], Counter[
         subject = (one.conversation.agent_name, one.conversation.agent_version, one.conversation.environment)
         for count in (count for tools in one.score.tools for count in tool_counts(tools)):
             sums = found[subject, count.tool_name]
-            sums.update(expected=count.expected, made=count.made, errored=count.errored, paired=count.paired)
+            sums.update(expected=count.expected, actual=count.made, errored=count.errored, paired=count.paired)
     return found
 
 
@@ -167,18 +167,18 @@ def _calls(fault: str, counts: Counter[str]) -> int | None:
         case "missing":
             return counts["expected"]
         case "errored":
-            return counts["made"] + counts["errored"]
+            return counts["actual"] + counts["errored"]
         case "spurious" | "forbidden":
-            return counts["made"]
+            return counts["actual"]
         case _:
             return counts["paired"]
 
 
 def _values(fault: ToolFault) -> dict[str, Any]:
-    """Return the expected and the made value of a parameter; None for other faults."""
+    """Return the expected and the actual value of a parameter; None for other faults."""
     return {
         "expected": fault.expected if fault.parameter is not None and fault.mode is not None else None,
-        "made": fault.made if fault.parameter is not None and fault.given else None,
+        "actual": fault.made if fault.parameter is not None and fault.given else None,
     }
 
 

@@ -63,7 +63,7 @@ _FAULTS: Final[Mapping[str, ColumnKind]] = {
     "ended_at": "time",
     "turn_index": "int",
     **dict.fromkeys(("tool", "dimension", "fault", "parameter"), "text"),
-    **dict.fromkeys(("expected", "made"), "json"),
+    **dict.fromkeys(("expected", "actual"), "json"),
     **dict.fromkeys(("trace_id", "span_id", "explanation"), "text"),
 }
 _METRICS: Final[Mapping[str, ColumnKind]] = {

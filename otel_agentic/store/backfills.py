@@ -134,7 +134,7 @@ def begin_pass(con: DuckDBPyConnection, begun: Pass, asked_json: str) -> None:
         con,
         {
             "run_id": [begun.run_id],
-            "asked": [Raw(asked_json)],
+            "request": [Raw(asked_json)],
             "state": ["running"],
             "passes": [begun.number],
             "first_end": [begun.first_ns],

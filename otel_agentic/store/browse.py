@@ -107,7 +107,7 @@ def score_of(con: DuckDBPyConnection, key: tuple[str, str]) -> Row | None:
     definition = con.execute(_DEFINITION, where).fetchall()
     parts = {table: rows(con, sql, where) for table, sql in _PARTS.items()}
     for fault in parts["tool_faults"]:
-        fault["expected"], fault["made"] = (parsed(fault[name]) for name in ("expected", "made"))
+        fault["expected"], fault["actual"] = (parsed(fault[name]) for name in ("expected", "actual"))
     for tools in parts["tool_scores"]:
         tools["evidence"] = parsed(tools["evidence"])
     return {**found[0], **parts, "case": parsed(definition[0][0]) if definition else None}

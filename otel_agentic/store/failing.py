@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from otel_agentic.store.scores import Selection
 
 #: Columns that hold JSON.
-_JSON: Final = ("expected", "made", "versions", "wrong_values", "expected_call", "made_call")
+_JSON: Final = ("expected", "actual", "versions", "wrong_values", "expected_call", "actual_call")
 #: The numbers that a version begins with, so that 1.9 comes before 1.10; null where there is none.
 NUMBERS: Final = "try_cast(nullif(regexp_extract_all(regexp_extract(agent_version, '^v?([0-9]+([.][0-9]+)*)', 1), '[0-9]+'), []) AS HUGEINT[])"
 #: Of a selection what `v_failing_tools` says of all. `introduced_in`, `is_new` and `clean_before` are about all that is
@@ -34,7 +34,7 @@ WITH faults AS (
         c.agent, CASE WHEN $by_version THEN c.agent_version END AS agent_version,
         c.environment, n.tool_name AS tool,
         count(DISTINCT c.conversation_id) FILTER (n.expected > 0) AS expected_conversations,
-        sum(n.expected)::BIGINT AS expected, sum(n.made)::BIGINT AS made, sum(n.errored)::BIGINT AS errored,
+        sum(n.expected)::BIGINT AS expected, sum(n.actual)::BIGINT AS actual, sum(n.errored)::BIGINT AS errored,
         sum(n.paired)::BIGINT AS paired
     FROM tool_counts n
     JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
@@ -72,14 +72,14 @@ WITH faults AS (
         AND y.tool = n.tool AND y.fault = n.fault AND y.parameter IS NOT DISTINCT FROM n.parameter
     GROUP BY ALL
 ), pairs AS (
-    SELECT agent, agent_version, environment, tool, fault, parameter, expected, made, count(*) AS n
+    SELECT agent, agent_version, environment, tool, fault, parameter, expected, actual, count(*) AS n
     FROM faults
     WHERE parameter IS NOT NULL
     GROUP BY ALL
 ), frequent AS (
     SELECT
         agent, agent_version, environment, tool, fault, parameter,
-        to_json(list({{'made': made, 'expected': expected, 'count': n}} ORDER BY n DESC, made, expected)[:5])
+        to_json(list({{'actual': actual, 'expected': expected, 'count': n}} ORDER BY n DESC, actual, expected)[:5])
             AS wrong_values
     FROM pairs
     GROUP BY ALL
@@ -90,16 +90,16 @@ WITH faults AS (
         p.faults / sum(p.faults) OVER (PARTITION BY p.agent, p.agent_version, p.environment) AS share,
         CASE p.fault
             WHEN 'missing' THEN h.expected
-            WHEN 'errored' THEN h.made + h.errored
-            WHEN 'spurious' THEN h.made
-            WHEN 'forbidden' THEN h.made
+            WHEN 'errored' THEN h.actual + h.errored
+            WHEN 'spurious' THEN h.actual
+            WHEN 'forbidden' THEN h.actual
             ELSE h.paired
         END AS calls,
         p.faults / nullif(calls, 0) AS rate,
         h.expected_conversations, p.first_seen, p.last_seen, w.since, y.introduced_in,
         y.is_new AND (NOT $by_version OR y.introduced_in IS NOT DISTINCT FROM p.agent_version) AS is_new,
         y.clean_before, w.versions, q.wrong_values, e.conversation_id AS example_conversation,
-        e.explanation AS example, e.expected, e.made, e.expected_call, e.made_call, e.error, e.trace_id, e.span_id,
+        e.explanation AS example, e.expected, e.actual, e.expected_call, e.actual_call, e.error, e.trace_id, e.span_id,
         e.evaluation_id
     FROM problems p
     JOIN newest e ON e.agent IS NOT DISTINCT FROM p.agent AND e.agent_version IS NOT DISTINCT FROM p.agent_version
@@ -122,7 +122,7 @@ WHERE ($tool IS NULL OR tool GLOB $tool) AND ($dimension IS NULL OR dimension = 
 ORDER BY failed DESC, faults DESC, agent, {NUMBERS}, agent_version, environment, tool, fault, parameter
 """  # noqa: S608 — a constant of our own
 _EXAMPLE: Final = f"""
-SELECT v.* EXCLUDE (evaluation_id)
+SELECT v.* EXCLUDE (evaluation_id, made, made_call)
 FROM v_tool_faults v
 JOIN conversations c USING (environment, conversation_id)
 WHERE NOT c.superseded AND {BOUNDS} AND v.agent IS NOT DISTINCT FROM $of_agent AND v.environment = $environment

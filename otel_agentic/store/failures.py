@@ -48,12 +48,12 @@ ORDER BY ended_ns, environment, conversation_id
 _FAULTS: Final = f"""
 {_FAILED}
 SELECT
-    {_WHOSE}, f.fault AS label, f.turn_index, f.made_position AS position, f.tool_name, f.parameter,
+    {_WHOSE}, f.fault AS label, f.turn_index, f.actual_position AS position, f.tool_name, f.parameter,
     f.explanation AS told
 FROM tool_faults f
 JOIN failed d USING (evaluation_id, environment, conversation_id, revision)
 WHERE d.held AND coalesce(f.failed, true)
-ORDER BY f.turn_index, f.expected_index, f.made_position, f.fault, f.parameter, f.explanation
+ORDER BY f.turn_index, f.expected_index, f.actual_position, f.fault, f.parameter, f.explanation
 """  # noqa: S608 — a constant of our own
 _TURNS: Final = f"""
 {_FAILED}

@@ -56,7 +56,7 @@ WITH faults AS (
     SELECT
         c.agent, n.tool_name AS tool,
         count(DISTINCT (c.environment, c.conversation_id)) AS conversations,
-        sum(n.paired) AS selection_sum, sum(n.expected + n.unasked)::BIGINT AS selection_n,
+        sum(n.paired) AS selection_sum, sum(n.expected + n.unexpected)::BIGINT AS selection_n,
         sum(n.parameters) AS parameters_sum, sum(n.compared)::BIGINT AS parameters_n,
         sum(n.in_order) AS sequence_sum, sum(n.ordered)::BIGINT AS sequence_n,
         sum(n.used) AS utilization_sum, sum(n.known)::BIGINT AS utilization_n

@@ -304,17 +304,17 @@ CREATE TABLE tool_faults (
     environment VARCHAR NOT NULL, -- conversation
     conversation_id VARCHAR NOT NULL, -- conversation
     revision INTEGER NOT NULL, -- conversation revision
-    turn_index INTEGER, -- turn of the made call, else of the expectation
+    turn_index INTEGER, -- turn of the actual call, else of the expectation
     fault VARCHAR NOT NULL, -- missing, spurious, wrong_parameters, wrong_order, unused_result, errored or forbidden
     dimension VARCHAR, -- dimension that it hurts
     tool_name VARCHAR NOT NULL, -- tool
     parameter VARCHAR, -- parameter, for wrong_parameters
     expected JSON, -- expected value
-    made JSON, -- value that the agent gave
-    expected_index INTEGER, -- place of the expected call
-    made_position INTEGER, -- place of the made call in its turn
-    trace_id VARCHAR, -- trace of the made call
-    span_id VARCHAR, -- span of the made call
+    actual JSON, -- actual value, given by the agent
+    expected_index INTEGER, -- 0-based index of the expected call
+    actual_position INTEGER, -- 0-based position of the actual call in its turn
+    trace_id VARCHAR, -- trace of the actual call
+    span_id VARCHAR, -- span of the actual call
     explanation VARCHAR NOT NULL, -- one sentence
     expected_call JSON, -- parameters of the expected call; null when none was expected
     failed BOOLEAN, -- true when the tools failed and this was not made good, as an error is by a later call
@@ -427,10 +427,10 @@ CREATE TABLE tool_counts (
     turn_index INTEGER, -- turn, null for an expectation on the whole conversation
     tool_name VARCHAR NOT NULL, -- tool
     expected INTEGER NOT NULL, -- required calls
-    made INTEGER NOT NULL, -- calls that answered without an error
+    actual INTEGER NOT NULL, -- actual calls that returned without an error
     errored INTEGER NOT NULL, -- calls that answered with an error
     paired INTEGER NOT NULL, -- required calls that were made
-    unasked INTEGER NOT NULL, -- extra calls that are not allowed
+    unexpected INTEGER NOT NULL, -- extra calls that are not allowed
     parameters DOUBLE NOT NULL, -- sum, over required calls, of the share of parameters that agree
     compared INTEGER NOT NULL, -- required calls whose parameters could be compared
     in_order INTEGER NOT NULL, -- required calls made in their place
@@ -599,7 +599,7 @@ CREATE TABLE monitors (
 -- One row is a backfill: everything that decides its result, and how far its newest pass has come.
 CREATE TABLE backfills (
     run_id VARCHAR NOT NULL, -- hash of what was asked: equal backfills have one row and go on where they were stopped
-    asked JSON NOT NULL, -- range, windows, step, k, estimators, statistics, evaluator version, where points go
+    request JSON NOT NULL, -- range, windows, step, k, estimators, statistics, evaluator version, where points go
     state VARCHAR NOT NULL, -- running (or killed: run it again) or finished
     passes INTEGER NOT NULL, -- how many times all window ends were gone through, the newest pass included
     first_end TIMESTAMP_NS NOT NULL, -- first window end of the newest pass
@@ -666,7 +666,7 @@ CREATE TABLE gate_baselines (
 -- One row is the name of this store in telemetry.
 CREATE TABLE instance (
     instance_id VARCHAR NOT NULL, -- service.instance.id of what is emitted, unless emit.instance_id is set
-    made_at TIMESTAMP_NS NOT NULL -- when it was made
+    created_at TIMESTAMP_NS NOT NULL -- when the name was created
 );
 
 -- Reliability of each agent, version and environment over all closed conversations.
@@ -763,24 +763,26 @@ SELECT
     f.fault, -- missing, spurious, wrong_parameters, wrong_order, unused_result, errored or forbidden
     f.parameter, -- parameter, for wrong_parameters
     f.expected, -- expected value of the parameter
-    f.made, -- value that the agent gave it
+    f.actual, -- actual value, given by the agent
     f.expected_call, -- parameters of the expected call
-    m.arguments AS made_call, -- arguments of the made call
-    m.step AS step, -- 1-based model response that asked for the made call
-    m.error AS error, -- why the made call failed
+    m.arguments AS actual_call, -- arguments of the actual call
+    m.step AS step, -- 1-based model response that requested the actual call
+    m.error AS error, -- why the actual call failed
     f.explanation, -- one sentence
     coalesce(f.failed, false) AS failed, -- true when the tools failed and this was not made good, as an error is by a later call
     f.tried, -- of a missing call, how often the tool answered with an error where it was expected
-    coalesce(f.trace_id, t.trace_id) AS trace_id, -- trace of the made call, of the turn where there is none
-    coalesce(f.span_id, t.span_id) AS span_id, -- span of the made call, of the turn where there is none
-    f.evaluation_id -- evaluation
+    coalesce(f.trace_id, t.trace_id) AS trace_id, -- trace of the actual call, of the turn where there is none
+    coalesce(f.span_id, t.span_id) AS span_id, -- span of the actual call, of the turn where there is none
+    f.evaluation_id, -- evaluation
+    f.actual AS made, -- deprecated: former name of `actual`
+    m.arguments AS made_call -- deprecated: former name of `actual_call`
 FROM tool_faults f
 JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
 JOIN conversations c USING (environment, conversation_id, revision)
 LEFT JOIN turns t ON t.environment = c.environment AND t.conversation_id = c.conversation_id
     AND t.revision = c.revision AND t.turn_index = coalesce(f.turn_index, 0)
 LEFT JOIN tool_calls m ON m.environment = c.environment AND m.conversation_id = c.conversation_id
-    AND m.revision = c.revision AND m.turn_index = f.turn_index AND m.position = f.made_position
+    AND m.revision = c.revision AND m.turn_index = f.turn_index AND m.position = f.actual_position
 WHERE s.evaluation = coalesce(getvariable('evaluation'), 'default') AND NOT s.superseded AND NOT c.superseded;
 
 -- Each tool of each agent and version: how often it was expected, made and right, by the newest scores.
@@ -793,17 +795,19 @@ SELECT
     count(DISTINCT (c.environment, c.conversation_id)) AS conversations, -- scored conversations that expected or made it
     count(DISTINCT (c.environment, c.conversation_id)) FILTER (n.expected > 0) AS expected_conversations, -- scored conversations that expected it
     sum(n.expected)::BIGINT AS expected, -- required calls
-    sum(n.made)::BIGINT AS made, -- calls that answered without an error
+    sum(n.actual)::BIGINT AS actual, -- actual calls that returned without an error
     sum(n.errored)::BIGINT AS errored, -- calls that answered with an error
     sum(n.paired)::BIGINT AS paired, -- required calls that were made
-    sum(n.unasked)::BIGINT AS unasked, -- extra calls that are not allowed
-    sum(n.paired) / nullif(sum(n.expected + n.unasked), 0) AS selection, -- paired / (expected + unasked); null when it does not apply
+    sum(n.unexpected)::BIGINT AS unexpected, -- extra calls that are not allowed
+    sum(n.paired) / nullif(sum(n.expected + n.unexpected), 0) AS selection, -- paired / (expected + unexpected); null when it does not apply
     sum(n.parameters) / nullif(sum(n.compared), 0) AS parameters, -- mean share of parameters that agree; null when it does not apply
     sum(n.in_order) / nullif(sum(n.ordered), 0) AS sequence, -- share of required calls made in their place; null when it does not apply
     sum(n.used) / nullif(sum(n.known), 0) AS utilization, -- share of results that were used, of those of which it is known; null when of none
     sum(n.known)::BIGINT AS known_results, -- results of which it is known whether they were used
     make_timestamptz(epoch_ns(min(c.ended_at)) // 1000) AS first_seen, -- end of the oldest conversation with it
-    make_timestamptz(epoch_ns(max(c.ended_at)) // 1000) AS last_seen -- end of the newest conversation with it
+    make_timestamptz(epoch_ns(max(c.ended_at)) // 1000) AS last_seen, -- end of the newest conversation with it
+    sum(n.actual)::BIGINT AS made, -- deprecated: former name of `actual`
+    sum(n.unexpected)::BIGINT AS unasked -- deprecated: former name of `unexpected`
 FROM tool_counts n
 JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
 JOIN conversations c USING (environment, conversation_id, revision)
@@ -902,14 +906,14 @@ WITH problems AS (
         ORDER BY ended_at DESC, conversation_id DESC, turn_index DESC, step DESC, explanation
     ) = 1
 ), pairs AS (
-    SELECT agent, agent_version, environment, tool, fault, parameter, expected, made, count(*) AS n
+    SELECT agent, agent_version, environment, tool, fault, parameter, expected, actual, count(*) AS n
     FROM v_tool_faults
     WHERE parameter IS NOT NULL
     GROUP BY ALL
 ), frequent AS (
     SELECT
         agent, agent_version, environment, tool, fault, parameter,
-        to_json(list({'made': made, 'expected': expected, 'count': n} ORDER BY n DESC, made, expected)[:5]) AS wrong_values
+        to_json(list({'actual': actual, 'expected': expected, 'count': n} ORDER BY n DESC, actual, expected)[:5]) AS wrong_values
     FROM pairs
     GROUP BY ALL
 )
@@ -926,7 +930,7 @@ SELECT
     p.failed, -- in how many of them the tools failed and it was not made good: what to look at first
     CASE p.fault WHEN 'missing' THEN p.tried END AS tried, -- of missing calls, how many stand beside errors of the tool: it may have been tried
     p.faults / sum(p.faults) OVER (PARTITION BY p.agent, p.agent_version, p.environment) AS share, -- share of all faults of the agent, version and environment
-    CASE p.fault WHEN 'missing' THEN h.expected WHEN 'errored' THEN h.made + h.errored WHEN 'spurious' THEN h.made WHEN 'forbidden' THEN h.made ELSE h.paired END AS calls, -- calls that could have it: the expected ones for missing, all for errored, those without an error for spurious and forbidden, else the expected ones that were made
+    CASE p.fault WHEN 'missing' THEN h.expected WHEN 'errored' THEN h.actual + h.errored WHEN 'spurious' THEN h.actual WHEN 'forbidden' THEN h.actual ELSE h.paired END AS calls, -- calls that could have it: the expected ones for missing, all for errored, those without an error for spurious and forbidden, else the expected ones that were made
     p.faults / nullif(calls, 0) AS rate, -- faults / calls; null when the calls are not known
     h.expected_conversations AS expected_conversations, -- scored conversations that expected the tool
     p.first_seen, -- end of the oldest conversation with it, in this version
@@ -936,16 +940,18 @@ SELECT
     y.is_new AND y.introduced_in IS NOT DISTINCT FROM p.agent_version AS is_new, -- true when this version brought it: an earlier one used the tool without; null when that is not known
     y.clean_before AS clean_before, -- scored conversations with the tool before the first one with it
     y.versions AS versions, -- agent versions with how often, the first one first
-    q.wrong_values AS wrong_values, -- the most frequent pairs of made and expected value, with their counts
+    q.wrong_values AS wrong_values, -- the most frequent pairs of actual and expected value, with their counts
     e.conversation_id AS example_conversation, -- the newest conversation with it
     e.explanation AS example, -- what happened there, one sentence
     e.expected AS expected, -- value of the parameter that was expected there
-    e.made AS made, -- value that the agent gave there
+    e.actual AS actual, -- actual value there
     e.expected_call AS expected_call, -- parameters of the expected call there
-    e.made_call AS made_call, -- arguments of the made call there
-    e.error AS error, -- why the made call failed there
+    e.actual_call AS actual_call, -- arguments of the actual call there
+    e.error AS error, -- why the actual call failed there
     e.trace_id AS trace_id, -- trace there
-    e.span_id AS span_id -- span there
+    e.span_id AS span_id, -- span there
+    e.actual AS made, -- deprecated: former name of `actual`
+    e.actual_call AS made_call -- deprecated: former name of `actual_call`
 FROM problems p
 JOIN newest e ON e.agent IS NOT DISTINCT FROM p.agent AND e.agent_version IS NOT DISTINCT FROM p.agent_version
     AND e.environment = p.environment AND e.tool = p.tool AND e.fault = p.fault
@@ -1062,15 +1068,15 @@ WITH counted AS (
         evaluation_id, environment, conversation_id, revision,
         count(*) FILTER (effect = 'write' AND fault = 'missing') AS missing,
         -- A call may be too many for its turn and for the conversation: it is one call.
-        count(DISTINCT (turn_index, made_position)) FILTER (effect = 'write' AND fault IN ('spurious', 'forbidden')) AS extra,
-        count(DISTINCT (turn_index, made_position)) FILTER (effect = 'write' AND fault = 'wrong_parameters') AS wrong,
+        count(DISTINCT (turn_index, actual_position)) FILTER (effect = 'write' AND fault IN ('spurious', 'forbidden')) AS extra,
+        count(DISTINCT (turn_index, actual_position)) FILTER (effect = 'write' AND fault = 'wrong_parameters') AS wrong,
         count(*) FILTER (effect IS NULL) AS unknown
     FROM tool_faults
     GROUP BY ALL
 ), called AS (
     SELECT DISTINCT evaluation_id, environment, conversation_id, revision, turn_index
     FROM tool_counts
-    WHERE made + errored > 0
+    WHERE actual + errored > 0
 ), expected AS (
     SELECT
         t.evaluation_id, t.environment, t.conversation_id, t.revision,

@@ -52,10 +52,10 @@ def test_a_row_says_how_often_since_when_and_which_version_brought_it(hotel: Pat
     assert ("1.10", True, 2) == (row["introduced_in"], row["is_new"], row["clean_before"])
     assert [{"agent_version": "1.10", "faults": 3}] == row["versions"]
     assert [
-        {"made": "Paris", "expected": "Rome", "count": 2},
-        {"made": "Oslo", "expected": "Rome", "count": 1},
+        {"actual": "Paris", "expected": "Rome", "count": 2},
+        {"actual": "Oslo", "expected": "Rome", "count": 1},
     ] == row["wrong_values"]
-    assert ("c5", "Oslo", "Rome") == (row["example_conversation"], row["made"], row["expected"])
+    assert ("c5", "Oslo", "Rome") == (row["example_conversation"], row["actual"], row["expected"])
 
 
 def test_a_rate_is_of_the_calls_that_could_have_the_fault(hotel: Path) -> None:
@@ -136,7 +136,7 @@ def test_show_prints_both_calls_side_by_side(hotel: Path) -> None:
     assert {"2 Paris Rome", "1 Oslo Rome"} <= set(lines)
     assert "newest: conversation c5, turn 1" in lines
     assert "query: A room in Rome, please" in lines
-    assert {"book expected made", "city Rome Oslo <-", "nights 2 2"} <= set(lines)
+    assert {"book expected actual", "city Rome Oslo <-", "nights 2 2"} <= set(lines)
     assert 'book in turn 1, step 1: parameter city was "Oslo", expected "Rome"' in lines
     assert any(line.startswith("trace ") and ", span " in line for line in lines)
 
@@ -145,8 +145,8 @@ def test_show_prints_both_calls_side_by_side(hotel: Path) -> None:
     ("fault", "there"),
     [
         ("missing", ["book expected", "city Rome", "nights 2"]),
-        ("spurious", ["drop made", "all True"]),
-        ("errored", ["book made", "city Rome"]),
+        ("spurious", ["drop actual", "all True"]),
+        ("errored", ["book actual", "city Rome"]),
     ],
 )
 def test_show_prints_the_one_call_that_there_is(hotel: Path, fault: str, there: list[str]) -> None:
@@ -157,7 +157,7 @@ def test_show_prints_the_one_call_that_there_is(hotel: Path, fault: str, there: 
 def test_show_gives_machines_the_row_with_its_example(hotel: Path) -> None:
     found = failing(hotel, "--show", "1")
     assert ("book", "c5") == (found["tool"], found["example"]["conversation_id"])
-    assert (ROME, {"city": "Oslo", "nights": 2}) == (found["example"]["expected_call"], found["example"]["made_call"])
+    assert (ROME, {"city": "Oslo", "nights": 2}) == (found["example"]["expected_call"], found["example"]["actual_call"])
 
 
 def test_a_row_that_is_not_there_is_a_usage_error(hotel: Path) -> None:
@@ -169,7 +169,7 @@ def test_csv_carries_everything(hotel: Path) -> None:
     told = done("tools", "failing", "--db", hotel, "--format", "csv").out
     rows = list(csv.DictReader(io.StringIO(told)))
     assert set(failing(hotel)[0]) == set(rows[0])
-    assert json.loads(rows[0]["wrong_values"])[0] == {"made": "Paris", "expected": "Rome", "count": 2}
+    assert json.loads(rows[0]["wrong_values"])[0] == {"actual": "Paris", "expected": "Rome", "count": 2}
 
 
 @pytest.mark.parametrize("width", [80, 100, 160])

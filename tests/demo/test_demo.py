@@ -100,7 +100,7 @@ def test_all_attempts_right_are_still_insufficient_evidence_when_they_are_few(de
 
 
 def test_the_failing_tool_is_named_with_dimension_parameter_values_and_version(demo: Run) -> None:
-    wrong = r'book_seat +parameters +seat_class: expected "second", made "first" +6 +1\.1\.0 only'
+    wrong = r'book_seat +parameters +seat_class: expected "second", actual "first" +6 +1\.1\.0 only'
     assert re.search(wrong, demo.printed)
     assert re.search(r"get_weather +selection +missing: not called +2 +1\.1\.0 only", demo.printed)
     assert re.search(r"search_trains +none +errored: then tried again +2 +1\.0\.0, 1\.1\.0", demo.printed)

@@ -106,7 +106,7 @@ def test_faults_of_all_versions_stand_together_most_frequent_first() -> None:
         "fault": "wrong_parameters",
         "parameter": "class",
     }
-    values = {"expected": "second", "made": "first"}
+    values = {"expected": "second", "actual": "first"}
     rows = [
         {**row, **values, "agent_version": "2", "faults": 3},
         {**row, **values, "agent_version": "1", "faults": 1},
@@ -115,7 +115,7 @@ def test_faults_of_all_versions_stand_together_most_frequent_first() -> None:
             "parameter": None,
             "fault": "missing",
             "expected": None,
-            "made": None,
+            "actual": None,
             "agent_version": "2",
             "faults": 9,
         },

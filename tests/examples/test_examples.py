@@ -30,14 +30,14 @@ PRINTS: Final = {
         "8 conversations scored: {'fail': 3, 'pass': 5}",
         "pass@3: 0.909, 95 % in [",
         "pass^3: 0.255, 95 % in [",
-        "fault: get_weather, city: expected Oslo, made Rome",
+        "fault: get_weather, city: expected Oslo, actual Rome",
     ),
     "evaluate_in_python": (
         "8 conversations, 1 case: 5 passed, 3 failed, 0 not evaluated",
         "right three times in a row: 0.255, 95 % in [",
         "refund-1: pass, answer score",
         "refund-2: fail, answer score",
-        "fault: cancel_order, order_id: expected 17, made '17'",
+        "fault: cancel_order, order_id: expected 17, actual '17'",
         "my own judge: {'pass': 1, 'fail': 1, 'not_evaluated': 0}",
     ),
     "custom_evaluators": (

@@ -355,7 +355,7 @@ def test_a_table_has_the_same_columns_in_every_form_and_its_values_their_types(t
         types = {"text": "string", "int": "Int64", "float": "Float64", "time": "datetime64[ns, UTC]", "json": "object"}
         assert types[kind] == str(frame[name].dtype), name
     if table == "faults":
-        assert ([2], "[2]") == (frame["made"][0], arrow["made"][0].as_py())
+        assert ([2], "[2]") == (frame["actual"][0], arrow["actual"][0].as_py())
 
 
 def test_without_pandas_the_extra_is_named() -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: Columns of `tools failing` that need no history of versions.
 _FAULT_COLUMNS = (
     "agent", "agent_version", "environment", "tool", "dimension", "fault", "parameter", "faults", "conversations", "failed",
-    "tried", "share", "calls", "rate", "example_conversation", "example", "expected", "made", "trace_id", "span_id",
+    "tried", "share", "calls", "rate", "example_conversation", "example", "expected", "actual", "trace_id", "span_id",
 )  # fmt: skip
 
 

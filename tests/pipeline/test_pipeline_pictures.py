@@ -152,7 +152,7 @@ def test_only_a_window_that_was_final_is_restated(tmp_path: Path) -> None:
 def test_tools_have_the_scores_of_the_view(hotel: Commands) -> None:
     found = {row["tool"]: row for row in hotel.report_pictures()["tools"]["rows"]}
     sql = """
-    SELECT tool, sum(selection * (expected + unasked)) / nullif(sum(expected + unasked), 0), min(utilization)
+    SELECT tool, sum(selection * (expected + unexpected)) / nullif(sum(expected + unexpected), 0), min(utilization)
     FROM v_tool_health GROUP BY tool ORDER BY tool
     """
     expected = {row[0]: row[1:] for row in hotel.query(sql=sql)["rows"]}

@@ -127,6 +127,8 @@ def by_problem(row: dict[str, Any]) -> tuple[str, ...]:
 
 def test_the_command_says_what_the_view_says(trips: Store) -> None:
     view, command = asked(trips, "v_failing_tools"), failing(trips)
+    for row in view:  # former names of columns
+        assert (row["actual"], row["actual_call"]) == (row.pop("made"), row.pop("made_call"))
     assert sorted(command, key=by_problem) == sorted(view, key=by_problem)
     assert 8 == len(command)
 
@@ -185,36 +187,36 @@ def test_health_counts_what_was_expected_made_and_right(trips: Store) -> None:
     book_of_10 = health["travel", "1.10", "production", "book"]
     assert (3, 3, 3, 3, 0, 3, 0) == tuple(
         book_of_10[name]
-        for name in ("conversations", "expected_conversations", "expected", "made", "errored", "paired", "unasked")
+        for name in ("conversations", "expected_conversations", "expected", "actual", "errored", "paired", "unexpected")
     )
     assert (1.0, pytest.approx((1 + 0.5 + 0.5) / 3), 1.0) == tuple(
         book_of_10[name] for name in ("selection", "parameters", "utilization")
     )
     find_of_10 = health["travel", "1.10", "production", "find"]
-    assert (3, 2, 1, 2) == tuple(find_of_10[name] for name in ("expected", "made", "errored", "paired"))
+    assert (3, 2, 1, 2) == tuple(find_of_10[name] for name in ("expected", "actual", "errored", "paired"))
     assert pytest.approx(2 / 3) == find_of_10["selection"]
     # Of six ordered calls one of c2 came too early, and find of c4 never.
     in_order = [health["travel", "1.10", "production", tool]["sequence"] for tool in ("book", "find")]
     assert pytest.approx(4 / 3) == sum(in_order)
     drop, look = (health["travel", "1.10", "production", tool] for tool in ("drop", "look"))
-    assert (0, 1, 1, 0.0) == (drop["expected"], drop["made"], drop["unasked"], drop["selection"])
-    assert (0, 1, 0, None) == (look["expected"], look["made"], look["unasked"], look["selection"])
+    assert (0, 1, 1, 0.0) == (drop["expected"], drop["actual"], drop["unexpected"], drop["selection"])
+    assert (0, 1, 0, None) == (look["expected"], look["actual"], look["unexpected"], look["selection"])
 
 
 def test_a_fault_has_its_turn_its_case_and_both_calls(trips: Store) -> None:
     found = {(row["conversation_id"], row["tool"], row["fault"]): row for row in asked(trips, "v_tool_faults")}
     wrong = found["c4", "book", "wrong_parameters"]
     assert ("A room in Rome", "trip", "city", "Rome", "Oslo", 0, 2) == tuple(
-        wrong[name] for name in ("query", "case_id", "parameter", "expected", "made", "turn_index", "step")
+        wrong[name] for name in ("query", "case_id", "parameter", "expected", "actual", "turn_index", "step")
     )
     assert ({"city": "Rome", "nights": 2}, {"city": "Oslo", "nights": 2}) == (
         wrong["expected_call"],
-        wrong["made_call"],
+        wrong["actual_call"],
     )
     assert ("t1", "b1") == (wrong["trace_id"], wrong["span_id"])
     missing = found["c5", "find", "missing"]
     turn_span = value(trips, "SELECT span_id FROM turns WHERE conversation_id = 'c5'")
-    assert ({}, None, turn_span) == (missing["expected_call"], missing["made_call"], missing["span_id"])
+    assert ({}, None, turn_span) == (missing["expected_call"], missing["actual_call"], missing["span_id"])
     assert "Error: busy" == found["c4", "find", "errored"]["error"]
 
 
@@ -228,8 +230,8 @@ def test_the_example_is_the_newest_of_the_row(trips: Store) -> None:
 def test_a_null_that_was_given_is_told_from_a_parameter_that_was_not(store: Store) -> None:
     absent = tool_call("book", {"nights": 2}, result={"code": "AB12"})
     save(store, [talk("c1", find(), book(None)), talk("c2", find(), absent)])
-    made = rows(store, "SELECT conversation_id, made FROM tool_faults WHERE parameter = 'city' ORDER BY ALL")
-    assert [("c1", "null"), ("c2", None)] == made
+    actual = rows(store, "SELECT conversation_id, actual FROM tool_faults WHERE parameter = 'city' ORDER BY ALL")
+    assert [("c1", "null"), ("c2", None)] == actual
 
 
 def test_evidence_is_a_row_a_call_in_sql_and_a_record_for_the_command(trips: Store) -> None:

@@ -132,7 +132,7 @@ def _values(row: Mapping[str, Any]) -> Child:
     if not pairs:
         return tag("span", NOTHING, class_="none blank")
     return markup(
-        [tag("span", _value(each["made"]), " not ", _value(each["expected"]), class_="pair") for each in pairs]
+        [tag("span", _value(each["actual"]), " not ", _value(each["expected"]), class_="pair") for each in pairs]
     )
 
 
