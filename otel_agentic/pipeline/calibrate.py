@@ -14,7 +14,8 @@ from otel_agentic.pipeline.labelled import find, of_conversation, of_turn
 from otel_agentic.scoring.model import OPEN_REASONS
 from otel_agentic.store.calibrations import CalibrationRun, places_of, save_calibration, save_human_verdicts
 from otel_agentic.store.judged import newest_model, origins, stored_scores
-from otel_agentic.store.scores import Selection, save_evaluation
+from otel_agentic.store.scores import save_evaluation
+from otel_agentic.store.selection import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -23,15 +23,8 @@ from otel_agentic.store.evaluations import DEFAULT
 from otel_agentic.store.metric_scores import lacking
 from otel_agentic.store.metric_stored import stored_scores
 from otel_agentic.store.sampling import raise_ratios
-from otel_agentic.store.scores import (
-    Scored,
-    Selection,
-    never_scored,
-    save_evaluation,
-    save_scores,
-    scored_before,
-    to_score,
-)
+from otel_agentic.store.scores import never_scored, save_evaluation, save_scores, scored_before, to_score
+from otel_agentic.store.selection import Scored, Selection
 from otel_agentic.store.truth import load_cases, load_labels, save_cases, save_labels
 from otel_agentic.store.unsettled import news, unsettled
 from otel_agentic.truth import CaseIndex

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from otel_agentic.evaluators.failures import Failure
     from otel_agentic.evaluators.groups import ErrorGroup
     from otel_agentic.pipeline.engine import Engine
-    from otel_agentic.store.scores import Selection
+    from otel_agentic.store.selection import Selection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from otel_agentic.pipeline.engine import Engine
-    from otel_agentic.store.browse import Row
     from otel_agentic.store.judged import Origin
-    from otel_agentic.store.scores import Selection
+    from otel_agentic.store.selection import Row, Selection
     from otel_agentic.store.table import Key
     from otel_agentic.windows import ScoredConversation
 

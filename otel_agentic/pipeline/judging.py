@@ -16,7 +16,7 @@ from otel_agentic.pipeline.metrics_recalled import Recalling
 from otel_agentic.pipeline.tally import Tally
 from otel_agentic.scoring import MatchedConversation, score_conversations
 from otel_agentic.store.judge_calls import DuckDbJudgeCache
-from otel_agentic.store.scores import Scored
+from otel_agentic.store.selection import Scored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from otel_agentic.config import Settings
     from otel_agentic.pipeline.rebuild import Key, Rebuilt
     from otel_agentic.spans import Collector, Receipt, SpanBatch
-    from otel_agentic.store.scores import Scored
+    from otel_agentic.store.selection import Scored
     from otel_agentic.telemetry import Vitals
 
 _log = logging.getLogger(__name__)

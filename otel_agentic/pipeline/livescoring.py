@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from otel_agentic.pipeline.evaluate import Wanted
 from otel_agentic.pipeline.metrics import unasked_note
 from otel_agentic.pipeline.rounds import Rounds
-from otel_agentic.store.scores import Selection
+from otel_agentic.store.selection import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from otel_agentic.pipeline.evaluate import OnScored
     from otel_agentic.pipeline.rebuild import Key
     from otel_agentic.scoring import ConversationScore
-    from otel_agentic.store.scores import Scored
+    from otel_agentic.store.selection import Scored
 
 _log = logging.getLogger(__name__)
 #: Conversations scored before it is asked again what closed: an `evaluate` command need not wait for a long backlog. Under

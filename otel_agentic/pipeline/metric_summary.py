@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from otel_agentic.pipeline.engine import Engine
     from otel_agentic.pipeline.rebuild import Key
     from otel_agentic.store.metric_totals import Total
-    from otel_agentic.store.scores import Selection
+    from otel_agentic.store.selection import Selection
 
 #: What summaries are made by; without any, everything is one group.
 SummaryBy = Literal["agent", "version", "environment"]

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from otel_agentic.scoring.model import ConversationScore
     from otel_agentic.store import Store
     from otel_agentic.store.database import Connection
-    from otel_agentic.store.scores import Evaluation, Scored
+    from otel_agentic.store.scores import Evaluation
+    from otel_agentic.store.selection import Scored
     from otel_agentic.truth.match import Match
 
     AnyOne = Evaluator | AskingEvaluator

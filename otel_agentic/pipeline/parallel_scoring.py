@@ -14,7 +14,7 @@ from otel_agentic.pipeline.evaluate import Evaluating
 from otel_agentic.pipeline.judging import Judging, scorer_of
 from otel_agentic.pipeline.parallel import Tools, Workers
 from otel_agentic.pipeline.portable_scores import packed, unpacked
-from otel_agentic.store.scores import Scored
+from otel_agentic.store.selection import Scored
 from otel_agentic.store.span_columns import bucket_of
 
 if TYPE_CHECKING:

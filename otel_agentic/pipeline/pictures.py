@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.pipeline.engine import Engine
     from otel_agentic.pipeline.report import IntervalKind
-    from otel_agentic.store.scores import Selection
+    from otel_agentic.store.selection import Selection
     from otel_agentic.windows import GroupBy, GroupKey, ScoredConversation
 
     Groups = Mapping[GroupKey, Sequence[ScoredConversation]]

@@ -11,7 +11,7 @@ from otel_agentic.errors import BadInputError
 from otel_agentic.pipeline.promote_why import why, why_frequent
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.store.promotion import Candidate, candidates, unscored
-from otel_agentic.store.scores import Selection
+from otel_agentic.store.selection import Selection
 from otel_agentic.store.truth import load_cases
 from otel_agentic.truth.clusters import Cluster, Opening, cluster
 from otel_agentic.truth.index import queries_key

@@ -24,7 +24,7 @@ from otel_agentic.stats import (
 from otel_agentic.stats.bootstrap import with_bootstrap
 from otel_agentic.store.evaluations import DEFAULT
 from otel_agentic.store.matches import matched_by_text
-from otel_agentic.store.scores import Selection
+from otel_agentic.store.selection import Selection
 from otel_agentic.store.windows import scored_conversations
 from otel_agentic.windows import GroupSummary, ScoredConversation, attempts_of, group_by, parse_window, summarise_all
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from otel_agentic.evaluators.groups import ErrorGroup
     from otel_agentic.pipeline.engine import Engine
     from otel_agentic.pipeline.metric_summary import MetricSummary
-    from otel_agentic.store.scores import Selection
+    from otel_agentic.store.selection import Selection
     from otel_agentic.windows import GroupKey, ScoredConversation
 
 #: Causes of failures that a page shows.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from otel_agentic.scoring import ConversationScore
 from otel_agentic.store.sampling import recorded_ratios
-from otel_agentic.store.scores import Scored
+from otel_agentic.store.selection import Scored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

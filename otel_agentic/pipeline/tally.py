@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from otel_agentic.store.scores import Scored
+    from otel_agentic.store.selection import Scored
     from otel_agentic.store.table import Key
 
 

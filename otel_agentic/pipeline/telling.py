@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from otel_agentic.pipeline.evaluate import Truth
     from otel_agentic.pipeline.rebuild import Key, Rebuilt
     from otel_agentic.store.metric_scores import Measured
-    from otel_agentic.store.scores import Scored
+    from otel_agentic.store.selection import Scored
     from otel_agentic.telemetry import Telemetry
 
 _NS_PER_S: Final = 1_000_000_000

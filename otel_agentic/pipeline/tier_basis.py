@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from otel_agentic.pipeline.engine import Engine
-    from otel_agentic.store.scores import Selection
+    from otel_agentic.store.selection import Selection
     from otel_agentic.windows import ClaimBasis, GroupKey, ScoredConversation
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.store.browse import BOUNDS, bounds, parsed, rows
 from otel_agentic.store.evaluations import SHOWN
+from otel_agentic.store.selection import BOUNDS, bounds, parsed, rows
 from otel_agentic.store.table import Raw, Table
 
 if TYPE_CHECKING:
@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
-    from otel_agentic.store.browse import Row
-    from otel_agentic.store.scores import Selection
+    from otel_agentic.store.selection import Row, Selection
 
 _FORGET: Final = "DELETE FROM gate_baselines WHERE name = $name"
 _READ: Final = "SELECT definition FROM gate_baselines WHERE name = $name"

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
-
-import orjson
+from typing import TYPE_CHECKING, Final
 
 from otel_agentic.store.evaluations import SHOWN
+from otel_agentic.store.selection import BOUNDS, bounds, parsed, rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from duckdb import DuckDBPyConnection
 
-    from otel_agentic.store.scores import Selection
+    from otel_agentic.store.selection import Row, Selection
 
-Row = dict[str, Any]
-
-#: What a selection bounds: closed over `c`, a row of `conversations`. Not of a view, whose times are TIMESTAMPTZ. A time range
-#: is about when a conversation counts (its window time), not about what its sender's clock said.
-BOUNDS: Final = """
-    ($since IS NULL OR c.window_time >= make_timestamp_ns($since))
-    AND ($until IS NULL OR c.window_time < make_timestamp_ns($until))
-    AND ($agent IS NULL OR c.agent GLOB $agent)
-"""
 _LIST: Final = f"""
 SELECT v.* FROM v_conversations v
 JOIN conversations c USING (environment, conversation_id)
@@ -163,20 +151,3 @@ def counts(con: DuckDBPyConnection) -> Row:
 def wrong_clocks(con: DuckDBPyConnection) -> list[Row]:
     """Return, by service, how many conversations a sender dated later than they were received; the most first."""
     return rows(con, _WRONG_CLOCKS, {})
-
-
-def bounds(selection: Selection) -> dict[str, Any]:
-    """Return the parameters of `BOUNDS`."""
-    return {"since": selection.since_ns, "until": selection.until_ns, "agent": selection.agent}
-
-
-def rows(con: DuckDBPyConnection, sql: str, parameters: Mapping[str, Any]) -> list[Row]:
-    """Return the rows of a query as records."""
-    found = con.execute(sql, dict(parameters)) if parameters else con.execute(sql)
-    names = [str(column[0]) for column in found.description or ()]
-    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
-
-
-def parsed(text: str | None) -> Any:
-    """Return a JSON text of the database as its value, None for null."""
-    return None if text is None else orjson.loads(text)

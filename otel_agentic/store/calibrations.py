@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.store.browse import parsed, rows
+from otel_agentic.store.selection import parsed, rows
 from otel_agentic.store.table import Table, rows_with
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.judges.calibration import Calibration, Labelled
     from otel_agentic.stats.model import Estimate
-    from otel_agentic.store.browse import Row
+    from otel_agentic.store.selection import Row
 
 _PLACES: Final = """
 SELECT conversation_id, environment, revision, turn_count, closed_by IS NOT NULL

@@ -7,7 +7,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.store.browse import Row, rows
+from otel_agentic.store.selection import Row, rows
 from otel_agentic.store.table import Table
 
 if TYPE_CHECKING:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.store.browse import BOUNDS, Row, bounds, parsed, rows
 from otel_agentic.store.evaluations import SHOWN
+from otel_agentic.store.selection import BOUNDS, Row, bounds, parsed, rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from duckdb import DuckDBPyConnection
 
-    from otel_agentic.store.scores import Selection
+    from otel_agentic.store.selection import Selection
 
 #: Columns that hold JSON.
 _JSON: Final = ("expected", "actual", "versions", "wrong_values", "expected_call", "actual_call")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from otel_agentic.evaluators.base import MetricScore
 from otel_agentic.evaluators.core import TOOL, extra_turn, missing_output, missing_turn, without_fault, wrong_answer
 from otel_agentic.evaluators.failures import Place
-from otel_agentic.store.browse import BOUNDS, bounds, rows
 from otel_agentic.store.evaluations import SHOWN
+from otel_agentic.store.selection import BOUNDS, bounds, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.evaluators.failures import FailureRules
-    from otel_agentic.store.browse import Row
-    from otel_agentic.store.scores import Selection
+    from otel_agentic.store.selection import Row, Selection
 
 Found = tuple[Place, MetricScore]
 

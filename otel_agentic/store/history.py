@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.store.browse import BOUNDS, Row, bounds, rows
 from otel_agentic.store.evaluations import SHOWN
+from otel_agentic.store.selection import BOUNDS, Row, bounds, rows
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from otel_agentic.store.scores import Selection
+    from otel_agentic.store.selection import Selection
 
 #: Of windows, a selection bounds the end: the windows that end after `since`, up to `until`.
 _BOUNDS: Final = """

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.judges.base import Verdict, metric_of
-from otel_agentic.store.browse import rows
+from otel_agentic.store.selection import rows
 from otel_agentic.store.table import Table, key_columns, rows_with
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.judges.base import JudgeFailure, Question, ReplyKind
-    from otel_agentic.store.browse import Row
+    from otel_agentic.store.selection import Row
     from otel_agentic.store.store import Store
     from otel_agentic.store.table import Key
 

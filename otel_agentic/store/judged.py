@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.scoring.model import ConversationScore, TurnScore
-from otel_agentic.store.browse import BOUNDS, bounds
 from otel_agentic.store.evaluations import SHOWN
+from otel_agentic.store.selection import BOUNDS, bounds
 from otel_agentic.store.table import key_columns, rows_with
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.scoring.model import Outcome
-    from otel_agentic.store.scores import Selection
+    from otel_agentic.store.selection import Selection
     from otel_agentic.store.table import Key
 
 #: Of the newest conversation revision; whether another evaluation's score is in force meanwhile does not matter.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.store.browse import BOUNDS, Row, bounds, rows
 from otel_agentic.store.evaluations import SHOWN
+from otel_agentic.store.selection import BOUNDS, Row, bounds, rows
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from otel_agentic.store.scores import Selection
+    from otel_agentic.store.selection import Selection
 
 _TRUTH: Final = f"""
 SELECT

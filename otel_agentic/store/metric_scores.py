@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.evaluators.identity import score_ids_of, target_of
 from otel_agentic.scoring.model import OPEN_REASONS
-from otel_agentic.store.browse import BOUNDS, bounds
 from otel_agentic.store.evaluations import DEFAULT
+from otel_agentic.store.selection import BOUNDS, bounds
 from otel_agentic.store.table import Table, key_columns, rows_with
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.conversations.model import Conversation
     from otel_agentic.evaluators.base import AskingEvaluator, Evaluator, MetricScore
-    from otel_agentic.store.scores import Selection
+    from otel_agentic.store.selection import Selection
     from otel_agentic.store.table import Key
 
 _DELETE: Final = """

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.evaluators.base import Member, MetricScore
-from otel_agentic.store.browse import BOUNDS, bounds
 from otel_agentic.store.evaluations import SHOWN
+from otel_agentic.store.selection import BOUNDS, bounds
 from otel_agentic.store.table import rows_with
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.config import Threshold
-    from otel_agentic.store.scores import Selection
+    from otel_agentic.store.selection import Selection
     from otel_agentic.store.table import Key
 
 _FOUND: Final = f"""

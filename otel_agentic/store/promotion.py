@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from otel_agentic.store.browse import BOUNDS, bounds, rows
 from otel_agentic.store.evaluations import SHOWN
+from otel_agentic.store.selection import BOUNDS, bounds, rows
 from otel_agentic.store.table import key_columns, rows_with
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
-    from otel_agentic.store.scores import Selection
+    from otel_agentic.store.selection import Selection
     from otel_agentic.store.table import Key
 
 Kind = Literal["failing", "unmatched", "ambiguous", "warning", "suggested", "text"]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.conversations.model import ClosedBy
-    from otel_agentic.store.scores import Scored
+    from otel_agentic.store.selection import Scored
     from otel_agentic.store.table import Column, Key
 
 __all__ = [

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.store.browse import BOUNDS, bounds
 from otel_agentic.store.results import note_changes
+from otel_agentic.store.selection import BOUNDS, bounds
 from otel_agentic.store.table import key_columns, rows_with
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
-    from otel_agentic.store.scores import Selection
+    from otel_agentic.store.selection import Selection
     from otel_agentic.store.table import Key
 
 _RECORDED: Final = """

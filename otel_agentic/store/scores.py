@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from otel_agentic.store.evaluations import DEFAULT
 from otel_agentic.store.named_scores import insert_named
 from otel_agentic.store.results import save_results
+from otel_agentic.store.selection import BOUNDS, bounds
 from otel_agentic.store.table import Raw, Table, key_columns, rows_with
 from otel_agentic.store.tool_rows import fields_of, identity_of, insert_tools
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
-    from otel_agentic.conversations.model import Conversation
     from otel_agentic.scoring.model import ConversationScore
+    from otel_agentic.store.selection import Scored, Selection
     from otel_agentic.store.table import Key
     from otel_agentic.truth.match import Match
 
@@ -26,18 +27,16 @@ UPDATE evaluations SET last_run_at = make_timestamp_ns($now) WHERE evaluation_id
 RETURNING evaluation_id
 """
 #: Closed conversations whose newest revision has no score under this evaluation.
-_UNSCORED: Final = """
+_UNSCORED: Final = f"""
 SELECT c.environment, c.conversation_id
 FROM conversations c
 ANTI JOIN (
     SELECT * FROM conversation_scores WHERE evaluation_id = $id AND NOT superseded
 ) s USING (environment, conversation_id, revision)
 WHERE NOT c.superseded AND c.closed_by IS NOT NULL
-    AND ($since IS NULL OR c.window_time >= make_timestamp_ns($since))
-    AND ($until IS NULL OR c.window_time < make_timestamp_ns($until))
-    AND ($agent IS NULL OR c.agent GLOB $agent)
+    AND {BOUNDS}
 ORDER BY c.window_time, c.environment, c.conversation_id
-"""
+"""  # noqa: S608 — a constant of our own
 _CLOSED: Final = _UNSCORED.replace("WHERE evaluation_id = $id AND NOT superseded", "WHERE $id IS NULL")
 #: Closed conversations whose newest revision has no score of the default evaluation.
 _NEVER_SCORED: Final = f"""
@@ -103,25 +102,6 @@ class Evaluation:
     evaluator_version: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scored:
-    """A conversation with its match and its score; `sample_ratio` is the share of conversations evaluated then."""
-
-    conversation: Conversation
-    match: Match
-    score: ConversationScore
-    sample_ratio: float = 1.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """Which closed conversations a command is about; None means no bound. Times in ns; `agent` is a glob."""
-
-    since_ns: int | None = None
-    until_ns: int | None = None
-    agent: str | None = None
-
-
 def save_evaluation(con: DuckDBPyConnection, evaluation: Evaluation, now_ns: int) -> None:
     """Remember an evaluator version, or that it ran again."""
     save_evaluations(con, [evaluation], now_ns)
@@ -154,13 +134,7 @@ def to_score(con: DuckDBPyConnection, evaluation_id: str, selection: Selection, 
         selection: which conversations to look at,
         again: unless this is set.
     """
-    parameters = {
-        "id": evaluation_id,
-        "since": selection.since_ns,
-        "until": selection.until_ns,
-        "agent": selection.agent,
-    }
-    rows = con.execute(_CLOSED if again else _UNSCORED, parameters).fetchall()
+    rows = con.execute(_CLOSED if again else _UNSCORED, {"id": evaluation_id, **bounds(selection)}).fetchall()
     return [(environment, name) for environment, name in rows]
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.store.browse import rows
+from otel_agentic.store.selection import rows
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from otel_agentic.store.browse import Row
+    from otel_agentic.store.selection import Row
 
 #: The time of a row, where it has one that tells how old it is.
 _TIMES: Final = {

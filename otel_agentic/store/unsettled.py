@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.scoring.model import OPEN_REASONS
-from otel_agentic.store.browse import BOUNDS, bounds
+from otel_agentic.store.selection import BOUNDS, bounds
 from otel_agentic.store.table import key_columns, rows_with
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.scoring.model import ConversationScore
-    from otel_agentic.store.scores import Scored, Selection
+    from otel_agentic.store.selection import Scored, Selection
     from otel_agentic.store.table import Key
 
 #: What a score says: outcomes and reasons, then a row a turn and a row an expectation of tools.

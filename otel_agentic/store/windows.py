@@ -8,6 +8,7 @@ import numpy as np
 
 from otel_agentic.scoring.model import DIMENSIONS
 from otel_agentic.store.evaluations import SHOWN
+from otel_agentic.store.selection import BOUNDS, bounds
 from otel_agentic.store.table import lent
 from otel_agentic.store.window_rows import rows_of
 from otel_agentic.windows.model import ScoredConversation
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
-    from otel_agentic.store.scores import Selection
+    from otel_agentic.store.selection import Selection
     from otel_agentic.store.window_rows import Columns
     from otel_agentic.windows.columns import WindowTable
 
@@ -56,9 +57,7 @@ LEFT JOIN tools t ON t.evaluation_id = s.evaluation_id AND t.environment = s.env
 LEFT JOIN named n ON n.evaluation_id = s.evaluation_id AND n.environment = s.environment
     AND n.conversation_id = s.conversation_id AND n.revision = s.revision
 WHERE NOT c.superseded AND c.closed_by IS NOT NULL
-    AND ($since IS NULL OR c.window_time >= make_timestamp_ns($since))
-    AND ($until IS NULL OR c.window_time < make_timestamp_ns($until))
-    AND ($agent IS NULL OR c.agent GLOB $agent)
+    AND {BOUNDS}
 ORDER BY c.window_time, c.environment, c.conversation_id
 """  # noqa: S608 — a constant of our own
 _ENDS: Final = """
@@ -123,8 +122,7 @@ _INSERT: Final = f"INSERT INTO windows ({_NAMES}) SELECT {', '.join(_COLUMNS.val
 
 def scored_conversations(con: DuckDBPyConnection, selection: Selection) -> list[ScoredConversation]:
     """Return the closed conversations of a selection with their newest scores, by end time."""
-    parameters = {"since": selection.since_ns, "until": selection.until_ns, "agent": selection.agent}
-    return [_scored(row) for row in con.execute(_SCORED, parameters).fetchall()]
+    return [_scored(row) for row in con.execute(_SCORED, bounds(selection)).fetchall()]
 
 
 def stored_ends(

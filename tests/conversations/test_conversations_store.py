@@ -15,7 +15,7 @@ from otel_agentic.pipeline.rebuild import Rebuilder
 from otel_agentic.store import Store
 from otel_agentic.store.browse import all_conversations
 from otel_agentic.store.conversations import load_conversations
-from otel_agentic.store.scores import Selection
+from otel_agentic.store.selection import Selection
 from otel_agentic.testing import (
     NOON_NS,
     SECOND_NS,

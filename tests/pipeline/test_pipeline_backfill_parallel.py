@@ -17,7 +17,7 @@ from otel_agentic.pipeline.parallel_rebuild import rebuilding_over
 from otel_agentic.pipeline.parallel_scoring import PooledJudging, by_bucket, score_part, scoring_over
 from otel_agentic.pipeline.portable_scores import packed, unpacked
 from otel_agentic.scoring.counts import tool_counts
-from otel_agentic.store.scores import Selection
+from otel_agentic.store.selection import Selection
 from otel_agentic.testing import NOON_NS, SECOND_NS, batch, speak_genai
 from tests.pipeline.conftest import settings_for
 from tests.pipeline.parts import CASE, ask_hotel, contents, feed

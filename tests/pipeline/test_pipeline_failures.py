@@ -17,7 +17,7 @@ from otel_agentic.pipeline import Commands, Engine
 from otel_agentic.pipeline.commands import READING
 from otel_agentic.pipeline.failures import found_failures
 from otel_agentic.store.conversations import load_conversations
-from otel_agentic.store.scores import Selection
+from otel_agentic.store.selection import Selection
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, made, speak_genai
 from tests.evaluators.failing import subjects
 from tests.judges.models import Bare, fields_of

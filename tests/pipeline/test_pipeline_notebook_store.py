@@ -12,7 +12,7 @@ from otel_agentic import Commands
 from otel_agentic.pipeline.export import conversation_json
 from otel_agentic.pipeline.report import group_json
 from otel_agentic.pipeline.tables import TABLES
-from otel_agentic.store.scores import Selection
+from otel_agentic.store.selection import Selection
 from otel_agentic.store.windows import scored_conversations
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, batch, made, speak_genai
 from tests.pipeline.parts import CASE, ask_hotel, conversations, feed

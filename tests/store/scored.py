@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from otel_agentic.scoring.model import ConversationScore, ToolScore
 from otel_agentic.store.conversations import Built, save_conversations
-from otel_agentic.store.scores import Scored, save_scores
+from otel_agentic.store.scores import save_scores
+from otel_agentic.store.selection import Scored
 from otel_agentic.truth.match import Match
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ import pytest
 
 from otel_agentic.evaluators.layers import StateChange
 from otel_agentic.store.conversations import Built, save_conversations
-from otel_agentic.store.scores import Scored, save_evaluation, save_scores
+from otel_agentic.store.scores import save_evaluation, save_scores
+from otel_agentic.store.selection import Scored
 from otel_agentic.store.truth import save_cases
 from otel_agentic.testing import NOON_NS, SECOND_NS, conversation, tool_call, turn
 from otel_agentic.truth import CaseIndex, parse_cases

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from otel_agentic.pipeline.engine import Engine
     from otel_agentic.pipeline.evaluate import Evaluating, OnScored
     from otel_agentic.pipeline.rebuild import Key
-    from otel_agentic.store.scores import Scored
+    from otel_agentic.store.selection import Scored
 
 
 class Events:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.pipeline.judge_use import judge_json
 from otel_agentic.pipeline.tally import Tally
-from otel_agentic.store.scores import Selection
+from otel_agentic.store.selection import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from otel_agentic.pipeline.ingest import Progress
     from otel_agentic.pipeline.rebuild import Key
     from otel_agentic.pipeline.tally import Evaluated
-    from otel_agentic.store.scores import Scored
+    from otel_agentic.store.selection import Scored
 
 #: Conversations scored before others may: a running collector scores what closes meanwhile in between. As many as go to
 #: a judge together.

@@ -17,7 +17,7 @@ from otel_agentic.pipeline.wire import plain
 from otel_agentic.store import browse
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.store.evaluations import DEFAULT
-from otel_agentic.store.scores import Selection
+from otel_agentic.store.selection import Selection
 
 _EXPORT_CHUNK: Final = 500
 

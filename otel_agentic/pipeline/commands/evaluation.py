@@ -15,7 +15,7 @@ from otel_agentic.pipeline.suites import of_suite, require_suite
 from otel_agentic.pipeline.truth_in_force import unknown_labels
 from otel_agentic.store.evaluations import DEFAULT
 from otel_agentic.store.metric_scores import Measured
-from otel_agentic.store.scores import Scored, Selection
+from otel_agentic.store.selection import Scored, Selection
 from otel_agentic.windows import GroupBy
 
 

@@ -12,7 +12,7 @@ from otel_agentic.pipeline.failure_json import failures_json
 from otel_agentic.pipeline.failures import found_failures, merged_groups
 from otel_agentic.store.evaluations import DEFAULT
 from otel_agentic.store.failures import failure_counts
-from otel_agentic.store.scores import Selection
+from otel_agentic.store.selection import Selection
 
 
 class FailureCommands(EngineCommands):

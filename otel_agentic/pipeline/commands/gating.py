@@ -17,7 +17,7 @@ from otel_agentic.pipeline.gate.settings import merged
 from otel_agentic.pipeline.wire import plain
 from otel_agentic.store.baselines import save_baseline
 from otel_agentic.store.evaluations import DEFAULT
-from otel_agentic.store.scores import Selection
+from otel_agentic.store.selection import Selection
 
 
 def _of_evaluation(name: str) -> list[str]:

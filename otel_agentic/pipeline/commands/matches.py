@@ -15,7 +15,7 @@ from otel_agentic.pipeline.wire import plain
 from otel_agentic.store.evaluations import DEFAULT
 from otel_agentic.store.matches import list_matches
 from otel_agentic.store.promotion import candidates
-from otel_agentic.store.scores import Selection
+from otel_agentic.store.selection import Selection
 from otel_agentic.truth import Case
 from otel_agentic.truth.clusters import Cluster
 from otel_agentic.truth.formats.base import record_of

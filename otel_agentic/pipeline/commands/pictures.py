@@ -11,7 +11,7 @@ from otel_agentic.pipeline.pictures import PictureQuestion, pictures
 from otel_agentic.pipeline.report import IntervalKind
 from otel_agentic.pipeline.wire import plain
 from otel_agentic.store.evaluations import DEFAULT
-from otel_agentic.store.scores import Selection
+from otel_agentic.store.selection import Selection
 from otel_agentic.windows import GroupBy
 
 

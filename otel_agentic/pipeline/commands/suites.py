@@ -14,7 +14,7 @@ from otel_agentic.pipeline.suite_trend import Point, TrendBy, trend
 from otel_agentic.pipeline.suites import require_suite
 from otel_agentic.pipeline.wire import plain
 from otel_agentic.store.evaluations import DEFAULT
-from otel_agentic.store.scores import Selection
+from otel_agentic.store.selection import Selection
 from otel_agentic.store.truth import load_cases
 from otel_agentic.store.windows import scored_conversations
 

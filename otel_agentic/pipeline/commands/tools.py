@@ -12,7 +12,7 @@ from otel_agentic.pipeline.wire import plain
 from otel_agentic.scoring.model import Dimension, FaultKind
 from otel_agentic.store.evaluations import DEFAULT
 from otel_agentic.store.failing import FaultFilter, example_of, failing_tools, scored_with_tools
-from otel_agentic.store.scores import Selection
+from otel_agentic.store.selection import Selection
 
 
 class ToolCommands(EngineCommands):

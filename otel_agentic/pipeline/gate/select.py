@@ -9,7 +9,7 @@ from otel_agentic.pipeline.gate.model import Group
 from otel_agentic.pipeline.report import within
 from otel_agentic.pipeline.suites import require_suite
 from otel_agentic.pipeline.tier_basis import from_the_beginning, tier_bases
-from otel_agentic.store.scores import Selection
+from otel_agentic.store.selection import Selection
 from otel_agentic.store.windows import scored_conversations
 from otel_agentic.windows import GroupKey, group_by, parse_window
 
