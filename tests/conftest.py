@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from otel_agentic.store import store
 from otel_agentic.store.database import open_database
 from tests.shared import SHARED, why_absent
+from tests.snapshots import Text
 from tests.template import copying
 
 if TYPE_CHECKING:
@@ -72,3 +73,10 @@ def pytest_collection_finish() -> None:
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Name bytes by their argument: their content is unreadable, and compressed bytes hold the time of day."""
     return argname if isinstance(val, bytes) else None
+
+
+def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
+    """Show the text in which a recorded passage does not occur."""
+    if isinstance(left, Text) and op == "==":
+        return [f"{left!r} == {right!r}", "", "closest to the recorded text in:", *left.text.splitlines()]
+    return None

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-_Position = Literal["anywhere", "start", "end", "whole"]
+_Source = str | BaseException | pytest.ExceptionInfo[Any]
+E = TypeVar("E", bound=BaseException)
+_Position = Literal["anywhere", "start", "end", "whole", "item"]
 _LEAST_RATIO = 0.3  # a passage that is less similar is not the recorded text in other words
 
 
-def passage(text: object, **values: object) -> Any:
+def passage(text: _Source, **values: object) -> Any:
     """Return an object equal to every text that occurs in `text`: a string, an exception, or an `ExceptionInfo`.
 
     White space counts as one space. `<name>` in a recorded text stands for the value of that name.
@@ -23,19 +26,33 @@ def passage(text: object, **values: object) -> Any:
     return Text(_string(text), values, "anywhere")
 
 
-def opening(text: object, **values: object) -> Any:
+def opening(text: _Source, **values: object) -> Any:
     """Return an object equal to every text that `text` begins with; see `passage`."""
     return Text(_string(text), values, "start")
 
 
-def ending(text: object, **values: object) -> Any:
+def ending(text: _Source, **values: object) -> Any:
     """Return an object equal to every text that `text` ends with; see `passage`."""
     return Text(_string(text), values, "end")
 
 
-def message(text: object, **values: object) -> Any:
+def whole(text: _Source, **values: object) -> Any:
     """Return an object equal to `text` only, white space included; see `passage`."""
     return Text(_string(text), values, "whole")
+
+
+def item(texts: Iterable[str], **values: object) -> Any:
+    """Return an object equal to each of some texts, white space included; see `passage`."""
+    return Text(tuple(texts), values, "item")
+
+
+@contextmanager
+def raises(kind: type[E] | tuple[type[E], ...], recorded: str, **values: object) -> Iterator[pytest.ExceptionInfo[E]]:
+    """Expect an exception whose message holds a recorded text; see `passage`."""
+    with pytest.raises(kind) as caught:
+        yield caught
+    text = passage(caught, **values)
+    assert text == recorded, f"{text!r}, expected {recorded!r}"
 
 
 class Text:
@@ -44,8 +61,9 @@ class Text:
     Not a dataclass: inline-snapshot would write its constructor into the source instead of its `repr`.
     """
 
-    def __init__(self, text: str, values: Mapping[str, object], position: _Position) -> None:
-        self.text = text
+    def __init__(self, text: str | tuple[str, ...], values: Mapping[str, object], position: _Position) -> None:
+        self.text = text if isinstance(text, str) else "\n".join(text)
+        self.items = (text,) if isinstance(text, str) else text
         self.values = values
         self.position = position
         self.recorded: list[str] = []
@@ -62,50 +80,62 @@ class Text:
 
     def __repr__(self) -> str:
         """Return the passage that is most similar to a recorded text: what a fix writes into the source."""
-        if equal := [recorded for recorded in self.recorded if self._matches(recorded)]:
-            return repr(equal[0])
-        _, closest = max(
-            (match for recorded in self.recorded for match in self._passages(recorded)), default=(0, self.text)
-        )
+        for recorded in self.recorded:
+            if self._matches(recorded):
+                return repr(recorded)
+        similar = [match for recorded in self.recorded for match in self._similar(recorded)]
+        _, closest = max(similar, default=(0.0, self.text))
         for name, value in self.values.items():
             closest = re.sub(rf"(?<!\w){re.escape(str(value))}(?!\w)", f"<{name}>", closest)
         return repr(closest)
 
     def _matches(self, recorded: str) -> bool:
+        expected = self._filled(recorded)
+        if self.position in {"whole", "item"}:
+            return expected in self.items
+        text, expected = _one_spaced(self.text), _one_spaced(expected)
+        if not expected:
+            return False  # an empty text occurs everywhere
+        if self.position == "start":
+            return text.startswith(expected)
+        return text.endswith(expected) if self.position == "end" else expected in text
+
+    def _filled(self, recorded: str) -> str:
         for name, value in self.values.items():
             recorded = recorded.replace(f"<{name}>", str(value))
-        if self.position == "whole":
-            return recorded == self.text
-        text, words = _one_spaced(self.text), _one_spaced(recorded)
-        if not words:
-            return False  # an empty text occurs everywhere
-        return {"anywhere": words in text, "start": text.startswith(words), "end": text.endswith(words)}[self.position]
+        return recorded
 
-    def _passages(self, recorded: str) -> Iterator[tuple[float, str]]:
-        """Yield runs of lines, sentences and clauses, with how similar they are to a recorded text."""
-        if self.position == "whole":
+    def _similar(self, recorded: str) -> Iterator[tuple[float, str]]:
+        """Yield the passages that are similar to a recorded text, each after the ratio of words that they share."""
+        expected = self._filled(recorded).split()
+        matcher = SequenceMatcher(b=expected, autojunk=False)
+        for candidate in self._passages(max_words=3 * len(expected) + 10):
+            matcher.set_seq1(candidate.split())
+            if matcher.quick_ratio() >= _LEAST_RATIO and matcher.ratio() >= _LEAST_RATIO:
+                yield matcher.ratio(), candidate
+
+    def _passages(self, max_words: int) -> Iterator[str]:
+        """Yield what could be recorded instead: all runs of clauses at the position."""
+        if self.position in {"whole", "item"}:
+            yield from self.items
             return
-        clauses = [
-            clause
-            for line in self.text.splitlines()
-            for clause in re.split(r"(?<=[;:.,)])\s+", _one_spaced(line))
-            if clause
-        ]
-        matcher = SequenceMatcher(b=recorded.split(), autojunk=False)
+        lines = map(_one_spaced, self.text.splitlines())
+        clauses = [clause for line in lines for clause in re.split(r"(?<=[;:.,)])\s+", line) if clause]
         for first in range(1 if self.position == "start" else len(clauses)):
-            for end in range(len(clauses) if self.position == "end" else first + 1, len(clauses) + 1):
-                candidate = " ".join(clauses[first:end])
-                words = candidate.split()
-                if len(words) > 3 * len(recorded.split()) + 10:
+            words = 0
+            for end, clause in enumerate(clauses[first:], first + 1):
+                words += len(clause.split())
+                if words > max_words:
                     break
-                matcher.set_seq1(words)
-                if matcher.quick_ratio() >= _LEAST_RATIO and matcher.ratio() >= _LEAST_RATIO:
-                    yield matcher.ratio(), candidate
+                if self.position != "end" or end == len(clauses):
+                    yield " ".join(clauses[first:end])
 
 
 def _one_spaced(text: str) -> str:
     return " ".join(text.split())
 
 
-def _string(text: object) -> str:
+def _string(text: _Source) -> str:
+    if not isinstance(text, (str, BaseException, pytest.ExceptionInfo)):
+        raise TypeError(f"{type(text).__name__} is no text; for several texts use item")
     return str(text.value if isinstance(text, pytest.ExceptionInfo) else text)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from tests.snapshots import ending, message, opening, passage
+from tests.snapshots import ending, item, opening, passage, raises, whole
 
 _ROOT = Path(__file__).parent.parent
 _OUTPUT = """\
@@ -23,7 +23,7 @@ _TEST = """\
 import pytest
 from inline_snapshot import snapshot
 
-from tests.snapshots import ending, message, opening, passage
+from tests.snapshots import ending, item, opening, passage, raises, whole
 
 OUTPUT = {output!r}
 
@@ -33,10 +33,10 @@ def test_output(path, expected):
     assert opening(OUTPUT, path=path) == expected
     assert passage(OUTPUT) == snapshot("warning: 2 labels are left out, for no such conversation is in the store: c9")
     assert ending(OUTPUT) == snapshot("done after 3 s")
-    assert [message(line) for line in OUTPUT.splitlines()[-1:]] == snapshot(["done"])
-    with pytest.raises(ValueError) as refused:
+    assert [whole(line) for line in OUTPUT.splitlines()[-1:]] == snapshot(["done"])
+    assert item(OUTPUT.splitlines()) == snapshot("done after 4 s")
+    with raises(ValueError, snapshot("invalid literal for int() with base ten: 'x'")):
         int("x")
-    assert passage(refused) == snapshot("invalid literal for int() with base ten: 'x'")
 """
 
 
@@ -66,6 +66,7 @@ def test_a_wrong_text_fails_a_plain_run_and_is_replaced_by_a_run_with_the_flag(t
     assert "snapshot('warning: 2 labels are skipped (no such conversation in the store):')" in source
     assert "snapshot('done in 3 s')" in source
     assert "snapshot(['done in 3 s'])" in source
+    assert "assert item(OUTPUT.splitlines()) == snapshot('done in 3 s')" in source
     assert "snapshot(\"invalid literal for int() with base 10: 'x'\")" in source
     printed, _ = run(path)
     assert "1 passed" in printed
@@ -79,13 +80,19 @@ def test_a_passage_occurs_whatever_its_white_space_and_an_opening_and_ending_hav
     assert opening(_OUTPUT) != "warning: 2 labels"
     assert ending(_OUTPUT) == snapshot("c10 done in 3 s")
     assert ending(_OUTPUT) != "warning: 2 labels"
-    assert message("done\n") != "done"
+    assert whole("done\n") != "done"
+    assert item(["a b", "c"]) == "a b"
+    assert item(["a b", "c"]) != "a"
+    with pytest.raises(TypeError):
+        passage(["a"])  # type: ignore[arg-type]  # what occurs in a list is not what occurs in its items
 
 
 def test_what_an_exception_says_is_its_text() -> None:
-    with pytest.raises(KeyError) as refused:
-        {}["x"]
-    assert message(refused) == message(refused.value) == snapshot("'x'")
+    with raises(KeyError, snapshot("'<name>'"), name="x") as refused:
+        {"a": 1}["x"]
+    assert whole(refused) == whole(refused.value) == snapshot("'x'")
+    with pytest.raises(AssertionError), raises(KeyError, "another"):
+        {"a": 1}["x"]
 
 
 def test_a_failure_shows_the_closest_passage_or_all_where_nothing_is_alike() -> None:
