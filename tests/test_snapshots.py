@@ -75,6 +75,8 @@ def test_a_wrong_text_fails_a_plain_run_and_is_replaced_by_a_run_with_the_flag(t
 def test_a_passage_occurs_whatever_its_white_space_and_an_opening_and_ending_have_their_position() -> None:
     assert passage(_OUTPUT) == snapshot("no such conversation in the store")
     assert passage(_OUTPUT) != "no such conversation in this store"
+    assert passage(_OUTPUT) == snapshot("(no such\n    conversation in the store)")
+    assert passage(_OUTPUT) != "no such\nconversation in the store"
     assert passage(_OUTPUT) != ""
     assert opening(_OUTPUT, path="runs/one.jsonl") == snapshot("reading <path> warning:")
     assert opening(_OUTPUT) != "warning: 2 labels"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
+from inline_snapshot import snapshot
 
 from otel_agentic.cli import main
 from otel_agentic.telemetry.alerts import dashboard_text, rules_text
@@ -41,7 +42,7 @@ def test_rules_are_those_of_the_objectives_and_windows_of_the_settings(
         for rule in group["rules"]
         if rule.get("alert") == "AgenticObjectiveBreached"
     ]
-    assert breached["expr"] == (
+    assert breached["expr"] == snapshot(
         "max without (agentic_estimator, agentic_k) (agentic_pass_pow_k_upper_ratio"
         '{agentic_window="6h",agentic_k="3",agentic_case_tag="",gen_ai_agent_name=~"refund-.*"}) < 0.7'
     )
@@ -58,7 +59,7 @@ def test_an_objective_about_a_k_that_is_not_emitted_is_told(tmp_path: Path, caps
     config.write_text("[[slo.objectives]]\nk = 2\ntarget = 0.7\n\n[[slo.objectives]]\nk = 3\ntarget = 0.6\n")
     code, out, err = ran(capsys, "rules", "--config", str(config))
     assert code == 0
-    assert err == (
+    assert err == snapshot(
         "otel-agentic: objective pass^2>=0.7: pass^2 is not emitted (stats.k is 1, 3, 5), so its alerts about intervals, "
         "breached and unproven, cannot fire; add 2 to stats.k\n"
     )
@@ -76,4 +77,4 @@ def test_settings_that_are_wrong_stop_it(tmp_path: Path, capsys: pytest.CaptureF
 def test_the_dashboard_is_json_as_it_is_shipped(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = ran(capsys, "dashboard")
     assert (code, out, err) == (0, dashboard_text(), "")
-    assert json.loads(out)["title"] == "Agent reliability (otel-agentic)"
+    assert json.loads(out)["title"] == snapshot("Agent reliability (otel-agentic)")

@@ -8,11 +8,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.cli.progress import progress_bar
 from tests.cli.running import Terminal, done, on_terminal, run, run_process
 from tests.cli.small import NOON_NS, conversation, write_cases, write_spans
 from tests.pipeline.running import live_settings, running
+from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,12 +89,14 @@ def test_it_is_told_what_was_done_in_lines_that_fit_a_terminal(db: Path, spans: 
 
     assert all(len(line) <= 80 for line in lines)
     told = " ".join(lines)
-    assert "4 conversations scored: 1 fail, 3 pass" in told
-    assert "10 window ends, 2026-03-02 13:00 to 2026-03-02 22:00 UTC, every 1h; windows 6h; k 1, 3" in told
-    assert "rows of the table windows new or restated" in told
+    assert passage(told) == snapshot("4 conversations scored: 1 fail, 3 pass")
+    assert passage(told) == snapshot(
+        "10 window ends, 2026-03-02 13:00 to 2026-03-02 22:00 UTC, every 1h; windows 6h; k 1, 3"
+    )
+    assert passage(told) == snapshot("rows of the table windows new or restated")
     again = " ".join(on_terminal(80, "backfill", "--db", db, *WINDOWS))
-    assert "every conversation in these windows has a score already" in again
-    assert "no row of the table windows is new or differs" in again
+    assert passage(again) == snapshot("every conversation in these windows has a score already")
+    assert passage(again) == snapshot("no row of the table windows is new or differs")
 
 
 def test_ends_are_counted_from_since(db: Path, spans: Path) -> None:
@@ -113,9 +117,9 @@ def test_a_dry_run_of_files_makes_no_store_and_tells_what_would_be_done(db: Path
     told = done("backfill", "--db", db, *WINDOWS, spans, "--cases", cases, "--dry-run").out
 
     assert not db.exists()
-    assert "dry run: nothing is scored, computed, sent or written" in told
-    assert "4 to score, 0 scored already" in told
-    assert "judge exact: asks no model, costs nothing" in told
+    assert passage(told) == snapshot("dry run: nothing is scored, computed, sent or written")
+    assert passage(told) == snapshot("4 to score, 0 scored already")
+    assert passage(told) == snapshot("judge exact: asks no model, costs nothing")
 
 
 def test_a_dry_run_of_files_knows_what_the_store_has_and_leaves_it_as_it_is(db: Path, spans: Path, cases: Path) -> None:
@@ -135,7 +139,7 @@ def test_a_dry_run_of_files_does_not_copy_what_another_process_writes_to(ingeste
         ran = run("backfill", "--db", ingested, spans, "--dry-run")
 
     assert 4 == ran.code
-    assert f"is held by process {holder}" in ran.err
+    assert passage(ran.err, holder=holder) == snapshot("is held by process <holder>")
 
 
 @contextmanager
@@ -204,7 +208,7 @@ def test_without_a_file_the_metrics_go_to_standard_output_and_what_was_done_to_s
     ran = run("backfill", "--db", ingested, "--step", "1h", "--emit", "openmetrics")
 
     assert (0, out.read_text()) == (ran.code, ran.out)
-    assert "points written to standard output" in ran.err
+    assert passage(ran.err) == snapshot("points written to standard output")
 
 
 @pytest.mark.parametrize(
@@ -249,7 +253,7 @@ def test_a_store_that_is_not_there_is_named(db: Path) -> None:
     ran = run("backfill", "--db", db)
 
     assert (4, False) == (ran.code, db.exists())
-    assert "no such DuckDB file" in ran.err
+    assert passage(ran.err) == snapshot("no such DuckDB file")
 
 
 def test_a_store_without_a_conversation_is_no_failure(db: Path, tmp_path: Path) -> None:
@@ -257,17 +261,17 @@ def test_a_store_without_a_conversation_is_no_failure(db: Path, tmp_path: Path) 
     empty.write_text("")
     told = done("backfill", "--db", db, empty).out
 
-    assert "no conversation is closed: there is nothing to backfill" in told
+    assert passage(told) == snapshot("no conversation is closed: there is nothing to backfill")
 
 
 def test_files_are_not_read_into_a_store_that_a_collector_holds(db: Path, spans: Path) -> None:
     with running(live_settings(db)) as (_, found):
         ran = run("backfill", "--db", db, spans)
         assert 4 == ran.code
-        assert f"send the spans to it ({found.http}) and backfill without PATHS" in ran.err
+        assert passage(ran.err, http=found.http) == snapshot("send the spans to it (<http>) and backfill without PATHS")
         ran = run("backfill", "--server", found.admin, spans)
         assert 2 == ran.code
-        assert "PATHS are read into a file that this process opens" in ran.err
+        assert passage(ran.err) == snapshot("PATHS are read into a file that this process opens")
 
 
 def test_a_terminal_is_shown_how_far_and_how_fast_each_stage_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,11 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+from inline_snapshot import snapshot
 
 from tests.cli.running import COMMAND, done, environment, wait_until
 from tests.cli.small import NOON_NS, conversation, write_spans
+from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,10 +41,10 @@ def test_the_first_ctrl_c_ends_it_well_and_leaves_no_process(tmp_path: Path, exe
     told, err = ran.communicate(timeout=120)
 
     assert 130 == ran.returncode
-    assert "stopped: what was done is kept; the same command goes on from here" in told
-    assert err.splitlines() == [
-        "stopping: answers that the judge is at work on are waited for and kept; Ctrl-C again ends at once"
-    ]
+    assert passage(told) == snapshot("stopped: what was done is kept; the same command goes on from here")
+    assert err.splitlines() == snapshot(
+        ["stopping: answers that the judge is at work on are waited for and kept; Ctrl-C again ends at once"]
+    )
     wait_until(lambda: not alive(ran.pid))
     assert "new or restated" in done("backfill", *options).out
 

@@ -7,8 +7,10 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+from inline_snapshot import snapshot
 
 from tests.cli.running import Ran, done
+from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,8 +46,8 @@ def test_every_second_end_gives_the_published_rate_of_a_trial(told: Ran, db: Pat
     found = [(row["day"], row["c"] / row["n"]) for row in done("query", RATES, "--db", db, "--format", "json").json]
 
     assert [("04", 0.42), ("06", 0.44), ("08", 0.40), ("10", 0.42)] == found
-    assert "200 conversations scored: 116 fail, 84 pass" in told.out
-    assert "9 window ends, 2026-03-02 09:00 to 2026-03-10 09:00 UTC, every 1d" in told.out
+    assert passage(told.out) == snapshot("200 conversations scored: 116 fail, 84 pass")
+    assert passage(told.out) == snapshot("9 window ends, 2026-03-02 09:00 to 2026-03-10 09:00 UTC, every 1d")
 
 
 def test_the_same_again_changes_nothing(told: Ran, db: Path) -> None:
@@ -55,7 +57,7 @@ def test_the_same_again_changes_nothing(told: Ran, db: Path) -> None:
 
     assert told.code == 0
     assert before == done(*rows).json
-    assert "no row of the table windows is new or differs" in again
+    assert passage(again) == snapshot("no row of the table windows is new or differs")
 
 
 @pytest.mark.slow

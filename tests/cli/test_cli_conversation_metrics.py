@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.cli.conversation_metrics import print_metrics
 from otel_agentic.cli.output import console
 from tests.cli.running import done, run
+from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Shop
@@ -50,7 +52,7 @@ def test_scores_stand_with_what_they_are_about_and_how_bad_they_are(capsys: pyte
     )
     assert ["metric", "of", "score", "failure", "why"] == lines[1].split()
     assert ["layers.routing", "the", "conversation", ".500", "Half", "of", "the", "calls."] == lines[3].split()
-    assert "turn 1, call 2: book day" in lines[4]
+    assert passage(lines[4]) == snapshot("turn 1, call 2: book day")
     assert lines[4].split()[-6:] == ["invalid", "high", "Half", "of", "the", "calls."]
 
 
@@ -60,7 +62,7 @@ def test_without_a_failure_there_is_no_column_for_it(capsys: pytest.CaptureFixtu
 
 def test_abstentions_are_counted_by_reason(capsys: pytest.CaptureFixture[str]) -> None:
     silent = [score(value=None, reason=reason) for reason in ("no_data", "judge_error", "no_data")]
-    assert ["nothing to score: 2 no_data, 1 judge_error; --format json says why"] == printed(capsys, *silent)
+    assert printed(capsys, *silent) == snapshot(["nothing to score: 2 no_data, 1 judge_error; --format json says why"])
 
 
 def test_a_terminal_does_not_obey_what_evaluators_and_models_say(capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,7 +104,7 @@ def test_metrics_are_chosen_by_name_and_none_shows_none(shop: Shop) -> None:
     assert "Metrics beyond the outcome" not in done("report", "--db", shop.db, "--metrics", "none").out
     ran = run("report", "--db", shop.db, "--metrics", "politeness")
     assert (2, "") == (ran.code, ran.out)
-    assert "no metric 'politeness'; allowed: default, all, none, a family" in ran.err
+    assert passage(ran.err) == snapshot("no metric 'politeness'; allowed: default, all, none, a family")
 
 
 @pytest.mark.parametrize("output", ["table", "markdown", "html"])
@@ -115,4 +117,6 @@ def test_every_form_of_the_report_tells_of_metrics_and_bands(shop: Shop, output:
 def test_metrics_that_were_asked_for_are_shown_also_where_they_abstained(shop: Shop) -> None:
     text = done("report", "--db", shop.db, "--metrics", "layers.reasoning,helpfulness").out
     assert "layers.plan_quality" in text
-    assert "not computed here: agentest.helpfulness; `otel-agentic evaluate --metrics agentest.helpfulness`" in text
+    assert passage(text) == snapshot(
+        "not computed here: agentest.helpfulness; `otel-agentic evaluate --metrics agentest.helpfulness`"
+    )

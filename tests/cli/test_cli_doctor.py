@@ -6,10 +6,12 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from inline_snapshot import snapshot
 from rich.cells import cell_len
 
 from tests.cli.running import done, on_terminal, run
 from tests.cli.small import conversation, request, spans_of, write_spans
+from tests.snapshots import opening, passage, whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,14 +24,18 @@ _CALL: Final = ("look_up", {"order": "A1"}, '{"day": "Monday"}')
 def test_each_span_has_its_event_and_each_trace_its_turns(shop: Shop) -> None:
     told = done("doctor", shop.spans, "--traces", "1").out
 
-    assert "4 agent runs, 4 tool calls" in told
-    assert "── invoke_agent clerk — agent run of clerk, 1 message in, 1 message out, conversation c1\n" in told
-    assert 'tool call look_up {"order":"A1"} -> {"day":"Monday"}' in told
-    assert "conversation c1 in production, id from gen_ai.conversation.id of span invoke_agent clerk\n" in told
-    assert "query   Where is my order?\n" in told
-    assert 'step 1  look_up {"order":"A1"} -> {"day":"Monday"}\n' in told
-    assert "answer  It arrives on Monday.\n" in told
-    assert "(3 more traces; --traces 4 shows all, --trace ID shows one)" in told
+    assert passage(told) == snapshot("4 agent runs, 4 tool calls")
+    assert passage(told) == snapshot(
+        "── invoke_agent clerk — agent run of clerk, 1 message in, 1 message out, conversation c1\n"
+    )
+    assert passage(told) == snapshot('tool call look_up {"order":"A1"} -> {"day":"Monday"}')
+    assert passage(told) == snapshot(
+        "conversation c1 in production, id from gen_ai.conversation.id of span invoke_agent clerk\n"
+    )
+    assert passage(told) == snapshot("query   Where is my order?\n")
+    assert passage(told) == snapshot('step 1  look_up {"order":"A1"} -> {"day":"Monday"}\n')
+    assert passage(told) == snapshot("answer  It arrives on Monday.\n")
+    assert passage(told) == snapshot("(3 more traces; --traces 4 shows all, --trace ID shows one)")
 
 
 def test_json_has_every_trace_with_spans_turns_coverage_and_problems(shop: Shop) -> None:
@@ -41,9 +47,8 @@ def test_json_has_every_trace_with_spans_turns_coverage_and_problems(shop: Shop)
     (first, *_) = found["traces"]
     assert ["agent_run", "tool_call"] == [span["event"] for span in first["spans"]]
     assert first["spans"][0]["span_id"] == first["spans"][1]["parent_span_id"]
-    assert ("genai", "attribute gen_ai.operation.name") == (
-        first["spans"][0]["dialect"],
-        first["spans"][0]["because_of"],
+    assert (first["spans"][0]["dialect"], first["spans"][0]["because_of"]) == snapshot(
+        ("genai", "attribute gen_ai.operation.name")
     )
     (told,) = first["conversations"]
     assert ("c1", [0], 0) == (
@@ -63,19 +68,21 @@ def test_one_trace_is_named_by_the_beginning_of_its_id(shop: Shop) -> None:
     ran = run("doctor", shop.spans, "--trace", "nothing")
 
     assert [names[2]] == [trace["trace_id"] for trace in found["traces"]]
-    assert (3, ["otel-agentic: no trace 'nothing' in these files; they hold 4 traces"]) == (ran.code, ran.lines)
+    assert (ran.code, ran.lines) == snapshot(
+        (3, ["otel-agentic: no trace 'nothing' in these files; they hold 4 traces"])
+    )
 
 
 def test_what_was_not_captured_is_told_with_the_setting_that_records_it(tmp_path: Path) -> None:
     spans = write_spans(tmp_path / "spans.jsonl", [conversation("c1", calls=[_CALL], content=False)])
     told = done("doctor", spans).out
 
-    assert "tool call look_up arguments not captured -> result not captured" in told
+    assert passage(told) == snapshot("tool call look_up arguments not captured -> result not captured")
     assert "query   not captured\n" in told
     assert "answer  not captured\n" in told
-    assert (
+    assert passage(told) == snapshot(
         "queries: 0 of 1, answers: 0 of 1, arguments: 0 of 1, results: 0 of 1 — content capture is off: "
-        "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY" in told
+        "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY"
     )
 
 
@@ -83,7 +90,9 @@ def test_ingest_names_the_same_setting_and_says_nothing_where_nothing_is_missing
     spans = write_spans(tmp_path / "spans.jsonl", [conversation("c1", content=False)])
     told = done("ingest", spans, "--db", "t.duckdb").out
 
-    assert "  queries: 0 of 1, answers: 0 of 1 — content capture is off: set OTEL_INSTRUMENTATION_GENAI_" in told
+    assert passage(told) == snapshot(
+        "  queries: 0 of 1, answers: 0 of 1 — content capture is off: set OTEL_INSTRUMENTATION_GENAI_"
+    )
     assert "0 of" not in done("ingest", shop.spans, "--db", "whole.duckdb").out
     (row,) = done("ingest", shop.spans, "--db", "again.duckdb", "--format", "json").json["coverage"]
     assert ("shop", "genai", "genai", ["shop-tracing"], 4, 1.0, []) == tuple(
@@ -99,8 +108,10 @@ def test_a_call_told_twice_and_a_span_that_says_nothing_are_told_with_their_reas
     spans = write_spans(tmp_path / "spans.jsonl", [request([web, {**root, "parentSpanId": "cd" * 8}, outer, inner])])
     told = done("doctor", spans).out
 
-    assert "GET / — ignored: no dialect knows it" in told
-    assert f"the tool itself — ignored: the same tool call as the span above it ({outer['spanId']})" in told
+    assert passage(told) == snapshot("GET / — ignored: no dialect knows it")
+    assert passage(told, spanid=outer["spanId"]) == snapshot(
+        "the tool itself — ignored: the same tool call as the span above it (<spanid>)"
+    )
 
 
 def test_a_trace_that_goes_on_with_an_earlier_turn_says_so(tmp_path: Path) -> None:
@@ -115,10 +126,10 @@ def test_a_trace_that_goes_on_with_an_earlier_turn_says_so(tmp_path: Path) -> No
 
     told = done("doctor", spans).out
 
-    assert "id from the trace itself, for no span names a conversation" in told
-    assert f"id from trace {first['traceId']}, joined by its message history" in told
-    assert "no turn begins here: the trace goes on with turn 1" in told
-    assert "conversation ids: 0 of 1 — no span names one: " in told
+    assert passage(told) == snapshot("id from the trace itself, for no span names a conversation")
+    assert passage(told, traceid=first["traceId"]) == snapshot("id from trace <traceid>, joined by its message history")
+    assert passage(told) == snapshot("no turn begins here: the trace goes on with turn 1")
+    assert passage(told) == snapshot("conversation ids: 0 of 1 — no span names one: ")
 
 
 def test_a_trace_that_another_instrumentation_wrote_of_the_same_turn_adds_nothing(tmp_path: Path) -> None:
@@ -132,8 +143,10 @@ def test_a_trace_that_another_instrumentation_wrote_of_the_same_turn_adds_nothin
     (kept,) = [name for name, found in told.items() if found["turns"]]
     (again,) = told.keys() - {kept}
     assert (kept, told[kept]["conversation_id"]) == (told[again]["repeats"], told[again]["conversation_id"])
-    assert told[again]["id_from"] == f"trace {kept}, which this one tells again as another instrumentation saw it"
-    assert "no turn of its own: it adds nothing\n" in done("doctor", "spans.jsonl").out
+    assert whole(told[again]["id_from"], kept=kept) == snapshot(
+        "trace <kept>, which this one tells again as another instrumentation saw it"
+    )
+    assert passage(done("doctor", "spans.jsonl").out) == snapshot("no turn of its own: it adds nothing\n")
 
 
 def test_a_trace_without_an_agent_says_so(tmp_path: Path) -> None:
@@ -142,7 +155,9 @@ def test_a_trace_without_an_agent_says_so(tmp_path: Path) -> None:
         "doctor", write_spans(tmp_path / "s.jsonl", [request([{**root, "name": "GET /health", "attributes": []}])])
     ).out
 
-    assert "no conversation: nothing in this trace is an agent's run, a model call or a tool call" in told
+    assert passage(told) == snapshot(
+        "no conversation: nothing in this trace is an agent's run, a model call or a tool call"
+    )
 
 
 def test_the_settings_choose_the_dialect_and_doctor_says_so(shop: Shop, tmp_path: Path) -> None:
@@ -150,7 +165,7 @@ def test_the_settings_choose_the_dialect_and_doctor_says_so(shop: Shop, tmp_path
 
     (row,) = done("doctor", shop.spans, "--format", "json").json["scopes"]
 
-    assert ("none", "chosen by [dialects.scopes] shop-*") == (row["dialect"], row["because_of"])
+    assert (row["dialect"], row["because_of"]) == snapshot(("none", "chosen by [dialects.scopes] shop-*"))
 
 
 @pytest.mark.parametrize("command", [("doctor", "spans.jsonl"), ("ingest", "spans.jsonl", "--db", "t.duckdb")])
@@ -161,7 +176,9 @@ def test_a_dialect_that_is_not_there_is_refused_by_name(shop: Shop, tmp_path: Pa
     ran = run(*command)
 
     assert 2 == ran.code
-    assert ran.err.startswith("otel-agentic: setting dialects.scopes: 'shop-*' is to be read by 'openinfrence'")
+    assert opening(ran.err) == snapshot(
+        "otel-agentic: setting dialects.scopes: 'shop-*' is to be read by 'openinfrence'"
+    )
     assert "wrong  dialects" in run("doctor").out
 
 
@@ -170,7 +187,7 @@ def test_what_cannot_be_read_is_told_and_the_rest_is_shown(shop: Shop, tmp_path:
     ran = run("doctor", "broken.jsonl")
 
     assert 3 == ran.code
-    assert ran.err.startswith("otel-agentic: broken.jsonl:1: ")
+    assert opening(ran.err) == snapshot("otel-agentic: broken.jsonl:1: ")
     assert "4 agent runs" in ran.out
 
 

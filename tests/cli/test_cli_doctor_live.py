@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from inline_snapshot import snapshot
 from rich.cells import cell_len
 
 from otel_agentic.config import ReceiveSettings
@@ -16,6 +17,7 @@ from otel_agentic.spans.limits import Limits
 from tests.cli.running import done, on_terminal, run
 from tests.cli.small import conversation, request, spans_of
 from tests.pipeline.running import eventually, live_settings, running
+from tests.snapshots import opening, passage
 from tests.store.test_store_reopening import fill, kill
 
 LIMITS: Final = Limits.from_settings(ReceiveSettings())
@@ -26,7 +28,7 @@ def test_a_file_that_no_collector_holds_is_told_and_not_opened() -> None:
     ran = run("doctor", "--live", "--db", "t.duckdb")
 
     assert 5 == ran.code
-    assert ran.err.startswith(
+    assert opening(ran.err) == snapshot(
         "otel-agentic: no collector holds t.duckdb; `otel-agentic serve --db t.duckdb` starts one"
     )
     assert not Path("t.duckdb").exists()
@@ -48,8 +50,10 @@ def test_without_arguments_the_collector_at_the_admin_address_is_asked(
         monkeypatch.setenv("OTEL_AGENTIC_ADMIN__ADDRESS", found.admin.removeprefix("http://"))
         ran = done("doctor", "--live")
 
-    assert "the collector is ready" in ran.out
-    assert f"no collector holds otel-agentic.duckdb; asking the one at {found.admin}" in ran.err
+    assert passage(ran.out) == snapshot("the collector is ready")
+    assert passage(ran.err, admin=found.admin) == snapshot(
+        "no collector holds otel-agentic.duckdb; asking the one at <admin>"
+    )
 
 
 def test_without_arguments_the_collector_of_a_database_in_this_folder_is_asked(elsewhere: Path) -> None:
@@ -60,14 +64,14 @@ def test_without_arguments_the_collector_of_a_database_in_this_folder_is_asked(e
 
     assert ran.json["collector"]["db"].endswith("mine.duckdb")
     assert "mine.duckdb" in ran.err
-    assert (2, True) == (several.code, "mine.duckdb, second.duckdb" in several.err)
+    assert (several.code, "mine.duckdb, second.duckdb" in several.err) == snapshot((2, True))
 
 
 def test_where_no_collector_runs_it_is_told_where_one_was_looked_for(elsewhere: Path) -> None:
     ran = run("doctor", "--live")
 
     assert 5 == ran.code
-    assert "otel-agentic serve --db otel-agentic.duckdb" in ran.err
+    assert passage(ran.err) == snapshot("otel-agentic serve --db otel-agentic.duckdb")
     assert str(elsewhere) in ran.err
     assert not Path("otel-agentic.duckdb").exists()
 
@@ -76,7 +80,9 @@ def test_a_running_collector_tells_what_it_receives_and_what_went_wrong(tmp_path
     db = tmp_path / "t.duckdb"
     bad = {**spans_of(conversation("c2"))[0], "traceId": "xx"}
     with running(live_settings(db)) as (live, found):
-        assert "nothing has arrived yet: point the exporter at http://" in done("doctor", "--live", "--db", db).out
+        assert passage(done("doctor", "--live", "--db", db).out) == snapshot(
+            "nothing has arrived yet: point the exporter at http://"
+        )
         for each in (conversation("c1", calls=[_CALL], content=False), request([bad])):
             live.accept(decode_document(json.dumps(each).encode(), LIMITS))
         eventually(lambda: done("doctor", "--live", "--db", db, "--format", "json").json["turns"], 1)
@@ -84,12 +90,14 @@ def test_a_running_collector_tells_what_it_receives_and_what_went_wrong(tmp_path
         state = done("doctor", "--live", "--db", db, "--format", "json").json
         wide = {width: on_terminal(width, "doctor", "--live", "--db", str(db)) for width in (60, 80, 160)}
 
-    assert told.startswith("the collector is ready, since ")
-    assert "2 spans and log records stored since then, 0 duplicate, 1 rejected" in told
+    assert opening(told) == snapshot("the collector is ready, since ")
+    assert passage(told) == snapshot("2 spans and log records stored since then, 0 duplicate, 1 rejected")
     assert "\nwaiting: " in told
     assert "\nstore " in told
     assert ["shop", "shop-tracing", "genai", "genai", "2"] == line_with(told, "shop-tracing").split()[:5]
-    assert "queries: 0 of 1, answers: 0 of 1, arguments: 0 of 1, results: 0 of 1 — content capture is off: set " in told
+    assert passage(told) == snapshot(
+        "queries: 0 of 1, answers: 0 of 1, arguments: 0 of 1, results: 0 of 1 — content capture is off: set "
+    )
     assert "problems seen\n  1 x " in told
     assert ("shop", "shop-tracing", "genai", 2) == tuple(
         state["spans"][0][name] for name in ("service", "scope", "dialect", "spans")
@@ -110,8 +118,8 @@ def test_a_collector_whose_store_is_away_says_why_and_shows_the_rest(tmp_path: P
             told = on_terminal(80, "doctor", "--live", "--server", found.admin)
         eventually(lambda: live.ready, wanted=True)
 
-    assert told[0].startswith("the collector does not take spans; up since ")
-    assert "is being opened again" in " ".join(told[1:3])
+    assert opening(told[0]) == snapshot("the collector does not take spans; up since ")
+    assert passage(" ".join(told[1:3])) == snapshot("is being opened again")
     assert any(line.startswith("waiting: ") for line in told)
     assert [] == [line for line in told if cell_len(line) > 80]
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.cli.errors import told, was_interrupted
 from otel_agentic.errors import CaseError, QueryError, StoreBusyError
 from tests.cli.running import run
 from tests.cli.small import conversation, write_cases, write_spans
+from tests.snapshots import ending, opening, passage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,8 +54,8 @@ def test_a_wrong_option_of_report_is_wrong_usage(shop: Shop, arguments: tuple[st
 def test_wrong_usage_says_where_help_is() -> None:
     ran = run("report", "--colour")
 
-    assert ran.err.endswith("; see `otel-agentic report --help`\n")
-    assert "otel-agentic: No such command 'reprot'; see `otel-agentic --help`\n" == run("reprot").err
+    assert ending(ran.err) == snapshot("; see `otel-agentic report --help`\n")
+    assert run("reprot").err == snapshot("otel-agentic: No such command 'reprot'; see `otel-agentic --help`\n")
 
 
 def test_without_a_command_the_help_is_shown() -> None:
@@ -67,9 +69,8 @@ def test_a_missing_database_is_a_store_error_that_says_how_one_is_made() -> None
     ran = run("report", "--db", "none.duckdb")
 
     assert 4 == ran.code
-    assert (
+    assert ran.err == snapshot(
         "otel-agentic: none.duckdb: no such DuckDB file; `otel-agentic ingest --db none.duckdb …` makes one\n"
-        == ran.err
     )
 
 
@@ -86,7 +87,7 @@ def test_a_server_that_does_not_answer_is_unreachable(url: str) -> None:
     ran = run("report", "--server", url)
 
     assert (5, 1) == (ran.code, len(ran.lines))
-    assert f"no collector answers at {url}" in ran.err
+    assert passage(ran.err, url=url) == snapshot("no collector answers at <url>")
 
 
 @pytest.mark.parametrize(
@@ -112,17 +113,15 @@ def test_a_refused_query_is_bad_input_in_one_line(shop: Shop, sql: str, message:
 def test_an_unknown_conversation_is_bad_input(shop: Shop) -> None:
     ran = run("conversations", "show", "c9", "--db", shop.db)
 
-    assert (3, "otel-agentic: no conversation 'c9'; `otel-agentic conversations list` shows them\n") == (
-        ran.code,
-        ran.err,
+    assert (ran.code, ran.err) == snapshot(
+        (3, "otel-agentic: no conversation 'c9'; `otel-agentic conversations list` shows them\n")
     )
 
 
 def test_an_unreadable_file_of_cases_is_wrong_usage(shop: Shop, tmp_path: Path) -> None:
     missing = run("evaluate", "--db", shop.db, "--cases", "none.jsonl")
-    assert (2, "otel-agentic: cases file none.jsonl: No such file or directory; give a readable file\n") == (
-        missing.code,
-        missing.err,
+    assert (missing.code, missing.err) == snapshot(
+        (2, "otel-agentic: cases file none.jsonl: No such file or directory; give a readable file\n")
     )
     assert 2 == run("evaluate", "--db", shop.db, "--cases", tmp_path).code
 
@@ -132,7 +131,7 @@ def test_a_file_of_cases_that_is_no_text_is_bad_input(shop: Shop, tmp_path: Path
     ran = run("evaluate", "--db", shop.db, "--cases", "latin.jsonl")
 
     assert 3 == ran.code
-    assert "latin.jsonl: byte 13 is not UTF-8; save it as UTF-8" in ran.err
+    assert passage(ran.err) == snapshot("latin.jsonl: byte 13 is not UTF-8; save it as UTF-8")
 
 
 def test_each_problem_of_a_file_of_cases_has_its_line(tmp_path: Path) -> None:
@@ -150,9 +149,11 @@ def test_each_problem_of_a_file_of_cases_has_its_line(tmp_path: Path) -> None:
 
         assert 3 == ran.code, command
         unknown, wrong, no_json = ran.lines
-        assert unknown.startswith("otel-agentic: cases.jsonl:1: colour: unknown field, found 3; allowed: agent, ")
-        assert wrong == "otel-agentic: cases.jsonl:2: case_id: found 5; allowed: a text"
-        assert no_json.startswith("otel-agentic: cases.jsonl:4: not JSON")
+        assert opening(unknown) == snapshot(
+            "otel-agentic: cases.jsonl:1: colour: unknown field, found 3; allowed: agent, "
+        )
+        assert wrong == snapshot("otel-agentic: cases.jsonl:2: case_id: found 5; allowed: a text")
+        assert opening(no_json) == snapshot("otel-agentic: cases.jsonl:4: not JSON")
     assert [] == json.loads(run("truth", "list", "--db", "t.duckdb", "--format", "json").out), "nothing was imported"
 
 
@@ -161,10 +162,12 @@ def test_a_conversation_that_is_labelled_twice_is_told_with_both_lines(shop: Sho
     ran = run("evaluate", "--db", shop.db, "--labels", "labels.csv")
 
     assert 3 == ran.code
-    assert ran.lines == [
-        "otel-agentic: labels.csv:3:conversation_id: 'c1' is labelled differently on line 2; keep one of them",
-        "otel-agentic: labels.csv:4:verdict: found 'maybe'; allowed: pass, true, 1, fail, false, 0, or empty",
-    ]
+    assert ran.lines == snapshot(
+        [
+            "otel-agentic: labels.csv:3:conversation_id: 'c1' is labelled differently on line 2; keep one of them",
+            "otel-agentic: labels.csv:4:verdict: found 'maybe'; allowed: pass, true, 1, fail, false, 0, or empty",
+        ]
+    )
 
 
 def test_a_case_that_is_there_twice_is_told(tmp_path: Path) -> None:
@@ -184,21 +187,21 @@ def test_debug_shows_the_traceback_wherever_it_stands(place: tuple[str, str]) ->
     ran = run(*place, "--db", "none.duckdb")
 
     assert 4 == ran.code
-    assert ran.err.startswith("Traceback (most recent call last):")
+    assert opening(ran.err) == snapshot("Traceback (most recent call last):")
     assert "StoreUnusableError: none.duckdb" in ran.err
 
 
 def test_an_unforeseen_error_does_not_look_like_a_failed_gate() -> None:
     (line,) = told(ZeroDivisionError("division by zero"))
 
-    assert line.startswith("unexpected ZeroDivisionError: division by zero; --debug shows where")
+    assert opening(line) == snapshot("unexpected ZeroDivisionError: division by zero; --debug shows where")
 
 
 def test_an_error_is_one_line_unless_it_tells_several_problems() -> None:
     assert ["a b"] == told(StoreBusyError("a\n  b"))
     assert ["a: 1", "b: 2"] == told(CaseError("a: 1\nb: 2\n"))
-    assert ["the query failed: no x (line 2)"] == told(
-        QueryError("the query failed: no x\n\nLINE 2: SELECT x\n         ^")
+    assert told(QueryError("the query failed: no x\n\nLINE 2: SELECT x\n         ^")) == snapshot(
+        ["the query failed: no x (line 2)"]
     )
     assert ["Bad thing"] == told(click.ClickException("Bad\nthing."))
 

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.cli.evaluate_metrics import require_no_files
 from otel_agentic.errors import UsageError
 from otel_agentic.pipeline import RemoteClient
 from tests.cli.running import done, run
+from tests.snapshots import ending, passage
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Shop
@@ -55,7 +57,7 @@ def test_what_has_a_score_is_caught_up_and_the_second_run_has_nothing_to_do(db: 
     first = done("evaluate", "--db", db, "--metrics", "none", "--evaluator", "checks.py:brief").out
     second = done("evaluate", "--db", db, "--metrics", "none", "--evaluator", "checks.py:brief").out
 
-    assert "Metrics: 4 conversations, 4 of them scored before" in first
+    assert passage(first) == snapshot("Metrics: 4 conversations, 4 of them scored before")
     assert ("nothing to score" in second, "Metrics" in second) == (True, False)
 
 
@@ -63,10 +65,8 @@ def test_json_has_all_of_it(db: Path) -> None:
     arguments = ("--metrics", "none", "--evaluator", "checks.py:brief", "--evaluator", "checks.py:broken")
     told = json.loads(done("evaluate", "--db", db, *arguments, "--format", "json").out)["evaluators"]
 
-    assert (4, 4, {"evaluator shop.broken failed: ValueError": 4}) == (
-        told["conversations"],
-        told["caught_up"],
-        told["faults"],
+    assert (told["conversations"], told["caught_up"], told["faults"]) == snapshot(
+        (4, 4, {"evaluator shop.broken failed: ValueError": 4})
     )
     brief, broken = told["metrics"]
     assert ("shop.brief", "shop.brief", 4, {}) == (
@@ -98,18 +98,17 @@ def test_files_of_evaluators_are_no_matter_of_a_running_collectors_client() -> N
         require_no_files(client, ("checks.py:brief",))
     client.close()
 
-    assert (
+    assert str(refused.value) == snapshot(
         "evaluate --evaluator checks.py:brief: a running collector holds this file and runs the evaluators that it was "
         'started with; set evaluators.files = ["checks.py:brief"] in its settings and start it again'
-        == str(refused.value)
     )
 
 
 def test_metrics_without_any_score_are_told_together(db: Path) -> None:
     told = done("evaluate", "--db", db, "--metrics", "none", "--evaluator", "checks.py:broken").out
 
-    assert "Metrics: 4 conversations, 4 of them scored before no score: shop.broken (4 no_data)" in " ".join(
-        told.split()
+    assert passage(told) == snapshot(
+        "Metrics: 4 conversations, 4 of them scored before no score: shop.broken (4 no_data)"
     )
 
 
@@ -120,7 +119,7 @@ def test_of_a_family_what_asks_a_model_is_left_out_and_told(db: Path) -> None:
     (line,) = [
         line for line in ran.out.splitlines() if line.startswith("left out, for a model is to be asked: layers.")
     ]
-    assert line.endswith("; give a judge that asks one, as in --judge langchain:openai:gpt-5-mini")
+    assert ending(line) == snapshot("; give a judge that asks one, as in --judge langchain:openai:gpt-5-mini")
     assert "agentic.agentest.helpfulness" in told["left_out"]
     assert not set(told["left_out"]) & {metric["name"] for metric in told["metrics"]}
 

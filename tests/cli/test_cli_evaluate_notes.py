@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from inline_snapshot import snapshot
+
 from otel_agentic.cli.evaluate_notes import judge_notes, score_warnings
+from tests.snapshots import opening
 
 _JUDGE: Final[dict[str, Any]] = {
     "name": "langchain",
@@ -42,17 +45,19 @@ def test_failures_refusals_and_canaries_have_a_line_each() -> None:
     asked = {"calls": 9, "judged": 5, "failed": 1, "failure": "no reply\nwithin 60 s", "refused": 3, "canaries": 2}
     more = {"used_up": "the budget of 24h is used up (judge.max_calls 9)", "canaries_passed": 1}
 
-    assert [
-        "judge langchain (m-1): 9 calls for 5 verdicts",
-        "the judge failed on 1 question, lastly: no reply within 60 s",
-        "3 questions not asked: the budget of 24h is used up (judge.max_calls 9)",
-        "the judge passed 1 of 2 canaries (answers that are wrong on purpose)",
-    ] == list(judge_notes(_JUDGE | asked | more))
+    assert list(judge_notes(_JUDGE | asked | more)) == snapshot(
+        [
+            "judge langchain (m-1): 9 calls for 5 verdicts",
+            "the judge failed on 1 question, lastly: no reply within 60 s",
+            "3 questions not asked: the budget of 24h is used up (judge.max_calls 9)",
+            "the judge passed 1 of 2 canaries (answers that are wrong on purpose)",
+        ]
+    )
 
 
 def test_verdicts_from_the_cache_cost_nothing() -> None:
-    assert ["judge langchain (m-1): 0 calls for 0 verdicts, 12 verdicts from the cache"] == list(
-        judge_notes(_JUDGE | {"cached": 12})
+    assert list(judge_notes(_JUDGE | {"cached": 12})) == snapshot(
+        ["judge langchain (m-1): 0 calls for 0 verdicts, 12 verdicts from the cache"]
     )
 
 
@@ -70,7 +75,13 @@ def test_what_to_be_wary_of_is_told() -> None:
     )
 
     same_model, partial, overruled, drafts = found
-    assert same_model.startswith("the judge's model is the judged agent's own (gpt-5): models favour what they write")
-    assert partial.startswith("6 of 100 evaluated conversations (6%) failed on partial evidence: other needed parts")
-    assert overruled.startswith("2 of 20 given verdicts differ from the computed outcome; the given one counts")
-    assert "3 conversations left out: the case is a draft that nobody has reviewed" == drafts
+    assert opening(same_model) == snapshot(
+        "the judge's model is the judged agent's own (gpt-5): models favour what they write"
+    )
+    assert opening(partial) == snapshot(
+        "6 of 100 evaluated conversations (6%) failed on partial evidence: other needed parts"
+    )
+    assert opening(overruled) == snapshot(
+        "2 of 20 given verdicts differ from the computed outcome; the given one counts"
+    )
+    assert drafts == snapshot("3 conversations left out: the case is a draft that nobody has reviewed")

@@ -8,11 +8,13 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from tests.cli.hotel import CASES, build_hotel
 from tests.cli.running import done, on_terminal, run
 from tests.cli.small import conversation, write_cases, write_spans
 from tests.pipeline.running import live_settings, running
+from tests.snapshots import opening, passage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,14 +32,16 @@ def failures(db: Path, *options: str) -> Any:
 
 def test_a_table_begins_with_what_most_conversations_fail_by(hotel: Path) -> None:
     lines = done("failures", "--db", hotel).out.splitlines()
-    assert "Failures of clerk: 4 of 7 scored conversations failed" == lines[0]
+    assert lines[0] == snapshot("Failures of clerk: 4 of 7 scored conversations failed")
     rows = [" ".join(line.split()) for line in lines[3:6]]
-    assert [
-        "1 high book was given a wrong city 3 3 60% 2026-03-04 12:01 2026-03-06 12:01 c5 turn 1",
-        "2 high drop was called though nobody asked for it 1 1 20% 2026-03-05 12:01 2026-03-05 12:01 c4 turn 1",
-        "3 high book was not called where it is expected 1 1 20% 2026-03-03 12:01 2026-03-03 12:01 c2",
-    ] == rows
-    assert "(5 failures in 4 conversations: 5 high; --show N shows one)" == lines[-1]
+    assert rows == snapshot(
+        [
+            "1 high book was given a wrong city 3 3 60% 2026-03-04 12:01 2026-03-06 12:01 c5 turn 1",
+            "2 high drop was called though nobody asked for it 1 1 20% 2026-03-05 12:01 2026-03-05 12:01 c4 turn 1",
+            "3 high book was not called where it is expected 1 1 20% 2026-03-03 12:01 2026-03-03 12:01 c2",
+        ]
+    )
+    assert lines[-1] == snapshot("(5 failures in 4 conversations: 5 high; --show N shows one)")
 
 
 def test_json_holds_every_group_with_the_places_of_its_failures(hotel: Path) -> None:
@@ -81,13 +85,15 @@ def test_csv_has_a_row_for_each_group_or_for_each_failure(hotel: Path) -> None:
 
 def test_one_group_is_shown_with_its_newest_places(hotel: Path) -> None:
     told = done("failures", "--db", hotel, "--show", "1").out
-    assert told.startswith(
+    assert opening(told) == snapshot(
         "high: book was given a wrong city\n3 failures in 3 conversations, 60% of all failures listed\n"
     )
-    assert "first seen 2026-03-04 12:01:00 UTC, last seen 2026-03-06 12:01:00 UTC\nin version 1.10: 3\n" in told
-    assert "for example: conversation c5, turn 1 of clerk 1.10 production\n" in told
-    assert 'parameter city was "Oslo", expected "Rome"' in told
-    assert "(otel-agentic conversations show c5 shows all of it)" in told
+    assert passage(told) == snapshot(
+        "first seen 2026-03-04 12:01:00 UTC, last seen 2026-03-06 12:01:00 UTC\nin version 1.10: 3\n"
+    )
+    assert passage(told) == snapshot("for example: conversation c5, turn 1 of clerk 1.10 production\n")
+    assert passage(told) == snapshot('parameter city was "Oslo", expected "Rome"')
+    assert passage(told) == snapshot("(otel-agentic conversations show c5 shows all of it)")
     assert {"evaluation": "default", **failures(hotel)["groups"][0]} == failures(hotel, "--show", "1")
 
 
@@ -97,7 +103,7 @@ def test_time_agent_severity_and_limit_narrow_it(hotel: Path) -> None:
     assert 0 == failures(hotel, "--agent", "waiter")["conversations"]
     assert 0 == failures(hotel, "--severity", "critical")["failures"]
     assert (1, 3) == (len(failures(hotel, "--limit", "1")["groups"]), failures(hotel, "--limit", "1")["group_count"])
-    assert "2 groups more, --limit lists them" in done("failures", "--db", hotel, "--limit", "1").out
+    assert passage(done("failures", "--db", hotel, "--limit", "1").out) == snapshot("2 groups more, --limit lists them")
 
 
 def test_severities_of_the_settings_count(hotel: Path, tmp_path: Path) -> None:
@@ -124,7 +130,9 @@ def test_where_there_is_none_it_says_what_it_looked_at(hotel: Path, options: tup
 def test_before_evaluate_it_says_so(tmp_path: Path) -> None:
     db = tmp_path / "t.duckdb"
     done("ingest", write_spans(tmp_path / "s.jsonl", [conversation("c1")]), "--db", db)
-    assert "no failures: none of 1 closed conversation is scored; run evaluate\n" == done("failures", "--db", db).out
+    assert done("failures", "--db", db).out == snapshot(
+        "no failures: none of 1 closed conversation is scored; run evaluate\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -150,7 +158,7 @@ def test_a_setting_that_names_no_metric_is_refused(hotel: Path, tmp_path: Path) 
     config.write_text("[evaluators.thresholds]\nhelpfulnes = {min = 3}\n")
     ran = run("failures", "--db", hotel, "--config", config)
     assert 2 == ran.code
-    assert "evaluators.thresholds: 'helpfulnes' names no metric" in ran.err
+    assert passage(ran.err) == snapshot("evaluators.thresholds: 'helpfulnes' names no metric")
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
@@ -184,4 +192,4 @@ def test_a_running_collector_is_asked_by_its_address_and_by_its_file(hotel: Path
         assert before == failures(db)
         refused = run("failures", "--db", db, "--merge", "--judge", "langchain:fake:model")
     assert 2 == refused.code
-    assert "a running collector holds this file and scores as it was started" in refused.err
+    assert passage(refused.err) == snapshot("a running collector holds this file and scores as it was started")

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic import load_settings
 from tests.cli.judged import add_run, judged_store, write_run
 from tests.cli.running import Ran, done, on_terminal, run
+from tests.snapshots import ending, opening, passage
 
 #: Six cases, four attempts each: of two cases one attempt is wrong.
 MIXED = {name: [True, True, True, name not in {"A", "B"}] for name in "ABCDEF"}
@@ -64,13 +66,13 @@ def rows(db: Path, *arguments: str) -> dict[str, dict[str, Any]]:
 def test_a_condition_that_holds_lets_the_script_go_on(mixed: Path) -> None:
     ran = gate(mixed, "--min-success", "0.9", "--min-coverage", "0.9", "--min-n", "24")
     assert 0 == ran.code
-    assert ran.out.splitlines()[-1] == "gate passed: 4 conditions of clerk hold"
+    assert ran.out.splitlines()[-1] == snapshot("gate passed: 4 conditions of clerk hold")
 
 
 def test_a_condition_that_does_not_hold_stops_it(mixed: Path) -> None:
     ran = gate(mixed, "--min-success", "0.95", "--min-coverage", "0.9")
     assert 1 == ran.code
-    assert "gate failed: 1 of 4 conditions of clerk does not hold" in ran.out
+    assert passage(ran.out) == snapshot("gate failed: 1 of 4 conditions of clerk does not hold")
     assert "" == ran.err
 
 
@@ -103,7 +105,7 @@ def test_three_of_three_hold_by_the_estimate_and_are_said_to_prove_nothing(perfe
     row = rows(perfect, "--min-success", "0.9")["success"]
     # The lower end of Clopper and Pearson's is .025^(1/3) = .292.
     assert ("pass", 1.0, pytest.approx(0.292, abs=1e-3)) == (row["verdict"], row["value"], row["lower"])
-    assert row["reason"] == (
+    assert row["reason"] == snapshot(
         "the estimate holds it; the 95 % interval reaches down to .292: 3 conversations do not prove it, 33 more like these would"
     )
 
@@ -118,7 +120,7 @@ def test_by_the_lower_bound_three_of_three_do_not_hold(perfect: Path) -> None:
 def test_a_tier_is_good_enough_only_where_the_evidence_supports_it(perfect: Path) -> None:
     row = rows(perfect, "--tier", "ready")["tier"]
     assert ("fail", "insufficient_evidence") == (row["verdict"], row["told"])
-    assert row["reason"].startswith("too little evidence for any tier, leaning ")
+    assert opening(row["reason"]) == snapshot("too little evidence for any tier, leaning ")
     assert "pass" == rows(perfect, "--tier", "ready", "--tier", "insufficient_evidence")["tier"]["verdict"]
 
 
@@ -136,7 +138,7 @@ def test_each_agent_must_hold_each_condition(tmp_path: Path) -> None:
         ("porter", "success"): "fail",
         ("porter", "severity"): "fail",
     } == {key: row["verdict"] for key, row in told.items()}
-    assert told["porter", "severity"]["reason"].endswith("for example conversation other-porter-1")
+    assert ending(told["porter", "severity"]["reason"]) == snapshot("for example conversation other-porter-1")
     assert not found["passed"]
     assert 0 == gate(db, "--min-success", "0.9", "--agent", "clerk").code
     assert "of 2 agents" in gate(db, "--min-success", "0.9").out
@@ -161,13 +163,13 @@ class TestSeverity:
         ran = gate(mixed, "--fail-on-severity", "high", "--format", "json")
         (row,) = (each for each in ran.json["rows"] if each["condition"] == "severity")
         assert (1, "fail", 2.0, 24) == (ran.code, row["verdict"], row["value"], row["n"])
-        assert "for example conversation run-clerk-7" in row["reason"]
+        assert passage(row["reason"]) == snapshot("for example conversation run-clerk-7")
 
     def test_unless_asked_for_only_critical_ones_do(self, mixed: Path) -> None:
         row = rows(mixed)["severity"]
-        assert ("pass", "critical", "none in 24 conversations; 2 more not evaluated") == (
-            row["verdict"], row["told"], row["reason"],
-        )  # fmt: skip
+        assert (row["verdict"], row["told"], row["reason"]) == snapshot(
+            ("pass", "critical", "none in 24 conversations; 2 more not evaluated")
+        )
 
     def test_a_forbidden_call_is_critical(self, tmp_path: Path) -> None:
         files = write_run(tmp_path, {"A": [True]})
@@ -182,7 +184,7 @@ class TestSeverity:
     def test_a_gate_that_asks_for_nothing_is_a_mistake_unless_it_saves(self, mixed: Path, tmp_path: Path) -> None:
         nothing = run("gate", "--db", mixed, "--fail-on-severity", "none")
         assert (2, "") == (nothing.code, nothing.out)
-        assert "no condition: failures of a severity are turned off" in nothing.err
+        assert passage(nothing.err) == snapshot("no condition: failures of a severity are turned off")
         assert 0 == gate(mixed, "--fail-on-severity", "none", "--save-baseline", str(tmp_path / "b.json")).code
 
     def test_failures_of_other_versions_do_not_count(self, versions: Path) -> None:
@@ -196,7 +198,7 @@ class TestMetrics:
         done("evaluate", "--db", db, "--metrics", "trajectory", "--until", "2026-03-02T12:30:00Z", "--quiet")
         found = rows(db, "--threshold", "trajectory.f1=0.5")["agentic.trajectory.f1"]
         assert ("pass", 1) == (found["verdict"], found["n"])
-        assert found["reason"].endswith("; not computed for 2 conversations")
+        assert ending(found["reason"]) == snapshot("; not computed for 2 conversations")
 
     def test_a_threshold_of_answers_is_no_condition_on_a_mean(self, mixed: Path, tmp_path: Path) -> None:
         (tmp_path / "s.toml").write_text("[evaluators.thresholds]\nanswer = {min = 0.5}\n")
@@ -278,7 +280,7 @@ def test_what_cannot_be_meant_is_told_before_anything_is_printed(
 def test_a_suite_that_no_case_is_of_is_bad_input(perfect: Path) -> None:
     ran = gate(perfect, "--suite", "regresion")
     assert (3, "") == (ran.code, ran.out)
-    assert "no case in force has the tag 'regresion'; no case in force has a tag" in ran.err
+    assert passage(ran.err) == snapshot("no case in force has the tag 'regresion'; no case in force has a tag")
 
 
 @pytest.mark.parametrize(
@@ -309,7 +311,7 @@ def test_the_table_fits_a_narrow_terminal(mixed: Path) -> None:
     lines = on_terminal(80, "gate", "--db", str(mixed), "--min-success", "0.9", "--min-coverage", "0.5")
     assert all(len(line) <= 80 for line in lines)
     assert ["condition", "wanted", "found"] == lines[0].split()[:3]
-    assert "gate passed: 4 conditions of clerk hold" == lines[-1]
+    assert lines[-1] == snapshot("gate passed: 4 conditions of clerk hold")
 
 
 def test_a_value_just_short_of_its_limit_is_not_shown_as_the_limit(mixed: Path) -> None:

@@ -6,12 +6,14 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.pipeline.gate.baseline import Baseline
 from otel_agentic.stats import Attempts
 from tests.cli.judged import HOUR_NS, add_run, judged_store, write_run
 from tests.cli.running import Ran, done, run
 from tests.cli.small import NOON_NS
+from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,7 +77,7 @@ def test_what_is_worse_by_more_than_chance_fails(good: Path, half: Path) -> None
     row = regressions(half, "--baseline", good)["success"]
     assert ("fail", -0.5, "chance") == (row["verdict"], row["value"], row["wanted"])
     assert row["upper"] < 0
-    assert row["reason"] == (
+    assert row["reason"] == snapshot(
         "worse by more than chance explains at 95 % (paired over 8 cases; all right before, and not now: A (2 of 4 correct), "
         "B (2 of 4 correct), C (2 of 4 correct) and 5 more)"
     )
@@ -86,7 +88,7 @@ def test_what_is_worse_by_more_than_chance_fails(good: Path, half: Path) -> None
 def test_what_chance_explains_passes(good: Path, slip: Path) -> None:
     row = regressions(slip, "--baseline", good)["success"]
     assert ("pass", -0.03125) == (row["verdict"], row["value"])
-    assert row["reason"] == (
+    assert row["reason"] == snapshot(
         "worse, by no more than chance explains (paired over 8 cases; all right before, and not now: A (3 of 4 correct))"
     )
 
@@ -119,7 +121,7 @@ def test_a_drop_may_be_allowed_whatever_chance_says(good: Path, slip: Path, drop
 def test_by_the_lower_bound_it_must_be_proven_that_the_drop_is_no_larger(good: Path, slip: Path) -> None:
     row = regressions(slip, "--baseline", good, "--max-drop", "0.04", "--bound", "lower")["success"]
     assert ("fail", "lower") == (row["verdict"], row["held"])
-    assert "; it may be worse by " in row["reason"]
+    assert passage(row["reason"]) == snapshot("; it may be worse by ")
 
 
 def test_what_is_asked_for_by_name_is_compared_alone(good: Path, half: Path) -> None:
@@ -149,12 +151,12 @@ def test_an_agent_that_the_baseline_does_not_know_has_no_data(good: Path, slip: 
     other = changed(good, tmp_path, '"clerk"', '"porter"')
     found = gate(slip, "--baseline", other, "--format", "json").json
     told = {(row["agent"], row["condition"]): (row["verdict"], row["reason"]) for row in found["rows"]}
-    assert ("no_data", "the baseline has no evaluated conversation of this agent; it has porter") == told[
-        "clerk", "success"
-    ]
-    assert ("no_data", "the baseline has 32 conversations of it, this selection none") == told[
-        "porter", "conversations"
-    ]
+    assert told["clerk", "success"] == snapshot(
+        ("no_data", "the baseline has no evaluated conversation of this agent; it has porter")
+    )
+    assert told["porter", "conversations"] == snapshot(
+        ("no_data", "the baseline has 32 conversations of it, this selection none")
+    )
     assert 0 == gate(slip, "--baseline", other, "--allow-no-data", "regression,conversations").code
 
 
@@ -178,27 +180,28 @@ def test_a_metric_of_all_conversations_together_is_not_compared(good: Path, slip
 
     asked = gate(slip, "--baseline", good, "--max-regression", "operations.latency_p50")
     assert (2, "") == (asked.code, asked.out)
-    assert "is of all conversations together" in asked.err
+    assert passage(asked.err) == snapshot("is of all conversations together")
 
 
 def test_without_shared_cases_the_two_are_compared_as_strangers(good: Path, half: Path, tmp_path: Path) -> None:
     row = regressions(half, "--baseline", changed(good, tmp_path, '"orders"', '"others"'))["success"]
-    assert row["reason"] == "worse by more than chance explains at 95 % (32 and 32 conversations)"
+    assert row["reason"] == snapshot("worse by more than chance explains at 95 % (32 and 32 conversations)")
 
 
 def test_a_baseline_is_kept_in_the_store_by_name(tmp_path: Path) -> None:
     db = judged_store(tmp_path, GOOD)
-    assert (
+    assert passage(done("gate", "--db", db, "--min-n", "1", "--save-baseline", "main").out) == snapshot(
         "baseline main saved: 32 conversations\n"
-        in done("gate", "--db", db, "--min-n", "1", "--save-baseline", "main").out
     )
     add_run(db, write_run(tmp_path, HALF, name="next", start_ns=NOON_NS + 30 * DAY_NS))
 
     assert 1 == gate(db, "--baseline", "main", "--since", "2026-03-20").code
     ran = gate(db, "--baseline", "main", "--format", "json")
-    assert [
-        "32 of the conversations ended no later than the baseline's last one, and may be in it; --since looks at later ones only"
-    ] == ran.json["notes"]
+    assert ran.json["notes"] == snapshot(
+        [
+            "32 of the conversations ended no later than the baseline's last one, and may be in it; --since looks at later ones only"
+        ]
+    )
     (kept,) = done("query", "SELECT name, conversations FROM gate_baselines", "--db", db, "--format", "json").json
     assert {"name": "main", "conversations": 32} == kept
     done(
@@ -207,13 +210,13 @@ def test_a_baseline_is_kept_in_the_store_by_name(tmp_path: Path) -> None:
     assert 0 == gate(db, "--baseline", "main", "--since", "2026-03-20").code
     missing = gate(db, "--baseline", "release")
     assert (3, "") == (missing.code, missing.out)
-    assert "no baseline 'release' in this store: there are main;" in missing.err
+    assert passage(missing.err) == snapshot("no baseline 'release' in this store: there are main;")
 
 
 def test_a_gate_that_fails_saves_no_baseline(half: Path, tmp_path: Path) -> None:
     ran = gate(half, "--min-success", "0.9", "--save-baseline", tmp_path / "new.json")
     assert 1 == ran.code
-    assert "new.json not saved: the gate failed\n" in ran.out
+    assert passage(ran.out) == snapshot("new.json not saved: the gate failed\n")
     assert not (tmp_path / "new.json").exists()
 
 
@@ -222,7 +225,9 @@ def test_scores_of_another_evaluator_version_are_told(good: Path, half: Path) ->
     document["evaluations"] = ["another"]
     other = good.with_name("other.json")
     other.write_text(json.dumps(document))
-    assert "the baseline was scored under another evaluator version" in gate(half, "--baseline", other).out
+    assert passage(gate(half, "--baseline", other).out) == snapshot(
+        "the baseline was scored under another evaluator version"
+    )
 
 
 @pytest.mark.parametrize(
@@ -247,9 +252,8 @@ def test_a_file_that_is_no_baseline_is_bad_input(half: Path, tmp_path: Path, con
 def test_a_file_that_is_not_there_is_bad_input(half: Path) -> None:
     ran = gate(half, "--baseline", "no/such.json")
     assert 3 == ran.code
-    assert (
+    assert passage(ran.err) == snapshot(
         "baseline file no/such.json: No such file or directory; `otel-agentic gate --save-baseline no/such.json` makes one"
-        in ran.err
     )
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from tests.cli.judged import judged_store, write_run
 from tests.cli.running import Ran, done, run
+from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,17 +37,17 @@ def test_conversations_that_nobody_scored_fail_and_the_advice_is_there(tmp_path:
 
     ran = gate(tmp_path / "raw.duckdb", "--min-pass-pow-k", "3=0.7")
     assert 1 == ran.code
-    assert "none of 1 conversation was evaluated: 1 x not_scored" in ran.out
-    assert "gate failed: 3 of 3 conditions of clerk do not hold, 3 for want of data" in ran.out
-    assert "`otel-agentic evaluate --cases FILE`" in ran.out
-    assert "--allow-no-data NAME lets it pass" in ran.out
+    assert passage(ran.out) == snapshot("none of 1 conversation was evaluated: 1 x not_scored")
+    assert passage(ran.out) == snapshot("gate failed: 3 of 3 conditions of clerk do not hold, 3 for want of data")
+    assert passage(ran.out) == snapshot("`otel-agentic evaluate --cases FILE`")
+    assert passage(ran.out) == snapshot("--allow-no-data NAME lets it pass")
 
 
 def test_a_metric_that_was_never_computed_fails_and_the_way_to_it_is_told(perfect: Path) -> None:
     ran = gate(perfect, "--threshold", "helpfulness=3.5", "--format", "json")
     row = next(row for row in ran.json["rows"] if row["kind"] == "metric")
     assert (1, "no_data", None) == (ran.code, row["verdict"], row["value"])
-    assert "`otel-agentic evaluate --metrics agentest.helpfulness` does" in row["reason"]
+    assert passage(row["reason"]) == snapshot("`otel-agentic evaluate --metrics agentest.helpfulness` does")
 
 
 @pytest.mark.parametrize(
@@ -55,7 +57,7 @@ def test_what_may_have_no_data_passes_without(perfect: Path, allowed: tuple[str,
     ran = gate(perfect, "--threshold", "helpfulness=3.5", *allowed)
     assert 0 == ran.code
     assert "no data, allowed" in " ".join(ran.out.split())
-    assert "gate passed: 2 conditions of clerk hold; 1 without data, which is allowed" in ran.out
+    assert passage(ran.out) == snapshot("gate passed: 2 conditions of clerk hold; 1 without data, which is allowed")
 
 
 def test_to_allow_one_thing_allows_no_other(perfect: Path) -> None:
@@ -66,7 +68,7 @@ def test_to_allow_one_thing_allows_no_other(perfect: Path) -> None:
 def test_no_conversation_at_all_is_no_data(perfect: Path) -> None:
     ran = gate(perfect, "--agent", "nobody")
     assert 1 == ran.code
-    assert "no closed conversation in this selection" in ran.out
+    assert passage(ran.out) == snapshot("no closed conversation in this selection")
     assert 0 == gate(perfect, "--agent", "nobody", "--allow-no-data").code
 
 

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.cli.gate_github import command
 from otel_agentic.cli.gate_junit import junit_of
 from tests.cli.judged import judged_store
 from tests.cli.running import done, run
+from tests.snapshots import ending, item, opening, passage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,7 +67,7 @@ class TestJUnit:
     def test_the_failure_says_what_was_found_and_why(self, store: Path) -> None:
         (failure,) = ET.fromstring(gate(store, "--format", "junit")).iter("failure")  # noqa: S314 — same
         assert "fail" == failure.get("type")
-        assert (failure.get("message") or "").startswith(
+        assert opening(failure.get("message") or "") == snapshot(
             "success >= .900: fail, .750 [.194, .994], the estimate is below it"
         )
 
@@ -84,9 +86,20 @@ class TestJUnit:
     def test_every_character_of_unicode_gives_xml_that_can_be_read(self) -> None:
         everything = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x11000), 0x10FFFF]))
         row = {
-            "condition": everything, "kind": "metric", "agent": everything, "operator": ">=", "wanted": 1, "n": 1, "verdict": "fail",
-            "reason": everything, "value": 0.5, "lower": None, "upper": None, "told": None, "allowed": False,
-        }  # fmt: skip
+            "condition": everything,
+            "kind": "metric",
+            "agent": everything,
+            "operator": ">=",
+            "wanted": 1,
+            "n": 1,
+            "verdict": "fail",
+            "reason": everything,
+            "value": 0.5,
+            "lower": None,
+            "upper": None,
+            "told": None,
+            "allowed": False,
+        }
         (case,) = ET.fromstring(junit_of({"rows": [row]})).iter("testcase")  # noqa: S314 — same
         assert case.get("classname")
 
@@ -98,11 +111,11 @@ class TestGitHub:
         assert found
         again = lines.index(f"::{found[1]}::")
         error, warning = lines[again + 1 :]
-        assert error == (
+        assert error == snapshot(
             "::error title=otel-agentic gate%3A success::success >= .900: fail, .750 [.194, .994], the estimate is below it; "
             "the 95 %25 interval reaches up to .994"
         )
-        assert warning.startswith(
+        assert opening(warning) == snapshot(
             "::warning title=otel-agentic gate%3A agentest.helpfulness::agentest.helpfulness >= 4: no data, allowed, "
         )
 
@@ -111,7 +124,7 @@ class TestGitHub:
 
     def test_a_pass_is_a_notice(self, store: Path) -> None:
         last = done("gate", "--db", store, "--min-n", "1", "--format", "github", "--agent", "*").out.splitlines()[-1]
-        assert last.startswith("::notice title=otel-agentic gate::gate passed: 2 conditions of ::error::x")
+        assert opening(last) == snapshot("::notice title=otel-agentic gate::gate passed: 2 conditions of ::error::x")
 
     def test_the_summary_of_the_step_is_added_to(
         self, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -124,8 +137,8 @@ class TestGitHub:
         gate(store, "--format", "github")
         lines = summary.read_text("utf-8").splitlines()
         assert "before" == lines[0]
-        assert lines[1].startswith("## Gate failed: 1 of 5 conditions of ")
-        assert "| condition | wanted | found | n | verdict | why |" in lines
+        assert opening(lines[1]) == snapshot("## Gate failed: 1 of 5 conditions of ")
+        assert item(lines) == snapshot("| condition | wanted | found | n | verdict | why |")
 
     def test_a_summary_that_cannot_be_written_changes_no_verdict(
         self, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -133,7 +146,7 @@ class TestGitHub:
         monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path))
         ran = run("gate", "--db", store, "--min-n", "1", "--format", "github")
         assert 0 == ran.code
-        assert ran.err.endswith("the summary is left out\n")
+        assert ending(ran.err) == snapshot("the summary is left out\n")
 
     @pytest.mark.parametrize("text", [HOSTILE, "a\nb", "::x::", "100%", "%0A", ",:"])
     def test_a_command_is_one_line_whatever_it_says(self, text: str) -> None:
@@ -146,7 +159,7 @@ class TestGitHub:
 
 def test_markdown_is_shown_as_it_is(store: Path) -> None:
     lines = gate(store, "--format", "markdown").splitlines()
-    assert lines[0].startswith(
+    assert opening(lines[0]) == snapshot(
         "## Gate failed: 1 of 5 conditions of ::error::x\ufffd \\#\\#\\[error\\]y ::add-mask::b\\|\\<i\\>"
     )
     rows = [line for line in lines if line.startswith("| ")]
@@ -158,12 +171,21 @@ def test_json_has_every_number(store: Path, tmp_path: Path) -> None:
     gate(store, "--json", tmp_path / "gate.json")
     found: dict[str, Any] = json.loads((tmp_path / "gate.json").read_text())
     assert (False, 4, 4, 0.95, "estimate", None) == (
-        found["passed"], found["conversations"], found["evaluated"], found["level"], found["bound"], found["baseline"],
-    )  # fmt: skip
+        found["passed"],
+        found["conversations"],
+        found["evaluated"],
+        found["level"],
+        found["bound"],
+        found["baseline"],
+    )
     success = next(row for row in found["rows"] if row["condition"] == "success")
     assert (0.75, 4, "fail", ">=", 0.9) == (
-        success["value"], success["n"], success["verdict"], success["operator"], success["wanted"],
-    )  # fmt: skip
+        success["value"],
+        success["n"],
+        success["verdict"],
+        success["operator"],
+        success["wanted"],
+    )
 
 
 def test_what_goes_to_a_file_leaves_one_line_on_the_terminal(store: Path, tmp_path: Path) -> None:
@@ -182,4 +204,4 @@ def gate_file(store: Path, folder: Path) -> str:
 def test_a_file_that_cannot_be_written_is_told(store: Path, tmp_path: Path) -> None:
     ran = run("gate", "--db", store, "--junit", tmp_path / "no" / "gate.xml")
     assert 2 == ran.code
-    assert "gate.xml: No such file or directory; give a file that can be written" in ran.err
+    assert passage(ran.err) == snapshot("gate.xml: No such file or directory; give a file that can be written")

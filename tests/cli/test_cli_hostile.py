@@ -9,12 +9,14 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.cli.logs import JsonLines, Lines
 from otel_agentic.cli.text import csv_cell, markdown
 from otel_agentic.cli.truth.files import FORMAT_NAMES
 from tests.cli.running import Terminal, done, run
 from tests.cli.small import conversation, write_cases, write_spans
+from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -171,7 +173,7 @@ def test_series_are_shown_safely_on_a_terminal_and_in_a_pipe(db: Path) -> None:
     for out in (Terminal(), StringIO()):
         told = run(*command, out=out).out
         assert set() == obeyed(told)
-        assert f'gen_ai_agent_name="agent {_MARKUP}"' in told
+        assert passage(told, markup=_MARKUP) == snapshot('gen_ai_agent_name="agent <markup>"')
 
 
 def test_files_with_hostile_names_and_lines_are_told_of_safely(tmp_path: Path) -> None:
@@ -224,7 +226,7 @@ def test_doctor_shows_hostile_span_names_literally(db: Path) -> None:
     told = done("doctor", db.with_name("spans.jsonl")).out
 
     assert "\x1b" not in told
-    assert "span [red]ok[/red]" in told
+    assert passage(told) == snapshot("span [red]ok[/red]")
 
 
 def test_json_keeps_what_was_written(db: Path) -> None:

@@ -6,10 +6,13 @@ import json
 import subprocess
 from typing import TYPE_CHECKING
 
+from inline_snapshot import snapshot
+
 from otel_agentic.testing import batch, span
 from tests.cli.running import COMMAND, done, environment, run
 from tests.cli.small import conversation, write_spans
 from tests.conversations.wire import json_of, requests_of
+from tests.snapshots import opening, passage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,10 +50,10 @@ def test_malformed_lines_are_told_with_file_and_line_and_everything_else_is_stor
 def test_the_summary_is_printed_before_the_problems_are_told(tmp_path: Path) -> None:
     ran = run("ingest", broken(tmp_path), "--db", "t.duckdb")
 
-    assert ran.out.startswith(
+    assert opening(ran.out) == snapshot(
         "3 spans and log records stored, 0 duplicate, 2 rejected, 0 ignored\n  2 x malformed line"
     )
-    assert "Content captured in the store" in ran.out
+    assert passage(ran.out) == snapshot("Content captured in the store")
     assert "shop     genai" in ran.out
 
 
@@ -65,11 +68,10 @@ def test_a_missing_path_is_bad_input_and_makes_no_database(tmp_path: Path) -> No
 
     assert 3 == ran.code
     first, second = ran.lines
-    assert (
-        first
-        == "otel-agentic: nowhere.jsonl: no such file; give an existing file, a directory, or - for standard input"
+    assert first == snapshot(
+        "otel-agentic: nowhere.jsonl: no such file; give an existing file, a directory, or - for standard input"
     )
-    assert second.startswith("otel-agentic: no.gz: ")
+    assert opening(second) == snapshot("otel-agentic: no.gz: ")
     assert not (tmp_path / "t.duckdb").exists()
 
 
@@ -100,7 +102,7 @@ def test_reading_a_file_twice_changes_nothing_and_says_so(tmp_path: Path) -> Non
     done("ingest", path, "--db", "t.duckdb")
     again = done("ingest", path, "--db", "t.duckdb").out
 
-    assert again.startswith(
+    assert opening(again) == snapshot(
         "0 spans and log records stored, 3 duplicate, 0 rejected, 0 ignored\nno conversation is new"
     )
 
@@ -111,7 +113,7 @@ def test_late_spans_make_a_new_revision_and_the_summary_counts_it(tmp_path: Path
     done("ingest", write_spans(tmp_path / "early.jsonl", [early]), "--db", "t.duckdb")
     told = done("ingest", write_spans(tmp_path / "late.jsonl", [late]), "--db", "t.duckdb").out
 
-    assert "1 conversation new or changed (1 new revision): 1 turn, 2 tool calls" in told
+    assert passage(told) == snapshot("1 conversation new or changed (1 new revision): 1 turn, 2 tool calls")
 
 
 def test_an_empty_file_is_no_error(tmp_path: Path) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from inline_snapshot import snapshot
 
 from tests.cli.running import done, on_terminal, run
 from tests.cli.small import NOON_NS, SECOND_NS, conversation, write_cases, write_spans
+from tests.snapshots import item, passage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,16 +42,16 @@ def test_a_calibration_is_told_on_a_terminal(prepared: Path) -> None:
     told = "\n".join(lines)
 
     assert all(len(line) <= 100 for line in lines)
-    assert "Judge exact, version exact-" in lines[0]
+    assert passage(lines[0]) == snapshot("Judge exact, version exact-")
     assert "decided 6, unsure about 0" in told
     assert any(line.startswith("exact exact-") for line in lines)
-    assert "1 row without a verdict left out" in lines
-    assert "On 5 turns (wilson_one_case intervals)" in lines
+    assert item(lines) == snapshot("1 row without a verdict left out")
+    assert item(lines) == snapshot("On 5 turns (wilson_one_case intervals)")
     assert any(line.startswith("agreement    .800 [") for line in lines)
-    assert "Scored as a pass, failed by people" in lines
+    assert item(lines) == snapshot("Scored as a pass, failed by people")
     assert any(line.startswith("c3") for line in lines)
-    assert "On 1 conversation (wilson intervals)" in lines
-    assert "warning: 1 label is left out, for no such conversation is in the store: c9" in told
+    assert item(lines) == snapshot("On 1 conversation (wilson intervals)")
+    assert passage(told) == snapshot("warning: 1 label is left out, for no such conversation is in the store: c9")
 
 
 def test_a_calibration_stands_beside_the_rates(prepared: Path) -> None:
@@ -57,7 +59,7 @@ def test_a_calibration_stands_beside_the_rates(prepared: Path) -> None:
     told = done("report", "--db", prepared / "t.duckdb").out
     (group,) = done("report", "--db", prepared / "t.duckdb", "--format", "json").json["groups"]
 
-    assert "answers judged by exact: agreement with people .800 [" in told
+    assert passage(told) == snapshot("answers judged by exact: agreement with people .800 [")
     assert (5, True) == (group["judge"]["calibration"]["turn"]["n"], group["judge"]["calibration"]["random_sample"])
 
 
@@ -83,10 +85,10 @@ def test_bad_labels_are_told_with_line_and_column(prepared: Path, tmp_path: Path
 
 
 def test_rates_of_a_judge_that_nobody_held_against_people_say_so(shop_of_answers: Path) -> None:
-    assert (
+    assert passage(done("report", "--db", shop_of_answers).out) == snapshot(
         "answers judged by exact, not held against people yet: `otel-agentic judge calibrate --labels CSV` tells how far it "
         "agrees with them"
-    ) in done("report", "--db", shop_of_answers).out
+    )
 
 
 @pytest.fixture
@@ -109,10 +111,12 @@ def test_similar_queries_match_where_that_is_asked_for(shop_of_answers: Path) ->
 
 
 def test_the_exact_judge_needs_no_memory(prepared: Path) -> None:
-    assert [
-        "no verdicts are remembered; the exact judge needs none",
-        "no budget is set (judge.max_calls, judge.max_tokens, judge.max_cost_usd); 0 calls in 24h",
-    ] == done("judge", "cache", "--db", prepared / "t.duckdb").out.splitlines()
+    assert done("judge", "cache", "--db", prepared / "t.duckdb").out.splitlines() == snapshot(
+        [
+            "no verdicts are remembered; the exact judge needs none",
+            "no budget is set (judge.max_calls, judge.max_tokens, judge.max_cost_usd); 0 calls in 24h",
+        ]
+    )
     assert "0 verdicts forgotten\n" == done("judge", "cache", "--clear", "--db", prepared / "t.duckdb").out
 
 
@@ -120,15 +124,14 @@ def test_what_is_spent_is_told_against_its_limit(prepared: Path, monkeypatch: py
     monkeypatch.setenv("OTEL_AGENTIC_JUDGE__MAX_CALLS", "1000")
     told = done("judge", "cache", "--db", prepared / "t.duckdb").out
 
-    assert "spent in the last 24h: 0 of 1,000 (judge.max_calls)" in told
+    assert passage(told) == snapshot("spent in the last 24h: 0 of 1,000 (judge.max_calls)")
 
 
 def test_what_says_what_to_forget_needs_the_flag_that_forgets(prepared: Path) -> None:
     ran = run("judge", "cache", "--before", "7d", "--db", prepared / "t.duckdb")
 
-    assert (2, ["otel-agentic: --judge and --before say what --clear forgets; give --clear, too"]) == (
-        ran.code,
-        ran.lines,
+    assert (ran.code, ran.lines) == snapshot(
+        (2, ["otel-agentic: --judge and --before say what --clear forgets; give --clear, too"])
     )
 
 

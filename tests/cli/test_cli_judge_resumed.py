@@ -9,10 +9,12 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from inline_snapshot import snapshot
 
 from tests.cli.running import COMMAND, done, environment, wait_until
 from tests.cli.small import NOON_NS, SECOND_NS, conversation, write_cases, write_spans
 from tests.judges.openai_server import OpenAIServer, Said, obliging
+from tests.snapshots import ending, passage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -113,9 +115,9 @@ def test_after_ctrl_c_every_answer_is_judged_exactly_once(db: Path, server: Serv
     again = server.evaluated(db)
 
     assert (130, True) == (stopped.returncode, asked < _COUNT)
-    assert "stopped: what was judged is kept; the same command goes on from here" in out
+    assert passage(out) == snapshot("stopped: what was judged is kept; the same command goes on from here")
     # On a busy machine a line about waiting may come before it.
-    assert err.endswith(
+    assert ending(err) == snapshot(
         "stopping: answers that the judge is at work on are waited for and kept; Ctrl-C again ends at once\n"
     )
     assert _COUNT == server.asked

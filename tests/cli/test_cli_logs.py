@@ -11,10 +11,12 @@ from io import StringIO
 from typing import TYPE_CHECKING, Literal
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.cli.logs import log_to, log_to_stderr
 from otel_agentic.config import LogSettings
 from otel_agentic.errors import StoreUnusableError
+from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,7 +72,7 @@ def test_the_text_of_a_library_s_exception_is_left_out_and_its_place_is_told(for
 def test_the_text_of_our_own_error_is_told(form: Literal["text", "json"]) -> None:
     stream = written(form)
     fail(StoreUnusableError("agents.duckdb cannot be used: no space"))
-    assert "StoreUnusableError: agents.duckdb cannot be used: no space" in stream.getvalue()
+    assert passage(stream.getvalue()) == snapshot("StoreUnusableError: agents.duckdb cannot be used: no space")
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
@@ -136,4 +138,4 @@ def test_half_a_character_is_still_a_json_line() -> None:
     logging.root.handlers[-1].handle(
         record
     )  # no other handler: pytest passes on what it captures, and cannot encode this
-    assert "a\udcff cannot be read" == json.loads(stream.getvalue())["message"]
+    assert json.loads(stream.getvalue())["message"] == snapshot("a\udcff cannot be read")

@@ -7,8 +7,11 @@ import io
 import json
 from typing import TYPE_CHECKING
 
+from inline_snapshot import snapshot
+
 from tests.cli.running import done, run
 from tests.cli.small import conversation, write_cases, write_spans
+from tests.snapshots import item, opening, passage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,7 +51,7 @@ def test_a_query_that_is_cut_says_so(shop: Shop, monkeypatch: pytest.MonkeyPatch
     ran = done("query", "SELECT * FROM range(10)", "--db", shop.db, "--format", "csv")
 
     assert ["range", "0", "1", "2"] == ran.out.split()
-    assert "cut after 3 rows (store.query_max_rows)\n" == ran.err
+    assert ran.err == snapshot("cut after 3 rows (store.query_max_rows)\n")
 
 
 def test_many_rows_of_csv_are_all_there(shop: Shop) -> None:
@@ -61,15 +64,15 @@ def test_conversations_are_listed_by_outcome_and_newest_first(shop: Shop) -> Non
     failed = done("conversations", "list", "--db", shop.db, "--outcome", "fail", "--format", "json").json
     assert [("c2", "tool_fault")] == [(row["conversation_id"], row["reason"]) for row in failed]
     told = done("conversations", "list", "--db", shop.db, "--limit", "2").out
-    assert told.startswith("Conversations of clerk 1.0 production\n")
-    assert "(the newest 2 conversations; --limit shows more)" in told
+    assert opening(told) == snapshot("Conversations of clerk 1.0 production\n")
+    assert passage(told) == snapshot("(the newest 2 conversations; --limit shows more)")
 
 
 def test_a_conversation_shows_what_became_of_expected_calls(shop: Shop) -> None:
     told = done("conversations", "show", "c2", "--db", shop.db).out
 
-    assert 'look_up {"order":"A1"}  wrong_parameters order' in told
-    assert 'parameter order was "A2", expected "A1"' in told
+    assert passage(told) == snapshot('look_up {"order":"A1"}  wrong_parameters order')
+    assert passage(told) == snapshot('parameter order was "A2", expected "A1"')
     found = done("conversations", "show", "c2", "--db", shop.db, "--format", "json").json
     assert ("c2", "fail") == (found["conversation"]["conversation_id"], found["score"]["outcome"])
 
@@ -94,7 +97,7 @@ def test_a_turn_is_shown_beside_what_its_case_expects(tmp_path: Path) -> None:
 
     told = done("conversations", "show", "c1", "--db", "t.duckdb").out
     assert "turn 1  made                    expected" in told
-    assert 'call    look_up {"order":"A1"}  look_up {"order":"A1"}' in told
+    assert passage(told) == snapshot('call    look_up {"order":"A1"}  look_up {"order":"A1"}')
     assert "greet {}" in told
     assert "never: never" in told
     assert ["Monday", "yes"] in [line.split() for line in told.splitlines()]
@@ -104,13 +107,13 @@ def test_a_turn_is_shown_beside_what_its_case_expects(tmp_path: Path) -> None:
 def test_ground_truth_is_imported_listed_and_checked(shop: Shop, tmp_path: Path) -> None:
     write_spans(tmp_path / "spans.jsonl", [conversation("c1")])
     done("ingest", "spans.jsonl", "--db", "t.duckdb")
-    assert "no cases in force" in done("truth", "list", "--db", "t.duckdb").out
+    assert passage(done("truth", "list", "--db", "t.duckdb").out) == snapshot("no cases in force")
 
     imported = done("truth", "import", shop.cases, "--db", "t.duckdb").out.splitlines()
-    assert "2 new case versions; 2 cases in force" == imported[0]
+    assert imported[0] == snapshot("2 new case versions; 2 cases in force")
     again = done("truth", "import", shop.cases, "--db", "t.duckdb", "--format", "json").json
     assert (0, 2) == (again["new_case_versions"], again["cases"])
-    assert "2 cases in force, dataset cases" in done("truth", "list", "--db", "t.duckdb").out
+    assert passage(done("truth", "list", "--db", "t.duckdb").out) == snapshot("2 cases in force, dataset cases")
     assert f"{shop.cases}: 2 cases, ok\n" == done("truth", "validate", shop.cases).out
     (checked,) = done("truth", "validate", shop.cases, "--format", "json").json
     assert {
@@ -121,7 +124,7 @@ def test_ground_truth_is_imported_listed_and_checked(shop: Shop, tmp_path: Path)
 def test_labels_are_checked_by_their_name(tmp_path: Path) -> None:
     (tmp_path / "labels.csv").write_text("conversation_id,verdict\nc1,pass\n", encoding="utf-8")
 
-    assert "labels.csv: 1 label, ok\n" == done("truth", "validate", "labels.csv").out
+    assert done("truth", "validate", "labels.csv").out == snapshot("labels.csv: 1 label, ok\n")
 
 
 def test_plugins_are_listed_with_their_state() -> None:
@@ -140,8 +143,8 @@ def test_settings_are_shown_with_where_they_come_from(tmp_path: Path, monkeypatc
     ran = done("config", "show", "--config", "settings.toml")
     told = [" ".join(line.split()) for line in ran.out.splitlines()]
 
-    assert "level 0.9 level of intervals (from the file)" in told
-    assert "query_max_rows 7 rows a user query may return (from the environment)" in told
+    assert item(told) == snapshot("level 0.9 level of intervals (from the file)")
+    assert item(told) == snapshot("query_max_rows 7 rows a user query may return (from the environment)")
     assert {"[store]", "[receive]", "[admin]", "[conversations]", "[scoring]", "[stats]", "[windows]", "[emit]"} <= set(
         told
     )

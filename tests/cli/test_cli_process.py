@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING
 
 import click
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.cli import cli
 from tests.cli.running import COMMAND, done, environment, on_terminal, plain_lines, run, run_process, wait_until
 from tests.cli.small import conversation, write_spans
+from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Shop
@@ -154,7 +156,7 @@ def test_a_database_that_a_foreign_process_holds_is_busy_and_its_pid_is_named(tm
         serve = run_process("serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--db", "t.duckdb")
         for ran in (run("report", "--db", "t.duckdb"), run("ingest", spans, "--db", "t.duckdb"), serve):
             assert (4, 1) == (ran.code, len(ran.lines))
-            assert f"t.duckdb is held by process {holder.pid}" in ran.err
+            assert passage(ran.err, pid=holder.pid) == snapshot("t.duckdb is held by process <pid>")
         holder.terminate()
 
 

@@ -6,10 +6,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.truth import parse_cases, read_cases
 from tests.cli.running import done, on_terminal, run
 from tests.cli.small import NOON_NS, SECOND_NS, conversation, spans_of, write_spans
+from tests.snapshots import opening, passage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,20 +24,19 @@ def test_conversations_that_recorded_nothing_are_left_out_with_a_reason(shared_d
     done("ingest", shared_dir / "data" / "tau-airline" / "variant-nocontent.jsonl.gz", "--db", db)
 
     early = done("truth", "promote", "--db", db)
-    assert (
+    assert early.err == snapshot(
         "nothing to promote in this selection; 20 conversations not evaluated yet, see `otel-agentic evaluate`\n"
-        == early.err
     )
     done("evaluate", "--db", db)
     ran = done("truth", "promote", "--db", db, "--output", tmp_path / "none.jsonl")
     assert "" == ran.out
-    assert ran.lines[1].startswith(
+    assert opening(ran.lines[1]) == snapshot(
         "left out, no query was captured, so that no conversation could be matched with such a case: "
     )
     assert ran.lines[1].endswith(" and 17 more")
     assert not (tmp_path / "none.jsonl").exists()
     told = on_terminal(80, "truth", "matches", "--clusters", "--db", db)
-    assert "20 unmatched conversations in 1 cluster, by first query" == told[0]
+    assert told[0] == snapshot("20 unmatched conversations in 1 cluster, by first query")
     assert told[3].startswith("(not captured)")
 
 
@@ -64,15 +65,17 @@ def test_conversations_in_which_the_same_was_asked_become_one_case(desk: Path) -
     assert {("c1", "c2"), ("c3",)} == set(found)
     (turn,) = found["c1", "c2"]["turns"]
     calls = [{"tool_name": "look_up", "parameters": {"order": "A1"}, "step": 1}]
-    assert {"query": "Where is order A1?", "answer": "It arrives on Monday.", "tools": {"calls": calls}} == turn
+    assert turn == snapshot(
+        {"query": "Where is order A1?", "answer": "It arrives on Monday.", "tools": {"calls": calls}}
+    )
 
 
 def test_of_a_cluster_the_newest_conversation_is_promoted(desk: Path) -> None:
     found = [json.loads(line) for line in done("truth", "promote", "--unmatched", "--db", desk).out.splitlines()]
 
     assert 2 == len(found)
-    assert "3 of 4 unmatched conversations begin like it" in found[0]["notes"]
-    assert "no case belongs to it. " in found[1]["notes"]
+    assert passage(found[0]["notes"]) == snapshot("3 of 4 unmatched conversations begin like it")
+    assert passage(found[1]["notes"]) == snapshot("no case belongs to it. ")
 
 
 def test_yaml_is_written_for_people(desk: Path, tmp_path: Path) -> None:
@@ -80,7 +83,7 @@ def test_yaml_is_written_for_people(desk: Path, tmp_path: Path) -> None:
     done("truth", "promote", "c4", "--db", desk, "--output", file, "--dataset", "music")
 
     assert file.read_text("utf-8").startswith("- case_id: production-")
-    assert "  dataset: music\n  reviewed: false\n" in file.read_text("utf-8")
+    assert passage(file.read_text("utf-8")) == snapshot("  dataset: music\n  reviewed: false\n")
     lines = done("truth", "promote", "c4", "--db", desk, "--dataset", "music").out
     assert parse_cases("lines.jsonl", lines).require() == read_cases(file).require()
 
@@ -141,7 +144,7 @@ def test_a_session_of_the_same_id_in_another_environment_is_promoted_too(tmp_pat
     assert ["Where is A1?"] == [json.loads(line)["turns"][0]["query"] for line in other.out.splitlines()]
     named = done("truth", "promote", "s1", "--environment", "staging", "--dataset", "elsewhere", "--db", db)
     assert "" == named.out
-    assert named.err.splitlines()[1].startswith("left out, in force as a case already: s1 (case production-")
+    assert opening(named.err.splitlines()[1]) == snapshot("left out, in force as a case already: s1 (case production-")
 
 
 def test_an_id_that_two_environments_have_wants_the_environment(tmp_path: Path) -> None:
@@ -149,9 +152,9 @@ def test_an_id_that_two_environments_have_wants_the_environment(tmp_path: Path) 
     done("ingest", write_spans(tmp_path / "spans.jsonl", [conversation("c1"), in_staging("c1")]), "--db", db)
 
     ran = run("truth", "promote", "c1", "--db", db)
-    assert (3, "otel-agentic: conversation 'c1' exists in environments 'staging', 'production'; give --environment\n") == (
-        ran.code, ran.err,
-    )  # fmt: skip
+    assert (ran.code, ran.err) == snapshot(
+        (3, "otel-agentic: conversation 'c1' exists in environments 'staging', 'production'; give --environment\n")
+    )
     assert 1 == len(done("truth", "promote", "c1", "--environment", "staging", "--db", db).out.splitlines())
 
 
@@ -160,5 +163,5 @@ def test_a_passing_conversation_is_promoted_by_name_alone(shop: Shop) -> None:
     named = done("truth", "promote", "c1", "--db", shop.db)
 
     assert [["c2"]] == [json.loads(line)["promoted_from"] for line in failing.out.splitlines()]
-    assert "1 case of 1 conversation written, dataset production: drafts" in failing.err
-    assert "Promoted by name; it passed case where of dataset cases." == json.loads(named.out)["notes"]
+    assert passage(failing.err) == snapshot("1 case of 1 conversation written, dataset production: drafts")
+    assert json.loads(named.out)["notes"] == snapshot("Promoted by name; it passed case where of dataset cases.")

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from tests.cli.running import Ran, done
 from tests.cli.small import write_cases
+from tests.snapshots import opening, whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,12 +62,12 @@ def test_each_failing_conversation_becomes_a_case_that_validates(airline: Promot
     assert f"{airline.cases}: 116 cases, ok\n" == done("truth", "validate", airline.cases).out
     assert airline.promoted.err == ""
     first, then = airline.promoted.out.splitlines()
-    assert first.startswith(
-        f"116 cases of 116 conversations written to {airline.cases}, dataset production: drafts, until "
+    assert opening(first, cases=airline.cases) == snapshot(
+        "116 cases of 116 conversations written to <cases>, dataset production: drafts, until "
     )
     validate, import_ = then.removeprefix("then: ").split(" && ")
-    assert f"otel-agentic truth validate {airline.cases}" == validate
-    assert import_.startswith(f"otel-agentic truth import {airline.cases} --db ")
+    assert whole(validate, cases=airline.cases) == snapshot("otel-agentic truth validate <cases>")
+    assert opening(import_, cases=airline.cases) == snapshot("otel-agentic truth import <cases> --db ")
 
 
 def test_a_draft_says_what_happened_and_why_it_is_there(airline: Promoting) -> None:
@@ -80,9 +82,8 @@ def test_a_draft_says_what_happened_and_why_it_is_there(airline: Promoting) -> N
     made = [[(call["name"], call["arguments"]) for call in turn["tools"] if not call["error"]] for turn in turns]
     expected = [turn.get("tools", {"calls": []})["calls"] for turn in draft["turns"]]
     assert made == [[(call["tool_name"], call.get("parameters", {})) for call in calls] for calls in expected]
-    assert draft["notes"] == (
-        f"Promoted because it failed case airline-1 of dataset tau-airline (tool_fault): {shown['score']['explanation']}. "
-        "Its answers and calls are those of a failing run: correct them before you set `reviewed` to true."
+    assert whole(draft["notes"], explanation=shown["score"]["explanation"]) == snapshot(
+        "Promoted because it failed case airline-1 of dataset tau-airline (tool_fault): <explanation>. Its answers and calls are those of a failing run: correct them before you set `reviewed` to true."
     )
 
 
@@ -128,11 +129,11 @@ def test_beside_the_original_cases_nothing_changes(airline: Promoting, tmp_path:
         for key in {(row["dataset"], row["reviewed"]) for row in listed}
     }
     shown = done("truth", "list", "--db", db).out.splitlines()
-    assert shown[0] == "166 cases in force, 116 drafts among them"
+    assert shown[0] == snapshot("166 cases in force, 116 drafts among them")
     assert "draft" in next(line for line in shown if line.startswith("production-"))
     again = done("truth", "promote", "--failing", "--db", db)
-    assert (again.out, "nothing to promote in this selection") == ("", again.lines[0])
-    assert again.lines[1].startswith("left out, in force as a case already: conv_")
+    assert (again.out, again.lines[0]) == snapshot(("", "nothing to promote in this selection"))
+    assert opening(again.lines[1]) == snapshot("left out, in force as a case already: conv_")
     assert again.lines[1].endswith(" and 113 more")
 
 

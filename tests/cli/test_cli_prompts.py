@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from inline_snapshot import snapshot
 
 from tests.cli.running import done, run
+from tests.snapshots import opening, passage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,22 +17,22 @@ if TYPE_CHECKING:
 def test_every_prompt_is_shown_with_version_digest_metrics_and_reply_and_what_stands_around_it() -> None:
     shown = done("prompts", "show").out
     assert shown.startswith("answer, version ")
-    assert (
-        "metrics: agentic.agentest.agent_behavior_failure\nreply: one of the labels no_failure, repetition, " in shown
+    assert passage(shown) == snapshot(
+        "metrics: agentic.agentest.agent_behavior_failure\nreply: one of the labels no_failure, repetition, "
     )
-    assert "reply: a score from 1 to 5" in shown
+    assert passage(shown) == snapshot("reply: a score from 1 to 5")
     assert "failures.merge, version " in shown
-    assert "You are a strict and fair grader." in shown
-    assert 'human:\n<data NONCE>\n{"NAME": "TEXT", ...}\n</data NONCE>\n\n[the prompt]' in shown
+    assert passage(shown) == snapshot("You are a strict and fair grader.")
+    assert passage(shown) == snapshot('human:\n<data NONCE>\n{"NAME": "TEXT", ...}\n</data NONCE>\n\n[the prompt]')
 
 
 def test_a_metric_is_shown_with_each_message_and_schema_word_for_word() -> None:
     shown = done("prompts", "show", "--metric", "helpfulness", "--full").out
     assert 3 == shown.count('<data NONCE>\n{"NAME": "TEXT", ...}\n</data NONCE>\n\nGrade how far')
     assert 2 == shown.count('"description": "From 1 to 5."')
-    assert "schema, judge.method tool:" in shown
+    assert passage(shown) == snapshot("schema, judge.method tool:")
     assert "schema, judge.method text:" not in shown
-    assert "Reply by calling the tool `verdict` once, with `reasoning` and `score`" in shown
+    assert passage(shown) == snapshot("Reply by calling the tool `verdict` once, with `reasoning` and `score`")
 
 
 def test_the_same_as_json() -> None:
@@ -83,10 +85,10 @@ def test_an_evaluator_of_ones_own_shows_its_prompts_and_a_users_file_stands_in_t
     mine = done("prompts", "show", "--evaluator", f"{checks}:mood", "--metric", "house.mood").out
     topics = done("prompts", "show", "--metric", "ragas.topics").out
 
-    assert mine.startswith("house.mood, version 4, digest ")
-    assert "Say how `answer` sounds." in mine
+    assert opening(mine) == snapshot("house.mood, version 4, digest ")
+    assert passage(mine) == snapshot("Say how `answer` sounds.")
     assert f", {own}\n" in topics.splitlines(keepends=True)[0]
-    assert "List what was talked about." in topics
+    assert passage(topics) == snapshot("List what was talked about.")
 
 
 def test_a_users_file_for_a_prompt_that_is_not_there_is_refused(
@@ -97,5 +99,7 @@ def test_a_users_file_for_a_prompt_that_is_not_there_is_refused(
     monkeypatch.setenv("OTEL_AGENTIC_JUDGE__PROMPT", str(own))
     ran = run("prompts", "show")
     assert 2 == ran.code
-    assert "name: 'agentest.helpfullness'; allowed: answer, parameter, utilization, agentest." in ran.err
+    assert passage(ran.err) == snapshot(
+        "name: 'agentest.helpfullness'; allowed: answer, parameter, utilization, agentest."
+    )
     assert ", agentest.helpfulness, " in ran.err

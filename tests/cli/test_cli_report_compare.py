@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.cli.report_compare import columns_of, comparison_notes, difference, probability, rows_of, title_of
 from otel_agentic.cli.report_corrected import corrected_notes
 from otel_agentic.cli.report_corrected import rows_of as corrected_rows
 from tests.cli.running import done, on_terminal, run
 from tests.cli.small import conversation, write_cases, write_spans
+from tests.snapshots import ending, item, opening, passage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,9 +64,9 @@ def comparison(*groups: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 def test_who_is_worse_is_said_in_plain_words() -> None:
-    assert [
-        "1.1.0 is worse than 1.0.0 with probability .997, paired over 6 cases: pass^1 -.420 [-.610, -.200]"
-    ] == comparison_notes(comparison(group()))
+    assert comparison_notes(comparison(group())) == snapshot(
+        ["1.1.0 is worse than 1.0.0 with probability .997, paired over 6 cases: pass^1 -.420 [-.610, -.200]"]
+    )
 
 
 def test_what_is_rather_better_is_called_better() -> None:
@@ -73,14 +75,18 @@ def test_what_is_rather_better_is_called_better() -> None:
         found["per_case"] = None
 
     (line,) = comparison_notes(comparison(better))
-    assert line.startswith("1.1.0 is better than 1.0.0 with probability .800, unpaired, 24 and 30 conversations: ")
+    assert opening(line) == snapshot(
+        "1.1.0 is better than 1.0.0 with probability .800, unpaired, 24 and 30 conversations: "
+    )
 
 
 @pytest.mark.parametrize("worse", [0.4996, 0.5, 0.5004])
 def test_where_nothing_speaks_for_either_neither_is_called_worse(worse: float) -> None:
     (line,) = comparison_notes(comparison(group(probability_worse=worse)))
 
-    assert line.startswith("1.1.0 is as likely to be better than 1.0.0 as to be worse, paired over 6 cases: pass^1 ")
+    assert opening(line) == snapshot(
+        "1.1.0 is as likely to be better than 1.0.0 as to be worse, paired over 6 cases: pass^1 "
+    )
 
 
 def test_what_is_not_compared_is_named_where_there_are_others() -> None:
@@ -102,19 +108,21 @@ def test_agents_are_named_where_there_are_several_and_what_is_missing_is_told() 
     )
 
     assert ["clerk: 1.1.0 is", "desk: 1.1.0 is w"] == [told[0][:15], told[1][:16]]
-    assert [
-        "desk: left out: 1 case of 1.0.0 that 1.1.0 has no evaluated attempt of",
-        "desk: left out: 2 cases of 1.1.0 that 1.0.0 has no evaluated attempt of",
-        "other: not compared, for nothing of version 1.1.0 was evaluated",
-        "2 conversations on both sides left out",
-    ] == told[2:]
+    assert told[2:] == snapshot(
+        [
+            "desk: left out: 1 case of 1.0.0 that 1.1.0 has no evaluated attempt of",
+            "desk: left out: 2 cases of 1.1.0 that 1.0.0 has no evaluated attempt of",
+            "other: not compared, for nothing of version 1.1.0 was evaluated",
+            "2 conversations on both sides left out",
+        ]
+    )
 
 
 def test_a_k_without_a_per_case_difference_is_named() -> None:
     mixed = group()
     mixed["differences"]["3"]["per_case"] = None
 
-    assert comparison_notes(comparison(mixed))[1].startswith("no per-case difference at k=3")
+    assert opening(comparison_notes(comparison(mixed))[1]) == snapshot("no per-case difference at k=3")
     assert ["—", "—"] == rows_of(comparison(mixed))[1][-2:]
 
 
@@ -122,15 +130,15 @@ def test_without_single_attempts_the_sentence_stands_without_a_difference() -> N
     third = group()
     del third["differences"]["1"]
 
-    assert ["1.1.0 is worse than 1.0.0 with probability .997, paired over 6 cases"] == comparison_notes(
-        comparison(third)
+    assert comparison_notes(comparison(third)) == snapshot(
+        ["1.1.0 is worse than 1.0.0 with probability .997, paired over 6 cases"]
     )
 
 
 def test_each_k_has_a_row() -> None:
     found = comparison(group())
 
-    assert "Difference of version 1.1.0 from 1.0.0" == title_of(found)
+    assert title_of(found) == snapshot("Difference of version 1.1.0 from 1.0.0")
     assert [
         [k, "-.100 [-.300, +.100]", "-.400 [-.610, -.200]", "-.100 [-.300, +.100]", "-.420 [-.610, -.200]"]
         for k in ("1", "3")
@@ -171,12 +179,14 @@ def test_raw_and_corrected_rates_are_named() -> None:
         ["Rogan-Gladen (corrected)", ".710 [.600, .800]"],
         ["PPI++ (corrected)", ".720 [.650, .790]"],
     ] == corrected_rows([one])
-    assert [
-        (
-            "clerk: corrected by 100 conversations that people labelled, 900 more judged only (.812 by the judge, which both "
-            "corrections start from); sensitivity .950, specificity .700, lambda .700"
-        )
-    ] == corrected_notes([one])
+    assert corrected_notes([one]) == snapshot(
+        [
+            (
+                "clerk: corrected by 100 conversations that people labelled, 900 more judged only (.812 by the judge, which both "
+                "corrections start from); sensitivity .950, specificity .700, lambda .700"
+            )
+        ]
+    )
 
 
 def test_few_labels_and_missing_corrections_are_told() -> None:
@@ -194,8 +204,8 @@ def test_few_labels_and_missing_corrections_are_told() -> None:
     quiet = {**dict.fromkeys(KEYS), "agent": "quiet", "corrected": None, "not_corrected": None}
     told = corrected_notes([few, none, quiet])
 
-    assert told[0].endswith("below 50 labels the PPI++ interval, which is asymptotic, is rough")
-    assert ["none: not corrected for the judge's errors: the labels are no random sample"] == told[1:]
+    assert ending(told[0]) == snapshot("below 50 labels the PPI++ interval, which is asymptotic, is rough")
+    assert told[1:] == snapshot(["none: not corrected for the judge's errors: the labels are no random sample"])
 
 
 @pytest.fixture
@@ -226,26 +236,26 @@ def test_versions_are_compared_from_end_to_end(shelf: str) -> None:
     (group,) = done(*asked, "--format", "json").json["comparison"]["groups"]
 
     assert all(len(line) <= 80 for line in lines)
-    assert "Difference of version 2.0 from 1.0" in lines
+    assert item(lines) == snapshot("Difference of version 2.0 from 1.0")
     assert any(line.startswith("2.0 is worse than 1.0 with probability ") for line in lines)
     assert ("paired", 3) == (group["method"], group["cases"])
     assert -1 / 3 == pytest.approx(group["differences"]["1"]["pass_at_k"]["value"])
     told = done(*asked, "--format", "markdown").out
-    assert "### Difference of version 2.0 from 1.0" in told
-    assert "- 2.0 is worse than 1.0 with probability" in told
+    assert passage(told) == snapshot("### Difference of version 2.0 from 1.0")
+    assert passage(told) == snapshot("- 2.0 is worse than 1.0 with probability")
 
 
 def test_what_cannot_be_compared_is_said_in_one_line(shelf: str) -> None:
     ran = run("report", "--db", shelf, "--compare", "version=1.0,3.0")
 
     assert 2 == ran.code
-    assert [
-        "otel-agentic: --compare: no closed conversation of this selection has version '3.0'; there are: '1.0', '2.0'"
-    ] == ran.lines
+    assert ran.lines == snapshot(
+        ["otel-agentic: --compare: no closed conversation of this selection has version '3.0'; there are: '1.0', '2.0'"]
+    )
 
 
 def test_a_bootstrap_is_made_and_warned_of(shelf: str) -> None:
     told = done("report", "--db", shelf, "--by", "version", "--interval", "bootstrap").out
 
-    assert "1.0: warning: a bootstrap interval of bayesian has no width" in told
+    assert passage(told) == snapshot("1.0: warning: a bootstrap interval of bayesian has no width")
     assert "2.0: warning: a bootstrap" not in told

@@ -8,6 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.cli.html import page as made
 from otel_agentic.cli.text import interval, percent
@@ -18,6 +19,7 @@ from tests.cli.pictured import Page, store_windows, window
 from tests.cli.running import Terminal, done, run
 from tests.cli.small import conversation, write_cases, write_spans
 from tests.cli.test_cli_serve import serving
+from tests.snapshots import passage, whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,7 +63,7 @@ def test_every_id_is_there_once_and_every_reference_leads_somewhere(page: Page) 
 
 def test_a_page_asks_for_nothing_from_anywhere(text: str) -> None:
     assert [] == re.findall(r"""(?:src|href)=["'](?!#|data:,)|url\((?!#)|@import|//[a-z]""", text)
-    assert "default-src &#x27;none&#x27;; style-src &#x27;unsafe-inline&#x27;" in text
+    assert passage(text) == snapshot("default-src &#x27;none&#x27;; style-src &#x27;unsafe-inline&#x27;")
 
 
 def test_a_page_is_ascii_and_the_same_each_time(hotel: Path, text: str) -> None:
@@ -93,8 +95,8 @@ def test_every_picture_has_a_title_and_a_description(page: Page) -> None:
     drawn = [value for name, value in page.attributes if name == "aria-labelledby"]
 
     assert page.svgs == len(drawn)
-    assert "pass@k and pass^k over k" in page.text
-    assert "7 windows of 24h that ended from 2026-03-02 12:00 to 2026-03-03 20:00 UTC" in page.text
+    assert passage(page.text) == snapshot("pass@k and pass^k over k")
+    assert passage(page.text) == snapshot("7 windows of 24h that ended from 2026-03-02 12:00 to 2026-03-03 20:00 UTC")
 
 
 def test_the_numbers_behind_the_pictures_can_be_read(page: Page) -> None:
@@ -103,10 +105,10 @@ def test_the_numbers_behind_the_pictures_can_be_read(page: Page) -> None:
 
 
 def test_tools_stand_in_a_map_with_what_is_wrong_below(page: Page) -> None:
-    assert (
-        "book 6 conversations .833 6 calls, 1 fault .583 6 calls, 3 faults — does not apply 1.00 2 results" in page.text
+    assert passage(page.text) == snapshot(
+        "book 6 conversations .833 6 calls, 1 fault .583 6 calls, 3 faults — does not apply 1.00 2 results"
     )
-    assert "book 1.10 wrong parameters new parameters city" in page.text
+    assert passage(page.text) == snapshot("book 1.10 wrong parameters new parameters city")
 
 
 def test_more_groups_than_panels_are_counted_and_stand_in_the_summary(hotel: Path) -> None:
@@ -116,8 +118,8 @@ def test_more_groups_than_panels_are_counted_and_stand_in_the_summary(hotel: Pat
     page = Page.of(made(found, drawn, "all time"))
 
     assert 2 * (2 + 1) == page.svgs  # two estimators over k, and one picture over time
-    assert "2 more groups in the summary." in page.text
-    assert "1 more group not drawn; --agent chooses." in page.text
+    assert passage(page.text) == snapshot("2 more groups in the summary.")
+    assert passage(page.text) == snapshot("1 more group not drawn; --agent chooses.")
     assert {"1.9", "1.10"} <= set(page.texts)
 
 
@@ -128,7 +130,9 @@ def test_a_page_goes_to_a_file_and_says_how_to_come_by_windows(shop: Shop, tmp_p
     assert "" == ran.out
     assert re.fullmatch(r".*r\.html: [0-9,]+ KiB\n", ran.err)
     assert _SECTIONS == page.headings
-    assert f"{_NO_WINDOW} A running collector ( otel-agentic serve ) stores them" in page.text
+    assert passage(page.text, no_window=_NO_WINDOW) == snapshot(
+        "<no_window> A running collector ( otel-agentic serve ) stores them"
+    )
     assert "otel-agentic backfill" in page.text
 
 
@@ -140,9 +144,9 @@ def test_one_conversation_is_drawn_as_far_as_its_attempts_reach(tmp_path: Path) 
 
     assert 2 * 2 == page.svgs  # pooled, and per case as asked
     assert "1 of 1 correct" in page.text
-    assert "A curve ends where there are too few attempts." in page.text
+    assert passage(page.text) == snapshot("A curve ends where there are too few attempts.")
     assert "Hollow marks" not in page.text
-    assert "No call was scored" in page.text
+    assert passage(page.text) == snapshot("No call was scored")
 
 
 def test_where_nothing_was_evaluated_there_is_no_curve_and_the_reasons_are_told(tmp_path: Path) -> None:
@@ -151,20 +155,22 @@ def test_where_nothing_was_evaluated_there_is_no_curve_and_the_reasons_are_told(
 
     assert _SECTIONS == page.headings
     assert 0 == page.svgs
-    assert "No conversation of this selection was evaluated, so there is no curve to draw." in page.text
+    assert passage(page.text) == snapshot(
+        "No conversation of this selection was evaluated, so there is no curve to draw."
+    )
 
 
 def test_an_empty_selection_is_a_page_that_says_so(shop: Shop) -> None:
     page = Page.of(done("report", "--db", shop.db, "--format", "html", "--agent", "nobody").out)
 
     assert [] == page.headings
-    assert "no closed conversations in this selection" in page.text
+    assert passage(page.text) == snapshot("no closed conversations in this selection")
 
 
 def test_a_selection_bounds_pictures_too(hotel: Path) -> None:
     page = Page.of(done("report", "--db", hotel, "--format", "html", "--since", "2026-03-03T17:00:00Z").out)
 
-    assert "3 windows of 24h that ended from 2026-03-03 18:00 to 2026-03-03 20:00 UTC" in page.text
+    assert passage(page.text) == snapshot("3 windows of 24h that ended from 2026-03-03 18:00 to 2026-03-03 20:00 UTC")
 
 
 def test_a_comparison_and_objectives_stand_before_the_curves(hotel: Path, tmp_path: Path) -> None:
@@ -174,7 +180,7 @@ def test_a_comparison_and_objectives_stand_before_the_curves(hotel: Path, tmp_pa
     page = Page.of(done(*asked, "--format", "html").out)
 
     assert ["Summary", "Comparison", "Objectives", *_SECTIONS[1:]] == page.headings
-    assert "1.10 is worse than 1.9 with probability" in page.text
+    assert passage(page.text) == snapshot("1.10 is worse than 1.9 with probability")
     assert "alarm at 20" in page.text
 
 
@@ -206,7 +212,7 @@ def test_a_page_does_not_go_to_a_terminal(shop: Shop) -> None:
     ran = run("report", "--db", shop.db, "--format", "html", out=Terminal())
 
     assert 2 == ran.code
-    assert "give -o report.html, or > report.html" in ran.err
+    assert passage(ran.err) == snapshot("give -o report.html, or > report.html")
 
 
 @pytest.mark.parametrize(("module", "option"), [("matplotlib", ("--format", "html")), ("plotext", ("--plot",))])
@@ -217,4 +223,6 @@ def test_a_library_that_is_not_installed_is_named_with_what_installs_it(
     ran = run("report", "--db", shop.db, *option)
 
     assert 2 == ran.code
-    assert f"otel-agentic: {' '.join(option)} needs {module}: pip install 'otel-agentic[plots]'\n" == ran.err
+    assert whole(ran.err, value=" ".join(option), module=module) == snapshot(
+        "otel-agentic: <value> needs <module>: pip install 'otel-agentic[plots]'\n"
+    )

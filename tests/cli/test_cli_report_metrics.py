@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.cli.html.metrics import bands_table, failures_table, layers_table, metrics_table
 from otel_agentic.cli.report_metrics import bands_of, metric_notes, shown_value, table_of
 from tests.cli.measured import group, labelled, metric, silent
 from tests.cli.pictured import Page
+from tests.snapshots import ending, opening, passage
 
 if TYPE_CHECKING:
     from otel_agentic.cli.html.markup import Html
@@ -34,7 +36,9 @@ def test_a_metric_has_a_row_with_its_score_what_is_good_and_what_is_missing() ->
     )
     columns, rows = table_of([group(helpful)])
     assert ["metric", "score", "scores", "good is", "failures", "not evaluated"] == [column.name for column in columns]
-    assert [["agentest.helpfulness", "4.25 of 1 to 5", "4", "at least 3", "1", "3 no_data, 2 judge_error"]] == rows
+    assert rows == snapshot(
+        [["agentest.helpfulness", "4.25 of 1 to 5", "4", "at least 3", "1", "3 no_data, 2 judge_error"]]
+    )
 
 
 def test_labels_stand_with_their_shares_and_failures_only_where_something_says_what_one_is() -> None:
@@ -49,7 +53,7 @@ def test_labels_stand_with_their_shares_and_failures_only_where_something_says_w
 def test_many_labels_are_counted() -> None:
     labels = {f"label {place}": 10 - place for place in range(9)}
     _, ((_, score, *_),) = table_of([group(labelled(labels))])
-    assert score == "label 0 19%, label 1 17%, label 2 15%, label 3 13%, 5 other labels"
+    assert score == snapshot("label 0 19%, label 1 17%, label 2 15%, label 3 13%, 5 other labels")
 
 
 def test_groups_that_differ_are_named_in_their_first_row() -> None:
@@ -63,8 +67,10 @@ def test_what_abstained_throughout_is_counted_with_the_command_that_shows_it() -
     groups = [group(metric(), silent("no_data"), silent("content_not_captured"))]
     assert 1 == len(table_of(groups)[1])
     (told,) = metric_notes(groups)
-    assert "clerk: 2 more metrics had nothing to score (no_data, content_not_captured); `otel" in told
-    assert told.endswith("`otel-agentic report --metrics all` shows them")
+    assert passage(told) == snapshot(
+        "clerk: 2 more metrics had nothing to score (no_data, content_not_captured); `otel"
+    )
+    assert ending(told) == snapshot("`otel-agentic report --metrics all` shows them")
 
 
 @pytest.mark.parametrize(
@@ -88,7 +94,7 @@ def test_what_is_missing_is_told_with_what_to_do_about_it_once(reason: str, advi
 def test_groups_in_which_the_same_metrics_abstained_stand_in_one_sentence() -> None:
     groups = [group(silent("no_data"), agent_version=version) for version in ("1.9", "y" * 500)]
     (told,) = metric_notes(groups)
-    assert told.startswith(f"1.9, {'y' * 79}…: 1 more metric had nothing to score")
+    assert opening(told, value="y" * 79) == snapshot("1.9, <value>…: 1 more metric had nothing to score")
 
 
 def test_metrics_that_were_asked_for_are_shown_even_without_a_score() -> None:
@@ -100,16 +106,16 @@ def test_metrics_that_were_asked_for_are_shown_even_without_a_score() -> None:
 def test_metrics_that_were_asked_for_and_never_computed_are_named_with_what_computes_them() -> None:
     asked = ["agentic.layers.routing", *(f"agentic.agentest.{letter}" for letter in "abcdefgh")]
     (told,) = metric_notes([group(metric())], asked)
-    assert (
-        "not computed here: agentest.a, agentest.b, agentest.c, agentest.d, agentest.e, agentest.f and 2 more" in told
+    assert passage(told) == snapshot(
+        "not computed here: agentest.a, agentest.b, agentest.c, agentest.d, agentest.e, agentest.f and 2 more"
     )
-    assert "`otel-agentic evaluate --metrics agentest.a` computes one" in told
+    assert passage(told) == snapshot("`otel-agentic evaluate --metrics agentest.a` computes one")
 
 
 def test_of_many_groups_metrics_are_not_shown_and_that_is_told() -> None:
     groups = [group(metric(), case=str(place)) for place in range(7)]
-    assert ["metrics of 7 groups are not shown: --metrics A,B shows some, --format json has all"] == metric_notes(
-        groups
+    assert metric_notes(groups) == snapshot(
+        ["metrics of 7 groups are not shown: --metrics A,B shows some, --format json has all"]
     )
 
 
@@ -150,13 +156,15 @@ def test_a_page_says_what_the_table_says() -> None:
     helpful = metric(title="helpfulness", range=[1.0, 5.0], mean=4.25, low=1.0, median=4.0, high=5.0)
     limited = helpful | {"threshold": {"min": 3.0, "max": None}, "failures": 1, "not_evaluated": {"judge_error": 2}}
     text = read(metrics_table([group(limited)])).text
-    assert "layers.routing helpfulness 4.25 of 1 to 5 median 4, from 1 to 5 at least 3 2 judge error 4 1" in text
+    assert passage(text) == snapshot(
+        "layers.routing helpfulness 4.25 of 1 to 5 median 4, from 1 to 5 at least 3 2 judge error 4 1"
+    )
 
 
 def test_the_layers_stand_first_with_the_share_of_each() -> None:
     verdict = labelled({"none": 6, "action": 3, "reasoning": 1}, "action", "reasoning", not_evaluated={"no_data": 2})
     page = read(layers_table([group(metric(), verdict)]))
-    assert "60% none 30% action 10% reasoning 10 of 12" in page.text
+    assert passage(page.text) == snapshot("60% none 30% action 10% reasoning 10 of 12")
     widths = [value for name, value in page.attributes if name == "style"]
     assert ["width:60%", "width:30%", "width:10%"] == widths
     assert layers_table([group(metric())]) is None
@@ -165,7 +173,9 @@ def test_the_layers_stand_first_with_the_share_of_each() -> None:
 def test_failures_stand_by_cause_with_severity_and_example() -> None:
     rows = [failure(severity="critical", title="book was called though it is forbidden", share=0.125)]
     text = read(failures_table(rows)).text
-    assert "book was called though it is forbidden ■ critical c7 2026-03-02 12:00 to 2026-03-03 12:00 3 4 12%" in text
+    assert passage(text) == snapshot(
+        "book was called though it is forbidden ■ critical c7 2026-03-02 12:00 to 2026-03-03 12:00 3 4 12%"
+    )
 
 
 def test_names_of_strangers_become_no_markup() -> None:

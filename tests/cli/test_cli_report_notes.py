@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.cli.report_notes import (
     group_notes,
@@ -17,6 +18,7 @@ from otel_agentic.cli.report_notes import (
 )
 from tests.cli.running import done
 from tests.cli.small import NOON_NS, SECOND_NS, conversation, write_cases, write_spans
+from tests.snapshots import ending, opening, passage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,8 +93,8 @@ def test_a_group_without_a_number_says_so_and_what_to_do() -> None:
 def test_what_was_not_evaluated_stands_with_the_bounds_it_leaves() -> None:
     told = group_notes([group(coverage=0.8, bounds=[0.72, 0.92], not_evaluated={"incomplete": 5})])
 
-    assert told[0] == "clerk: not evaluated: 5 incomplete; with them the pass rate lies in [.720, .920]"
-    assert told[1].startswith("incomplete: an expected turn is missing")
+    assert told[0] == snapshot("clerk: not evaluated: 5 incomplete; with them the pass rate lies in [.720, .920]")
+    assert opening(told[1]) == snapshot("incomplete: an expected turn is missing")
 
 
 def test_what_could_not_be_rebuilt_is_one_line_and_nothing_is_none() -> None:
@@ -123,9 +125,8 @@ def test_a_group_of_one_case_is_warned_of_unless_cases_were_asked_for() -> None:
     alone = group(method="beta_equal_tailed_one_case")
 
     (warning,) = group_notes([alone])
-    assert (
+    assert warning == snapshot(
         "warning: all conversations of clerk are of one case: intervals are about that case alone, and no tier is claimed"
-        == warning
     )
     assert [] == group_notes([group(method="wilson_one_case", case="where")])
 
@@ -144,7 +145,9 @@ def test_a_group_of_one_case_is_warned_of_unless_cases_were_asked_for() -> None:
 def test_what_the_intervals_assume_follows_from_how_they_were_made(method: str, assumed: str) -> None:
     line, _ = method_notes([group(method=method)])
 
-    assert line.startswith(f"pooled: bayesian (pooled over conversations); 95% intervals {method}: {assumed}")
+    assert opening(line, method=method, assumed=assumed) == snapshot(
+        "pooled: bayesian (pooled over conversations); 95% intervals <method>: <assumed>"
+    )
 
 
 def targets(traffic: float, new: float, *, fewest: int = 4, most: int = 4) -> dict[str, Any]:
@@ -165,11 +168,11 @@ def targets(traffic: float, new: float, *, fewest: int = 4, most: int = 4) -> di
 
 def test_where_cases_differ_both_targets_are_named_and_neither_is_taken_for_the_other() -> None:
     traffic, new = group_notes([group(targets=targets(0.51, 0.63))])
-    assert traffic == (
+    assert traffic == snapshot(
         "this traffic, if these 50 cases (4 attempts each) go on in these shares: success rate .800 [.700, .850]; "
         "3 conversations drawn from it all succeed .510 [.410, .560]"
     )
-    assert new == (
+    assert new == snapshot(
         "a new case like these: success rate .800 [.700, .850] (per_case); "
         "the same new case succeeds 3 times in a row .630 [.530, .680] (hierarchical)"
     )
@@ -177,7 +180,7 @@ def test_where_cases_differ_both_targets_are_named_and_neither_is_taken_for_the_
 
 def test_unequal_attempts_are_told_and_cases_alike_need_no_note() -> None:
     unequal, _ = group_notes([group(targets=targets(0.51, 0.51, fewest=1, most=60))])
-    assert "these 50 cases (1 to 60 attempts each)" in unequal
+    assert passage(unequal) == snapshot("these 50 cases (1 to 60 attempts each)")
     assert group_notes([group(targets=targets(0.510, 0.512)), group(targets=None)]) == []
 
 
@@ -186,7 +189,7 @@ def test_an_estimator_of_a_plug_in_is_named_and_nothing_is_claimed_for_it() -> N
     own = group()
     lines = method_notes([{**own, "default_estimator": "rule_of_three", "estimates": {"rule_of_three": third}}])
 
-    assert lines[2] == "rule_of_three: rule_of_three; 95% intervals three_over_n"
+    assert lines[2] == snapshot("rule_of_three: rule_of_three; 95% intervals three_over_n")
 
 
 def test_each_method_of_each_column_has_its_line() -> None:
@@ -198,25 +201,25 @@ def test_each_method_of_each_column_has_its_line() -> None:
     ]
     lines = method_notes(groups)
 
-    assert ["pooled of 2 groups", "per case of 2 groups", "pooled of 1 group", "per case of 1 group"] == [
-        line.partition(":")[0] for line in lines[:4]
-    ]
-    assert lines[4] == "per_case leaves out cases with fewer than k attempts: 2 cases at k=3, 1 case at k=5"
+    assert [line.partition(":")[0] for line in lines[:4]] == snapshot(
+        ["pooled of 2 groups", "per case of 2 groups", "pooled of 1 group", "per case of 1 group"]
+    )
+    assert lines[4] == snapshot("per_case leaves out cases with fewer than k attempts: 2 cases at k=3, 1 case at k=5")
 
 
 def test_the_tier_stands_with_the_numbers_that_it_rests_on() -> None:
     (note,) = tier_notes([group(tier="ready")])
-    assert note == (
+    assert note == snapshot(
         "clerk: tier ready by pass@1 .900 (bayesian); mean rate over cases below 0.9: e-value 31.4, claimed from 20 on; 20 "
         "conversations of 20 cases since 2026-03-01 00:00"
     )
     evidence = group()["tier_evidence"]
     (several,) = tier_notes([group(tier="ready", tier_evidence={**evidence, "versions": 3})])
-    assert several.endswith("20 conversations of 20 cases of version 2 since 2026-03-01 00:00")
+    assert ending(several) == snapshot("20 conversations of 20 cases of version 2 since 2026-03-01 00:00")
     (withheld,) = tier_notes([group(tier_evidence={**evidence, "withheld": "the judge is biased"})])
-    assert withheld.endswith("no tier is claimed: the judge is biased")
+    assert ending(withheld) == snapshot("no tier is claimed: the judge is biased")
     (gap,) = tier_notes([group(tier="no_row")])
-    assert gap.endswith("has no row for them")
+    assert ending(gap) == snapshot("has no row for them")
     assert [] == tier_notes([group(n=0)])
 
 
@@ -230,28 +233,30 @@ def test_a_bootstrap_interval_without_a_width_is_warned_of() -> None:
         )
         for name in ("bayesian", "per_case")
     ] == group_notes([collapsed])
-    assert "made by resampling cases, too narrow where there are few" in method_notes([collapsed])[0]
+    assert passage(method_notes([collapsed])[0]) == snapshot("made by resampling cases, too narrow where there are few")
 
 
 def test_shares_that_were_sampled_are_told_and_that_rates_weigh_by_them() -> None:
     equal = group(sampling={"lowest_ratio": 0.1, "highest_ratio": 0.1, "weighted": False})
     unequal = group(sampling={"lowest_ratio": 0.1, "highest_ratio": 1.0, "weighted": True})
 
-    assert [
-        "clerk: a random share of .100 of its conversations is evaluated: what sampling leaves out biases no rate"
-    ] == group_notes([equal])
-    assert [
-        (
-            "clerk: random shares of .100 to 1.00 of its conversations are evaluated: rates count each conversation 1 / share "
-            "times, so they differ from correct / evaluated; what sampling leaves out biases no rate"
-        )
-    ] == group_notes([unequal])
+    assert group_notes([equal]) == snapshot(
+        ["clerk: a random share of .100 of its conversations is evaluated: what sampling leaves out biases no rate"]
+    )
+    assert group_notes([unequal]) == snapshot(
+        [
+            (
+                "clerk: random shares of .100 to 1.00 of its conversations are evaluated: rates count each conversation 1 / share "
+                "times, so they differ from correct / evaluated; what sampling leaves out biases no rate"
+            )
+        ]
+    )
 
 
 def test_groups_are_named_by_what_tells_them_apart() -> None:
     old, new = group(agent_version="1.0", tag="production"), group(agent_version="2.0", tag="production")
 
-    assert "Reliability of clerk, tag production" == title([old, new])
+    assert title([old, new]) == snapshot("Reliability of clerk, tag production")
     assert ["1.0", "2.0"] == [name_of(each, [old, new]) for each in (old, new)]
     assert "clerk" == name_of(old, [old])
 
@@ -272,14 +277,16 @@ def test_a_report_of_one_case_warns(tmp_path: Path) -> None:
     done("ingest", write_spans(tmp_path / "spans.jsonl", attempts), "--db", "t.duckdb")
     done("evaluate", "--db", "t.duckdb", "--cases", "cases.jsonl")
 
-    assert "warning: all conversations of clerk are of one case" in done("report", "--db", "t.duckdb").out
+    assert passage(done("report", "--db", "t.duckdb").out) == snapshot(
+        "warning: all conversations of clerk are of one case"
+    )
     assert "warning" not in done("report", "--db", "t.duckdb", "--by", "case").out
 
 
 def test_before_an_evaluation_the_report_says_to_evaluate(tmp_path: Path) -> None:
     done("ingest", write_spans(tmp_path / "spans.jsonl", [conversation("c1")]), "--db", "t.duckdb")
 
-    assert "`otel-agentic evaluate --cases FILE`" in done("report", "--db", "t.duckdb").out
+    assert passage(done("report", "--db", "t.duckdb").out) == snapshot("`otel-agentic evaluate --cases FILE`")
     assert "not evaluated yet" in done("conversations", "list", "--db", "t.duckdb").out
     assert "not evaluated yet" in done("conversations", "show", "c1", "--db", "t.duckdb").out
 
@@ -287,16 +294,18 @@ def test_before_an_evaluation_the_report_says_to_evaluate(tmp_path: Path) -> Non
 def test_an_empty_selection_is_told_and_is_no_error(shop: Shop) -> None:
     nobody = ("--db", shop.db, "--agent", "nobody")
 
-    assert "no closed conversations in this selection" in done("report", *nobody).out
-    assert "no closed conversations in this selection" in done("report", *nobody, "--format", "markdown").out
+    assert passage(done("report", *nobody).out) == snapshot("no closed conversations in this selection")
+    assert passage(done("report", *nobody, "--format", "markdown").out) == snapshot(
+        "no closed conversations in this selection"
+    )
     assert {"evaluation": "default", "groups": [], "cases_left_out": {}, "wrong_clocks": []} == done(
         "report", *nobody, "--format", "json"
     ).json
     assert "no tool faults" in done("tools", "failing", *nobody).out
-    assert "no conversations in this selection" in done("conversations", "list", *nobody).out
+    assert passage(done("conversations", "list", *nobody).out) == snapshot("no conversations in this selection")
     assert "" == done("conversations", "export", *nobody).out
-    assert "no conversations in this selection" in done("truth", "matches", *nobody).out
-    assert "no matches with a warning" in done("truth", "matches", *nobody, "--only", "warning").out
+    assert passage(done("truth", "matches", *nobody).out) == snapshot("no conversations in this selection")
+    assert passage(done("truth", "matches", *nobody, "--only", "warning").out) == snapshot("no matches with a warning")
 
 
 def test_groups_of_different_versions_are_told_apart(tmp_path: Path) -> None:
@@ -311,7 +320,7 @@ def test_groups_of_different_versions_are_told_apart(tmp_path: Path) -> None:
     by_version = ("report", "--db", "t.duckdb", "--by", "version", "--by", "environment", "-k", "1")
 
     told = done(*by_version).out
-    assert told.startswith("Reliability of clerk, environment production (all time)\nversion  correct")
+    assert opening(told) == snapshot("Reliability of clerk, environment production (all time)\nversion  correct")
     found = done(*by_version, "--format", "json").json["groups"]
     assert [("1.0", "production", 2), ("2.0", "production", 2)] == [
         (each["agent_version"], each["environment"], each["n"]) for each in found

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.cli.report_objectives import objective_notes
 from otel_agentic.stats.sequential import log_e_path
 from tests.cli.running import done, on_terminal, run
 from tests.cli.small import NOON_NS, SECOND_NS, conversation, write_cases, write_spans
+from tests.snapshots import passage, whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,11 +89,10 @@ def test_a_report_without_objectives_says_nothing_of_them(watched: Watched) -> N
 def test_a_table_says_in_words_which_is_broken_and_how_sure_that_is(watched: Watched) -> None:
     told = done("report", "--db", watched.db, "--config", watched.config).out
     e_value = f"{float(np.exp(log_e_path(RIGHT, 0.7 ** (1 / 3))[-1])):.3g}"
-    assert (
-        f"pass^3>=0.7: broken, with e-value {e_value} after 12 conversations (an alarm at 20 is false in at most 5 % of "
-        "agents, ever; reached 2024-03-02T" in told
+    assert passage(told, e_value=e_value) == snapshot(
+        "pass^3>=0.7: broken, with e-value <e_value> after 12 conversations (an alarm at 20 is false in at most 5 % of agents, ever; reached 2024-03-02T"
     )
-    assert "rarely: no evidence against it, with e-value" in told
+    assert passage(told) == snapshot("rarely: no evidence against it, with e-value")
 
 
 def test_the_words_fit_a_narrow_terminal(watched: Watched) -> None:
@@ -102,7 +103,7 @@ def test_the_words_fit_a_narrow_terminal(watched: Watched) -> None:
 
 def test_markdown_says_it_as_a_list(watched: Watched) -> None:
     told = done("report", "--db", watched.db, "--config", watched.config, "--format", "markdown").out
-    assert "\n- pass^3\\>=0.7: broken, with e-value" in told
+    assert passage(told) == snapshot("\n- pass^3\\>=0.7: broken, with e-value")
 
 
 def test_only_the_agents_asked_for_are_told(watched: Watched) -> None:
@@ -116,7 +117,7 @@ def test_objectives_that_cannot_be_told_apart_end_the_command(watched: Watched, 
     config.write_text(OBJECTIVES.replace('name = "rarely"', 'name = "pass^3>=0.7"'), "utf-8")
     ran = run("report", "--db", watched.db, "--config", config)
     assert 2 == ran.code
-    assert "two objectives are called 'pass^3>=0.7', for agents '*' and '*'" in ran.err
+    assert passage(ran.err) == snapshot("two objectives are called 'pass^3>=0.7', for agents '*' and '*'")
 
 
 def objective(**changes: Any) -> dict[str, Any]:
@@ -194,9 +195,8 @@ def test_each_state_has_its_words(changes: dict[str, Any], told: str) -> None:
 @pytest.mark.parametrize(("changes", "which"), [(1, ""), (3, ", the last of 3")])
 def test_a_fall_has_a_line_of_its_own(changes: int, which: str) -> None:
     _, told, _ = objective_notes([objective(changes=changes, changed_at="2026-03-02T12:00:00.000000000Z")])
-    assert told == (
-        f"pass^3>=0.7: the pass rate seems to have fallen below .888: change alarm 2026-03-02T12:00:00Z{which} (where it "
-        "did not fall, such alarms are 1,000 conversations apart or more, on average)"
+    assert whole(told, which=which) == snapshot(
+        "pass^3>=0.7: the pass rate seems to have fallen below .888: change alarm 2026-03-02T12:00:00Z<which> (where it did not fall, such alarms are 1,000 conversations apart or more, on average)"
     )
 
 

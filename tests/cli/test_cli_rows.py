@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pytest
+from inline_snapshot import snapshot
 
 from tests.cli.running import done, on_terminal, run
 from tests.judges.models import fields_of
 from tests.judges.openai_server import OpenAIServer, Said, error, said
+from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -159,9 +161,9 @@ def test_a_table_of_means_says_why_rows_have_no_score_and_what_was_left_out(data
     row = next(line for line in lines if line.startswith("ragas.tool_call_accuracy "))
     assert ["2", "0.75", "2", "no_data"] == row.split()[1:]
     assert "as in" in told
-    assert "set.jsonl:3: case 'row-3' does not annotate which tools are to be called" in told
-    assert "retrieved_contexts of 1 row is not looked at by any metric here" in told
-    assert "left out, for a model is to be asked: ragas.answer_accuracy" in told
+    assert passage(told) == snapshot("set.jsonl:3: case 'row-3' does not annotate which tools are to be called")
+    assert passage(told) == snapshot("retrieved_contexts of 1 row is not looked at by any metric here")
+    assert passage(told) == snapshot("left out, for a model is to be asked: ragas.answer_accuracy")
 
 
 def test_a_model_judges_the_rest_of_the_family(dataset: Path, serve: Callable[..., OpenAIServer]) -> None:
@@ -194,13 +196,13 @@ def test_a_judge_that_fails_gives_no_score_and_is_told(dataset: Path, serve: Cal
     assert ("row-3", None, "judge_error") in by_row(told, "answer_accuracy")
     assert {None} == {value for _, value, _ in by_row(told, "goal_accuracy")}
     assert "judge_error" in lines
-    assert "the judge failed on" in lines
+    assert passage(lines) == snapshot("the judge failed on")
 
 
 def test_a_metric_that_needs_a_model_is_refused_where_the_judge_asks_none(dataset: Path) -> None:
     ran = run("evaluate", "--rows", dataset, "--metrics", "goal_accuracy")
     assert 2 == ran.code
-    assert "--judge langchain:openai:gpt-5-mini" in ran.err
+    assert passage(ran.err) == snapshot("--judge langchain:openai:gpt-5-mini")
 
 
 def test_bad_rows_are_told_with_file_and_line_and_nothing_is_evaluated(tmp_path: Path, dataset: Path) -> None:
@@ -208,8 +210,8 @@ def test_bad_rows_are_told_with_file_and_line_and_nothing_is_evaluated(tmp_path:
     ran = run("evaluate", "--rows", dataset, "--rows", bad)
 
     assert (3, "") == (ran.code, ran.out)
-    assert "bad.jsonl:2: not JSON" in ran.err
-    assert "bad.jsonl:3: user_input.0: found type or role 'robot'" in ran.err
+    assert passage(ran.err) == snapshot("bad.jsonl:2: not JSON")
+    assert passage(ran.err) == snapshot("bad.jsonl:3: user_input.0: found type or role 'robot'")
 
 
 @pytest.mark.parametrize(
@@ -230,7 +232,7 @@ def test_what_means_nothing_for_rows_is_refused(dataset: Path, more: tuple[str, 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     ran = run("evaluate", "--rows", tmp_path / "none.jsonl")
     assert 2 == ran.code
-    assert "none.jsonl: No such file or directory" in ran.err
+    assert passage(ran.err) == snapshot("none.jsonl: No such file or directory")
 
 
 def test_with_a_store_rows_are_kept_as_conversations_and_evaluated_there(dataset: Path, tmp_path: Path) -> None:
@@ -241,13 +243,12 @@ def test_with_a_store_rows_are_kept_as_conversations_and_evaluated_there(dataset
     write(dataset, *changed)
     third = done("evaluate", "--rows", dataset, "--db", db)
 
-    assert (
+    assert passage(first.out) == snapshot(
         "3 rows kept as conversations, 3 of them new or changed; 1 row without anything of an agent left out"
-        in first.out
     )
-    assert "3 rows kept as conversations, 0 of them new or changed" in again.out
+    assert passage(again.out) == snapshot("3 rows kept as conversations, 0 of them new or changed")
     assert "nothing to score" in again.out
-    assert "3 rows kept as conversations, 1 of them new or changed" in third.out
+    assert passage(third.out) == snapshot("3 rows kept as conversations, 1 of them new or changed")
     kept = done(
         "query", "SELECT conversation_id, case_id FROM v_conversations ORDER BY ALL", "--db", db, "--format", "json"
     )
@@ -282,13 +283,15 @@ def test_rows_of_two_files_that_would_be_one_conversation_are_refused(dataset: P
     db = tmp_path / "t.duckdb"
     ran = run("evaluate", "--rows", dataset, "--rows", other, "--db", db)
     assert 3 == ran.code
-    assert f"{other}:1: row 'set/row-1' stands at {dataset}:1 already; name the files differently" in ran.err
+    assert passage(ran.err, other=other, dataset=dataset) == snapshot(
+        "<other>:1: row 'set/row-1' stands at <dataset>:1 already; name the files differently"
+    )
 
 
 def test_datasets_and_ids_with_slashes_make_no_two_rows_one(tmp_path: Path) -> None:
     rows = [{**ROWS[2], "dataset": "a", "id": "b/c"}, {**ROWS[2], "dataset": "a/b", "id": "c"}]
     ran = run("evaluate", "--rows", write(tmp_path / "set.jsonl", *rows), "--db", tmp_path / "t.duckdb")
-    assert "set.jsonl:2: row 'a/b/c' stands at" in ran.err
+    assert passage(ran.err) == snapshot("set.jsonl:2: row 'a/b/c' stands at")
 
 
 def test_every_row_is_kept_whatever_its_id_looks_like(tmp_path: Path) -> None:
@@ -302,7 +305,7 @@ def test_every_row_is_kept_whatever_its_id_looks_like(tmp_path: Path) -> None:
 def test_conversations_that_could_not_be_evaluated_are_not_told_as_free_of_failures(tmp_path: Path) -> None:
     db = tmp_path / "t.duckdb"
     done("evaluate", "--rows", write(tmp_path / "set.jsonl", {"user_input": "Hi", "response": "Hello"}), "--db", db)
-    assert "no failures in 1 scored conversation (1 not evaluated)\n" == done("failures", "--db", db).out
+    assert done("failures", "--db", db).out == snapshot("no failures in 1 scored conversation (1 not evaluated)\n")
 
 
 def test_tables_as_ragas_writes_them_are_read_too(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from inline_snapshot import snapshot
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcSpanExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpSpanExporter
 from opentelemetry.sdk.resources import Resource
@@ -18,6 +19,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from tests.cli.running import COMMAND, done, environment, run, run_process, wait_until
 from tests.cli.small import conversation, write_cases, write_spans
+from tests.snapshots import ending, opening, passage, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,7 +123,7 @@ def test_every_command_asks_the_collector_without_another_flag(live: Live, by: s
     assert [] == done("tools", "failing", *where, "--format", "json").json
     assert [{"n": 2}] == done("query", "SELECT count(*) AS n FROM spans", *where, "--format", "json").json
     assert "over-grpc" in done("conversations", "list", *where).out
-    assert "It arrives on Monday." in done("conversations", "show", "over-http", *where).out
+    assert passage(done("conversations", "show", "over-http", *where).out) == snapshot("It arrives on Monday.")
     lines = [json.loads(line) for line in done("conversations", "export", *where).out.splitlines()]
     assert {"over-http", "over-grpc"} == {line["conversation_id"] for line in lines}
     assert ["where"] == [row["case_id"] for row in done("truth", "list", *where, "--format", "json").json]
@@ -144,14 +146,14 @@ def test_a_judge_that_the_collector_would_ignore_is_refused(live: Live) -> None:
     ran = run("evaluate", "--db", live.db, "--judge", "exact")
 
     assert (2, 1) == (ran.code, len(ran.lines))
-    assert "start it with `otel-agentic serve --judge exact`" in ran.err
+    assert passage(ran.err) == snapshot("start it with `otel-agentic serve --judge exact`")
 
 
 def test_a_path_of_the_collector_that_is_not_its_admin_address_is_told(live: Live) -> None:
     ran = run("report", "--server", live.http)
 
     assert (5, 1) == (ran.code, len(ran.lines))
-    assert "is that the admin address of a collector?" in ran.err
+    assert passage(ran.err) == snapshot("is that the admin address of a collector?")
 
 
 def test_ingest_into_a_live_file_is_refused_with_the_pid_and_where_to_send(live: Live, tmp_path: Path) -> None:
@@ -175,7 +177,7 @@ def test_a_taken_port_is_wrong_usage_that_names_it(live: Live, tmp_path: Path) -
     ran = run_process("serve", "--db", tmp_path / "other.duckdb", *options)
 
     assert (2, "", 1) == (ran.code, ran.out, len(ran.lines))
-    assert f"cannot listen on {taken}: Address already in use" in ran.err
+    assert passage(ran.err, taken=taken) == snapshot("cannot listen on <taken>: Address already in use")
 
 
 def test_a_public_address_needs_a_token(tmp_path: Path) -> None:
@@ -184,7 +186,7 @@ def test_a_public_address_needs_a_token(tmp_path: Path) -> None:
     )
 
     assert (2, 1) == (ran.code, len(ran.lines))
-    assert "can be reached from other machines: set a token" in ran.err
+    assert passage(ran.err) == snapshot("can be reached from other machines: set a token")
 
 
 def test_bad_cases_are_told_before_anything_listens(tmp_path: Path) -> None:
@@ -192,19 +194,21 @@ def test_bad_cases_are_told_before_anything_listens(tmp_path: Path) -> None:
     ran = run_process("serve", "--db", tmp_path / "other.duckdb", *_LISTEN, "--cases", tmp_path / "cases.jsonl")
 
     assert (3, "") == (ran.code, ran.out)
-    assert f"otel-agentic: {tmp_path / 'cases.jsonl'}:1: case_id: found 5; allowed: a text\n" == ran.err
+    assert whole(ran.err, value=tmp_path / "cases.jsonl") == snapshot(
+        "otel-agentic: <value>:1: case_id: found 5; allowed: a text\n"
+    )
 
 
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
-def test_a_collector_says_where_it_listens_and_ends_well_when_asked(tmp_path: Path, ending: signal.Signals) -> None:
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_collector_says_where_it_listens_and_ends_well_when_asked(tmp_path: Path, sent: signal.Signals) -> None:
     with serving(tmp_path) as running:
-        running.process.send_signal(ending)
+        running.process.send_signal(sent)
         out, err = running.process.communicate(timeout=20)
 
     assert (0, "") == (running.process.returncode, err)
-    assert out.startswith(f"collecting into {running.db}; Ctrl-C stops\n")
+    assert opening(out, db=running.db) == snapshot("collecting into <db>; Ctrl-C stops\n")
     for address in (running.grpc, running.http, running.admin):
         assert address in out
-    assert out.endswith("stopping: writing what was accepted\n")
+    assert ending(out) == snapshot("stopping: writing what was accepted\n")
     assert not (tmp_path / "live.duckdb.server.json").exists()
     assert [] == done("conversations", "list", "--db", running.db, "--format", "json").json

@@ -8,6 +8,7 @@ import logging
 from typing import TYPE_CHECKING
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.cli.logs import log_to
 from otel_agentic.cli.serve import addresses, say, warn_of_export
@@ -41,7 +42,7 @@ def test_people_read_lines_on_standard_output(capsys: pytest.CaptureFixture[str]
     settings = Settings()
     say(settings, *addresses(settings, HERE))
     told = capsys.readouterr().out.splitlines()
-    assert "collecting into otel-agentic.duckdb; Ctrl-C stops" == told[0]
+    assert told[0] == snapshot("collecting into otel-agentic.duckdb; Ctrl-C stops")
     assert "  OTLP/HTTP  http://127.0.0.1:4318" == told[2]
 
 
@@ -75,4 +76,4 @@ def test_a_folder_that_is_not_there_is_made(tmp_path: Path, caplog: pytest.LogCa
 
 def test_an_export_of_nothing_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     print_moved({"files": 0, "bytes": 0, "folder": "out", "tables": {}}, "wrote")
-    assert "nothing to write: the store holds nothing of that time\n" == capsys.readouterr().out
+    assert capsys.readouterr().out == snapshot("nothing to write: the store holds nothing of that time\n")

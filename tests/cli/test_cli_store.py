@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.cli.store_files import receive_backup
 from otel_agentic.errors import BackendError
@@ -17,6 +18,7 @@ from otel_agentic.store import migrations
 from otel_agentic.store.migrations import Migration
 from tests.cli.running import done, run
 from tests.pipeline.running import live_settings, running
+from tests.snapshots import passage, raises
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,7 +64,7 @@ def test_a_vacuum_removes_what_is_old_and_gives_room_back(db: Path) -> None:
 
     said = done("store", "vacuum", "--db", db, "--keep", "1h").out
 
-    assert "removed what is older than 1h: 4 conversations" in said
+    assert passage(said) == snapshot("removed what is older than 1h: 4 conversations")
     assert [] == done("conversations", "list", "--db", db, "--format", "json").json
     assert db.stat().st_size < before
     assert "file: " in said
@@ -71,7 +73,7 @@ def test_a_vacuum_removes_what_is_old_and_gives_room_back(db: Path) -> None:
 def test_a_vacuum_without_an_age_only_rewrites_the_file(db: Path) -> None:
     said = done("store", "vacuum", "--db", db).out
 
-    assert "all is kept (neither --keep nor retention.keep is given)" in said
+    assert passage(said) == snapshot("all is kept (neither --keep nor retention.keep is given)")
     assert 4 == len(done("conversations", "list", "--db", db, "--format", "json").json)
 
 
@@ -104,7 +106,7 @@ def test_what_people_read_of_an_export_and_an_import(db: Path, tmp_path: Path) -
     assert wrote.startswith("wrote ")
     assert f"into {tmp_path / 'out'}" in wrote
     assert read.startswith("read ")
-    assert "0 traces to be rebuilt" in read
+    assert passage(read) == snapshot("0 traces to be rebuilt")
 
 
 def test_an_export_into_a_folder_that_holds_something_is_refused(db: Path, tmp_path: Path) -> None:
@@ -134,7 +136,7 @@ def test_a_running_collector_is_asked_and_writes_nowhere_but_here(db: Path, tmp_
         assert 4 == stats["conversations"]["closed"]
         assert 4 == out["tables"]["conversations"]
         assert {0} == {count["new"] for count in again["tables"].values()}
-        assert "a collector holds the file: it keeps its size" in vacuum
+        assert passage(vacuum) == snapshot("a collector holds the file: it keeps its size")
         assert not db.with_name(f"{db.name}.export").exists()
 
 
@@ -174,7 +176,7 @@ def test_commands_on_an_older_store_ask_for_an_upgrade_and_change_nothing(db: Pa
     before = db.read_bytes()
     ran = run(*command, "--db", db)
     assert 4 == ran.code
-    assert f"otel-agentic store upgrade --db {db}" in ran.err
+    assert passage(ran.err, db=db) == snapshot("otel-agentic store upgrade --db <db>")
     assert before == db.read_bytes()
     assert [] == list(db.parent.glob("*before*"))
 
@@ -262,7 +264,7 @@ def test_pieces_that_do_not_come_whole_leave_the_backup_before(tmp_path: Path) -
     target = tmp_path / "b.duckdb"
     target.write_text("before")
     pieces = [{"data": "aGFsZg==", "done": 4, "total": 8}, {"sha256": "of the whole", "done": 8, "total": 8}]
-    with pytest.raises(BackendError, match="did not come whole"):
+    with raises(BackendError, snapshot("did not come whole")):
         receive_backup(target, pieces, lambda *_: None)
     assert "before" == target.read_text()
     assert [target] == list(tmp_path.iterdir())

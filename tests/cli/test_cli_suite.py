@@ -6,12 +6,14 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.pipeline.suite_trend import trend
 from otel_agentic.windows import ScoredConversation
 from tests.cli.judged import HOUR_NS, add_run, case_of, judged_store, write_run
 from tests.cli.running import done, on_terminal, run
 from tests.cli.small import NOON_NS, conversation, write_cases, write_spans
+from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,13 +55,15 @@ def test_the_trend_tells_how_the_suite_did_and_what_flipped(orders: Path) -> Non
 
 def test_the_trend_is_told_in_words(orders: Path) -> None:
     lines = on_terminal(100, "suite", "trend", "regression", "--db", str(orders))
-    assert "Suite regression: 2 cases, by version" == lines[0]
+    assert lines[0] == snapshot("Suite regression: 2 cases, by version")
     assert ["1.1", "2026-03-03", "16:01", "2", "3/4"] == lines[4].split()[:5]
     assert ["1", "1"] == lines[4].split()[-2:]
-    assert [
-        "1.1: broke: B (1 of 2 correct, 2 of 2 at 1.0)",
-        "1.1: fixed: C (2 of 2 correct, 1 of 2 at 1.0)",
-    ] == lines[-2:]
+    assert lines[-2:] == snapshot(
+        [
+            "1.1: broke: B (1 of 2 correct, 2 of 2 at 1.0)",
+            "1.1: fixed: C (2 of 2 correct, 1 of 2 at 1.0)",
+        ]
+    )
 
 
 @pytest.mark.parametrize(("by", "names"), [("day", ["2026-03-02", "2026-03-03"]), ("week", ["2026-03-02"])])
@@ -78,7 +82,7 @@ def test_a_tag_that_no_case_has_is_bad_input(orders: Path) -> None:
     for command in (("suite", "trend", "regresion"), ("evaluate", "--suite", "regresion")):
         ran = run(*command, "--db", orders)
         assert (3, "") == (ran.code, ran.out)
-        assert "no case in force has the tag 'regresion'; tags in force: regression; " in ran.err
+        assert passage(ran.err) == snapshot("no case in force has the tag 'regresion'; tags in force: regression; ")
 
 
 def test_the_gate_looks_at_the_suite_alone(orders: Path) -> None:
@@ -120,7 +124,9 @@ def test_a_suite_is_drafted_from_production_and_counts_once_it_is_reviewed(tmp_p
     done("truth", "import", "--labels", labels, "--db", db)
     done("evaluate", "--db", db, "--quiet")
     listed = done("suite", "list", "--db", db).out
-    assert "regression: 1 case is a draft and does not count until somebody has set `reviewed` to true" in listed
+    assert passage(listed) == snapshot(
+        "regression: 1 case is a draft and does not count until somebody has set `reviewed` to true"
+    )
     ran = run("gate", "--db", db, "--suite", "regression", "--min-success", "1")
     assert 1 == ran.code
     assert "1 x unreviewed" in ran.out
@@ -137,8 +143,8 @@ def test_a_suite_is_drafted_from_production_and_counts_once_it_is_reviewed(tmp_p
 def test_a_case_that_is_in_force_gets_the_tag_and_is_not_drafted_again(tmp_path: Path) -> None:
     db = judged_store(tmp_path, {"A": [False, True], "B": [True]})
     ran = done("truth", "promote", "--failing", "--tag", "regression", "--db", db, "--output", tmp_path / "suite.jsonl")
-    assert "1 case in force written to " in " ".join(ran.out.split())
-    assert "A of dataset orders; they are reviewed" in " ".join(ran.out.split())
+    assert passage(ran.out) == snapshot("1 case in force written to ")
+    assert passage(ran.out) == snapshot("A of dataset orders; they are reviewed")
     (case,) = map(json.loads, (tmp_path / "suite.jsonl").read_text().splitlines())
     assert case_of("A", ["regression"]) | {"tags": ["regression"]} == {
         name: case[name] for name in ("case_id", "dataset", "tags", "tools")
@@ -150,15 +156,15 @@ def test_a_case_that_is_in_force_gets_the_tag_and_is_not_drafted_again(tmp_path:
     assert [2] == [point["n"] for point in points(db)]
     once_more = done("truth", "promote", "--failing", "--tag", "regression", "--db", db)
     assert "" == once_more.out
-    assert (
-        "left out, its case bears the tag regression already: run-clerk-0 (case A of dataset orders)" in once_more.err
+    assert passage(once_more.err) == snapshot(
+        "left out, its case bears the tag regression already: run-clerk-0 (case A of dataset orders)"
     )
 
 
 def test_a_tag_needs_a_name(orders: Path) -> None:
     ran = run("truth", "promote", "--failing", "--tag", " ", "--db", orders)
     assert 2 == ran.code
-    assert "--tag: a tag needs a name, such as regression" in ran.err
+    assert passage(ran.err) == snapshot("--tag: a tag needs a name, such as regression")
 
 
 def scored(case: str | None, outcome: Outcome, version: str | None, day: int) -> ScoredConversation:

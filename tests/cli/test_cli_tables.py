@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 from rich.cells import cell_len
 from rich.console import Console
 
 from otel_agentic.cli.output import say
 from otel_agentic.cli.tables import Column, fits, print_table, text, told_apart
 from tests.cli.running import on_terminal
+from tests.snapshots import item, passage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,9 +42,9 @@ def test_a_wide_terminal_shows_all_in_one_line(capsys: pytest.CaptureFixture[str
     names, _, *rows = drawn(120, _COLUMNS, _ROWS, capsys)
 
     assert ["agent", "n", "pass^k", "example", "share"] == names.split()
-    assert [
-        "airline-support-agent  200  .420 [.321, .526]  an example of many words, too long for a line    15%"
-    ] == rows
+    assert rows == snapshot(
+        ["airline-support-agent  200  .420 [.321, .526]  an example of many words, too long for a line    15%"]
+    )
 
 
 def test_text_folds_before_anything_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,7 +60,7 @@ def test_what_is_spare_is_left_out_and_that_is_told(capsys: pytest.CaptureFixtur
 
     assert ["agent", "n", "pass^k", "share"] == lines[0].split()
     assert ".420 [.321, .526]" in lines[2]
-    assert "(example: not shown for want of width; --format json has" in lines[-1]
+    assert passage(lines[-1]) == snapshot("(example: not shown for want of width; --format json has")
 
 
 def test_numbers_lose_no_digit_even_on_the_narrowest_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -118,9 +120,9 @@ def test_no_command_prints_wider_than_the_terminal(shop: Shop, width: int) -> No
 def test_a_narrow_terminal_gets_a_table_for_each_group(shop: Shop) -> None:
     told = on_terminal(80, "report", "--by", "case", "-k", "1", "--db", shop.db)
 
-    assert "cancel: 2 of 2 correct, coverage 100%, insufficient_evidence" in told
+    assert item(told) == snapshot("cancel: 2 of 2 correct, coverage 100%, insufficient_evidence")
     assert "1  .750 [.292, .992]  .750 [.292, .992]  1.00 [.342, 1.00]  1.00 [.342, 1.00]" in told
-    assert "where: 1 of 2 correct, coverage 100%, insufficient_evidence" in told
+    assert item(told) == snapshot("where: 1 of 2 correct, coverage 100%, insufficient_evidence")
     whole = on_terminal(140, "report", "--by", "case", "-k", "1", "--db", shop.db)
     rates = ["pass@k,", "pooled", "pass^k,", "pooled", "pass@k,", "per", "case", "pass^k,", "per", "case"]
     assert ["case", "correct", "coverage", "tier", "k", *rates] == whole[1].split()

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from tests.cli.running import Ran, done, run, run_process
+from tests.snapshots import opening, passage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,8 +117,8 @@ def test_the_report_has_the_shape_of_the_contract(airline: Airline) -> None:
 def test_everything_is_rebuilt(airline: Airline) -> None:
     told = airline.ingested.out
 
-    assert "4,959 spans and log records stored, 0 duplicate, 0 rejected" in told
-    assert "200 conversations new or changed: 1,341 turns, 1,164 tool calls" in told
+    assert passage(told) == snapshot("4,959 spans and log records stored, 0 duplicate, 0 rejected")
+    assert passage(told) == snapshot("200 conversations new or changed: 1,341 turns, 1,164 tool calls")
     lines = exported(airline)
     turns = [turn for line in lines for turn in line["turns"]]
     calls = [call for turn in turns for call in turn["tools"]]
@@ -148,7 +150,7 @@ def test_ingesting_and_evaluating_again_changes_nothing(airline: Airline) -> Non
     rescored = done("evaluate", "--db", airline.db, *truth, "--format", "json").json
     assert (0, 0, 0) == (rescored["scored"], rescored["restated"], rescored["new_case_versions"])
     remembered = done("evaluate", "--db", airline.db)
-    assert "50 cases and 200 labels in force" in remembered.out
+    assert passage(remembered.out) == snapshot("50 cases and 200 labels in force")
     assert "nothing to score" in remembered.out
 
     assert before == exported(airline)
@@ -173,11 +175,11 @@ def test_tool_scores_and_faults_are_there(airline: Airline) -> None:
 def test_a_report_by_tool_folds_nothing_but_text(airline: Airline) -> None:
     told = done("report", "--db", airline.db, "--by", "tool", "-k", "1,3").out
 
-    assert told.startswith("Reliability of airline-support-agent (all time)\ntool ")
-    assert "cancel_reservation               12/60      100%  not_ready" in told
+    assert opening(told) == snapshot("Reliability of airline-support-agent (all time)\ntool ")
+    assert passage(told) == snapshot("cancel_reservation               12/60      100%  not_ready")
     assert ".442 [.306, .588]" in told
-    assert "Tool correctness: mean score (conversations)" in told
-    assert "per_case leaves out cases with fewer than k attempts: 10 cases at k=3" in told
+    assert passage(told) == snapshot("Tool correctness: mean score (conversations)")
+    assert passage(told) == snapshot("per_case leaves out cases with fewer than k attempts: 10 cases at k=3")
 
 
 def test_a_window_is_named_and_counted_back_from_the_newest_conversation(airline: Airline) -> None:
@@ -193,10 +195,12 @@ def test_a_window_is_named_and_counted_back_from_the_newest_conversation(airline
 def test_markdown_tables_are_rectangular(airline: Airline) -> None:
     told = done("report", "--db", airline.db, "--by", "case", "-k", "1", "--format", "markdown").out
 
-    assert told.startswith("## Reliability of airline-support-agent, dataset tau-airline\n\nAll time.\n\n| case |")
+    assert opening(told) == snapshot(
+        "## Reliability of airline-support-agent, dataset tau-airline\n\nAll time.\n\n| case |"
+    )
     assert {9} == {_cells(line) for line in _first_table(told)}
     assert 52 == len(list(_first_table(told)))
-    assert "- per case: per\\_case (mean over cases); 95% intervals wilson\\_one\\_case" in told
+    assert passage(told) == snapshot("- per case: per\\_case (mean over cases); 95% intervals wilson\\_one\\_case")
 
 
 def _first_table(text: str) -> Iterator[str]:
@@ -220,7 +224,9 @@ def test_a_conversation_is_shown_with_what_was_expected(airline: Airline) -> Non
     told = done("conversations", "show", failed["conversation_id"], "--db", airline.db).out
 
     assert f"conversation {failed['conversation_id']}" in told
-    assert f"case {failed['case_id']}: fail (verdict) — verdict of labels: fail" in told
+    assert passage(told, case_id=failed["case_id"]) == snapshot(
+        "case <case_id>: fail (verdict) — verdict of labels: fail"
+    )
     assert "turn 1  made" in told
     assert "tools of " in told
 
@@ -232,7 +238,7 @@ def test_matches_say_how_each_conversation_found_its_case(airline: Airline) -> N
     assert {("case_id", 1.0)} == {(row["method"], row["confidence"]) for row in found}
     listed = done("truth", "list", "--db", airline.db, "--format", "json").json
     assert {4} == {row["attempts"] for row in listed}
-    assert "50 cases in force, dataset tau-airline" in done("truth", "list", "--db", airline.db).out
+    assert passage(done("truth", "list", "--db", airline.db).out) == snapshot("50 cases in force, dataset tau-airline")
 
 
 def test_without_content_nothing_is_scored_and_the_report_says_what_to_do(airline: Airline, tmp_path: Path) -> None:
@@ -240,10 +246,12 @@ def test_without_content_nothing_is_scored_and_the_report_says_what_to_do(airlin
     done("ingest", "--db", db, airline.data / "variant-nocontent.jsonl.gz")
     told = done("evaluate", "--db", db, "--cases", airline.data / "cases.jsonl").out
 
-    assert "20 conversations scored: 20 not_evaluated; coverage 0%" in told
+    assert passage(told) == snapshot("20 conversations scored: 20 not_evaluated; coverage 0%")
     assert "  20 x content_not_captured" in told
     report = done("report", "--db", db).out
-    assert "no conversation was evaluated, so there is no number to give: 20 content_not_captured" in report
+    assert passage(report) == snapshot(
+        "no conversation was evaluated, so there is no number to give: 20 content_not_captured"
+    )
     assert "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT" in report
     (group,) = done("report", "--db", db, "--format", "json").json["groups"]
     assert (0, 0, 0.0, {"content_not_captured": 20}) == (

@@ -8,11 +8,13 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.cli.failing_show import told_difference, versions_of
 from tests.cli.hotel import BOOK_ROME, CASES, PARIS, ROME, build_hotel
 from tests.cli.running import done, on_terminal, run
 from tests.cli.small import conversation, write_cases, write_spans
+from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,12 +109,14 @@ def test_a_filter_leaves_the_share_that_of_all_faults(hotel: Path) -> None:
 
 def test_a_table_has_a_row_for_a_problem_over_all_versions(hotel: Path) -> None:
     told = done("tools", "failing", "--db", hotel).out.splitlines()
-    assert "Failing tools of clerk production" == told[0]
+    assert told[0] == snapshot("Failing tools of clerk production")
     names = "# tool dimension fault failed faults rate share since versions for example conversation"
     assert names == " ".join(told[1].split())
     row = " ".join(told[3].split())
-    assert "1 book parameters wrong_parameters city 3 3 60% 50% 2026-03-04 1.10: 3 (new) Oslo instead of Rome c5" == row
-    assert "(6 tool faults; 6 of 7 scored conversations expected tools; --show N shows one)" == told[-1]
+    assert row == snapshot(
+        "1 book parameters wrong_parameters city 3 3 60% 50% 2026-03-04 1.10: 3 (new) Oslo instead of Rome c5"
+    )
+    assert told[-1] == snapshot("(6 tool faults; 6 of 7 scored conversations expected tools; --show N shows one)")
     split = failing(hotel, "--by", "problem")
     assert {None} == {row["agent_version"] for row in split}
 
@@ -126,18 +130,22 @@ def test_the_row_of_a_version_is_one_option_away(hotel: Path) -> None:
 def test_show_prints_both_calls_side_by_side(hotel: Path) -> None:
     told = done("tools", "failing", "--db", hotel, "--show", "1").out.splitlines()
     lines = [" ".join(line.split()) for line in told]
-    assert [
-        "book wrong_parameters city (hurts parameters)",
-        "3 faults in 5 calls expected and made (60%), in 3 conversations; the tools of 3 failed with it",
-        "6 scored conversations expected the tool",
-    ] == lines[:3]
-    assert "first seen 2026-03-04, after 2 conversations with the tool and without this; last seen 2026-03-06" in lines
-    assert "in version 1.10: 3 (new): an earlier version used the tool without this" in lines
+    assert lines[:3] == snapshot(
+        [
+            "book wrong_parameters city (hurts parameters)",
+            "3 faults in 5 calls expected and made (60%), in 3 conversations; the tools of 3 failed with it",
+            "6 scored conversations expected the tool",
+        ]
+    )
+    assert passage(lines) == snapshot(
+        "first seen 2026-03-04, after 2 conversations with the tool and without this; last seen 2026-03-06"
+    )
+    assert passage(lines) == snapshot("in version 1.10: 3 (new): an earlier version used the tool without this")
     assert {"2 Paris Rome", "1 Oslo Rome"} <= set(lines)
     assert "newest: conversation c5, turn 1" in lines
-    assert "query: A room in Rome, please" in lines
+    assert passage(lines) == snapshot("query: A room in Rome, please")
     assert {"book expected actual", "city Rome Oslo <-", "nights 2 2"} <= set(lines)
-    assert 'book in turn 1, step 1: parameter city was "Oslo", expected "Rome"' in lines
+    assert passage(lines) == snapshot('book in turn 1, step 1: parameter city was "Oslo", expected "Rome"')
     assert any(line.startswith("trace ") and ", span " in line for line in lines)
 
 
@@ -162,7 +170,7 @@ def test_show_gives_machines_the_row_with_its_example(hotel: Path) -> None:
 
 def test_a_row_that_is_not_there_is_a_usage_error(hotel: Path) -> None:
     ran = run("tools", "failing", "--db", hotel, "--show", "9")
-    assert (2, ["otel-agentic: --show 9: there is no such row; the last one is 4"]) == (ran.code, ran.lines)
+    assert (ran.code, ran.lines) == snapshot((2, ["otel-agentic: --show 9: there is no such row; the last one is 4"]))
 
 
 def test_csv_carries_everything(hotel: Path) -> None:
@@ -181,22 +189,24 @@ def test_no_line_is_wider_than_the_terminal(hotel: Path, width: int) -> None:
 
 def test_where_nothing_fails_it_says_what_was_looked_at(hotel: Path, tmp_path: Path) -> None:
     ask = ("tools", "failing", "--db")
-    assert "no such fault: the 6 tool faults of this selection are others\n" == done(*ask, hotel, "--tool", "x").out
+    assert done(*ask, hotel, "--tool", "x").out == snapshot(
+        "no such fault: the 6 tool faults of this selection are others\n"
+    )
     first = done(*ask, hotel, "--until", "2026-03-03").out
-    assert "no tool faults: 1 of 2 scored conversations had expected tools, and none went wrong\n" == first
+    assert first == snapshot("no tool faults: 1 of 2 scored conversations had expected tools, and none went wrong\n")
     late = done(*ask, hotel, "--since", "2030-01-01").out
-    assert "no tool faults: no closed conversations in this selection\n" == late
+    assert late == snapshot("no tool faults: no closed conversations in this selection\n")
     done("ingest", write_spans(tmp_path / "s.jsonl", [conversation("c1", case="talk")]), "--db", "t.duckdb")
-    assert "none of 1 closed conversation is scored" in done(*ask, "t.duckdb").out
+    assert passage(done(*ask, "t.duckdb").out) == snapshot("none of 1 closed conversation is scored")
     done("evaluate", "--db", "t.duckdb", "--cases", write_cases(tmp_path / "c.jsonl", CASES[1:]))
     told = done(*ask, "t.duckdb").out
-    assert "no tool faults: none of 1 scored conversation has a case that expects tools\n" == told
+    assert told == snapshot("no tool faults: none of 1 scored conversation has a case that expects tools\n")
 
 
 def test_a_conversation_shows_what_its_results_were_used_for(hotel: Path) -> None:
     told = done("conversations", "show", "c1", "--db", hotel).out
     assert "result of" in told
-    assert "the answer of turn 1 says 'Booked: AB12.', as the result does: code 'AB12'" in told
+    assert passage(told) == snapshot("the answer of turn 1 says 'Booked: AB12.', as the result does: code 'AB12'")
 
 
 def test_an_expected_call_stands_beside_the_one_that_made_it_not_beside_one_that_failed(tmp_path: Path) -> None:
@@ -229,8 +239,8 @@ def test_a_conversation_shows_what_speaks_against_its_outcome(tmp_path: Path) ->
     truth = ("--cases", write_cases(tmp_path / "c.jsonl", cases), "--labels", "labels.csv")
     done("evaluate", "--db", "t.duckdb", *truth)
     told = [done("conversations", "show", name, "--db", "t.duckdb").out for name in ("c1", "c2")]
-    assert "warning: the given verdict says pass, turns and tools say fail\n" in told[0]
-    assert "warning: decided although other needed parts could not be evaluated\n" in told[1]
+    assert passage(told[0]) == snapshot("warning: the given verdict says pass, turns and tools say fail\n")
+    assert passage(told[1]) == snapshot("warning: decided although other needed parts could not be evaluated\n")
 
 
 @pytest.mark.parametrize(

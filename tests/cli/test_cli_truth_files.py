@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.cli.truth.files import FORMAT_NAMES
 from otel_agentic.truth.formats import FORMATS
@@ -15,6 +16,7 @@ from otel_agentic.truth.formats.schema import case_schema
 from tests.cli.running import done, run
 from tests.cli.small import conversation, write_spans
 from tests.pipeline.running import live_settings, running
+from tests.snapshots import passage, whole
 
 YAML = """
 cases:
@@ -51,10 +53,10 @@ def test_the_formats_offered_are_those_that_there_are() -> None:
 
 def test_cases_in_yaml_are_imported_scored_and_listed_with_the_version_of_their_dataset(db: Path) -> None:
     told = done("truth", "import", "shop.yaml", "--db", db).out.splitlines()
-    assert "2 new case versions; 2 cases in force" == told[0]
+    assert told[0] == snapshot("2 new case versions; 2 cases in force")
     (version,) = {row["dataset_version"] for row in done("truth", "list", "--db", db, "--format", "json").json}
     assert [f"dataset shop: 2 cases, now version {version}"] == told[1:]
-    assert "0 new case versions; 2 cases in force\n" == done("truth", "import", "shop.yaml", "--db", db).out
+    assert done("truth", "import", "shop.yaml", "--db", db).out == snapshot("0 new case versions; 2 cases in force\n")
     assert {"pass": 1} == done("evaluate", "--db", db, "--format", "json").json["outcomes"]
 
 
@@ -66,7 +68,7 @@ def test_evaluate_takes_cases_of_any_format(db: Path) -> None:
 
 
 def test_the_versions_of_a_dataset_are_listed_newest_first(db: Path, tmp_path: Path) -> None:
-    assert "no dataset was imported" in done("truth", "datasets", "--db", db).out
+    assert passage(done("truth", "datasets", "--db", db).out) == snapshot("no dataset was imported")
     done("truth", "import", "shop.yaml", "--db", db)
     (tmp_path / "shop.yaml").write_text(YAML.replace("Monday", "Friday"), encoding="utf-8")
     done("truth", "import", "shop.yaml", "--db", db)
@@ -84,7 +86,7 @@ def test_an_export_by_ending_can_be_imported_again_without_a_change(db: Path, na
     form = "native" if name.endswith("jsonl") else name.rsplit(".", 1)[1]
     assert (f"2 cases written to {name}, format {form}\n", "") == (ran.out, ran.err)
     assert f"{name}: 2 cases, ok\n" == done("truth", "validate", name).out
-    assert "0 new case versions; 2 cases in force\n" == done("truth", "import", name, "--db", db).out
+    assert done("truth", "import", name, "--db", db).out == snapshot("0 new case versions; 2 cases in force\n")
 
 
 @pytest.mark.parametrize("form", ["fair-forge", "ragas", "outcome", "adk", "tau-bench"])
@@ -95,7 +97,7 @@ def test_an_export_for_another_tool_names_what_was_lost_and_reads_back(db: Path,
     assert "tags" in {loss["field"] for loss in losses} or form == "outcome"
     assert {"cancel", "where"} >= {loss["case_id"] for loss in losses} != set()
     assert all(loss["reason"] and loss["dataset"] == "shop" for loss in losses)
-    assert f"out.json: 2 cases ({form}), ok\n" == done("truth", "validate", "out.json").out
+    assert whole(done("truth", "validate", "out.json").out, form=form) == snapshot("out.json: 2 cases (<form>), ok\n")
     told = done("truth", "export", "--db", db, "--format", form).err.splitlines()
     assert len(losses) + 1 == len(told)
     assert told[-1].endswith("lost or changed")
@@ -104,29 +106,35 @@ def test_an_export_for_another_tool_names_what_was_lost_and_reads_back(db: Path,
 def test_native_cases_go_to_standard_output_and_one_dataset_may_be_chosen(db: Path, tmp_path: Path) -> None:
     (tmp_path / "more.jsonl").write_text('{"case_id": "x"}\n', encoding="utf-8")
     done("truth", "import", "shop.yaml", "more.jsonl", "--db", db)
-    assert '{"case_id": "x", "dataset": "more"}\n' == done("truth", "export", "--db", db, "--dataset", "more").out
+    assert done("truth", "export", "--db", db, "--dataset", "more").out == snapshot(
+        '{"case_id": "x", "dataset": "more"}\n'
+    )
     ran = run("truth", "export", "--db", db, "--dataset", "nope")
-    assert (3, "otel-agentic: no case of dataset 'nope' is in force; there are more, shop\n") == (ran.code, ran.err)
+    assert (ran.code, ran.err) == snapshot(
+        (3, "otel-agentic: no case of dataset 'nope' is in force; there are more, shop\n")
+    )
 
 
 def test_an_export_overwrites_nothing(db: Path, tmp_path: Path) -> None:
     done("truth", "import", "shop.yaml", "--db", db)
     (tmp_path / "mine.yaml").write_text("# mine\n", encoding="utf-8")
     ran = run("truth", "export", "--db", db, "--output", "mine.yaml")
-    assert (2, "otel-agentic: mine.yaml exists; give another file, or move it away\n") == (ran.code, ran.err)
+    assert (ran.code, ran.err) == snapshot((2, "otel-agentic: mine.yaml exists; give another file, or move it away\n"))
     assert "# mine\n" == (tmp_path / "mine.yaml").read_text(encoding="utf-8")
 
 
 def test_nothing_to_export_is_told(db: Path) -> None:
     ran = run("truth", "export", "--db", db)
-    assert (3, "no cases in force" in ran.err) == (ran.code, True)
+    assert (ran.code, "no cases in force" in ran.err) == snapshot((3, True))
 
 
 def test_fields_without_a_place_in_a_case_are_told_on_import_and_check(db: Path, tmp_path: Path) -> None:
     rows = [{"user_input": "Hi", "reference": "Hello", "retrieved_contexts": ["x"]}] * 2
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     left_out = "retrieved_contexts left out of 2 cases: a case has no place for it"
-    assert f"rows.jsonl: 2 cases (ragas), ok\n  {left_out}\n" == done("truth", "validate", "rows.jsonl").out
+    assert whole(done("truth", "validate", "rows.jsonl").out, left_out=left_out) == snapshot(
+        "rows.jsonl: 2 cases (ragas), ok\n  <left_out>\n"
+    )
     assert f"rows.jsonl: {left_out}" == done("truth", "import", "rows.jsonl", "--db", db).out.splitlines()[-1]
     found = done("truth", "import", "rows.jsonl", "--db", db, "--format", "json").json
     assert [{"file": "rows.jsonl", "field": "retrieved_contexts", "cases": 2}] == found["left_out"]
@@ -134,9 +142,8 @@ def test_fields_without_a_place_in_a_case_are_told_on_import_and_check(db: Path,
 
 def test_a_format_is_forced_where_the_shape_does_not_tell(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text('{"case_id": "a", "user_input": "Hi"}\n', encoding="utf-8")
-    assert (
+    assert passage(run("truth", "validate", "x.jsonl").err) == snapshot(
         "x.jsonl: the records look like native and ragas; say which it is, with --file-format NAME"
-        in run("truth", "validate", "x.jsonl").err
     )
     (checked,) = done("truth", "validate", "x.jsonl", "--file-format", "ragas", "--format", "json").json
     assert ("ragas", 1, []) == (checked["format"], checked["count"], checked["problems"])
@@ -146,11 +153,13 @@ def test_labels_and_cases_in_csv_are_told_apart(tmp_path: Path) -> None:
     (tmp_path / "labels.csv").write_text("conversation_id,case_id,verdict\nc1,a,maybe\n", encoding="utf-8")
     (tmp_path / "cases.csv").write_text("case_id,reviewed\na,maybe\n", encoding="utf-8")
     ran = run("truth", "validate", "labels.csv", "cases.csv")
-    assert "labels.csv: 0 labels, 1 problem\ncases.csv: 0 cases, 1 problem\n" == ran.out
-    assert ran.lines == [
-        "otel-agentic: labels.csv:2:verdict: found 'maybe'; allowed: pass, true, 1, fail, false, 0, or empty",
-        'otel-agentic: cases.csv:2: reviewed: found "maybe"; allowed: true or false',
-    ]
+    assert ran.out == snapshot("labels.csv: 0 labels, 1 problem\ncases.csv: 0 cases, 1 problem\n")
+    assert ran.lines == snapshot(
+        [
+            "otel-agentic: labels.csv:2:verdict: found 'maybe'; allowed: pass, true, 1, fail, false, 0, or empty",
+            'otel-agentic: cases.csv:2: reviewed: found "maybe"; allowed: true or false',
+        ]
+    )
     assert 3 == ran.code
 
 
@@ -177,12 +186,12 @@ def test_a_csv_of_neither_cases_nor_labels_is_refused_with_both_shapes(db: Path,
 def test_a_running_collector_takes_and_gives_cases_of_any_format(db: Path) -> None:
     with running(live_settings(db)):
         done("truth", "import", "shop.yaml", "--db", db)
-        assert (
-            "2 cases written to out.csv, format csv\n" == done("truth", "export", "--db", db, "--output", "out.csv").out
+        assert done("truth", "export", "--db", db, "--output", "out.csv").out == snapshot(
+            "2 cases written to out.csv, format csv\n"
         )
         told = done("truth", "import", "out.csv", "--db", db).out
         assert ["shop"] == [row["dataset"] for row in done("truth", "datasets", "--db", db, "--format", "json").json]
-    assert "0 new case versions; 2 cases in force\n" == told
+    assert told == snapshot("0 new case versions; 2 cases in force\n")
 
 
 def test_the_schema_is_printed() -> None:

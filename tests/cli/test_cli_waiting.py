@@ -9,8 +9,11 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+from inline_snapshot import snapshot
+
 from otel_agentic.cli.waiting import telling_waits
 from tests.cli.running import done, run
+from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +31,7 @@ def test_a_long_wait_is_told_of_less_and_less_often(capsys: pytest.CaptureFixtur
     with telling_waits("the judge", nothing, quiet=False, first_s=0.05):
         time.sleep(0.5)
     lines = capsys.readouterr().err.splitlines()
-    assert "still waiting after 0.05 s: the judge" == lines[0]
+    assert lines[0] == snapshot("still waiting after 0.05 s: the judge")
     assert 2 <= len(lines) <= 4
 
 
@@ -57,5 +60,5 @@ def test_a_missing_package_is_named_before_anything_is_opened(tmp_path: Path, mo
     monkeypatch.setitem(sys.modules, "langchain", None)  # as where it is not installed
     ran = run("evaluate", "--db", tmp_path / "not-there.duckdb", "--judge", "langchain:openai:m")
     assert 2 == ran.code
-    assert "needs the package langchain: pip install" in ran.err
+    assert passage(ran.err) == snapshot("needs the package langchain: pip install")
     assert "still waiting" not in ran.err
