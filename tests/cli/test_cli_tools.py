@@ -14,7 +14,7 @@ from otel_agentic.cli.failing_show import told_difference, versions_of
 from tests.cli.hotel import BOOK_ROME, CASES, PARIS, ROME, build_hotel
 from tests.cli.running import done, on_terminal, run
 from tests.cli.small import conversation, write_cases, write_spans
-from tests.snapshots import passage
+from tests.snapshots import item, passage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -137,15 +137,15 @@ def test_show_prints_both_calls_side_by_side(hotel: Path) -> None:
             "6 scored conversations expected the tool",
         ]
     )
-    assert passage(lines) == snapshot(
+    assert item(lines) == snapshot(
         "first seen 2026-03-04, after 2 conversations with the tool and without this; last seen 2026-03-06"
     )
-    assert passage(lines) == snapshot("in version 1.10: 3 (new): an earlier version used the tool without this")
+    assert item(lines) == snapshot("in version 1.10: 3 (new): an earlier version used the tool without this")
     assert {"2 Paris Rome", "1 Oslo Rome"} <= set(lines)
     assert "newest: conversation c5, turn 1" in lines
-    assert passage(lines) == snapshot("query: A room in Rome, please")
+    assert item(lines) == snapshot("query: A room in Rome, please")
     assert {"book expected actual", "city Rome Oslo <-", "nights 2 2"} <= set(lines)
-    assert passage(lines) == snapshot('book in turn 1, step 1: parameter city was "Oslo", expected "Rome"')
+    assert item(lines) == snapshot('book in turn 1, step 1: parameter city was "Oslo", expected "Rome"')
     assert any(line.startswith("trace ") and ", span " in line for line in lines)
 
 
