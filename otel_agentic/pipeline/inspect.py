@@ -17,7 +17,7 @@ from otel_agentic.conversations.segments import segments_of
 from otel_agentic.dialects import Reader
 from otel_agentic.errors import OtelAgenticError, PluginError
 from otel_agentic.pipeline.coverage import wrong_clock_note
-from otel_agentic.spans.redacting import Redacting
+from otel_agentic.spans.redacting import CountingRedactor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -96,7 +96,7 @@ def read_traces(settings: Settings, paths: Sequence[str]) -> Inspected:
     spans: dict[str, list[Span]] = defaultdict(list)
     logs: dict[tuple[str, str], list[LogRecord]] = defaultdict(list)
     problems = []
-    redacting = Redacting(settings.redaction)
+    redacting = CountingRedactor(settings.redaction)
     for chunk in plugins.get("collectors", "files").load().from_settings(settings).read(paths):
         if chunk.problem is not None:
             problems.append(chunk.problem)

@@ -24,7 +24,7 @@ from otel_agentic.pipeline.tally import Tally
 from otel_agentic.pipeline.thrift import RunBudget
 from otel_agentic.scoring import MatchedConversation, score_conversations
 from otel_agentic.scoring.outcome import BATCH
-from otel_agentic.spans.redacting import Redacting
+from otel_agentic.spans.redacting import CountingRedactor
 from otel_agentic.truth import CaseIndex
 from otel_agentic.truth.redact import redacted_case, redacted_labels
 
@@ -109,7 +109,7 @@ def evaluate(
     if chosen.stats.estimator is not None:
         plugins.get("estimators", chosen.stats.estimator)  # unknown, it would be passed over without a word
     given = read_conversations(conversations, chosen)
-    redacting = Redacting(chosen.redaction)
+    redacting = CountingRedactor(chosen.redaction)
     known = [redacted_case(case, redacting) for case in (given.cases if cases is None else read_given_cases(cases))]
     told = redacted_labels(read_given_labels(labels, chosen.scoring), redacting)
     if not known and not told:

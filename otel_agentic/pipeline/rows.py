@@ -22,7 +22,7 @@ from otel_agentic.pipeline.thrift import RunBudget
 from otel_agentic.pipeline.truthfiles import read_attempts_file
 from otel_agentic.scoring import MatchedConversation, score_conversations
 from otel_agentic.scoring.turns import align_turns
-from otel_agentic.spans.redacting import Redacting
+from otel_agentic.spans.redacting import CountingRedactor
 from otel_agentic.store.metric_scores import Measured
 from otel_agentic.truth.formats.made import made_conversation
 from otel_agentic.truth.match import Match
@@ -131,7 +131,7 @@ def _evaluated(
     progress: Callable[[int, int], None],
 ) -> RowsEvaluated:
     wanted, unasked = _chosen(settings, names, judge)
-    redacting = Redacting(settings.redaction)
+    redacting = CountingRedactor(settings.redaction)
     clean = [_redacted(row, redacting) for row in rows]
     budget, tally, metrics = RunBudget(settings.judge), Tally(), MetricTally()
     said: list[dict[str, tuple[MetricScore, ...]]] = [{} for _ in clean]
@@ -167,7 +167,7 @@ def _chosen(settings: Settings, names: Sequence[str] | None, judge: Judge) -> tu
     return rest, tuple(sorted(rest.unasked))
 
 
-def _redacted(row: Attempt, redacting: Redacting) -> Attempt:
+def _redacted(row: Attempt, redacting: CountingRedactor) -> Attempt:
     made = None if row.conversation is None else redacting.record(row.conversation)
     return replace(row, case=redacted_case(row.case, redacting), conversation=made)
 

@@ -1,4 +1,4 @@
-"""OTLP bytes -> `Span` and `LogRecord`, and the two Protocols between the ways in and the store."""
+"""OTLP bytes -> `Span` and `LogRecord`, and the Protocols between the collectors and the store."""
 
 from otel_agentic.spans.limits import Limits
 from otel_agentic.spans.model import (

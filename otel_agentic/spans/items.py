@@ -1,8 +1,8 @@
-"""How much memory a body could take: a bound on the messages, lists and values in it, before anything is parsed.
+"""A bound on the messages, lists and values of a request body, checked before anything is parsed.
 
-64 MiB of protobuf may hold 32 million empty spans of two bytes, and each would take some hundred bytes of memory. A body that
-is too short to hold more than the limit is not looked at. In a longer one the places that look like the beginning of a small
-item are counted, some gigabytes a second; only where these are over the limit are the items themselves.
+64 MiB of protobuf can hold 32 million empty spans of two bytes, each of which would take hundreds of bytes of memory. A body
+that is too short to exceed the limit is not examined. In a longer one, positions that look like the start of a small item are
+counted first, at some gigabytes per second; the items themselves are counted only if that estimate exceeds the limit.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ _LEAST_BYTES: Final = 2
 RECORD_ITEMS: Final = 8
 #: An attribute, two messages in protobuf, takes four braces and commas in JSON.
 _MARKS: Final = 2
-#: Looked at in pieces that a processor's cache holds.
+#: Bodies are scanned in pieces that fit into a processor's cache.
 _PIECE_BYTES: Final = 64 * 1024
 
 _WIRE_TYPE: Final = 0b111
 _DELIMITED: Final = 2
-#: The first printable character of ASCII, and how many bytes there are from it to the last.
+#: The first printable ASCII character, and the number of bytes from it to the last one.
 _PRINTABLE: Final = 32
 _PRINTABLES: Final = 96
 _MORE: Final = 0x80
 _TAG_BITS: Final = 0xFFFFFFFF
 
-#: The messages of one kind: tag -> fields of the message there, empty for text that a list holds.
+#: The fields of a message type: tag -> fields of the message under it, empty for text in a list.
 _Fields = dict[int, "_Fields"]
 
 
 def require_few_items(data: bytes, limits: Limits) -> None:
-    """Return nothing if the body, read as a traces or as a logs request, holds at most `max_items` messages.
+    """Check that a body, read as a traces or as a logs request, holds at most `max_items` messages.
 
-    Bytes that are no protobuf are counted as far as a parser would read them.
+    Bytes that are not protobuf are counted as far as a parser would read them.
 
     Raises:
         TooLargeError: it holds more.
@@ -57,7 +57,7 @@ def require_few_items(data: bytes, limits: Limits) -> None:
 
 
 def require_few_json_items(data: bytes, limits: Limits) -> None:
-    """Return nothing if JSON text holds at most `max_items` objects, lists and values, two braces or commas being one.
+    """Check that JSON text holds at most `max_items` objects, lists and values; two braces or commas count as one item.
 
     Raises:
         TooLargeError: it holds more.
@@ -70,7 +70,7 @@ def require_few_json_items(data: bytes, limits: Limits) -> None:
 
 
 def require_few_records(count: int, limits: Limits) -> None:
-    """Return nothing if a request of so many spans or log records is within `max_items`; each counts as eight.
+    """Check that a request of `count` spans or log records is within `max_items`; each counts as eight items.
 
     Raises:
         TooLargeError: it is not.
@@ -84,18 +84,18 @@ def require_few_records(count: int, limits: Limits) -> None:
 
 
 def count_messages(data: bytes, fields: _Fields, most: int) -> int:
-    """Return how many messages a parser would make of the bytes; counting ends beyond `most`.
+    """Return how many messages a parser would create from the bytes; counting stops beyond `most`.
 
-    Bytes at which a parser would give up end the count too. It is never less than what the parser makes: groups, which
-    OTLP does not have, are counted as if their content stood in their place.
+    Counting also stops at bytes that a parser would reject. The count is never too low: groups, which OTLP does not use,
+    are counted as if their content were part of the enclosing message.
     """
-    found, at, end = 0, 0, len(data)
+    count, at, end = 0, 0, len(data)
     above: list[tuple[int, _Fields]] = []
     try:
         while True:
             if at >= end:
                 if at > end or not above:
-                    return found
+                    return count
                 end, fields = above.pop()
                 continue
             tag, at = _varint(data, at) if data[at] & _MORE else (data[at], at + 1)
@@ -107,13 +107,13 @@ def count_messages(data: bytes, fields: _Fields, most: int) -> int:
             if below is None:
                 at += size
                 continue
-            found += 1
-            if found > most:
-                return found
+            count += 1
+            if count > most:
+                return count
             above.append((end, fields))
             end, fields = at + size, below
     except IndexError:
-        return found
+        return count
 
 
 def _after_scalar(data: bytes, at: int, wire_type: int) -> int:
@@ -127,11 +127,11 @@ def _after_scalar(data: bytes, at: int, wire_type: int) -> int:
         case 5:
             return at + 4
         case _:
-            raise IndexError  # no wire type: a parser gives up here
+            raise IndexError  # not a wire type: a parser stops here
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return a number and where it ends; its lower 32 bits suffice for any tag or length that a parser takes."""
+    """Return a number and its end position; the lower 32 bits are enough for any tag or length that a parser accepts."""
     value = shift = 0
     while True:
         byte = data[at]
@@ -144,25 +144,25 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _small_items(data: bytes) -> int:
-    """Return how many places look like a message of up to 31 bytes, or of 128 and more.
+    """Return how many positions look like a message of up to 31 bytes, or of 128 bytes and more.
 
-    Those are a byte with the wire type of a message in its lowest three bits, however long the tag is written, and then a
-    length that is no printable character. So hardly any text is counted; neither are messages of 32 to 127 bytes, but
-    what they take is no more than some times their size.
+    Such a position is a byte whose lowest three bits are the wire type of a message, independent of the length of the tag, followed
+    by a length that is not a printable character. Text is therefore hardly counted. Messages of 32 to 127 bytes are not
+    counted either, but their memory is at most a few times their size.
     """
     import numpy as np  # noqa: PLC0415 — large bodies only
 
     array = np.frombuffer(data, dtype=np.uint8)
-    found = 0
+    count = 0
     for start in range(0, len(array) - 1, _PIECE_BYTES):
         lengths = array[start + 1 : start + 1 + _PIECE_BYTES]
         tags = array[start : start + len(lengths)]
-        found += int(np.count_nonzero(((tags & _WIRE_TYPE) == _DELIMITED) & (lengths - _PRINTABLE >= _PRINTABLES)))
-    return found
+        count += int(np.count_nonzero(((tags & _WIRE_TYPE) == _DELIMITED) & (lengths - _PRINTABLE >= _PRINTABLES)))
+    return count
 
 
 def _marks_anywhere(data: bytes) -> int:
-    """Return how many braces, brackets and commas stand in JSON text, those inside of strings too."""
+    """Return the number of braces, brackets and commas in JSON text, including those inside strings."""
     import numpy as np  # noqa: PLC0415 — large bodies only
 
     array = np.frombuffer(data, dtype=np.uint8)
@@ -176,29 +176,29 @@ def _is_mark(array: np.ndarray[Any, np.dtype[np.uint8]]) -> np.ndarray[Any, np.d
 
 
 def _json_marks(data: bytes, most: int) -> int:
-    """Return how many braces, brackets and commas stand outside the strings of JSON text; counting ends beyond `most`."""
+    """Return the number of braces, brackets and commas outside the strings of JSON text; counting stops beyond `most`."""
     import numpy as np  # noqa: PLC0415 — large bodies only
 
-    found = inside = 0
+    count = inside = 0
     for piece in _unescaped(data):
         array = np.frombuffer(piece, dtype=np.uint8)
         if not len(array):
             continue
         quoted = np.bitwise_xor.accumulate((array == ord('"')).view(np.uint8)) ^ inside
-        found += int(np.count_nonzero(_is_mark(array) & (quoted == 0)))
+        count += int(np.count_nonzero(_is_mark(array) & (quoted == 0)))
         inside = int(quoted[-1])
-        if found > most:
-            return found
-    return found
+        if count > most:
+            return count
+    return count
 
 
 def _unescaped(data: bytes) -> Iterator[bytes]:
-    r"""Yield JSON text in pieces without `\\` and `\"`: the quotes that are left begin and end strings."""
+    r"""Yield JSON text in pieces without `\\` and `\"`, so that the remaining quotes delimit strings."""
     start = 0
     while start < len(data):
         end = start + _PIECE_BYTES
         while end < len(data) and data[end - 1] == ord("\\"):
-            end += 1  # a backslash stays with what it escapes
+            end += 1  # keep a backslash together with the character that it escapes
         yield data[start:end].replace(b"\\\\", b"").replace(b'\\"', b"")
         start = end
 
@@ -212,7 +212,7 @@ def _too_many(most: int) -> TooLargeError:
 
 @cache
 def _requests() -> tuple[_Fields, ...]:
-    """Return the messages that a body may hold, from OTLP's own descriptors: a later OTLP may have more."""
+    """Return the message types that a body may hold, from OTLP's own descriptors: a later OTLP may add some."""
     from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (  # noqa: PLC0415 — large bodies only
         ExportLogsServiceRequest,
     )
@@ -224,7 +224,7 @@ def _requests() -> tuple[_Fields, ...]:
 
 
 def message_fields(descriptor: Descriptor, known: dict[str, _Fields]) -> _Fields:
-    """Return the tags of a message under which memory is taken for each item: messages, and text in lists."""
+    """Return the tags of a message type whose items take memory each: messages, and text in lists."""
     if descriptor.full_name in known:
         return known[descriptor.full_name]
     fields = known[descriptor.full_name] = {}

@@ -1,7 +1,7 @@
-"""Values of OTLP/JSON -> plain Python; the mapping of `google.protobuf.json_format`, read tolerantly.
+"""Values of OTLP/JSON -> plain Python, by the mapping of `google.protobuf.json_format`, read tolerantly.
 
-Wrong containers (an attribute list that is an object, say) raise `DecodeError`, as protobuf would refuse the request;
-wrong scalars never do.
+Wrong containers (for example an attribute list that is an object) raise `DecodeError`, because protobuf would refuse the
+request, too; wrong scalars never do.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 
     from otel_agentic.spans.limits import Limits
 
-#: At most as many digits as an unsigned 64-bit number has: longer ones never fit and cost quadratic time to read.
-_WHOLE: Final = re.compile(r"-?[0-9]{1,20}")
+#: At most as many digits as an unsigned 64-bit number has: longer numbers never fit and take quadratic time to read.
+_INTEGER: Final = re.compile(r"-?[0-9]{1,20}")
 
 
 def load_json(data: bytes, limits: Limits) -> Any:
-    """Return the JSON value that the bytes hold.
+    """Return the JSON value in the bytes.
 
-    orjson reads nearly everything; what it refuses though senders write it (NaN, a lone surrogate, a number beyond a
-    double, a byte order mark) is read by Python's own parser.
+    orjson reads nearly everything. Python's own parser reads the input that orjson refuses although senders write it: NaN, a
+    lone surrogate, a number beyond a double, a byte order mark.
 
     Raises:
         DecodeError: the bytes are not UTF-8, not JSON, or nested too deeply.
@@ -69,7 +69,7 @@ def _load_carefully(data: bytes) -> Any:
 
 
 def _short_int(digits: str) -> int | str:
-    return int(digits) if _WHOLE.fullmatch(digits) else digits
+    return int(digits) if _INTEGER.fullmatch(digits) else digits
 
 
 def pick(holder: Mapping[str, Any], camel: str, snake: str) -> Any:
@@ -79,10 +79,10 @@ def pick(holder: Mapping[str, Any], camel: str, snake: str) -> Any:
 
 
 def objects(holder: Mapping[str, Any], camel: str, snake: str) -> list[dict[str, Any]]:
-    """Return a repeated field of messages, empty if unset; where both spellings have items, those of both.
+    """Return a repeated field of messages, empty if unset; if both spellings have items, the items of both.
 
     Raises:
-        DecodeError: the field is something else; names it.
+        DecodeError: the field has another type; names it.
     """
     items = _listed(holder.get(camel), camel)
     more = _listed(holder.get(snake), camel) if snake != camel else None
@@ -101,7 +101,7 @@ def message(holder: Mapping[str, Any], camel: str, snake: str) -> dict[str, Any]
     """Return a field that holds one message, empty if unset.
 
     Raises:
-        DecodeError: the field is something else; names it.
+        DecodeError: the field has another type; names it.
     """
     value = pick(holder, camel, snake)
     if value is None:
@@ -119,8 +119,8 @@ def text_of(value: object) -> str:
 
 
 def int_of(value: object) -> int:
-    """Return an integer field written as number or as text, or 0 where it is neither."""
-    number = _whole(value)
+    """Return an integer field written as number or as text, or 0 if it is neither."""
+    number = _to_integer(value)
     return 0 if number is None else number
 
 
@@ -130,7 +130,7 @@ def enum_of(value: object, prefix: str, names: Mapping[str, int]) -> int:
     >>> enum_of("SPAN_KIND_CLIENT", "SPAN_KIND_", {"CLIENT": 3})
     3
     """
-    if isinstance(value, str) and not _WHOLE.fullmatch(value):
+    if isinstance(value, str) and not _INTEGER.fullmatch(value):
         return names.get(value.removeprefix(prefix), 0)
     return int_of(value)
 
@@ -146,7 +146,7 @@ def read_attributes(holder: Mapping[str, Any], limits: Limits, altered: Counter[
     attributes: dict[str, Any] = {}
     for pair in first_of(pairs, limits.max_attributes, CUT_ATTRIBUTES, altered):
         key, value = clean_name(text_of(pair.get("key")), limits, altered), pair.get("value")
-        # Nine of ten values are text; to read it here makes decoding 12 % quicker.
+        # Nine of ten values are text; reading them here makes decoding 12 % faster.
         text = value.get("stringValue") if isinstance(value, dict) and len(value) == 1 else None
         if isinstance(text, str):
             attributes[key] = clean_text(text, longest, altered)
@@ -156,7 +156,7 @@ def read_attributes(holder: Mapping[str, Any], limits: Limits, altered: Counter[
 
 
 def read_value(value: object, limits: Limits, altered: Counter[str], depth: int = 0) -> Any:
-    """Return an AnyValue as a plain Python value; an empty one is None.
+    """Return an AnyValue as a plain Python value, None for an empty one.
 
     Raises:
         DecodeError: it is not an object.
@@ -181,7 +181,7 @@ def _bool(content: object, _limits: Limits, _altered: Counter[str], _depth: int)
 
 
 def _int(content: object, limits: Limits, altered: Counter[str], _depth: int) -> int | str:
-    number = _whole(content)
+    number = _to_integer(content)
     if number is not None:
         return clean_int(number, altered)
     altered[MENDED_NUMBER] += 1
@@ -191,7 +191,7 @@ def _int(content: object, limits: Limits, altered: Counter[str], _depth: int) ->
 def _double(content: object, limits: Limits, altered: Counter[str], _depth: int) -> float | str:
     text = text_of(content)
     try:
-        # The names of numbers that are not finite ("NaN", "-Infinity") are read by float() too.
+        # float() also reads the names of numbers that are not finite ("NaN", "-Infinity").
         return clean_float(float(text), altered)
     except ValueError:
         altered[MENDED_NUMBER] += 1
@@ -234,11 +234,11 @@ def _members(content: object, name: str, altered: Counter[str], depth: int) -> l
     return objects(content, "values", "values")
 
 
-def _whole(value: object) -> int | None:
+def _to_integer(value: object) -> int | None:
     if isinstance(value, int):
         return int(value)
     if isinstance(value, str):
-        return int(value) if _WHOLE.fullmatch(value) else None
+        return int(value) if _INTEGER.fullmatch(value) else None
     return int(value) if isinstance(value, float) and value.is_integer() else None
 
 

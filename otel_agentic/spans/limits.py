@@ -1,4 +1,4 @@
-"""How much of a stranger's span is kept."""
+"""Limits on untrusted requests and spans."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one request and one span may hold; beyond it the request is refused, the span is cut and counted.
+    """The largest request and span that are accepted; a larger request is refused, a larger span is cut and counted.
 
     `max_request_bytes` is measured after decompression; `max_items` bounds the messages and values of one request (see
-    `items`). `max_value_bytes` and `max_name_bytes` are bytes of UTF-8;
-    `max_attributes` holds for each attribute list (span, event, link, scope, resource, log record), `max_events` for
-    the events and for the links of a span.
+    `items`). `max_value_bytes` and `max_name_bytes` are bytes of UTF-8. `max_attributes` applies to each attribute list (span,
+    event, link, scope, resource, log record), `max_events` to the events and to the links of a span.
     """
 
     max_request_bytes: int
@@ -40,13 +39,13 @@ class Limits:
 
 
 def cut_text(text: str, max_bytes: int) -> str:
-    """Return the longest beginning of `text` that takes at most `max_bytes` of UTF-8; no character is split.
+    """Return the longest prefix of `text` that takes at most `max_bytes` of UTF-8; no character is split.
 
     >>> cut_text("Zürich", 2)
     'Z'
     """
     if len(text) * 4 <= max_bytes:
         return text
-    # One character takes at least one byte: slicing first keeps the copy small for a text of many megabytes.
+    # A character takes at least one byte: slicing first keeps the copy small for a text of many megabytes.
     encoded = text[: max_bytes + 1].encode()
     return text if len(encoded) <= max_bytes else encoded[:max_bytes].decode(errors="ignore")

@@ -1,4 +1,4 @@
-"""What arrives: spans and log records, decoded and transport-free.
+"""Spans and log records as received: decoded, independent of the transport.
 
 Times are nanoseconds since the Unix epoch, UTC. Ids are lower-case hex text: 32 characters for a trace, 16 for a span.
 Attribute values are plain Python: str, bool, int, float, bytes, None, list and dict of these.
@@ -43,7 +43,7 @@ class Resource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The instrumentation library that made a span; shared by all spans of one OTLP block."""
+    """The instrumentation library that created a span; shared by all spans of one OTLP block."""
 
     name: str = ""
     version: str = ""
@@ -62,7 +62,7 @@ class SpanEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanLink:
-    """A pointer to a span of this or another trace."""
+    """A link to a span of the same or another trace."""
 
     trace_id: str
     span_id: str
@@ -93,7 +93,7 @@ class Span:
 class LogRecord:
     """One OTLP log record that belongs to a span.
 
-    `time_ns` is the record's own time, or the observed time where the sender left it unset.
+    `time_ns` is the record's own time, or the observed time if the sender left it unset.
     `event_name` is the OTLP field, or the attribute `event.name` that older senders wrote.
     """
 
@@ -109,12 +109,12 @@ class LogRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanBatch:
-    """What one request, file chunk or in-process export holds, decoded.
+    """The decoded content of one request, file chunk or in-process export.
 
-    `rejected` counts the spans or log records that cannot be stored, by reason; `ignored` those that are
-    well-formed but not ours to keep (a log line outside any span, our own telemetry), by reason.
-    `altered` counts what was cut or mended inside the spans and log records that are kept, by reason.
-    `size_bytes` is the size of the request, inflated; 0 when it is not known. It is no part of what the batch says.
+    `rejected` counts the spans or log records that cannot be stored, by reason. `ignored` counts those that are well-formed
+    but not stored (a log line outside any span, our own telemetry), by reason. `altered` counts the details of stored spans
+    and log records that were cut or corrected, by reason. `size_bytes` is the size of the decompressed request, 0 if unknown;
+    it is ignored when batches are compared.
     """
 
     spans: tuple[Span, ...] = ()

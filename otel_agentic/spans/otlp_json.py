@@ -1,8 +1,8 @@
-"""OTLP/JSON -> `SpanBatch`, our own reader.
+"""OTLP/JSON -> `SpanBatch`.
 
-`google.protobuf.json_format` cannot be used: it takes the hex ids for base64 and reads other bytes without an error.
-Ids are hex of any case, enumerations integers or names, 64-bit integers numbers or text, unknown fields are ignored,
-and field names may be camelCase or snake_case.
+We use our own reader because `google.protobuf.json_format` decodes the hex ids as base64 and returns wrong bytes without an
+error. Ids are hex of either case, enumerations are integers or names, 64-bit integers are numbers or text, unknown fields
+are ignored, and field names may be camelCase or snake_case.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from otel_agentic.spans.records import (
     SPANS_ON_LOGS,
     build_log,
     build_span,
-    log_place,
+    span_ids_of_log,
 )
 from otel_agentic.spans.sanitize import (
     CUT_EVENTS,
@@ -56,7 +56,7 @@ NOT_OTLP: Final = "JSON without resourceSpans or resourceLogs"
 
 
 class _Keys(NamedTuple):
-    """The fields of one signal from the request down to its records, each in both spellings."""
+    """The field names of one signal, from the request down to its records, each in both spellings."""
 
     blocks: tuple[str, str]
     scopes: tuple[str, str]
@@ -71,12 +71,12 @@ _STATUSES: Final = {code.name: code.value for code in StatusCode}
 
 
 def decode_traces_json(data: bytes, limits: Limits) -> SpanBatch:
-    """Return what an `ExportTraceServiceRequest` in JSON holds.
+    """Return the content of an `ExportTraceServiceRequest` in JSON.
 
-    A logs request is recognised: its records are rejected under a reason that names the right path.
+    A logs request is recognised: its records are rejected with a reason that names the right path.
 
     Raises:
-        DecodeError: the bytes are not JSON, or not of that shape; names the field.
+        DecodeError: the bytes are not JSON, or not such a request; names the field.
         TooLargeError: they hold more than `max_items`.
     """
     document = _document(data, limits)
@@ -88,12 +88,12 @@ def decode_traces_json(data: bytes, limits: Limits) -> SpanBatch:
 
 
 def decode_logs_json(data: bytes, limits: Limits) -> SpanBatch:
-    """Return what an `ExportLogsServiceRequest` in JSON holds.
+    """Return the content of an `ExportLogsServiceRequest` in JSON.
 
-    A traces request is recognised: its spans are rejected under a reason that names the right path.
+    A traces request is recognised: its spans are rejected with a reason that names the right path.
 
     Raises:
-        DecodeError: the bytes are not JSON, or not of that shape; names the field.
+        DecodeError: the bytes are not JSON, or not such a request; names the field.
         TooLargeError: they hold more than `max_items`.
     """
     document = _document(data, limits)
@@ -103,10 +103,10 @@ def decode_logs_json(data: bytes, limits: Limits) -> SpanBatch:
 
 
 def decode_document(data: bytes, limits: Limits) -> SpanBatch:
-    """Return what a JSON document or a line of a file holds: spans, log records, or both.
+    """Return the spans and log records of a JSON document or of a line of a file.
 
     Raises:
-        DecodeError: the bytes are not JSON, or not of that shape; names the field.
+        DecodeError: the bytes are not JSON, or not a request; names the field.
         TooLargeError: they hold more than `max_items`.
     """
     document = _document(data, limits)
@@ -151,16 +151,16 @@ def _logs(blocks: list[dict[str, Any]], limits: Limits, tally: Tally) -> SpanBat
 def _records(
     blocks: list[dict[str, Any]], keys: _Keys, limits: Limits, tally: Tally
 ) -> Iterator[tuple[dict[str, Any], Resource, Scope]]:
-    """Yield each span or log record that is not our own, with the resource and scope that it shares with others."""
-    seen = 0
+    """Yield each span or log record that is not our own telemetry, with its resource and scope."""
+    count = 0
     for block in blocks:
         parts = [(part, objects(part, *keys.records)) for part in objects(block, *keys.scopes)]
         resource = _resource(block, sum(len(raws) for _, raws in parts), limits, tally)
         for part, raws in parts:
             if not raws:
                 continue
-            seen += len(raws)
-            require_few_records(seen, limits)
+            count += len(raws)
+            require_few_records(count, limits)
             if _is_own(part):
                 tally.ignored[OWN_TELEMETRY] += len(raws)
                 continue
@@ -246,11 +246,11 @@ def _links(raw: dict[str, Any], limits: Limits, tally: Tally) -> tuple[SpanLink,
 
 def _log(raw: dict[str, Any], resource: Resource, scope: Scope, limits: Limits, tally: Tally) -> LogRecord | None:
     trace_id, span_id = text_of(pick(raw, "traceId", "trace_id")), text_of(pick(raw, "spanId", "span_id"))
-    place = log_place(trace_id, span_id, tally)
-    if place is None:
+    span_ids = span_ids_of_log(trace_id, span_id, tally)
+    if span_ids is None:
         return None
     return build_log(
-        place=place,
+        span_ids=span_ids,
         time_ns=int_of(pick(raw, "timeUnixNano", "time_unix_nano")),
         observed_ns=int_of(pick(raw, "observedTimeUnixNano", "observed_time_unix_nano")),
         event_name=text_of(pick(raw, "eventName", "event_name")),

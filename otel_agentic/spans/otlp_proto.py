@@ -19,7 +19,7 @@ from otel_agentic.spans.records import (
     SPANS_ON_LOGS,
     build_log,
     build_span,
-    log_place,
+    span_ids_of_log,
 )
 from otel_agentic.spans.sanitize import (
     CUT_EVENTS,
@@ -50,9 +50,9 @@ _Request = TypeVar("_Request", ExportTraceServiceRequest, ExportLogsServiceReque
 
 
 def decode_traces(data: bytes, limits: Limits) -> SpanBatch:
-    """Return what an `ExportTraceServiceRequest` holds.
+    """Return the content of an `ExportTraceServiceRequest`.
 
-    A logs request is recognised by its content: its records are rejected under a reason that names the right path.
+    A logs request is recognised by its content: its records are rejected with a reason that names the right path.
 
     Raises:
         DecodeError: the bytes are not such a message (also: text in them that is not UTF-8).
@@ -72,9 +72,9 @@ def decode_traces(data: bytes, limits: Limits) -> SpanBatch:
 
 
 def decode_logs(data: bytes, limits: Limits) -> SpanBatch:
-    """Return what an `ExportLogsServiceRequest` holds.
+    """Return the content of an `ExportLogsServiceRequest`.
 
-    A traces request is recognised by its content: its spans are rejected under a reason that names the right path.
+    A traces request is recognised by its content: its spans are rejected with a reason that names the right path.
 
     Raises:
         DecodeError: the bytes are not such a message (also: text in them that is not UTF-8).
@@ -94,7 +94,7 @@ def decode_logs(data: bytes, limits: Limits) -> SpanBatch:
 
 
 def decode_message(data: bytes, limits: Limits) -> SpanBatch:
-    """Return what a traces or a logs request holds, told apart by content, as in a file.
+    """Return the content of a traces or a logs request, distinguished by content, as in a file.
 
     Raises:
         DecodeError: the bytes are neither.
@@ -119,7 +119,7 @@ def _undecodable(expected: str) -> DecodeError:
 
 
 def _has_spans(request: ExportTraceServiceRequest) -> bool:
-    # Both requests share their outer fields. Read as the other kind, the inner ones are unknown: no ids, no times.
+    # Both requests share their outer fields. Read as the other kind, the inner fields are unknown: no ids, no times.
     blocks = (part for block in request.resource_spans for part in block.scope_spans)
     return any(raw.trace_id or raw.span_id for part in blocks for raw in part.spans)
 
@@ -251,11 +251,11 @@ def _links(raws: Sequence[SpanMessage.Link], limits: Limits, tally: Tally) -> tu
 
 
 def _log(raw: LogRecordMessage, resource: Resource, scope: Scope, limits: Limits, tally: Tally) -> LogRecord | None:
-    place = log_place(raw.trace_id.hex(), raw.span_id.hex(), tally)
-    if place is None:
+    span_ids = span_ids_of_log(raw.trace_id.hex(), raw.span_id.hex(), tally)
+    if span_ids is None:
         return None
     return build_log(
-        place=place,
+        span_ids=span_ids,
         time_ns=raw.time_unix_nano,
         observed_ns=raw.observed_time_unix_nano,
         event_name=raw.event_name,

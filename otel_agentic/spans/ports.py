@@ -1,4 +1,4 @@
-"""The two Protocols between the ways in and the store."""
+"""The Protocols between the collectors and the store."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """What became of a batch: `accepted + duplicate + rejected + ignored` is all that it held.
+    """The outcome of a batch: `accepted + duplicate + rejected + ignored` is the number of its items.
 
-    `reasons` explains the rejected and ignored items: reason -> count. `altered` counts what was mended, cut or redacted
-    inside those that are kept, by reason.
+    `reasons` counts the rejected and ignored items by reason. `altered` counts the details of stored items that were
+    corrected, cut or redacted, by reason.
     """
 
     accepted: int = 0
@@ -45,46 +45,46 @@ def _sums(some: Mapping[str, int], others: Mapping[str, int]) -> dict[str, int]:
 
 @runtime_checkable
 class Sink(Protocol):
-    """Where every way in delivers."""
+    """The destination of every collector's batches."""
 
     def accept(self, batch: SpanBatch) -> Receipt:
-        """Store a batch and return its receipt only when it is durable. Thread-safe; blocks.
+        """Store a batch and return its receipt once it is durable. Thread-safe; blocks.
 
         Raises:
-            OverloadedError: the queue is full, nothing of the batch was taken.
-            StoreError: the store cannot be written, nothing of the batch was taken.
+            OverloadedError: the queue is full; nothing of the batch was stored.
+            StoreError: the store cannot be written; nothing of the batch was stored.
         """
         ...
 
 
 @runtime_checkable
 class Submits(Protocol):
-    """A sink in which a batch can be left: nobody, and no thread, has to wait beside it."""
+    """A sink that stores batches asynchronously, so that no thread has to wait for it."""
 
     def submit(self, batch: SpanBatch) -> Future[Receipt]:
-        """Begin to store a batch; return the receipt that it has once it is durable. Thread-safe; quick.
+        """Begin to store a batch; return a future of its receipt, set once it is durable. Thread-safe; does not block.
 
         The future fails with a `StoreError` as `Sink.accept` does.
 
         Raises:
-            OverloadedError: the queue is full, nothing of the batch was taken.
-            StoreError: the store cannot be written, nothing of the batch was taken.
+            OverloadedError: the queue is full; nothing of the batch was stored.
+            StoreError: the store cannot be written; nothing of the batch was stored.
         """
         ...
 
 
 @runtime_checkable
 class CountsRefusals(Protocol):
-    """A sink that also counts what a way in refused without asking it, or because it refused."""
+    """A sink that also counts the requests that a collector refused, on its own or because the sink did."""
 
     def refused(self, transport: str, status: str) -> None:
-        """Count a request: the collector's name, and the gRPC status of its answer in lower case. Quick; thread-safe."""
+        """Count a refused request by the collector's name and the gRPC status in lower case. Thread-safe; does not block."""
         ...
 
 
 @runtime_checkable
 class Collector(Protocol):
-    """A way in that listens until it is stopped. Built by `Plugin.from_settings(settings)`."""
+    """A source of batches that listens until it is stopped. Built by `Plugin.from_settings(settings)`."""
 
     name: str
 
@@ -92,12 +92,12 @@ class Collector(Protocol):
         """Begin to listen; returns when the listener is ready.
 
         Raises:
-            UsageError: the address is taken or not allowed; names the address.
+            UsageError: the address is in use or not allowed; names the address.
         """
         ...
 
     def stop(self, grace_s: float) -> None:
-        """Refuse new requests, finish those under way within `grace_s` seconds, and release the address."""
+        """Refuse new requests, finish the running ones within `grace_s` seconds, and release the address."""
         ...
 
     @property

@@ -1,7 +1,7 @@
 """Attribute values of OTLP/protobuf -> plain Python.
 
-The string case comes first: nine of ten attribute values are text, and asking protobuf which member of the oneof is
-set costs as much as reading the text.
+The string case comes first: nine of ten attribute values are text, and asking protobuf which member of the oneof is set costs
+as much as reading the text.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def read_attributes(pairs: Sequence[KeyValue], limits: Limits, altered: Counter[
     attributes: dict[str, Any] = {}
     for pair in first_of(pairs, limits.max_attributes, CUT_ATTRIBUTES, altered):
         key, value = pair.key, pair.value
-        # The tests of `clean_text` stand here again: a call for each key and text made decoding 15 % slower.
+        # The tests of `clean_text` are repeated inline: a call for each key and text made decoding 15 % slower.
         if len(key) > longest_key or not key.isascii() or "\0" in key:
             key = clean_name(key, limits, altered)
         text = value.string_value
@@ -48,7 +48,7 @@ def read_attributes(pairs: Sequence[KeyValue], limits: Limits, altered: Counter[
 
 
 def read_value(value: AnyValue, limits: Limits, altered: Counter[str], depth: int = 0) -> Any:
-    """Return an AnyValue as a plain Python value; an empty one is None."""
+    """Return an AnyValue as a plain Python value, None for an empty one."""
     reader = _READERS.get(value.WhichOneof("value") or "")
     return None if reader is None else reader(value, limits, altered, depth)
 

@@ -1,4 +1,4 @@
-"""The last step that all decoders share: fields of any origin become a `Span` or a `LogRecord`, or are counted."""
+"""The last step of all decoders: decoded fields become a `Span` or a `LogRecord`, or are counted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from otel_agentic.spans.model import Resource, Scope, SpanEvent, SpanLink
     from otel_agentic.spans.tally import Tally
 
-#: The scope of what this project emits: reading it back would judge the judge.
+#: The scope of the telemetry that this project emits; it is ignored, so that the project does not evaluate itself.
 OWN_SCOPE: Final = "otel_agentic"
 
 BAD_TRACE_ID: Final = "trace_id is not 16 bytes or is all zero"
@@ -37,14 +37,14 @@ OWN_TELEMETRY: Final = "own telemetry"
 OUTSIDE_SPAN: Final = "log record outside any span"
 NOT_AN_EVENT: Final = "log record is not an event"
 
-#: Where event names stood before OTLP had a field for them.
+#: The attribute for event names from before OTLP had a field for them.
 EVENT_NAME_ATTRIBUTE: Final = "event.name"
 GENAI_PREFIX: Final = "gen_ai."
 
 _HIGHEST_KIND: Final = max(SpanKind).value
 _HIGHEST_STATUS: Final = max(StatusCode).value
-#: The slots of a `Span`, not frozen: a frozen dataclass sets each field by a call, which takes twice the time.
-_Draft: Final = make_dataclass("_Draft", [each.name for each in fields(Span)], slots=True, kw_only=True)
+#: The slots of a `Span`, not frozen: a frozen dataclass sets each field by a call, which takes twice as long.
+_Draft: Final = make_dataclass("_Draft", [attribute.name for attribute in fields(Span)], slots=True, kw_only=True)
 
 
 def build_span(
@@ -66,9 +66,9 @@ def build_span(
     limits: Limits,
     tally: Tally,
 ) -> Span | None:
-    """Return the span, or None where its ids are bad (empty here) and it was counted as rejected.
+    """Return the span, or None if its ids are invalid (empty here); it is then counted as rejected.
 
-    An empty `parent_span_id` is one whose bytes are bad: the span is kept as a root and counted.
+    An empty `parent_span_id` means an invalid one: the span is stored as a root, and counted.
     """
     if not trace_id or not span_id:
         tally.rejected[BAD_SPAN_ID if trace_id else BAD_TRACE_ID] += 1
@@ -99,10 +99,10 @@ def build_span(
     return span
 
 
-def log_place(trace_id: str, span_id: str, tally: Tally) -> tuple[str, str] | None:
-    """Return the ids of the span that a log record belongs to, or None where it was counted.
+def span_ids_of_log(trace_id: str, span_id: str, tally: Tally) -> tuple[str, str] | None:
+    """Return the trace and span id of a log record, or None if it is ignored or rejected, and counted.
 
-    Unset ids (empty or all zero) are those of a record outside any span; malformed ones are rejected.
+    Unset ids (empty or all zero) mean a record outside any span, which is ignored; malformed ids are rejected.
     """
     if not trace_id.strip("0") or not span_id.strip("0"):
         tally.ignored[OUTSIDE_SPAN] += 1
@@ -116,7 +116,7 @@ def log_place(trace_id: str, span_id: str, tally: Tally) -> tuple[str, str] | No
 
 def build_log(
     *,
-    place: tuple[str, str],
+    span_ids: tuple[str, str],
     time_ns: int,
     observed_ns: int,
     event_name: str,
@@ -127,16 +127,16 @@ def build_log(
     limits: Limits,
     tally: Tally,
 ) -> LogRecord | None:
-    """Return the log record, or None where it says nothing about an agent and was counted as ignored."""
+    """Return the log record, or None if it contains nothing about an agent; it is then counted as ignored."""
     name = event_name or attributes.get(EVENT_NAME_ATTRIBUTE) or ""
     if not name and not any(key.startswith(GENAI_PREFIX) for key in attributes):
         tally.ignored[NOT_AN_EVENT] += 1
         return None
-    # A record without its own time is ordinary OTLP, so only an unusable observed time counts as mended.
+    # A record without its own time is valid OTLP, so only an unusable observed time counts as altered.
     own_time = 0 < time_ns < TIME_END_NS
     return LogRecord(
-        trace_id=place[0],
-        span_id=place[1],
+        trace_id=span_ids[0],
+        span_id=span_ids[1],
         time_ns=time_ns if own_time else clean_time(observed_ns, 0, tally.altered),
         event_name=clean_name(str(name), limits, tally.altered),
         body=body,

@@ -1,4 +1,4 @@
-"""JSON text read as data and changed in place: what is not taken out stays as it was written, to the last blank."""
+"""Rewriting of JSON text: unchanged parts stay as they were written, to the last white space."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing import Any, Final
 _BLANK: Final = re.compile(r"[ \t\n\r]*")
 _DECODER: Final = json.JSONDecoder(strict=False)
 _START: Final = re.compile(r'\s*[\[{"]')
-#: Scalars of valid JSON text: strings, and what stands bare. What is between them is punctuation.
+#: Scalars of valid JSON text: strings, numbers and literals. The text between them is punctuation.
 _SCALAR: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[^\s\[\]{},:"]+', re.DOTALL)
 
 
 class Pairs(list[tuple[str, Any]]):
-    """An object of JSON text: equal keys stay apart, so that none of them hides a value."""
+    """An object of JSON text, as a list of pairs, so that a repeated key does not hide a value."""
 
 
 class Bare(str):
-    """A number of JSON text, as it is written: reading it would change it."""
+    """A number of JSON text as it is written, since parsing could change it."""
 
     __slots__ = ()
 
 
 def looks_like_json(text: str) -> bool:
-    """Return whether a text begins as a container or a string of JSON does."""
+    """Return whether a text begins like a container or a string of JSON."""
     return _START.match(text) is not None
 
 
 def parse(text: str) -> Any:
-    """Return what JSON text holds, objects as `Pairs` and numbers as `Bare`.
+    """Return the value of JSON text, objects as `Pairs` and numbers as `Bare`.
 
     Raises:
         ValueError: it is not JSON.
@@ -41,37 +41,37 @@ def parse(text: str) -> Any:
 
 
 def values_of(text: str) -> list[tuple[str | None, int, int]]:
-    """Return the key (None in an array), start and end of each value of a JSON container, without reading it twice.
+    """Return the key (None in an array), start and end of each value of a JSON container, in one pass.
 
     Raises:
-        ValueError: it is not JSON, or no container.
+        ValueError: it is not JSON, or not a container.
         RecursionError: it is nested too deeply.
     """
-    position = _BLANK.match(text).end()  # type: ignore[union-attr] # matches the empty text, too
+    position = _BLANK.match(text).end()  # type: ignore[union-attr] # also matches the empty text
     opening = text[position : position + 1]
     closing = {"[": "]", "{": "}"}.get(opening)
     if closing is None:
         raise ValueError("no container")
-    found: list[tuple[str | None, int, int]] = []
+    values: list[tuple[str | None, int, int]] = []
     position = _blank_end(text, position + 1)
-    while text[position : position + 1] != closing or found:
+    while text[position : position + 1] != closing or values:
         key = None
         if closing == "}":
             key, position = _DECODER.raw_decode(text, position)
             position = _blank_end(text, _sign_end(text, _blank_end(text, position), ":"))
         _, end = _DECODER.raw_decode(text, position)
-        found.append((key, position, end))
+        values.append((key, position, end))
         position = _blank_end(text, end)
         if text[position : position + 1] == closing:
             break
         position = _blank_end(text, _sign_end(text, position, ","))
     if _blank_end(text, position + 1) != len(text):
-        raise ValueError("text behind the container")
-    return found
+        raise ValueError("text after the container")
+    return values
 
 
 def _blank_end(text: str, position: int) -> int:
-    return _BLANK.match(text, position).end()  # type: ignore[union-attr] # matches the empty text, too
+    return _BLANK.match(text, position).end()  # type: ignore[union-attr] # also matches the empty text
 
 
 def _sign_end(text: str, position: int, sign: str) -> int:
@@ -85,8 +85,8 @@ def rewritten(text: str, before: Any, after: Any) -> str:
 
     Args:
         text: valid JSON text.
-        before: what `parse` made of it.
-        after: the same with other scalars in some places; those that stay are the same objects.
+        before: the result of `parse`.
+        after: the same with some scalars replaced; unchanged scalars are the same objects.
     """
     pieces: list[str] = []
     done = 0
@@ -100,23 +100,23 @@ def rewritten(text: str, before: Any, after: Any) -> str:
 
 def _scalars(value: Any) -> list[Any]:
     """Return keys and scalars in the order in which they are written."""
-    found: list[Any] = []
+    scalars: list[Any] = []
     waiting = [value]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, Pairs):
-            for key, item in reversed(one):
+        part = waiting.pop()
+        if isinstance(part, Pairs):
+            for key, item in reversed(part):
                 waiting += (item, key)
-        elif isinstance(one, list):
-            waiting += reversed(one)
+        elif isinstance(part, list):
+            waiting += reversed(part)
         else:
-            found.append(one)
-    return found
+            scalars.append(part)
+    return scalars
 
 
 def _literal(text: str) -> str:
     written = json.dumps(text, ensure_ascii=False)
-    # A lone surrogate came as an escape; nothing else can write it.
+    # A lone surrogate can only be written as an escape.
     return written if written.isprintable() or _encodes(written) else json.dumps(text)
 
 

@@ -1,7 +1,7 @@
-"""What stands where something was taken out, and how marks of others are told from ours.
+"""The marks that replace redacted values, and placeholders that are not secrets.
 
-Ours is `[redacted:<kind>:<hmac8>]`: eight hexadecimal digits of an HMAC under the store's key. Equal values give equal
-marks, so that a mark still compares; without the key nobody can try card numbers against it.
+A mark is `[redacted:<kind>:<hmac8>]`, with eight hexadecimal digits of an HMAC under the store's key. Equal values give equal
+marks, so that marks can be compared; without the key, card numbers cannot be tried against a mark.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ import hmac
 import re
 from typing import Final
 
-#: Kinds stand in marks: nothing in them may end one.
+#: Kinds are part of marks, so they must not contain the end of a mark.
 KIND: Final = re.compile(r"[a-z0-9_-]{1,40}")
 MARK: Final = re.compile(r"\[redacted:[a-z0-9_-]{1,40}:[0-9a-f]{8}\]")
-#: With this a text has no mark, without a regular expression.
+#: A text without it has no mark; testing for it avoids a regular expression.
 MARK_START: Final = "[redacted:"
 
-#: What stands where there is no secret: marks of others, placeholders in examples, words of schemas and truths.
+#: Values that are not secrets: marks of other programs, placeholders in examples, words of schemas, booleans.
 _EMPTY: Final = re.compile(
     r"\s*(?:__REDACTED__|\[REDACTED\]|\[Scrubbed due to [^\]]*\]|<elided>|readacted|[*•.…]+|[xX]{3,}|<[^<>]*>|"
     r"\$(?:[A-Za-z_.]+|[A-Z_][A-Z0-9_]*|\{[A-Za-z_][\w.:-]*\})|\{\{?[^{}]*\}\}?|%(?:[A-Za-z_]*|[A-Z0-9_]+)%?|"
     r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|TOKEN|SECRET|PASSWORD|PASS|PWD)(?:_[A-Z0-9]+)?|(?i:your)[-_ ][A-Za-z _-]{1,40}|(?i:|null|none|nil|undefined|unset|empty|true|false|yes|no|on|off|required|optional|hidden|redacted|"
     r"str|string|text|bool|boolean|int|integer|float|number|object|array|list|dict|map|any))\s*"
 )
-#: No secret is longer than that and a placeholder.
+#: Longer values are not placeholders.
 _EMPTY_CHARACTERS: Final = 200
 
 
@@ -37,7 +37,7 @@ def mark_of(kind: str, value: str, key: bytes) -> str:
 
 
 def is_empty(value: str) -> bool:
-    """Return whether a field's value says nothing: blank, a placeholder, a word of a schema, a mark of ours or others.
+    """Return whether a value contains no secret: blank, a placeholder, a word of a schema, a mark of any program.
 
     >>> is_empty("[REDACTED]"), is_empty("string"), is_empty("[redacted:jwt:00c0ffee]"), is_empty("hunter2")
     (True, True, True, False)

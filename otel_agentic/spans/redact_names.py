@@ -1,7 +1,7 @@
-"""Which fields hold credentials, by their names: in attributes, in maps, in JSON text, in headers and settings.
+"""Field names that indicate credentials: in attributes, maps, JSON text, headers and settings.
 
-A name counts by its end: `db_password`, `X-Api-Key` and `http.request.header.cookie` do, `password_length`,
-`max_tokens` and `cookie_consent` do not. The words are those of `redaction_rules.toml`.
+The end of a name decides: `db_password`, `X-Api-Key` and `http.request.header.cookie` match, `password_length`,
+`max_tokens` and `cookie_consent` do not. The words are in `rules.toml`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: `strong`: every value is taken. `weak`: a value is taken where it looks generated. `cookie`: where it is a pair or looks
-#: generated. `pin` and `card`: where it is a number of a few digits.
+#: `strong`: every value is redacted. `weak`: a value is redacted if it looks generated. `cookie`: if it is a pair or looks
+#: generated. `pin` and `card`: if it is a number of a few digits.
 Strength = Literal["strong", "weak", "cookie", "pin", "card"]
 
-#: A name is judged by its end; attribute names of other programs may be a megabyte long.
+#: Only the end of a name is examined; attribute names of other programs may be a megabyte long.
 _READ: Final = 80
 _SCHEMA_KEYS: Final = ("$ref", "anyOf", "oneOf", "allOf", "properties", "enum")
 _SCHEMA_TYPES: Final = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
@@ -30,13 +30,13 @@ _DIRECTORY: Final = re.compile(r"[/~\\]|[A-Za-z]:[\\/]")
 
 @cache
 def rule_data() -> dict[str, Any]:
-    """Return the content of `redaction_rules.toml`."""
-    return tomllib.loads(resources.files("otel_agentic.spans").joinpath("redaction_rules.toml").read_text("utf-8"))
+    """Return the content of `rules.toml`."""
+    return tomllib.loads(resources.files("otel_agentic.redaction").joinpath("rules.toml").read_text("utf-8"))
 
 
 @cache
 def fragments() -> dict[str, str]:
-    """Return the parts of patterns of named fields: alternatives of names, and what may stand between name and value."""
+    """Return the fragments of patterns for named fields: alternatives of names, and separators of name and value."""
     names = rule_data()["names"]
     nouns = f"(?:{'|'.join(names['keys'])})[-_. ]?key|(?:{'|'.join(names['tokens'])})[-_. ]?token"
     strong = (
@@ -47,7 +47,7 @@ def fragments() -> dict[str, str]:
 
 
 class _Names(NamedTuple):
-    """Compiled patterns of the ends of names."""
+    """Compiled patterns for the ends of names."""
 
     strong: re.Pattern[str]
     words: re.Pattern[str]
@@ -79,17 +79,17 @@ def _names() -> _Names:
 
 
 @lru_cache(maxsize=8192)
-def strength_of(name: str, kept: Sequence[str] = ()) -> Strength | None:
-    """Return whether a name is a credential's, None where it is not, or where one of the globs `kept` fits it.
+def strength_of(name: str, keep_fields: Sequence[str] = ()) -> Strength | None:
+    """Return how strongly a name indicates a credential, or None if it does not, or matches a glob of `keep_fields`.
 
     >>> strength_of("db_password"), strength_of("X-Api-Key"), strength_of("token"), strength_of("max_tokens")
     ('strong', 'strong', 'weak', None)
     """
     end = name[-_READ:].strip()
-    if any(fnmatchcase(name.lower(), glob.lower()) for glob in kept):
+    if any(fnmatchcase(name.lower(), glob.lower()) for glob in keep_fields):
         return None
     names = _names()
-    found: tuple[tuple[Strength | None, tuple[re.Pattern[str], ...]], ...] = (
+    patterns_by_strength: tuple[tuple[Strength | None, tuple[re.Pattern[str], ...]], ...] = (
         ("pin", (names.pin,)),
         ("card", (names.card,)),
         ("strong", (names.strong, names.words)),
@@ -97,11 +97,14 @@ def strength_of(name: str, kept: Sequence[str] = ()) -> Strength | None:
         (None, (names.position,)),
         ("weak", (names.weak, names.weak_alone, names.session)),
     )
-    return next((strength for strength, patterns in found if any(one.search(end) for one in patterns)), None)
+    return next(
+        (strength for strength, patterns in patterns_by_strength if any(pattern.search(end) for pattern in patterns)),
+        None,
+    )
 
 
 def looks_secret(value: str, least: int = _LONG) -> bool:
-    """Return whether a text could be a generated secret: one word of some length with letters and digits.
+    """Return whether a text may be a generated secret: one word of some length with letters and digits.
 
     >>> looks_secret("Zm9vYmFyMTIzNDU2"), looks_secret("approved"), looks_secret("two words 1")
     (True, False, False)
@@ -116,10 +119,10 @@ def is_schema(keys: Sequence[str], kind: object) -> bool:
 
     Args:
         keys: the keys of the map.
-        kind: its value under `type`.
+        kind: the value of its key `type`.
     """
     kinds = kind if isinstance(kind, list) and kind else [kind]
-    if all(isinstance(one, str) and one in _SCHEMA_TYPES for one in kinds):
+    if all(isinstance(name, str) and name in _SCHEMA_TYPES for name in kinds):
         return True
     return any(key in keys for key in _SCHEMA_KEYS)
 

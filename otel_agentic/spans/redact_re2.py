@@ -1,6 +1,6 @@
-"""RE2 with types: strangers' patterns and strangers' texts, in linear time.
+"""A typed interface to RE2, which matches untrusted patterns on untrusted text in linear time.
 
-google-re2 has no type hints; it is named here alone.
+google-re2 has no type hints; it is imported only here.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import re2  # type: ignore[import-untyped] # the package ships no types
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-#: Automata of one pattern, bytes.
+#: Memory for the automata of one pattern, in bytes.
 _MEMORY: Final = 16 << 20
 _ANYWHERE: Final = re2._Anchor.UNANCHORED  # noqa: SLF001 — the enumeration has no public name
 
 
 class Hit(NamedTuple):
-    """Where a pattern matched: the part `value`, or all where it has no such part; and the part `name`, (-1, -1) for none."""
+    """The position of a match: of its group `value`, or of all of it; and of its group `name`, (-1, -1) without such a group."""
 
     start: int
     end: int
@@ -29,7 +29,7 @@ class Pattern:
     """A compiled pattern.
 
     Raises:
-        ValueError: RE2 does not take it; says why.
+        ValueError: RE2 does not accept it; contains the reason.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -38,8 +38,8 @@ class Pattern:
         self._value, self._name = groups.get("value", 0), groups.get("name", 0)
 
     def hits(self, text: str) -> Iterator[Hit]:
-        """Yield the places where it matches something, left to right, none within another."""
-        # Bytes spare it to count characters; in text of one byte a character the places are the same.
+        """Yield the non-empty, non-overlapping matches, left to right."""
+        # With bytes, RE2 does not have to count characters; in ASCII text the positions are the same.
         for match in self._pattern.finditer(text.encode() if text.isascii() else text):
             start, end = match.span(self._value)
             if start < end:
@@ -47,13 +47,13 @@ class Pattern:
 
 
 class Patterns:
-    """Some patterns, asked all at once."""
+    """A set of patterns that are matched at once."""
 
     def __init__(self, patterns: Sequence[str], *, as_bytes: bool = False) -> None:
-        """Compile them.
+        """Compile the patterns.
 
         Args:
-            patterns: each of them.
+            patterns: the patterns.
             as_bytes: texts will be bytes, and each byte counts as a character.
         """
         options = _options()
@@ -67,17 +67,17 @@ class Patterns:
         self._size = len(patterns)
 
     def matching(self, text: str | bytes) -> Sequence[int]:
-        """Return which of them match somewhere in the text, by place."""
+        """Return the indices of the patterns that match anywhere in the text."""
         return self._set.Match(text) or () if self._size else ()
 
 
 class Glance:
-    """Whether a pattern matches bytes: one pass, as quick as it gets. Text beyond ASCII counts as bytes."""
+    """Tests whether a pattern matches bytes, in one pass and as fast as possible. Text beyond ASCII counts as bytes."""
 
     def __init__(self, pattern: str | None) -> None:
         options = _options()
         options.encoding, options.never_capture = options.Encoding.LATIN1, True
-        # Not its `search`: that costs as much again as the match of a small span.
+        # Not `search`: its overhead is as large as the match of a small span.
         self._match = re2.compile(pattern.encode(), options)._regexp.Match if pattern else None  # noqa: SLF001
 
     def __call__(self, text: bytes) -> bool:
@@ -95,5 +95,5 @@ def _compiled(pattern: str) -> Any:
     try:
         return re2.compile(pattern, _options())
     except re2.error as error:
-        said = error.args[0]
-        raise ValueError(said.decode(errors="replace") if isinstance(said, bytes) else str(said)) from error
+        reason = error.args[0]
+        raise ValueError(reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)) from error

@@ -1,7 +1,7 @@
-r"""One kind of text that is taken out, and the notation in which the data file writes the formats of tokens.
+r"""Redaction rules, and the notation for token formats in the data file.
 
-Patterns have RE2's syntax: no look-around, linear time on any text. `(?P<value>…)` marks the part that is taken. One of `hints` matches
-at least every text in which the pattern could match, also where it is part of JSON text inside JSON text, in which quotes and
+Patterns have RE2's syntax: no look-around, linear time on any text. `(?P<value>…)` marks the part that is redacted. At least
+one of `hints` matches in every text in which the pattern could match, including JSON text inside JSON text, in which quotes and
 slashes are escaped.
 """
 
@@ -16,22 +16,22 @@ from otel_agentic.spans import redact_checks as checks
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-#: Why something was taken, as it is counted.
+#: Groups of rules, as redactions are counted.
 CREDENTIAL: Final = "credential"
 CUSTOM: Final = "custom"
 
-#: What ends a word though its last character is a letter or digit: `%3D` of a URL, `\n` of JSON text that was cut, the colour
-#: of a terminal; and `_`, which joins a name to a key.
+#: Text that ends a word although its last character is a letter or digit: `%3D` of a URL, `\n` of JSON text that was cut, a
+#: terminal colour; and `_`, which joins a name to a key.
 _JOINED: Final = r"_|%[0-9A-Fa-f]{2}|\\[nrtbf]|\\u[0-9a-fA-F]{4}|\x1b\[[0-9;]*m"
-#: The left edge of a key or a word, in a text as it stands, and in JSON text made of it.
+#: The left edge of a key or a word, in plain text, and in JSON text made of it.
 EDGE: Final = rf"(?:\b|{_JOINED})"
 HINTED_EDGE: Final = r"(?:^|[^A-Za-z0-9]|%[0-9A-Fa-f]{2}|\\u[0-9a-fA-F]{4}|\\[nrtbf]|(?:\x1b|\\u001[bB])\[[0-9;]*m)"
 
-#: Around the names of fields in hints: an empty group marks where they end.
+#: Surround field names in hints: an empty group marks their end.
 NAME_START: Final = "(?:(?:)(?i:"
 NAME_END: Final = "))(?:)"
 
-#: Alphabets of formats, as the inside of a character class.
+#: Alphabets of formats, as the content of a character class.
 ALPHABETS: Final = {
     "hex": "0-9a-fA-F",
     "digit": "0-9",
@@ -55,10 +55,10 @@ _UUID: Final = "<hex 8-8>-<hex 4-4>-<hex 4-4>-<hex 4-4>-<hex 12-12>"
 _PART: Final = re.compile(
     r"<(?P<alphabet>\w+) (?P<least>\d+)(?:-(?P<most>\d+))?>|(?P<end>\\b)|(?P<literal>[^<\\]+|.)", re.DOTALL
 )
-#: A hint holds so many characters of a format: more would cost time, fewer would find too much.
+#: The number of characters of a format in a hint: more would cost time, fewer would match too much.
 _HINTED: Final = 12
 _SIGNATURE: Final = 3
-#: A word that must be near stands so far before a value, at most; in JSON text some of these are escaped.
+#: The largest distance of a word that must be near a value, in characters; in JSON text some characters are escaped.
 _NEAR: Final = 60
 _NEAR_ESCAPED: Final = 90
 _NOUN: Final = "(?i:key|token|secret|credential|password|pat\\b)"
@@ -66,21 +66,21 @@ _NOUN: Final = "(?i:key|token|secret|credential|password|pat\\b)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One kind of text that is taken out.
+    """A rule that redacts one kind of text.
 
-    `hints` that are only a word that must be near have a stricter one, `close`: it costs more.
-    `check` returns the part of a match that is taken, "" for none. `same` is what makes two values equal. `generic` rules
-    name their kind only where no other rule takes just as much. `named` says that a field's name stands in the match,
-    `columns` that the match is the first line of a table, whose columns are taken. `examples` are formats with `{…}` around
-    what is taken.
+    If `hints` contain only a word that must be near, `close` is a stricter, more expensive hint. `check` returns the part of a
+    match to redact, "" for none. `same` normalises a value, so that equal values get equal marks. `generic` rules
+    name their kind only if no other rule matches as much. `named` means that the match contains a field name, `columns` that
+    the match is the first line of a table whose columns are redacted. `examples` are formats with `{…}` around the redacted
+    part.
     """
 
     kind: str
     pattern: str
     hints: tuple[str, ...] = ()
     close: str = ""
-    check: Callable[[str], str] = checks.whole
-    same: Callable[[str], str] = checks.whole
+    check: Callable[[str], str] = checks.unchecked
+    same: Callable[[str], str] = checks.unchecked
     generic: bool = False
     named: bool = False
     columns: bool = False
@@ -89,17 +89,17 @@ class Rule:
 
 
 def joined(hints: Iterable[str]) -> str:
-    """Return one pattern for some hints. What many of them begin with is written once: the automaton stays small."""
+    """Return one pattern for some hints. Common prefixes are written once, which keeps the automaton small."""
     grouped: dict[str, list[str]] = {}
     for hint in dict.fromkeys(hints):
-        start = next((one for one in (HINTED_EDGE, NAME_START) if hint.startswith(one)), "")
+        start = next((prefix for prefix in (HINTED_EDGE, NAME_START) if hint.startswith(prefix)), "")
         start = hint[: hint.index(NAME_END) + len(NAME_END)] if start == NAME_START else start
         grouped.setdefault(start, []).append(hint[len(start) :])
     return "|".join(f"{start}(?:{'|'.join(f'(?:{end})' for end in ends)})" for start, ends in grouped.items())
 
 
 class Part(NamedTuple):
-    """A part of a format: literal text, or characters of an alphabet; `most` None is any number of them."""
+    """A part of a format: literal text, or characters of an alphabet; `most` None means any number of them."""
 
     literal: str = ""
     alphabet: str = ""
@@ -119,16 +119,16 @@ def parts_of(text: str) -> list[Part]:
     """
     text = text.replace("<uuid>", _UUID)
     parts = []
-    for found in _PART.finditer(text):
-        if found["alphabet"]:
-            if found["alphabet"] not in ALPHABETS:
-                raise ValueError(f"{text!r}: unknown alphabet {found['alphabet']!r}; known are {', '.join(ALPHABETS)}")
-            most = found["most"] or (None if found.end() == len(text) else found["least"])
+    for match in _PART.finditer(text):
+        if match["alphabet"]:
+            if match["alphabet"] not in ALPHABETS:
+                raise ValueError(f"{text!r}: unknown alphabet {match['alphabet']!r}; known are {', '.join(ALPHABETS)}")
+            most = match["most"] or (None if match.end() == len(text) else match["least"])
             parts.append(
-                Part(alphabet=found["alphabet"], least=int(found["least"]), most=None if most is None else int(most))
+                Part(alphabet=match["alphabet"], least=int(match["least"]), most=None if most is None else int(most))
             )
         else:
-            parts.append(Part(ends=True) if found["end"] else Part(literal=found["literal"]))
+            parts.append(Part(ends=True) if match["end"] else Part(literal=match["literal"]))
     return parts
 
 
@@ -140,7 +140,7 @@ def token_rule(
     generic: bool = False,
     near: str = "",
     noun: bool = False,
-    says: str = "",
+    context: str = "",
     edge: str = "",
     suffix: str = "",
     hint: str = "",
@@ -149,33 +149,33 @@ def token_rule(
 
     Args:
         kind: the name in the mark.
-        formats: what they look like.
+        formats: the formats of the tokens.
         check: confirms a match.
         generic: see `Rule`.
         near: must match before them on the same line.
-        noun: whether a word such as `key` must stand in between.
-        says: an example of what is near.
-        edge: what may stand right before them; "" for the edge of a word.
-        suffix: what may follow and is taken, too.
-        hint: "" for one that is derived from the formats.
+        noun: whether a word such as `key` must follow `near`.
+        context: an example of the text near the token.
+        edge: pattern of the text right before them; "" for the edge of a word.
+        suffix: pattern of text that may follow and is redacted, too.
+        hint: "" for a hint that is derived from the formats.
     """
-    each = [parts_of(text) for text in formats]
-    shape = "|".join("".join(map(_pattern, parts)) for parts in each)
+    parsed = [parts_of(text) for text in formats]
+    shape = "|".join("".join(map(_pattern, parts)) for parts in parsed)
     between = rf"[^\r\n]{{0,{_NEAR}}}?{_NOUN}" if noun else ""
     before = rf"{near}{between}[^\r\n]{{0,{_NEAR}}}?{edge or EDGE}" if near else edge or EDGE
     close = ""
     if near:
         hint = near
-        bodies = "|".join(dict.fromkeys("".join(map(_short, parts)) for parts in each))
+        bodies = "|".join(dict.fromkeys("".join(map(_short, parts)) for parts in parsed))
         close = rf"{near}[^\r\n]{{0,{(1 + noun) * _NEAR_ESCAPED}}}?(?:{bodies})"
     return Rule(
         kind=kind,
         pattern=rf"{before}(?P<value>(?:{shape}){suffix})",
-        hints=(hint,) if hint else tuple(map(_hint, each)),
+        hints=(hint,) if hint else tuple(map(_hint, parsed)),
         close=close,
         check=check,
         generic=generic,
-        examples=tuple(f"{says}{{{text}}}" for text in formats),
+        examples=tuple(f"{context}{{{text}}}" for text in formats),
     )
 
 
@@ -187,7 +187,7 @@ def _pattern(part: Part) -> str:
 
 
 def _short(part: Part) -> str:
-    """Return a pattern of the beginning of a part, as it may be written in JSON text."""
+    """Return a pattern for the beginning of a part, as it may be written in JSON text."""
     if part.alphabet:
         escaped = r"\\" if "/" in ALPHABETS[part.alphabet] else ""
         return f"[{escaped}{ALPHABETS[part.alphabet]}]{{{min(part.least, _HINTED)}}}"
@@ -195,13 +195,13 @@ def _short(part: Part) -> str:
 
 
 def _hint(parts: Sequence[Part]) -> str:
-    """Return a pattern of the part of a format that is told from other text at the least cost.
+    """Return a pattern for the part of a format that is cheapest to distinguish from other text.
 
-    That is its beginning, where this is literal; else what follows from its first literal that is a signature; else all.
+    That is its beginning if this is literal; else the format from its first literal that is a signature; else all of it.
     """
     if parts[0].literal:
         return HINTED_EDGE + _beginning(parts)
-    signature = next((place for place, part in enumerate(parts) if len(part.literal) >= _SIGNATURE), None)
+    signature = next((index for index, part in enumerate(parts) if len(part.literal) >= _SIGNATURE), None)
     if signature is not None:
         return _beginning(parts[signature:])
     return "".join(_pattern(part) for part in parts if not part.ends)
@@ -217,7 +217,7 @@ def _beginning(parts: Sequence[Part]) -> str:
             count = min(part.least, _HINTED - size)
             pieces.append(f"[{escaped}{ALPHABETS[part.alphabet]}]{{{count}}}")
             size += count
-            # What follows a longer or open part cannot be reached with a fixed number of characters.
+            # The text after a longer or open-ended part has no fixed position.
             if count < part.least or part.most != part.least:
                 break
         elif not part.ends:

@@ -1,4 +1,4 @@
-"""The rules of redaction, from `redaction_rules.toml`."""
+"""The redaction rules, from `rules.toml`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.spans import redact_checks, redact_personal
+from otel_agentic.spans import redact_checks as checks
 from otel_agentic.spans.redact_names import fragments, rule_data
 from otel_agentic.spans.redact_rule import CREDENTIAL, CUSTOM, EDGE, HINTED_EDGE, NAME_END, NAME_START, Rule, token_rule
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from otel_agentic.config import RedactionSettings
 
 _VENDOR: Final = "vendor_key"
-#: Names of fields in a hint.
+#: Placeholders for field names in a hint.
 _NAMES: Final = re.compile(r"\(\?i:(\{(?:strong|weak|words|pins|cards)\})\)")
 _PERSONAL: Final = "personal data"
 #: A letter beyond ASCII; in JSON text it may be an escape.
@@ -24,7 +24,7 @@ _FOREIGN: Final = re.compile(r"[^\x00-\x7f]")
 
 
 def rules_of(settings: RedactionSettings) -> tuple[Rule, ...]:
-    """Return the active rules; their order means nothing."""
+    """Return the active rules, in no particular order."""
     return tuple(_rules(settings))
 
 
@@ -49,8 +49,8 @@ def personal_rules() -> tuple[Rule, ...]:
             pattern=row["pattern"],
             hints=(_filled(row["hint"], hint=True),),
             close=row.get("close", ""),
-            check=_function(row.get("check", "whole")),
-            same=_function(row.get("same", "whole")),
+            check=_function(row.get("check", "unchecked")),
+            same=_function(row.get("same", "unchecked")),
             group=_PERSONAL,
             examples=tuple(row["examples"]),
         )
@@ -60,7 +60,7 @@ def personal_rules() -> tuple[Rule, ...]:
 
 @cache
 def naming_hint() -> str:
-    """Return the hint of a map that names a field in a value: `{"name": "password", "value": …}`."""
+    """Return the hint for a map that names a field in a value: `{"name": "password", "value": …}`."""
     return _filled(rule_data()["naming"]["hint"], hint=True)
 
 
@@ -79,7 +79,7 @@ def _token(row: dict[str, Any]) -> Rule:
         check=_function(row.get("check", "generated")),
         generic=row.get("generic", False),
         hint=_filled(row.get("hint", ""), hint=True),
-        **{name: row[name] for name in ("near", "noun", "says", "edge", "suffix") if name in row},
+        **{name: row[name] for name in ("near", "noun", "context", "edge", "suffix") if name in row},
     )
 
 
@@ -88,7 +88,7 @@ def _pattern(row: dict[str, Any], *, named: bool = False, columns: bool = False)
         kind=row.get("kind", CREDENTIAL),
         pattern=_filled(row["pattern"]),
         hints=(_filled(row["hint"], hint=True),),
-        check=_function(row.get("check", "whole")),
+        check=_function(row.get("check", "unchecked")),
         generic=row.get("generic", named or columns),
         named=named,
         columns=columns,
@@ -97,20 +97,20 @@ def _pattern(row: dict[str, Any], *, named: bool = False, columns: bool = False)
 
 
 def _function(name: str) -> Callable[[str], str]:
-    found: Callable[[str], str] = getattr(redact_personal, name, None) or getattr(redact_checks, name)
-    return found
+    function: Callable[[str], str] = getattr(checks, name)
+    return function
 
 
 def _filled(pattern: str, *, hint: bool = False) -> str:
-    """Return a pattern of the data file with its fragments filled in; in a hint letters beyond ASCII may be escapes."""
+    """Return a pattern of the data file with its fragments inserted; in a hint, letters beyond ASCII may be escapes."""
     pattern = pattern.replace("{edge}", EDGE).replace("{hinted_edge}", HINTED_EDGE)
-    if hint:  # hints begin with the same names: they are joined where these are written alike
+    if hint:  # hints that begin with equal names are joined
         pattern = _NAMES.sub(rf"{NAME_START}\1{NAME_END}", pattern)
     for name, text in fragments().items():
         pattern = pattern.replace(f"{{{name}}}", text)
-    return _FOREIGN.sub(lambda found: _escapable(found[0]), pattern) if hint else pattern
+    return _FOREIGN.sub(lambda match: _escapable(match[0]), pattern) if hint else pattern
 
 
 def _escapable(letter: str) -> str:
     written = dict.fromkeys((letter, letter.upper(), letter.lower()))
-    return f"(?:{'|'.join(written)}|\\\\+u(?i:{'|'.join(f'{ord(one):04x}' for one in written)}))"
+    return f"(?:{'|'.join(written)}|\\\\+u(?i:{'|'.join(f'{ord(character):04x}' for character in written)}))"

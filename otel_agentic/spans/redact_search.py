@@ -1,4 +1,4 @@
-"""Which parts of a text the rules take: all of them asked at once, and those that overlap taken together."""
+"""Finds the parts of a text that rules redact: all rules are applied at once, and overlapping matches are merged."""
 
 from __future__ import annotations
 
@@ -17,105 +17,105 @@ if TYPE_CHECKING:
     from otel_agentic.spans.redact_rule import Rule
 
 _NAME_END: Final = re.compile(r"[A-Za-z0-9_.-]*\Z")
-#: A field's name is read back so far, in characters.
+#: A field's name is read backwards up to this many characters.
 _NAME_READ: Final = 64
 
 
 class Region(NamedTuple):
-    """A part of a text that is taken, and the place of the rule that names it.
+    """A part of a text to redact, and the index of the rule that names it.
 
-    In their natural order those come first that begin first; of these the longest, and the most specific.
+    Regions sort by their start; those with the same start by length, longest first, then the most specific first.
     """
 
     start: int
     minus_end: int
     generic: bool
     kind: str
-    place: int
+    rule: int
 
     @property
     def end(self) -> int:
-        """Where it ends."""
+        """The position after the last character."""
         return -self.minus_end
 
 
 class Search:
-    """Finds what some rules take. Thread-safe."""
+    """Finds the regions of a text that rules redact. Thread-safe."""
 
-    def __init__(self, rules: Sequence[Rule], kept: Sequence[str]) -> None:
-        """Prepare the rules; `kept` are names of fields that hold no credentials.
+    def __init__(self, rules: Sequence[Rule], keep_fields: Sequence[str]) -> None:
+        """Prepare the rules; `keep_fields` are names of fields that hold no credentials.
 
         Raises:
-            ValueError: RE2 does not take a pattern.
+            ValueError: RE2 does not accept a pattern.
         """
         self._rules = rules
-        self._kept = tuple(kept)
-        #: Compiled when a text matches them first: most never are.
-        self._each: list[Pattern | None] = [None] * len(rules)
-        # Hints tell which rules to ask, a few automata of rules that are alike: a common one would have too many states.
-        alike: dict[tuple[object, ...], list[int]] = {}
-        for place, rule in enumerate(rules):
+        self._keep_fields = tuple(keep_fields)
+        #: Compiled on the first possible match of a rule: most never are.
+        self._compiled: list[Pattern | None] = [None] * len(rules)
+        # Hints select the rules to apply. Similar rules share an automaton; one for all would have too many states.
+        similar: dict[tuple[object, ...], list[int]] = {}
+        for index, rule in enumerate(rules):
             if rule.hints:
-                alike.setdefault((bool(rule.close), rule.named or rule.columns, rule.group), []).append(place)
+                similar.setdefault((bool(rule.close), rule.named or rule.columns, rule.group), []).append(index)
         self._hints = [
-            (places, Patterns([rules[place].close or joined(rules[place].hints) for place in places], as_bytes=True))
-            for places in alike.values()
+            (indices, Patterns([rules[index].close or joined(rules[index].hints) for index in indices], as_bytes=True))
+            for indices in similar.values()
         ]
-        self._unhinted = [place for place, rule in enumerate(rules) if not rule.hints]
-        self._patterns = Patterns([rules[place].pattern for place in self._unhinted])
+        self._unhinted = [index for index, rule in enumerate(rules) if not rule.hints]
+        self._patterns = Patterns([rules[index].pattern for index in self._unhinted])
 
     def regions(self, text: str) -> list[Region]:
-        """Return what is taken of a text, left to right; no two overlap."""
-        read = readable(text)
-        found = []
-        for place in self._candidates(read):
-            rule = self._rules[place]
-            pattern = self._each[place] = self._each[place] or Pattern(rule.pattern)
-            for hit in pattern.hits(read):
+        """Return the regions of a text to redact, left to right, without overlaps."""
+        searched = readable(text)
+        regions = []
+        for index in self._candidates(searched):
+            rule = self._rules[index]
+            pattern = self._compiled[index] = self._compiled[index] or Pattern(rule.pattern)
+            for hit in pattern.hits(searched):
                 if rule.columns:
-                    parts = cells(text, hit.start, hit.end, self._kept)
-                elif rule.named and self._is_kept(text, hit):
+                    parts = cells(text, hit.start, hit.end, self._keep_fields)
+                elif rule.named and self._is_excluded(text, hit):
                     continue
                 else:
                     part = rule.check(text[hit.start : hit.end])
                     parts = [(hit.start, hit.start + len(part))] if part else []
-                found += [Region(start, -end, rule.generic, rule.kind, place) for start, end in parts]
-        return merged(found)
+                regions += [Region(start, -end, rule.generic, rule.kind, index) for start, end in parts]
+        return merged(regions)
 
     def _candidates(self, text: str) -> Iterator[int]:
-        """Yield the positions of the rules that could find something in a text."""
+        """Yield the indices of the rules that may match in a text."""
         encoded = text.encode()
-        for places, hints in self._hints:
-            for found in hints.matching(encoded):
-                yield places[found]
-        for found in self._patterns.matching(text):
-            yield self._unhinted[found]
+        for indices, hints in self._hints:
+            for position in hints.matching(encoded):
+                yield indices[position]
+        for position in self._patterns.matching(text):
+            yield self._unhinted[position]
 
-    def _is_kept(self, text: str, hit: Hit) -> bool:
-        """Return whether the name before a value is no credential's after all, read whole."""
+    def _is_excluded(self, text: str, hit: Hit) -> bool:
+        """Return whether the complete name before a value is not that of a credential after all."""
         start, end = hit.name
         begins = _NAME_END.search(text[max(0, start - _NAME_READ) : start])
         name = (begins[0] if begins else "") + text[start:end]
-        return strength_of(name, self._kept) is None or is_directory(name, text[hit.start : hit.end])
+        return strength_of(name, self._keep_fields) is None or is_directory(name, text[hit.start : hit.end])
 
 
 def merged(regions: Sequence[Region]) -> list[Region]:
-    """Return regions that cover all and do not overlap; where some do, the first and longest names the kind.
+    """Return non-overlapping regions that cover all; of overlapping regions, the first and longest names the kind.
 
     >>> merged([Region(3, -9, False, "b", 1), Region(0, -5, True, "a", 0)])
-    [Region(start=0, minus_end=-9, generic=True, kind='a', place=0)]
+    [Region(start=0, minus_end=-9, generic=True, kind='a', rule=0)]
     """
-    found: list[Region] = []
+    disjoint: list[Region] = []
     for region in sorted(regions):
-        if found and region.start < found[-1].end:
-            found[-1] = found[-1]._replace(minus_end=min(found[-1].minus_end, region.minus_end))
+        if disjoint and region.start < disjoint[-1].end:
+            disjoint[-1] = disjoint[-1]._replace(minus_end=min(disjoint[-1].minus_end, region.minus_end))
         else:
-            found.append(region)
-    return found
+            disjoint.append(region)
+    return disjoint
 
 
 def readable(text: str) -> str:
-    """Return a text of the same length that UTF-8 can hold: JSON escapes may bring lone surrogates."""
+    """Return a text of the same length that UTF-8 can encode: JSON escapes may produce lone surrogates."""
     if text.isascii():
         return text
     try:

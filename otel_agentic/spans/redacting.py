@@ -1,4 +1,4 @@
-"""Redaction in force: the rules of the settings under one key, and what was taken so far."""
+"""Redaction with the rules of the settings and one key, counting the redactions."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ _Record = TypeVar("_Record")
 KEY_BYTES: Final = 32
 
 
-class Redacting:
-    """Takes secrets out of everything that is about to be written, or shown. Thread-safe.
+class CountingRedactor:
+    """Redacts everything that is about to be written or shown, and counts the redactions. Thread-safe.
 
-    What takes the key may raise `StoreUnusableError`, where it has to be made and cannot be.
+    Methods that need the key may raise `StoreUnusableError` if it has to be created and cannot be.
     """
 
     def __init__(self, settings: RedactionSettings | None = None, key: Callable[[], bytes] | None = None) -> None:
         """Prepare the rules.
 
         Args:
-            settings: what to take; None takes the defaults, that is credentials.
-            key: gives what marks are made with, 32 bytes; None makes one that ends with this object.
+            settings: the rules to apply; None applies the defaults, that is credentials.
+            key: returns the key of the marks, 32 bytes; None creates a key that is lost with this object.
         """
         self._redactor = BatchRedactor.from_settings(settings or RedactionSettings(), key or cache(_random_key))
-        self._taken: Counter[str] = Counter()
-        self._counting = threading.Lock()
+        self._counts: Counter[str] = Counter()
+        self._counts_lock = threading.Lock()
 
     def batch(self, batch: SpanBatch) -> SpanBatch:
-        """Return the batch as it may be written, what was taken counted in `altered`."""
+        """Return the batch as it may be written, with redactions counted in `altered`."""
         clean = self._redactor.batch(batch)
         if clean is not batch:
             self._count(Counter(clean.altered) - Counter(batch.altered))
         return clean
 
     def value(self, value: Any) -> Any:
-        """Return a plain Python value as it may be written, the same object where nothing is taken."""
-        taken: Counter[str] = Counter()
-        clean = self._redactor.value(value, taken)
-        if taken:
-            self._count(taken)
+        """Return a plain Python value as it may be written, the same object if nothing is redacted."""
+        counts: Counter[str] = Counter()
+        clean = self._redactor.value(value, counts)
+        if counts:
+            self._count(counts)
         return clean
 
     def record(self, record: _Record) -> _Record:
-        """Return a dataclass of plain values and of such records as it may be shown, the same object as above."""
+        """Return a dataclass of plain values and nested dataclasses as it may be shown; see `value`."""
         changes = {}
         for field in fields(record):  # type: ignore[arg-type] # a dataclass
             old = getattr(record, field.name)
@@ -63,23 +63,23 @@ class Redacting:
                 changes[field.name] = new
         return replace(record, **changes) if changes else record  # type: ignore[type-var] # a dataclass
 
-    def takes_field(self, name: str) -> bool:
-        """Return whether the value of a field of that name is taken, whatever it is."""
-        return self._redactor.takes_field(name)
+    def redacts_field(self, name: str) -> bool:
+        """Return whether every value of a field with this name is redacted."""
+        return self._redactor.redacts_field(name)
 
     @property
-    def taken(self) -> dict[str, int]:
-        """What was taken so far, by reason."""
-        with self._counting:
-            return dict(self._taken)
+    def counts(self) -> dict[str, int]:
+        """The redactions so far, by reason."""
+        with self._counts_lock:
+            return dict(self._counts)
 
     def _records(self, old: tuple[Any, ...]) -> tuple[Any, ...]:
-        new = tuple(self.record(one) if is_dataclass(one) else self.value(one) for one in old)
-        return old if all(one is other for one, other in zip(new, old, strict=True)) else new
+        new = tuple(self.record(item) if is_dataclass(item) else self.value(item) for item in old)
+        return old if all(item is other for item, other in zip(new, old, strict=True)) else new
 
-    def _count(self, taken: Counter[str]) -> None:
-        with self._counting:
-            self._taken += taken
+    def _count(self, counts: Counter[str]) -> None:
+        with self._counts_lock:
+            self._counts += counts
 
 
 def _random_key() -> bytes:

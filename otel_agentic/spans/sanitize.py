@@ -1,15 +1,15 @@
-"""What strangers' values become: nothing here raises on data, everything changed is counted.
+"""Cleaning of untrusted values: nothing here raises on data, and every change is counted.
 
-| arrives | becomes |
+| received | becomes |
 |---|---|
 | NaN, Infinity | the text `NaN`, `Infinity`, `-Infinity` (one NaN would poison every average over a column) |
 | an integer beyond 64 bits | its digits as text |
 | NUL, a lone surrogate | U+FFFD |
-| text beyond a limit | its beginning, cut between characters; of a long one, before the word that the limit would split |
+| text beyond a limit | its beginning, cut between characters; a long text is cut before the word that the limit would split |
 | a value nested deeper than 48 levels | None |
-| a time of 0, or of the year 2200 and later | unset: a span's other time, an event's span start; 0 where nothing is left |
+| a time of 0, or of the year 2200 and later | unset: a span's other time, an event's span start; 0 if there is no such time |
 | an end before the start | the start |
-| an enumeration value that OTLP does not know | 0, the unset one |
+| an enumeration value that OTLP does not define | 0, unset |
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _Item = TypeVar("_Item")
 
 #: The first integer beyond 64 bits with a sign.
 _INT64_END: Final = 2**63
-#: The first time that is none, 1 January 2200: DuckDB's range ends in 2262, and there must be room for what is added to a
-#: time, as how long a conversation may be idle.
+#: The first time that is out of range, 1 January 2200: DuckDB's range ends in 2262, and there must be room for durations that
+#: are added to a time, such as how long a conversation may be idle.
 TIME_END_NS: Final = 7_258_118_400 * 10**9
-#: As deep as protobuf itself reads nested AnyValues, so that OTLP/JSON and OTLP/protobuf agree.
+#: The depth to which protobuf itself reads nested AnyValues, so that OTLP/JSON and OTLP/protobuf agree.
 MAX_DEPTH: Final = 48
 
 TRACE_ID_HEX: Final = 32
@@ -52,9 +52,9 @@ MENDED_ORDER: Final = "end before start set to the start"
 MENDED_PARENT: Final = "parent_span_id that is not 8 bytes taken as none"
 DROPPED_LINK: Final = "link whose trace or span id is not 16/8 bytes or is all zero dropped"
 
-#: Half a key or password has lost what tells it from other words: a word of up to so many characters is not split.
+#: Half a key or password can no longer be recognised as one: a word of up to this many characters is not split.
 _WORD: Final = 256
-#: Texts up to so many bytes are names or remarks, of which every character counts.
+#: Texts of up to this many bytes are names or remarks, in which every character matters.
 _SHORT_BYTES: Final = 4096
 
 _HEX: Final = "0123456789abcdefABCDEF"
@@ -62,7 +62,7 @@ _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 
 def clean_text(text: str, max_bytes: int, altered: Counter[str], cut_reason: str = CUT_VALUE) -> str:
-    r"""Return text that UTF-8 and the store can hold, at most `max_bytes` long.
+    r"""Return text that UTF-8 and the store can represent, at most `max_bytes` long.
 
     >>> from collections import Counter
     >>> clean_text("a\0b", 10, Counter())
@@ -70,18 +70,18 @@ def clean_text(text: str, max_bytes: int, altered: Counter[str], cut_reason: str
     """
     if len(text) <= max_bytes and text.isascii() and "\0" not in text:
         return text
-    mended = _mend_text(text)
-    if mended != text:
+    replaced = _replace_invalid(text)
+    if replaced != text:
         altered[MENDED_TEXT] += 1
-    cut = cut_text(mended, max_bytes)
-    if len(cut) == len(mended):
+    cut = cut_text(replaced, max_bytes)
+    if len(cut) == len(replaced):
         return cut
     altered[cut_reason] += 1
-    return _without_half_a_word(cut) if max_bytes > _SHORT_BYTES and not mended[len(cut)].isspace() else cut
+    return _without_half_a_word(cut) if max_bytes > _SHORT_BYTES and not replaced[len(cut)].isspace() else cut
 
 
 def clean_float(value: float, altered: Counter[str]) -> float | str:
-    """Return the number, or its OTLP/JSON text where it is not finite.
+    """Return the number, or its OTLP/JSON text if it is not finite.
 
     >>> from collections import Counter
     >>> clean_float(float("-inf"), Counter())
@@ -96,7 +96,7 @@ def clean_float(value: float, altered: Counter[str]) -> float | str:
 
 
 def clean_int(value: int, altered: Counter[str]) -> int | str:
-    """Return the number, or its digits as text where 64 bits do not hold it."""
+    """Return the number, or its digits as text if it does not fit into 64 bits."""
     if -_INT64_END <= value < _INT64_END:
         return value
     altered[MENDED_NUMBER] += 1
@@ -107,7 +107,7 @@ def clean_int(value: int, altered: Counter[str]) -> int | str:
 
 
 def clean_bytes(value: bytes, max_bytes: int, altered: Counter[str]) -> bytes:
-    """Return at most `max_bytes` of a value."""
+    """Return the first `max_bytes` of a value."""
     if len(value) <= max_bytes:
         return value
     altered[CUT_VALUE] += 1
@@ -115,7 +115,7 @@ def clean_bytes(value: bytes, max_bytes: int, altered: Counter[str]) -> bytes:
 
 
 def clean_value(value: object, limits: Limits, altered: Counter[str], depth: int = 0) -> Any:
-    """Return a plain Python value as OTLP would have brought it."""
+    """Return a plain Python value as it would be after a transfer by OTLP."""
     if isinstance(value, (str, bytes, bytearray)) or not isinstance(value, (Mapping, Sequence)):
         return _clean_scalar(value, limits, altered)
     if depth >= MAX_DEPTH:
@@ -150,7 +150,7 @@ def clean_name(name: str, limits: Limits, altered: Counter[str]) -> str:
 
 
 def clean_time(time_ns: int, fallback_ns: int, altered: Counter[str]) -> int:
-    """Return a time, or the fallback where it is unset or out of range; 0 where both are.
+    """Return a time, or the fallback if it is unset or out of range; 0 if both are.
 
     >>> from collections import Counter
     >>> clean_time(2**64 - 1, 5, Counter())
@@ -178,12 +178,12 @@ def clean_times(start_ns: int, end_ns: int, altered: Counter[str]) -> tuple[int,
 
 
 def clean_enum(value: int, highest: int) -> int:
-    """Return the value of an enumeration that counts from 0 to `highest`, or 0 for one that nobody knows."""
+    """Return the value of an enumeration from 0 to `highest`, or 0 for an unknown value."""
     return value if 0 <= value <= highest else 0
 
 
 def first_of(items: Sequence[_Item], count: int, reason: str, altered: Counter[str]) -> Sequence[_Item]:
-    """Return the first `count` items; the others are counted under the reason."""
+    """Return the first `count` items; the others are counted in `altered` under the reason."""
     surplus = len(items) - count
     if surplus <= 0:
         return items
@@ -192,12 +192,12 @@ def first_of(items: Sequence[_Item], count: int, reason: str, altered: Counter[s
 
 
 def id_of_bytes(raw: bytes, hex_length: int) -> str:
-    """Return an id as lower-case hex text, or the empty text where its length is wrong or it is all zero."""
+    """Return an id as lower-case hex text, or the empty text if its length is wrong or it is all zero."""
     return raw.hex() if len(raw) * 2 == hex_length and any(raw) else ""
 
 
 def id_of_text(text: object, hex_length: int) -> str:
-    """Return a hex id of any case in lower case, or the empty text where it is no such id or all zero.
+    """Return a hex id in lower case, or the empty text if it is not such an id or all zero.
 
     >>> id_of_text("00F067AA0BA902B7", 16)
     '00f067aa0ba902b7'
@@ -208,19 +208,22 @@ def id_of_text(text: object, hex_length: int) -> str:
 
 
 def _without_half_a_word(cut: str) -> str:
-    """Return a text up to its last blank or quote, where that is near."""
+    """Return a text up to its last white space or quote, if that is near the end."""
     end = cut[-_WORD:]
-    edge = next((place for place in range(len(end), 0, -1) if end[place - 1].isspace() or end[place - 1] in "\"'"), 0)
+    edge = next(
+        (position for position in range(len(end), 0, -1) if end[position - 1].isspace() or end[position - 1] in "\"'"),
+        0,
+    )
     return cut[: len(cut) - len(end) + edge] if edge else cut
 
 
-def _mend_text(text: str) -> str:
-    mended = text.replace("\0", _REPLACEMENT)
-    if mended.isascii():
-        return mended
+def _replace_invalid(text: str) -> str:
+    replaced = text.replace("\0", _REPLACEMENT)
+    if replaced.isascii():
+        return replaced
     try:
-        mended.encode()
+        replaced.encode()
     except UnicodeEncodeError:
-        # By way of UTF-16 a pair of surrogates becomes its character, a lone one the replacement character.
-        return mended.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return mended
+        # Through UTF-16, a pair of surrogates becomes its character, a lone one the replacement character.
+        return replaced.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return replaced

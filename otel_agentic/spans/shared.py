@@ -1,4 +1,4 @@
-"""How much of a resource is kept: its text stands in the row of each of its spans, so one request could fill a disk."""
+"""The size limit of a resource: it is written to the row of each of its spans, so one request could fill a disk."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ if TYPE_CHECKING:
 
 CUT_SHARED: Final = "resource attributes that its many spans have no room for cut"
 
-#: What a resource may always hold, bytes: more than any that is not made to harm, measured on those of SDKs and clouds.
+#: Bytes that a resource may always take: more than any benign one, measured on the resources of SDKs and clouds.
 _ALWAYS_BYTES: Final = 8 * 1024
-#: Quotes, colon and comma around an attribute; a number or a truth value.
+#: Bytes of the quotes, colon and comma around an attribute, and of a number or boolean.
 _FRAME_BYTES: Final = 6
 _SCALAR_BYTES: Final = 24
 
 
 def shared(attributes: dict[str, Any], records: int, limits: Limits, altered: Counter[str]) -> dict[str, Any]:
-    """Return the attributes of a resource that so many spans or log records share, those cut that find no room.
+    """Return the attributes of a resource that `records` spans or log records share, without those that do not fit.
 
-    In all rows together there is room for as much as the largest request, in one for 8 KiB at least. Attributes are kept in
-    their order as far as they fit.
+    Together, all rows may take as much as the largest request, and one row at least 8 KiB. Attributes are kept in their order
+    as far as they fit.
     """
     room = max(_ALWAYS_BYTES, limits.max_request_bytes // max(records, 1))
     if size_of(attributes) <= room:
         return attributes
-    kept: dict[str, Any] = {}
+    fitting: dict[str, Any] = {}
     for key, value in attributes.items():
         size = size_of({key: value})
         if size <= room:
-            kept[key] = value
+            fitting[key] = value
             room -= size
-    altered[CUT_SHARED] += len(attributes) - len(kept)
-    return kept
+    altered[CUT_SHARED] += len(attributes) - len(fitting)
+    return fitting
 
 
 def size_of(value: object) -> int:
-    """Return about how many bytes of JSON a plain value takes."""
+    """Return the approximate size of a plain value as JSON, in bytes."""
     if isinstance(value, str):
         return len(value) if value.isascii() else len(value.encode())
     if isinstance(value, bytes):

@@ -1,4 +1,4 @@
-"""What a decoder counts while it reads."""
+"""The counts of a decoder."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """Counts by reason: items that cannot be stored, items that are not ours, and mended details of kept items.
+    """Counts by reason: items that cannot be stored, items that are ignored, and altered details of stored items.
 
-    `size_bytes` is the size of what is read.
+    `size_bytes` is the size of the input.
     """
 
     rejected: Counter[str] = field(default_factory=Counter)
@@ -27,7 +27,7 @@ class Tally:
     size_bytes: int = 0
 
     def batch(self, *, spans: Sequence[Span] = (), logs: Sequence[LogRecord] = ()) -> SpanBatch:
-        """Return the kept items together with what was counted."""
+        """Return the decoded items with the counts."""
         return SpanBatch(
             spans=tuple(spans),
             logs=tuple(logs),
@@ -39,7 +39,7 @@ class Tally:
 
 
 def merge_batches(batches: Iterable[SpanBatch]) -> SpanBatch:
-    """Return one batch that holds the items of all, in order, and the sums of their counts."""
+    """Return one batch with the items of all batches, in order, and the sums of their counts."""
     tally = Tally()
     spans: list[Span] = []
     logs: list[LogRecord] = []

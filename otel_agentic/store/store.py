@@ -12,7 +12,7 @@ import duckdb
 
 from otel_agentic.errors import OverloadedError
 from otel_agentic.spans.redact_marks import MARK_START
-from otel_agentic.spans.redacting import Redacting
+from otel_agentic.spans.redacting import CountingRedactor
 from otel_agentic.store.backup import copy_of_open_file, remove_leftover_copies
 from otel_agentic.store.checkpoints import Checkpoints, sync_folder
 from otel_agentic.store.database import describe, open_database, require_file
@@ -89,7 +89,7 @@ class Store:
         #: Runs the queries of people.
         self.user_queries = UserQueries()
         #: Takes secrets out of all that comes in.
-        self.redacting = Redacting(redaction, StoreKey(self.path, self._holds_marks))
+        self.redacting = CountingRedactor(redaction, StoreKey(self.path, self._holds_marks))
         self._undo = UndoFile(self.path)
         #: What the upgrade of an earlier release did, None where there was none.
         self.upgraded: Upgrade | None = None

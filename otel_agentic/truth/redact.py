@@ -37,7 +37,7 @@ class Redacts(Protocol):
         """Return a plain value with everything taken out, the same object where that is nothing."""
         ...
 
-    def takes_field(self, name: str) -> bool:
+    def redacts_field(self, name: str) -> bool:
         """Return whether the value of a field of that name is taken, whatever it is."""
         ...
 
@@ -83,7 +83,7 @@ def _parameters(call: Mapping[str, Any], redacts: Redacts) -> dict[str, Any]:
     rules = {redacts.value(name): rule for name, rule in call.get("match", {}).items()}
     for (old_name, old), (name, new) in zip(given.items(), parameters.items(), strict=True):
         mode = rules[name]["mode"] if isinstance(rules.get(name), dict) else rules.get(name)
-        if mode in _SHAPES and redacts.takes_field(old_name):
+        if mode in _SHAPES and redacts.redacts_field(old_name):
             rules[name] = "any"
         elif mode == "number" and isinstance(new, str):
             rules[name] = "exact"

@@ -18,7 +18,7 @@ from otel_agentic.judges import JudgeFailure, Question, QuestionKind, Verdict
 from otel_agentic.judges.fence import Way, encode, messages, shown
 from otel_agentic.judges.langchain_judge import LangChainJudge
 from otel_agentic.judges.prompts import KINDS, prompt_texts
-from otel_agentic.spans.redacting import Redacting
+from otel_agentic.spans.redacting import CountingRedactor
 from tests.judges.models import Bare, Structured, Tools, fields_of, verdict
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ def test_instructions_stand_last(way: Way) -> None:
 
 @WAYS
 def test_what_redaction_left_of_an_attack_stays_inside_the_block_too(way: Way) -> None:
-    redacting = Redacting(RedactionSettings(personal=("card", "email", "phone", "iban")))
+    redacting = CountingRedactor(RedactionSettings(personal=("card", "email", "phone", "iban")))
     key, plain = f"sk-{'aB3' * 12}", usual(way)
     for attack in ATTACKS:
         told = redacting.value(f"{attack.whole} {key}")

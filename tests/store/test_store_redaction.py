@@ -33,7 +33,7 @@ def test_what_comes_in_is_redacted_whoever_brings_it(store: Store) -> None:
     store.accept(batch(span(attributes=ATTRIBUTES)))
     (found,) = marks(store)
     assert found.startswith("password=[redacted:credential:")
-    assert {"credential redacted: credential": 1} == store.redacting.taken
+    assert {"credential redacted: credential": 1} == store.redacting.counts
 
 
 def test_a_store_that_is_told_so_keeps_everything(db: Path, reader: Reader) -> None:
@@ -121,5 +121,5 @@ def test_values_beside_spans_are_redacted_under_the_same_key(store: Store) -> No
     store.accept(batch(span(attributes=ATTRIBUTES)))
     told: dict[str, Any] = store.redacting.value({"a": [ATTRIBUTES["note"]], "n": 1})
     assert {"a": marks(store), "n": 1} == told
-    assert store.redacting.takes_field("db_password")
-    assert not store.redacting.takes_field("max_tokens")
+    assert store.redacting.redacts_field("db_password")
+    assert not store.redacting.redacts_field("max_tokens")

@@ -23,7 +23,7 @@ class Bound:
     """A redactor as a store has one."""
 
     def __init__(self, by: BatchRedactor) -> None:
-        self.takes_field = by.takes_field
+        self.redacts_field = by.redacts_field
         self._by = by
 
     def value(self, value: Any) -> Any:

@@ -1,0 +1,1 @@
+"""Redaction of secrets and personal data before anything is written or shown."""
