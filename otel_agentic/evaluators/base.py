@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 from otel_agentic.judges.base import JudgeFailure, Question, Verdict
 
@@ -217,3 +217,13 @@ class GroupEvaluator(Protocol):
 
 
 AnyEvaluator: TypeAlias = Evaluator | AskingEvaluator | GroupEvaluator
+
+
+class WithoutSettings:
+    """Base class of evaluators that take nothing from the settings."""
+
+    @classmethod
+    def from_settings(cls, settings: EvaluatorSettings) -> Self:
+        """Return the evaluator."""
+        del settings
+        return cls()

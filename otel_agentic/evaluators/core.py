@@ -6,11 +6,11 @@ again. That a conversation failed at all is one of them only where no single fau
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING, Final
 
-from otel_agentic.evaluators.base import Metric, MetricScore
+from otel_agentic.evaluators.base import MetricScore
+from otel_agentic.evaluators.catalog import metrics_of
 from otel_agentic.scoring.impact import impacts_of
-from otel_agentic.scoring.model import FaultKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,45 +23,8 @@ ANSWER: Final = "agentic.answer"
 CONVERSATION: Final = "agentic.conversation"
 
 _ANSWERS: Final = ("wrong_answer", "forbidden_answer")
-_WHOLE: Final = ("missing_turn", "output_not_said", "extra_turn", "verdict", "no_fault_named")
 
-CORE_METRICS: Final = (
-    Metric(
-        name=TOOL,
-        title="tool correctness",
-        definition="Each thing wrong with a tool call, in conversations that failed.",
-        source="docs/tool-scoring.md",
-        target="call",
-        labels=get_args(FaultKind),
-        failing=frozenset(get_args(FaultKind)),
-        severity="medium",
-        # A call that nobody asked for is taken to change something, unless its tool is said to read.
-        severities={"missing": "high", "spurious": "high", "wrong_parameters": "high", "forbidden": "critical"},
-    ),
-    Metric(
-        name=ANSWER,
-        title="answer",
-        definition="Each answer below its threshold, or that says what must not be said, in conversations that failed.",
-        source="docs/judges.md",
-        target="turn",
-        labels=_ANSWERS,
-        failing=frozenset(_ANSWERS),
-        severity="high",
-        severities={"forbidden_answer": "critical"},
-    ),
-    Metric(
-        name=CONVERSATION,
-        title="conversation",
-        definition="What a conversation that failed lacks as a whole; where no single fault is found, "
-        "that a given verdict says so, or that the evaluation names none.",
-        source="docs/cases.md",
-        target="conversation",
-        labels=_WHOLE,
-        failing=frozenset(_WHOLE),
-        severity="high",
-        severities={"extra_turn": "medium"},
-    ),
-)
+CORE_METRICS: Final = metrics_of("core")
 
 
 def core_scores(subject: Subject) -> list[MetricScore]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.evaluators.agentest.judging import Judging, asked, rubric
-from otel_agentic.evaluators.agentest.sources import AGENTEST
 from otel_agentic.evaluators.base import Metric, MetricScore
+from otel_agentic.evaluators.catalog import metrics_of
 from otel_agentic.evaluators.transcript import transcript
 from otel_agentic.judges.base import ReplyForm
 
@@ -28,21 +28,7 @@ class GoalCompletion(Judging):
     """
 
     name: str = "agentest.goal_completion"
-    metrics: tuple[Metric, ...] = (
-        Metric(
-            name=NAME,
-            title="goal completion",
-            definition="1 where the goal was reached by the end of the conversation, else 0. The goal is `goal` of the case, and "
-            "where there is none what the user asks for; `details.goal` says which.",
-            source=AGENTEST,
-            target="conversation",
-            labels=tuple(_VALUES),
-            failing=frozenset({"not_completed"}),
-            severity="high",
-            limits="Without a goal in the case, a user who gives up early has asked for little. An agent that rightly refuses "
-            "has not completed the goal: Agentest's definition; write such goals down as what is right.",
-        ),
-    )
+    metrics: tuple[Metric, ...] = metrics_of("agentest.goal_completion")
     needs: frozenset[Need] = frozenset({"turns", "queries", "answers", "judge"})
     rubrics: tuple[Rubric, ...] = (rubric("goal_completion", ReplyForm(kind="label", labels=tuple(_VALUES))),)
     values: Mapping[str, float] = _VALUES

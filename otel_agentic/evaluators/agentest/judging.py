@@ -5,15 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
+from otel_agentic.evaluators.base import WithoutSettings
 from otel_agentic.judges.base import JudgeFailure, ReplyForm, rubric_question
 from otel_agentic.judges.rubrics import load_rubric
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from otel_agentic.config import EvaluatorSettings
     from otel_agentic.evaluators.base import Asking, Metric, MetricScore, Need, Subject
     from otel_agentic.judges.base import Question, Rubric, Verdict
     from otel_agentic.scoring.model import NotEvaluatedReason
@@ -28,7 +28,7 @@ class Item:
     note: str = ""
 
 
-class Judging(ABC):
+class Judging(WithoutSettings, ABC):
     """An evaluator that asks one question for each item; the rest of its kind is data.
 
     `values` are those of labels, where labels have values.
@@ -41,12 +41,6 @@ class Judging(ABC):
     default: bool = False
     rubrics: tuple[Rubric, ...]
     values: Mapping[str, float] = MappingProxyType({})
-
-    @classmethod
-    def from_settings(cls, settings: EvaluatorSettings) -> Self:
-        """Return the evaluator; nothing of it can be set."""
-        del settings
-        return cls()
 
     @abstractmethod
     def items(self, subject: Subject) -> Iterable[Item]:
@@ -76,7 +70,7 @@ class Judging(ABC):
 
 def rubric(file: str, form: ReplyForm) -> Rubric:
     """Return one of the rubrics of this family."""
-    return load_rubric(__package__ or "", f"prompts/{file}.md", form)
+    return load_rubric("otel_agentic.evaluators", f"prompts/agentest/{file}.md", form)
 
 
 def asked(score: MetricScore, about: Rubric, texts: Mapping[str, str], note: str = "") -> Item:

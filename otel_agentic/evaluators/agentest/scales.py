@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from otel_agentic.evaluators.agentest.judging import Judging, asked, rubric, silent
 from otel_agentic.evaluators.agentest.showing import Material
-from otel_agentic.evaluators.agentest.sources import AGENTEST
 from otel_agentic.evaluators.base import Metric, MetricScore
+from otel_agentic.evaluators.catalog import metrics_of
 from otel_agentic.evaluators.needs import turn_missing
 from otel_agentic.judges.base import ReplyForm
 from otel_agentic.judges.facts import extract
@@ -15,7 +15,6 @@ from otel_agentic.judges.facts import extract
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from otel_agentic.config import Severity
     from otel_agentic.conversations.model import Turn
     from otel_agentic.evaluators.agentest.judging import Item
     from otel_agentic.evaluators.base import Need, Subject
@@ -23,26 +22,6 @@ if TYPE_CHECKING:
     from otel_agentic.scoring.model import NotEvaluatedReason
 
 _FORM: Final = ReplyForm(kind="score", low=1.0, high=5.0)
-_LIMITS: Final = (
-    "Agentest judges against the profile of a simulated user and its knowledge; production has neither: the judge is shown the "
-    "conversation so far, and the goal where the case has one. Judges differ by about a point; compare means, not turns. Agentest holds "
-    "the mean of a run against a threshold, as a gate does; among failures stands each turn that does not meet it."
-)
-
-
-def _scale(what: str, title: str, definition: str, *, severity: Severity = "medium", limits: str = _LIMITS) -> Metric:
-    return Metric(
-        name=f"agentic.agentest.{what}",
-        title=title,
-        definition=definition,
-        source=AGENTEST,
-        target="turn",
-        low=1.0,
-        high=5.0,
-        limits=limits,
-        severity=severity,
-        needs=frozenset({"queries"}),
-    )
 
 
 class TurnScale(Judging):
@@ -71,11 +50,7 @@ class Helpfulness(TurnScale):
     """Whether an answer moves the user closer to the goal."""
 
     name: str = "agentest.helpfulness"
-    metrics: tuple[Metric, ...] = (
-        _scale(
-            "helpfulness", "helpfulness", "How far the answer brings the user closer to what is wanted, from 1 to 5."
-        ),
-    )
+    metrics: tuple[Metric, ...] = metrics_of("agentest.helpfulness")
     rubrics: tuple[Rubric, ...] = (rubric("helpfulness", _FORM),)
 
 
@@ -83,9 +58,7 @@ class Coherence(TurnScale):
     """Whether an answer is consistent in itself and with what was said before."""
 
     name: str = "agentest.coherence"
-    metrics: tuple[Metric, ...] = (
-        _scale("coherence", "coherence", "How consistent the answer is in itself and with earlier turns, from 1 to 5."),
-    )
+    metrics: tuple[Metric, ...] = metrics_of("agentest.coherence")
     rubrics: tuple[Rubric, ...] = (rubric("coherence", _FORM),)
 
 
@@ -93,9 +66,7 @@ class Relevance(TurnScale):
     """Whether all of an answer is about what was asked."""
 
     name: str = "agentest.relevance"
-    metrics: tuple[Metric, ...] = (
-        _scale("relevance", "relevance", "How much of the answer is about what the user said and wants, from 1 to 5."),
-    )
+    metrics: tuple[Metric, ...] = metrics_of("agentest.relevance")
     rubrics: tuple[Rubric, ...] = (rubric("relevance", _FORM),)
 
 
@@ -103,14 +74,7 @@ class Verbosity(TurnScale):
     """Whether an answer is as long as it needs to be."""
 
     name: str = "agentest.verbosity"
-    metrics: tuple[Metric, ...] = (
-        _scale(
-            "verbosity",
-            "verbosity",
-            "How well the length of the answer fits, from 1 to 5; 5 is neither too long nor too short.",
-            severity="low",
-        ),
-    )
+    metrics: tuple[Metric, ...] = metrics_of("agentest.verbosity")
     rubrics: tuple[Rubric, ...] = (rubric("verbosity", _FORM),)
 
 
@@ -122,17 +86,7 @@ class Faithfulness(TurnScale):
     """
 
     name: str = "agentest.faithfulness"
-    metrics: tuple[Metric, ...] = (
-        _scale(
-            "faithfulness",
-            "faithfulness",
-            "How far the answer keeps to the results of tools, to what the user said, and to what was really done, from 1 to 5; "
-            "leaving something out is no fault.",
-            severity="high",
-            limits=f"{_LIMITS} A turn is left out where no tool was ever at hand and the user gave no number, date or "
-            "identifier; and where the results of the calls so far were not recorded.",
-        ),
-    )
+    metrics: tuple[Metric, ...] = metrics_of("agentest.faithfulness")
     rubrics: tuple[Rubric, ...] = (rubric("faithfulness", _FORM),)
 
     def lacking(self, subject: Subject, turn: Turn) -> tuple[NotEvaluatedReason, str] | None:

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Final
 from otel_agentic.evaluators.agentest.behavior import NO_FAILURE
 from otel_agentic.evaluators.agentest.judging import Judging, asked, rubric, silent
 from otel_agentic.evaluators.agentest.showing import Material, expected_here, later_calls, tools_shown
-from otel_agentic.evaluators.agentest.sources import AGENTEST
 from otel_agentic.evaluators.base import Metric, MetricScore
+from otel_agentic.evaluators.catalog import metrics_of
 from otel_agentic.evaluators.needs import turn_missing
 from otel_agentic.evaluators.transcript import call_line
 from otel_agentic.judges.base import ReplyForm
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from otel_agentic.config import Severity
     from otel_agentic.conversations.model import ToolCall, Turn
     from otel_agentic.evaluators.agentest.judging import Item
     from otel_agentic.evaluators.base import Need, Subject
@@ -25,20 +24,12 @@ if TYPE_CHECKING:
 
 NAME: Final = "agentic.agentest.tool_call_behavior_failure"
 MISSING: Final = "missing_tool_call"
-#: What may be wrong with a call that was made, and how bad it is unless the settings say otherwise.
-OF_CALLS: Final[Mapping[str, Severity]] = {
-    "unnecessary_tool_call": "medium",
-    "wrong_tool": "high",
-    "wrong_arguments": "high",
-    "ignored_tool_result": "high",
-    "repeated_tool_call": "low",
-}
-FAILURES: Final[Mapping[str, Severity]] = {**OF_CALLS, MISSING: "high"}
-LABELS: Final = (NO_FAILURE, *FAILURES)
-
+_METRICS: Final = metrics_of("agentest.tool_call_behavior_failure")
 _RECORD: Final = "have the instrumentation record content"
 
-_CALL: Final = rubric("tool_call", ReplyForm(kind="label", labels=(NO_FAILURE, *OF_CALLS)))
+_CALL: Final = rubric(
+    "tool_call", ReplyForm(kind="label", labels=tuple(label for label in _METRICS[0].labels if label != MISSING))
+)
 _MISSING: Final = rubric("missing_tool_call", ReplyForm(kind="label", labels=(NO_FAILURE, MISSING)))
 
 
@@ -50,25 +41,7 @@ class ToolCallBehaviorFailure(Judging):
     """
 
     name: str = "agentest.tool_call_behavior_failure"
-    metrics: tuple[Metric, ...] = (
-        Metric(
-            name=NAME,
-            title="tool call behaviour failure",
-            definition="What is wrong with how a tool was used: for each call one of six labels, and for each turn whether a call "
-            "is missing, also where none was made; seven labels in all, `no_failure` among them.",
-            source=AGENTEST,
-            target="call",
-            low=None,
-            high=None,
-            labels=LABELS,
-            failing=frozenset(FAILURES),
-            severity="medium",
-            severities=FAILURES,
-            limits="Agentest gives one label to a turn and none to turns without calls. Whether a call is missing is asked only "
-            "where the case, the recorded tool definitions or other turns show that there are tools. A call whose arguments were "
-            "not recorded has no label.",
-        ),
-    )
+    metrics: tuple[Metric, ...] = _METRICS
     needs: frozenset[Need] = frozenset({"turns", "judge"})
     rubrics: tuple[Rubric, ...] = (_CALL, _MISSING)
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.evaluators.base import Metric, MetricScore
+from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings
+from otel_agentic.evaluators.catalog import metrics_of
 from otel_agentic.evaluators.layers.abstaining import none_of
 from otel_agentic.evaluators.layers.plans import written_plan
 from otel_agentic.evaluators.layers.reasoning import NO_PLAN
-from otel_agentic.evaluators.layers.sources import AGENT_SURFACE
 from otel_agentic.evaluators.transcript import transcript
 from otel_agentic.judges.base import JudgeFailure, ReplyForm, rubric_question
 from otel_agentic.judges.rubrics import load_rubric
 
 if TYPE_CHECKING:
-    from otel_agentic.config import EvaluatorSettings
     from otel_agentic.evaluators.base import Asking, Need, Subject
     from otel_agentic.evaluators.layers.plans import WrittenPlan
     from otel_agentic.judges.base import Rubric, Verdict
@@ -26,43 +25,22 @@ ADHERENCE_JUDGED: Final = "agentic.layers.plan_adherence_judged"
 _PART: Final = 4_000
 _PLAN: Final = 12_000
 _TOOLS: Final = 200
-_LIMITS: Final = (
-    "A model's opinion. It is shown the last plan of each turn, up to 12,000 characters; what is left out is said. Without a "
-    "recorded plan there is no score."
-)
 
 
 def rubric(file: str) -> Rubric:
     """Return a rubric of this family; its score is in [0, 1]."""
-    return load_rubric(__package__ or "", f"prompts/{file}.md", ReplyForm(kind="score"))
+    return load_rubric("otel_agentic.evaluators", f"prompts/layers/{file}.md", ReplyForm(kind="score"))
 
 
-class PlanQualityJudged:
+class PlanQualityJudged(WithoutSettings):
     """Whether the plan is a good one, as a judge sees it."""
 
     name: str = "layers.plan_quality_judged"
     version: str = "1"
-    metrics: tuple[Metric, ...] = (
-        Metric(
-            name=QUALITY_JUDGED,
-            title="plan quality, judged",
-            definition="How well the plan that the agent wrote down would reach the goal, from 0 to 1: needed steps, their "
-            "order, the right tools.",
-            source=f"{AGENT_SURFACE}: plans of open tasks are for a judge; the rubric is ours",
-            target="conversation",
-            needs=frozenset({"plan"}),
-            limits=_LIMITS,
-        ),
-    )
+    metrics: tuple[Metric, ...] = metrics_of("layers.plan_quality_judged")
     needs: frozenset[Need] = frozenset({"turns", "judge"})
     default: bool = False
     rubrics: tuple[Rubric, ...] = (rubric("plan_quality_judged"),)
-
-    @classmethod
-    def from_settings(cls, settings: EvaluatorSettings) -> PlanQualityJudged:
-        """Return the evaluator; nothing of it can be set."""
-        del settings
-        return cls()
 
     def ask(self, subject: Subject) -> Asking:
         """Ask about the plan, and return the score."""
@@ -73,31 +51,15 @@ class PlanQualityJudged:
         return [judged(QUALITY_JUDGED, replies[0])]
 
 
-class PlanAdherenceJudged:
+class PlanAdherenceJudged(WithoutSettings):
     """Whether the plan was kept, as a judge sees it."""
 
     name: str = "layers.plan_adherence_judged"
     version: str = "1"
-    metrics: tuple[Metric, ...] = (
-        Metric(
-            name=ADHERENCE_JUDGED,
-            title="plan adherence, judged",
-            definition="How far the agent did what it had planned, from 0 to 1; steps that turned out pointless are excused.",
-            source=f"{AGENT_SURFACE}: plans of open tasks are for a judge; the rubric is ours",
-            target="conversation",
-            needs=frozenset({"plan"}),
-            limits=_LIMITS,
-        ),
-    )
+    metrics: tuple[Metric, ...] = metrics_of("layers.plan_adherence_judged")
     needs: frozenset[Need] = frozenset({"turns", "judge"})
     default: bool = False
     rubrics: tuple[Rubric, ...] = (rubric("plan_adherence_judged"),)
-
-    @classmethod
-    def from_settings(cls, settings: EvaluatorSettings) -> PlanAdherenceJudged:
-        """Return the evaluator; nothing of it can be set."""
-        del settings
-        return cls()
 
     def ask(self, subject: Subject) -> Asking:
         """Ask about the plan and what became of it, and return the score."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.evaluators.base import Metric, MetricScore
+from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings
+from otel_agentic.evaluators.catalog import metrics_of
 from otel_agentic.evaluators.layers.abstaining import none_of
-from otel_agentic.evaluators.layers.sources import AGENT_SURFACE
 from otel_agentic.evaluators.layers.state import ABSENT, FinalState, differing, final_state, size_of
 from otel_agentic.evaluators.layers.wording import listed
 from otel_agentic.evaluators.needs import first_missing
@@ -15,7 +15,6 @@ from otel_agentic.scoring.reasons import shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from otel_agentic.config import EvaluatorSettings
     from otel_agentic.evaluators.base import Need, Subject
     from otel_agentic.evaluators.layers.state import Differing
 
@@ -25,51 +24,15 @@ EFFICIENCY: Final = "agentic.layers.step_efficiency"
 _TOLD: Final = 3
 _KEPT: Final = 20
 
-_METRICS: Final = (
-    Metric(
-        name=COMPLETION,
-        title="task completion",
-        definition="1 where the expected state is part of the state at the end, at any depth, else 0. The state is the last "
-        "one that a span names, else the fields of the last result of each tool that writes.",
-        source=AGENT_SURFACE,
-        target="conversation",
-        needs=frozenset({"expected_state", "state"}),
-        limits="Values compare as `exact` parameters do: numbers by value, true is not 1, null is not absent; lists item by "
-        "item. Put together from results, the state holds what the tools tell, not what the world is like; and of a tool that "
-        "was called for several things only the last. No data where a value is missing there and the last result of some tool "
-        "was not recorded. The page's function looks at the top level alone, and takes an absent "
-        "field for an expected null.",
-        threshold=1.0,
-        severity="high",
-    ),
-    Metric(
-        name=EFFICIENCY,
-        title="step efficiency",
-        definition="Fewest calls that do, as the case says (`minimum_steps`) / calls made, at most 1. Calls that failed, and "
-        "calls of agents used as tools, are steps; transfers are none.",
-        source=AGENT_SURFACE,
-        target="conversation",
-        needs=frozenset({"calls", "minimum_steps"}),
-        limits="No data where the case does not say, or no call was made. It says nothing of success: an agent that gives up "
-        "early is efficient. The page's function exceeds 1 where fewer steps did, and gives 0 without a step.",
-    ),
-)
 
-
-class Outcome:
+class Outcome(WithoutSettings):
     """The two metrics of outcomes."""
 
     name: str = "layers.outcome"
     version: str = "2"
-    metrics: tuple[Metric, ...] = _METRICS
+    metrics: tuple[Metric, ...] = metrics_of("layers.outcome")
     needs: frozenset[Need] = frozenset({"turns", "case"})
     default: bool = True
-
-    @classmethod
-    def from_settings(cls, settings: EvaluatorSettings) -> Outcome:
-        """Return the evaluator; nothing of it can be set."""
-        del settings
-        return cls()
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return both scores of a conversation."""

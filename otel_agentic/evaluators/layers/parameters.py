@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.evaluators.base import Metric, MetricScore
+from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings
+from otel_agentic.evaluators.catalog import metrics_of
 from otel_agentic.evaluators.layers.abstaining import none_of
 from otel_agentic.evaluators.layers.scopes import ExpectedCalls, expected_calls
-from otel_agentic.evaluators.layers.sources import AGENT_SURFACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from otel_agentic.config import EvaluatorSettings
     from otel_agentic.evaluators.base import Need, Subject
     from otel_agentic.scoring.made import MadeCall
     from otel_agentic.scoring.sorting import PairedCall
@@ -25,36 +24,16 @@ PARAMETER_LIMITS: Final = (
     "paired such that their arguments agree best. The page's function pairs by place, compares with Python's equality, by "
     "which true is 1, and gives 1 without reference arguments."
 )
-_METRICS: Final = (
-    Metric(
-        name=SEMANTICS,
-        title="parameter semantics",
-        definition="Mean, over the required calls, of the share of their parameters that are as expected: by value, or as "
-        "`match` says.",
-        source=AGENT_SURFACE,
-        target="conversation",
-        needs=frozenset({"arguments"}),
-        limits=f"{PARAMETER_LIMITS} Texts that mean the same in other words differ, unless the case says otherwise: see "
-        "`parameter_semantics_judged`. Where `match` leaves a parameter to a judge, the number is that of the tool score, "
-        "which asked it.",
-    ),
-)
 
 
-class Parameters:
+class Parameters(WithoutSettings):
     """The metric of expected parameters."""
 
     name: str = "layers.parameters"
     version: str = "1"
-    metrics: tuple[Metric, ...] = _METRICS
+    metrics: tuple[Metric, ...] = metrics_of("layers.parameters")
     needs: frozenset[Need] = frozenset({"turns", "case", "expected_tools"})
     default: bool = True
-
-    @classmethod
-    def from_settings(cls, settings: EvaluatorSettings) -> Parameters:
-        """Return the evaluator; nothing of it can be set."""
-        del settings
-        return cls()
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return the score of a conversation."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from otel_agentic.evaluators.base import Metric, MetricScore
+from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings
+from otel_agentic.evaluators.catalog import metrics_of
 from otel_agentic.evaluators.layers.abstaining import none_of
 from otel_agentic.evaluators.layers.judged import rubric
-from otel_agentic.evaluators.layers.parameters import PARAMETER_LIMITS, comparable, compared
-from otel_agentic.evaluators.layers.sources import AGENT_SURFACE
+from otel_agentic.evaluators.layers.parameters import comparable, compared
 from otel_agentic.judges.base import JudgeFailure, rubric_question
 from otel_agentic.scoring.checks import agrees
 from otel_agentic.scoring.results import json_text
@@ -16,7 +16,6 @@ from otel_agentic.scoring.results import json_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from otel_agentic.config import EvaluatorSettings
     from otel_agentic.evaluators.base import Asking, Need, Subject
     from otel_agentic.evaluators.layers.scopes import ExpectedCalls
     from otel_agentic.judges.base import Question, Rubric, Verdict
@@ -40,32 +39,15 @@ class _Text(NamedTuple):
     open: bool
 
 
-class ParametersJudged:
+class ParametersJudged(WithoutSettings):
     """The metric of expected parameters, texts read by a judge."""
 
     name: str = "layers.parameter_semantics_judged"
     version: str = "1"
-    metrics: tuple[Metric, ...] = (
-        Metric(
-            name=SEMANTICS_JUDGED,
-            title="parameter semantics, judged",
-            definition="`parameter_semantics`, in which a text that differs from the expected text counts as far as a judge "
-            "says that the same is meant, from 0 to 1.",
-            source=f"{AGENT_SURFACE}; the rubric is ours",
-            target="conversation",
-            needs=frozenset({"arguments"}),
-            limits=f"{PARAMETER_LIMITS} Only texts at the top of the arguments are read, and what `match` leaves to a judge; a model's opinion.",
-        ),
-    )
+    metrics: tuple[Metric, ...] = metrics_of("layers.parameter_semantics_judged")
     needs: frozenset[Need] = frozenset({"turns", "case", "expected_tools", "judge"})
     default: bool = False
     rubrics: tuple[Rubric, ...] = (rubric("parameter_semantics_judged"),)
-
-    @classmethod
-    def from_settings(cls, settings: EvaluatorSettings) -> ParametersJudged:
-        """Return the evaluator; nothing of it can be set."""
-        del settings
-        return cls()
 
     def ask(self, subject: Subject) -> Asking:
         """Ask about each text that differs, and return the score."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.evaluators.base import Metric, MetricScore
+from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings
+from otel_agentic.evaluators.catalog import metrics_of
 from otel_agentic.evaluators.layers.abstaining import none_of, none_of_all
 from otel_agentic.evaluators.layers.plans import executed, expected_plan, written_plan
 from otel_agentic.evaluators.layers.scopes import expected_calls
-from otel_agentic.evaluators.layers.sources import AGENT_SURFACE
 from otel_agentic.evaluators.layers.subsequence import MAX_LENGTH, common, in_order
 from otel_agentic.evaluators.layers.wording import listed
 from otel_agentic.evaluators.needs import first_missing
@@ -17,59 +17,21 @@ from otel_agentic.evaluators.needs import first_missing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from otel_agentic.config import EvaluatorSettings
     from otel_agentic.evaluators.base import Need, Subject
     from otel_agentic.evaluators.layers.plans import WrittenPlan
 
 QUALITY: Final = "agentic.layers.plan_quality"
 ADHERENCE: Final = "agentic.layers.plan_adherence"
 
-_PLAN_LIMITS: Final = (
-    "The plan is what plan spans and plan-shaped calls (write_todos, update_plan, planner …) hold; of several in a turn the "
-    "last, unless it only drops steps that are not cancelled; a step that a later turn takes up again is the same one. Tools are found in it by their names, words parted by any mark, as far as they are "
-    "defined, called or expected; a tool that is called by a plain word (`search`) is found wherever the word stands, and one "
-    "that the plan only describes is not found: see the judged metric."
-)
-_METRICS: Final = (
-    Metric(
-        name=QUALITY,
-        title="plan quality",
-        definition="Longest common subsequence of the planned tools and the expected ones / expected ones. Expected is the "
-        "case's `plan`, else its required calls in their order; calls that may come in any order may be planned in any.",
-        source=AGENT_SURFACE,
-        target="conversation",
-        needs=frozenset({"case", "plan"}),
-        limits=f"{_PLAN_LIMITS} Steps beyond the expected ones cost nothing. The page's function lets a tool that is missing "
-        "from the plan use up the rest of it, and gives 1 where nothing is expected; here that is no data.",
-    ),
-    Metric(
-        name=ADHERENCE,
-        title="plan adherence",
-        definition="Longest common subsequence of the planned tools and the executed ones / planned ones. Calls of one step "
-        "have no order among themselves, and a call that failed was executed.",
-        source=f"{AGENT_SURFACE}, which names it and gives no function: ours",
-        target="conversation",
-        needs=frozenset({"plan"}),
-        limits=f"{_PLAN_LIMITS} Calls beyond the plan cost nothing. A plan that is bad may be kept, and a good agent leaves a "
-        "plan that turns out wrong without writing a new one.",
-    ),
-)
 
-
-class Reasoning:
+class Reasoning(WithoutSettings):
     """The two metrics of plans."""
 
     name: str = "layers.reasoning"
     version: str = "1"
-    metrics: tuple[Metric, ...] = _METRICS
+    metrics: tuple[Metric, ...] = metrics_of("layers.reasoning")
     needs: frozenset[Need] = frozenset({"turns"})
     default: bool = True
-
-    @classmethod
-    def from_settings(cls, settings: EvaluatorSettings) -> Reasoning:
-        """Return the evaluator; nothing of it can be set."""
-        del settings
-        return cls()
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return both scores of a conversation."""

@@ -6,18 +6,17 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from otel_agentic.evaluators.base import Metric, MetricScore
+from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings
+from otel_agentic.evaluators.catalog import metrics_of
 from otel_agentic.evaluators.layers.abstaining import none_of
 from otel_agentic.evaluators.layers.parameters import wrong_as_json
 from otel_agentic.evaluators.layers.scopes import ExpectedCalls, expected_calls
-from otel_agentic.evaluators.layers.sources import OUR_OWN
 from otel_agentic.scoring.effects import effect_of
 from otel_agentic.scoring.reasons import shown_call
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from otel_agentic.config import EvaluatorSettings
     from otel_agentic.evaluators.base import Need, Subject
     from otel_agentic.evaluators.needs import Missing
     from otel_agentic.scoring.made import MadeCall
@@ -28,27 +27,6 @@ STATE_CHANGES: Final = "agentic.layers.state_changes"
 StateChanges = Literal["right", "missing", "extra", "wrong_arguments", "missing_and_extra", "other"]
 _TOLD: Final = 3
 _KEPT: Final = 20
-
-_METRICS: Final = (
-    Metric(
-        name=STATE_CHANGES,
-        title="state changes",
-        definition="The calls that write and answered without an error against the required ones, as multisets: `missing` "
-        "lacks a required name, `extra` has one that is not asked for or allowed, `missing_and_extra` both; "
-        "`wrong_arguments`: the names agree and some argument does not; `right`: all agree; `other`: all agree, and the "
-        "conversation failed all the same, as by an output that was not said.",
-        source=f"{OUR_OWN}; the classes in which failures of tau-bench are told apart",
-        target="conversation",
-        needs=frozenset({"arguments"}),
-        limits="What writes is said by `effects`, of the case or the settings; a tool that none names is taken to write. A "
-        "call may have changed something although it answered with an error. `v_state_changes` in the store tells the same "
-        "from the stored faults, and null where these do not tell.",
-        low=None,
-        high=None,
-        labels=("right", "missing", "extra", "wrong_arguments", "missing_and_extra", "other"),
-        higher_is_better=None,
-    ),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,20 +46,14 @@ class _Writes:
         return "wrong_arguments" if self.wrong else "right"
 
 
-class StateChange:
+class StateChange(WithoutSettings):
     """The metric of state-changing calls."""
 
     name: str = "layers.state_changes"
     version: str = "1"
-    metrics: tuple[Metric, ...] = _METRICS
+    metrics: tuple[Metric, ...] = metrics_of("layers.state_changes")
     needs: frozenset[Need] = frozenset({"turns", "case", "expected_tools"})
     default: bool = True
-
-    @classmethod
-    def from_settings(cls, settings: EvaluatorSettings) -> StateChange:
-        """Return the evaluator; nothing of it can be set."""
-        del settings
-        return cls()
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return the class of a conversation."""

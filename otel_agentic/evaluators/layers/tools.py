@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.evaluators.base import Metric, MetricScore
+from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings
+from otel_agentic.evaluators.catalog import metrics_of
 from otel_agentic.evaluators.layers.abstaining import none_of, none_of_all
 from otel_agentic.evaluators.layers.scopes import ExpectedCalls, expected_calls
-from otel_agentic.evaluators.layers.sources import AGENT_SURFACE, AGENT_SURFACE_METRICS
 from otel_agentic.evaluators.layers.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from otel_agentic.config import EvaluatorSettings
     from otel_agentic.evaluators.base import Need, Subject
 
 ROUTING: Final = "agentic.layers.tool_routing_accuracy"
@@ -22,66 +21,15 @@ PRECISION: Final = "agentic.layers.tool_precision"
 RECALL: Final = "agentic.layers.tool_recall"
 F1: Final = "agentic.layers.tool_f1"
 
-_SHARED_LIMITS: Final = (
-    "Names alone count: arguments are `parameter_semantics`, order is `agentic.tool.sequence`. Calls are multisets, each as "
-    "often as it was made; those that answered with an error were not made; optional calls are excused, and extra calls that "
-    "the case allows (`extra_calls`) left out."
-)
-_SETS: Final = " The page's function takes tools as sets, in which a call made five times counts once"
 
-_METRICS: Final = (
-    Metric(
-        name=ROUTING,
-        title="tool routing accuracy",
-        definition="Right choices of a tool over all that were to be made or were made: required calls that were made / "
-        "(required calls + calls beyond them). 1 where no call is expected and none was made.",
-        source=AGENT_SURFACE,
-        target="conversation",
-        limits=f"{_SHARED_LIMITS} The page's function compares place by place, so that one call more at the beginning gives "
-        "0, and further calls at the end cost nothing.",
-    ),
-    Metric(
-        name=PRECISION,
-        title="tool precision",
-        definition="Share of the made calls that were required: required calls that were made / (those + calls beyond them).",
-        source=AGENT_SURFACE_METRICS,
-        target="conversation",
-        limits=f"{_SHARED_LIMITS} No data where no call was made.{_SETS}, and gives 1 without a call.",
-    ),
-    Metric(
-        name=RECALL,
-        title="tool recall",
-        definition="Share of the required calls that were made.",
-        source=AGENT_SURFACE_METRICS,
-        target="conversation",
-        limits=f"{_SHARED_LIMITS} No data where no call is required.{_SETS}, and gives 1 where none is expected.",
-    ),
-    Metric(
-        name=F1,
-        title="tool F1",
-        definition="Harmonic mean of precision and recall: 2 x required calls that were made / (required calls + made calls). "
-        "1 where no call is expected and none was made.",
-        source=AGENT_SURFACE_METRICS,
-        target="conversation",
-        limits=f"{_SHARED_LIMITS}{_SETS}. `agentic.ragas.tool_call_f1` counts a call with wrong arguments as wrong.",
-    ),
-)
-
-
-class Tools:
+class Tools(WithoutSettings):
     """The four metrics of tool names."""
 
     name: str = "layers.tools"
     version: str = "1"
-    metrics: tuple[Metric, ...] = _METRICS
+    metrics: tuple[Metric, ...] = metrics_of("layers.tools")
     needs: frozenset[Need] = frozenset({"turns", "case", "expected_tools"})
     default: bool = True
-
-    @classmethod
-    def from_settings(cls, settings: EvaluatorSettings) -> Tools:
-        """Return the evaluator; nothing of it can be set."""
-        del settings
-        return cls()
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return the four scores of a conversation."""

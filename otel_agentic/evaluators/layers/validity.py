@@ -7,17 +7,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.dialects.values import has_named_arguments, text_of
-from otel_agentic.evaluators.base import Metric, MetricScore
+from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings
+from otel_agentic.evaluators.catalog import metrics_of
 from otel_agentic.evaluators.layers.abstaining import none_of
 from otel_agentic.evaluators.layers.schema_check import SchemaFault, SchemaUnusableError, schema_faults
-from otel_agentic.evaluators.layers.sources import AGENT_SURFACE, AGENT_SURFACE_METRICS
 from otel_agentic.evaluators.layers.wording import listed
 from otel_agentic.evaluators.needs import NO_DEFINITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from otel_agentic.config import EvaluatorSettings
     from otel_agentic.conversations.model import Conversation, ToolCall, Turn
     from otel_agentic.evaluators.base import Need, Subject
     from otel_agentic.scoring.model import NotEvaluatedReason
@@ -35,69 +34,15 @@ _NO_TOOL: Final = re.compile(
 )
 _ERROR_CHARACTERS: Final = 1_000
 
-_SCHEMA_LIMITS: Final = (
-    "The draft is that of `$schema`, else 2020-12; `nullable` allows null, `format` is not checked, and nothing is fetched. Of "
-    "several schemas of one tool, as of two turns, the last one holds for all calls. A call is left out where its tool has no "
-    "recorded schema, its arguments were not recorded, or the schema is not valid or takes too many steps to check. "
-    "Where the instrumentation turns numbers into texts, they are texts here. The page's functions look at required "
-    "parameters and at text, or compare JavaScript's types, by which nothing is an integer; they give 1 without a call."
-)
-_METRICS: Final = (
-    Metric(
-        name=VALIDITY,
-        title="parameter validity",
-        definition="Share of the calls whose arguments are valid against the JSON schema of their tool; a call that answered "
-        "with an error counts, too. `call_validity` tells which are not.",
-        source=AGENT_SURFACE,
-        target="conversation",
-        needs=frozenset({"arguments"}),
-        limits=_SCHEMA_LIMITS,
-    ),
-    Metric(
-        name=CALL,
-        title="call validity",
-        definition="Whether the arguments of one call are valid against the JSON schema of its tool: 1 `valid`, 0 `invalid`. "
-        "The parameter is the path of the first fault, all are in the details.",
-        source=AGENT_SURFACE,
-        target="call",
-        needs=frozenset({"arguments"}),
-        limits=_SCHEMA_LIMITS,
-        labels=("valid", "invalid"),
-        failing=frozenset({"invalid"}),
-    ),
-    Metric(
-        name=HALLUCINATED,
-        title="hallucinated tools",
-        definition="Share of the tool calls whose name is none of the tools that the agent was given, to the letter, and of "
-        "which no call in the conversation worked: a tool that answered exists, whatever was recorded of the definitions.",
-        source=f"{AGENT_SURFACE_METRICS}, where calls without a required argument count, too",
-        target="conversation",
-        limits="Transfers and agents used as tools are left out: they were there to be called. Given is what any agent of the "
-        "conversation was given in any turn: calls of a tool that was taken away, or belongs to another agent, do not count. A "
-        "call inside an agent used as a tool counts where its name is known, or where its error says that there is no such "
-        "tool: what the inner agent was given may not be recorded. Where the spans leave tools out of the definitions, calls "
-        "of those count when all of them failed. The page's function gives 0 without a call; here that is no data.",
-        higher_is_better=False,
-        threshold=0.0,
-        severity="high",
-    ),
-)
 
-
-class Validity:
+class Validity(WithoutSettings):
     """The three metrics of calls against tool definitions."""
 
     name: str = "layers.validity"
     version: str = "3"
-    metrics: tuple[Metric, ...] = _METRICS
+    metrics: tuple[Metric, ...] = metrics_of("layers.validity")
     needs: frozenset[Need] = frozenset({"turns", "calls", "definitions"})
     default: bool = True
-
-    @classmethod
-    def from_settings(cls, settings: EvaluatorSettings) -> Validity:
-        """Return the evaluator; nothing of it can be set."""
-        del settings
-        return cls()
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return the validity of each call with a schema, the share of valid ones, and that of hallucinated ones."""

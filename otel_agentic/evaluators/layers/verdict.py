@@ -6,12 +6,12 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from otel_agentic.evaluators.base import Metric, MetricScore
+from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings
+from otel_agentic.evaluators.catalog import metrics_of
 from otel_agentic.evaluators.layers.abstaining import none_of
 from otel_agentic.evaluators.layers.outcome import completion
 from otel_agentic.evaluators.layers.plans import executed, expected_plan, written_plan
 from otel_agentic.evaluators.layers.scopes import ExpectedCalls, expected_calls
-from otel_agentic.evaluators.layers.sources import AGENT_SURFACE
 from otel_agentic.evaluators.layers.subsequence import common, in_order
 from otel_agentic.evaluators.layers.validity import call_scores, hallucinated, tool_calls
 from otel_agentic.evaluators.needs import first_missing
@@ -19,7 +19,6 @@ from otel_agentic.evaluators.needs import first_missing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from otel_agentic.config import EvaluatorSettings
     from otel_agentic.evaluators.base import Need, Subject
     from otel_agentic.scoring.model import ConversationScore, FaultKind, ToolFault, ToolScore
 
@@ -34,27 +33,6 @@ _ACTION_FAULTS: Final[frozenset[FaultKind]] = frozenset(
 _MISSING_TURNS: Final = frozenset({"incomplete", "no_conversation_id"})
 _KEPT: Final = 20
 
-_METRICS: Final = (
-    Metric(
-        name=VERDICT,
-        title="verdict of the layers",
-        definition="Of a conversation that failed, the first layer in which something is found wrong. `reasoning`: the plan "
-        "lacks an expected tool, or has one out of order, or a tool that was planned and expected was not called. `action`: "
-        "tools failed, by calls that are missing, extra, forbidden, out of order or have wrong arguments; without expected "
-        "tools, by calls of tools that there are not, with invalid arguments, or whose tool never got past an error. "
-        "`outcome`: neither; the answer, an output, the state, or no more than a given verdict. `none`: it passed.",
-        source=f"{AGENT_SURFACE}, which has the layers and no rule: ours",
-        target="conversation",
-        limits="Without a recorded plan reasoning cannot break: what looks like a fault of the calls may be one of thought. "
-        "What is wrong first need not be the cause. A conversation that passed is `none`, whatever its scores: the details "
-        "tell what was not perfect. One that was not evaluated has no verdict.",
-        low=None,
-        high=None,
-        labels=("none", *_LAYERS),
-        higher_is_better=None,
-    ),
-)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
@@ -68,20 +46,14 @@ class Evidence:
     turn_index: int | None = None
 
 
-class Verdict:
+class Verdict(WithoutSettings):
     """The verdict of the layers."""
 
     name: str = "layers.verdict"
     version: str = "1"
-    metrics: tuple[Metric, ...] = _METRICS
+    metrics: tuple[Metric, ...] = metrics_of("layers.verdict")
     needs: frozenset[Need] = frozenset({"turns", "score"})
     default: bool = True
-
-    @classmethod
-    def from_settings(cls, settings: EvaluatorSettings) -> Verdict:
-        """Return the evaluator; nothing of it can be set."""
-        del settings
-        return cls()
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return the verdict of a conversation."""

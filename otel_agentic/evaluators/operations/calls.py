@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from otel_agentic.evaluators.base import Metric, MetricScore
+from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings
+from otel_agentic.evaluators.catalog import metrics_of
 from otel_agentic.evaluators.needs import CAPTURE
 from otel_agentic.evaluators.operations.loops import Run, Unknown, retries_of, runs_of, unknown_before_retry
 from otel_agentic.evaluators.operations.names import (
-    CALLS,
     LOOPS,
     MODEL_CALLS,
-    OWN,
     RETRIES,
     TOOL_CALLS,
     TOOL_ERRORS,
@@ -23,87 +21,19 @@ from otel_agentic.evaluators.operations.use import NO_MODEL, calls_lacking, erro
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from otel_agentic.config import EvaluatorSettings
     from otel_agentic.conversations.model import Conversation, ToolCall
     from otel_agentic.evaluators.base import Need, Subject
     from otel_agentic.evaluators.operations.use import Lacking, ModelTotal
 
 
-def _metric(name: str, title: str, definition: str, limits: str, *needs: Need) -> Metric:
-    return Metric(
-        name=name,
-        title=title,
-        definition=definition,
-        source=OWN,
-        target="conversation",
-        limits=limits,
-        high=None,
-        unit=CALLS,
-        higher_is_better=False,
-        needs=frozenset(needs),
-    )
-
-
-_METRICS: Final = (
-    _metric(
-        MODEL_CALLS,
-        "model calls",
-        "Requests to models in a conversation, failed ones and those of sub-agents included.",
-        "What a client library tries again by itself counts only where it has a span. No data where no request was recorded.",
-    ),
-    _metric(
-        TOOL_CALLS,
-        "tool calls",
-        "Calls of tools in a conversation, at any depth; transfers to agents, and agents used as tools, are none.",
-        "Calls that neither a span nor a message tells of are not known. No data where none is recorded and no content is, either.",
-    ),
-    _metric(
-        TOOL_ERRORS,
-        "tool errors",
-        "Tool calls of a conversation that answered with an error.",
-        "An error that looks like a result is found by the setting `conversations.error_patterns`. No data where a call reports no "
-        "error and its result was not recorded: it may be an error.",
-    ),
-    _metric(
-        RETRIES,
-        "retries",
-        "Tool calls before which, in the same turn, the same tool was last called with an error; and requests to models that "
-        "failed.",
-        "Calls of one step do not retry one another. The last failed request counts, too, whether or not it was tried again. No "
-        "data where no request to a model was recorded, or the result of a call before another one of its tool was not.",
-    ),
-    replace(
-        _metric(
-            LOOPS,
-            "loops",
-            "The longest run of calls in a row that repeat an earlier one of the turn: same tool, same arguments, same result, "
-            "and nothing new in between (no first call, no other result). 0 where no call does. The first retry of a failed call "
-            "does not count, nor do calls before the last change of what the same call came to: a status that is polled.",
-            "Polling counts where the status never changes. Numbers compare by value. No data where arguments or results "
-            "that would tell were not recorded.",
-            "arguments",
-            "results",
-        ),
-        threshold=0.0,
-        severity="low",
-    ),
-)
-
-
-class Calls:
+class Calls(WithoutSettings):
     """How many calls a conversation takes, and how many of them fail or repeat others."""
 
     name: str = "operations.calls"
     version: str = "3"
-    metrics: tuple[Metric, ...] = _METRICS
+    metrics: tuple[Metric, ...] = metrics_of("operations.calls")
     needs: frozenset[Need] = frozenset({"turns"})
     default: bool = True
-
-    @classmethod
-    def from_settings(cls, settings: EvaluatorSettings) -> Calls:
-        """Return the evaluator; nothing of it can be set."""
-        del settings
-        return cls()
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return the five scores of a conversation."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from otel_agentic.evaluators.base import Metric, MetricScore
-from otel_agentic.evaluators.operations.names import COST, OWN, USD
+from otel_agentic.evaluators.catalog import metrics_of
+from otel_agentic.evaluators.operations.names import COST
 from otel_agentic.evaluators.operations.prices import cost_usd, price_of
 from otel_agentic.evaluators.operations.use import named, tokens_lacking, totals_of
 
@@ -17,30 +18,13 @@ if TYPE_CHECKING:
     from otel_agentic.evaluators.base import Need, Subject
     from otel_agentic.evaluators.operations.use import ModelTotal
 
-_METRICS: Final = (
-    Metric(
-        name=COST,
-        title="cost",
-        definition="What the model calls of a conversation cost: tokens times the price of their model, US dollars. Prices "
-        "stand in `[evaluators.prices]`, by name of the model or by glob, where the most specific one counts.",
-        source=OWN,
-        target="conversation",
-        limits="No data where a model has no price, or where one call that did not fail tells no tokens: a part of a sum is "
-        "not shown as the sum. A failed call without tokens costs nothing. Prices of cached tokens, of tools and of judges "
-        "are not known.",
-        high=None,
-        unit=USD,
-        higher_is_better=False,
-    ),
-)
-
 
 class Cost:
     """What a conversation costs."""
 
     name: str = "operations.cost"
     version: str = "2"
-    metrics: tuple[Metric, ...] = _METRICS
+    metrics: tuple[Metric, ...] = metrics_of("operations.cost")
     needs: frozenset[Need] = frozenset({"turns", "usage", "prices"})
     default: bool = True
 

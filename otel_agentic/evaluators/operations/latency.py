@@ -4,49 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.evaluators.base import Metric, MetricScore
-from otel_agentic.evaluators.operations.names import LATENCY, OWN
+from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings
+from otel_agentic.evaluators.catalog import metrics_of
+from otel_agentic.evaluators.operations.names import LATENCY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from otel_agentic.config import EvaluatorSettings
     from otel_agentic.conversations.model import Conversation, Turn
     from otel_agentic.evaluators.base import Need, Subject
     from otel_agentic.evaluators.needs import Missing
 
 _NS_PER_S: Final = 1e9
 
-_METRICS: Final = (
-    Metric(
-        name=LATENCY,
-        title="latency of a turn",
-        definition="Seconds from the first start to the last end of the spans of a turn.",
-        source=OWN,
-        target="turn",
-        limits="Time in which an interrupted turn waits for a person counts, too. The clocks are those of the senders: no data "
-        "where a turn ends before it starts, nor where nothing tells its times (rows of a dataset, conversations given as JSON).",
-        high=None,
-        unit="s",
-        higher_is_better=False,
-    ),
-)
 
-
-class Latency:
+class Latency(WithoutSettings):
     """How long each turn takes."""
 
     name: str = "operations.latency"
     version: str = "2"
-    metrics: tuple[Metric, ...] = _METRICS
+    metrics: tuple[Metric, ...] = metrics_of("operations.latency")
     needs: frozenset[Need] = frozenset({"turns"})
     default: bool = True
-
-    @classmethod
-    def from_settings(cls, settings: EvaluatorSettings) -> Latency:
-        """Return the evaluator; nothing of it can be set."""
-        del settings
-        return cls()
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return one score a turn, seconds."""

@@ -1,4 +1,4 @@
-"""Names, sources and units that the metrics of operations share."""
+"""Names of the operational metrics."""
 
 from __future__ import annotations
 
@@ -21,11 +21,3 @@ COST_PER_SUCCESS: Final = "agentic.operations.cost_per_success"
 TOKENS_PER_SUCCESS: Final = "agentic.operations.tokens_per_success"
 LATENCY_P50: Final = "agentic.operations.latency_p50"
 LATENCY_P95: Final = "agentic.operations.latency_p95"
-
-OWN: Final = "otel-agentic"
-GENAI: Final = "OpenTelemetry GenAI semantic conventions, `gen_ai.usage.*`"
-#: UCUM has no unit for money, nor for things that are counted: annotations stand for 1.
-TOKENS: Final = "{token}"
-CALLS: Final = "{call}"
-STEPS: Final = "{step}"
-USD: Final = "{USD}"

@@ -6,102 +6,28 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, get_args
 
 from otel_agentic.conversations.model import CallKind
-from otel_agentic.evaluators.base import Metric, MetricScore
+from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings
+from otel_agentic.evaluators.catalog import metrics_of
 from otel_agentic.evaluators.needs import CAPTURE
 from otel_agentic.evaluators.operations.names import (
-    OWN,
     RECOVERED,
-    STEPS,
     STEPS_TO_RECOVERY,
     TOOL_FAILURE,
-    TURN_END,
 )
-from otel_agentic.evaluators.operations.turn_ends import ERROR, RAW_OUTPUT, TURN_ENDS, mentions_trouble, turn_end
+from otel_agentic.evaluators.operations.turn_ends import ERROR, mentions_trouble, turn_end
 from otel_agentic.evaluators.operations.use import errors_lacking
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
 
-    from otel_agentic.config import EvaluatorSettings
     from otel_agentic.conversations.model import Conversation, ToolCall, Turn
     from otel_agentic.evaluators.base import Need, Subject
 
-_LIMITS: Final = (
-    "Only the same tool gets over its error: an agent that takes another way is not seen to. A call of the same step is none "
-    "that comes after it. No data where a call reports no error and its result was not recorded."
-)
 
 #: Characters of an error that are shown.
 _SHOWN: Final = 160
 #: Calls of these kinds can fail; a transfer hands over, and what comes after is another agent's.
 _ALL_KINDS: Final = frozenset(get_args(CallKind)) - {"transfer"}
-
-_METRICS: Final = (
-    Metric(
-        name=STEPS_TO_RECOVERY,
-        title="steps to recovery",
-        definition="Steps from the first error of a tool to its next call that works, the most of all its errors in the "
-        "conversation; a step is one response of the model that calls tools.",
-        source=OWN,
-        target="conversation",
-        needs=frozenset({"calls"}),
-        limits=f"{_LIMITS} Errors that were never got over are left to `recovered`. No data where no tool call failed, or none "
-        "was got over.",
-        low=1.0,
-        high=None,
-        unit=STEPS,
-        higher_is_better=False,
-    ),
-    Metric(
-        name=RECOVERED,
-        title="recovered",
-        definition="1 when each tool that failed worked in a later step of the conversation; else 0.",
-        source=OWN,
-        target="conversation",
-        needs=frozenset({"calls"}),
-        limits=f"{_LIMITS} No data where no tool call failed.",
-    ),
-    Metric(
-        name=TOOL_FAILURE,
-        title="tool failure",
-        definition="What became of a tool that failed; its errors until it works again are one failure. `recovered`: it "
-        "worked in a later step of the conversation. `passed_on`: its turn ended in an error (see `turn_end`), or the agent "
-        "that made the call did. `reported`: "
-        "the next answer speaks of the trouble. `worked_around`: another call worked in a later step of the turn, or the "
-        "agent that made the call returned, and the turn has an answer. `unhandled`: none of these.",
-        source=OWN,
-        target="call",
-        needs=frozenset({"calls"}),
-        limits="An answer speaks of the trouble when it contains a word for trouble (English, Chinese, Dutch, French, German, "
-        "Italian, Japanese, Portuguese, Spanish) or most of the words of the error, so a failure that an answer hides behind "
-        "such a word is not found. That another call worked does not prove that it replaced the one that failed. No score "
-        "where no tool call failed; no data where the answer was not recorded.",
-        low=None,
-        high=None,
-        higher_is_better=None,
-        labels=("recovered", "reported", "worked_around", "passed_on", "unhandled"),
-        failing=frozenset({"unhandled"}),
-        severity="high",
-    ),
-    Metric(
-        name=TURN_END,
-        title="turn end",
-        definition="How a turn ended. `answered`: with an answer. `error`: without one, and its run, or every request to a "
-        "model, failed. `raw_output`: the answer is the log of an interpreter, a stack trace, or the text of an exception of "
-        "this turn. `no_answer`: without an answer and without an error.",
-        source=OWN,
-        target="turn",
-        limits="A log is known by its first line (`Execution logs:`, `stdout:`, `exit code: 1`), a stack trace by frames that "
-        "make up at least half of the lines outside of code blocks. Where the query asks for a log, output or stack trace, "
-        "the answer is one rightly. No data where neither an answer nor an error was recorded and content is missing.",
-        low=None,
-        high=None,
-        higher_is_better=None,
-        labels=TURN_ENDS,
-        failing=frozenset({ERROR, RAW_OUTPUT}),
-        severity="high",
-    ),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,20 +47,14 @@ class Episode:
         return self.failed[0][0]
 
 
-class Recovery:
+class Recovery(WithoutSettings):
     """Whether, and how soon, tools that failed work; what else became of their errors; and how turns end."""
 
     name: str = "operations.recovery"
     version: str = "3"
-    metrics: tuple[Metric, ...] = _METRICS
+    metrics: tuple[Metric, ...] = metrics_of("operations.recovery")
     needs: frozenset[Need] = frozenset({"turns"})
     default: bool = True
-
-    @classmethod
-    def from_settings(cls, settings: EvaluatorSettings) -> Recovery:
-        """Return the evaluator; nothing of it can be set."""
-        del settings
-        return cls()
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return the two scores of a conversation, that of each tool failure, and that of each turn."""

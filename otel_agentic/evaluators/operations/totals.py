@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import statistics
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from otel_agentic.evaluators.base import Metric, MetricScore
+from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings
+from otel_agentic.evaluators.catalog import metrics_of
 from otel_agentic.evaluators.operations.names import (
     COST,
     COST_PER_SUCCESS,
@@ -15,93 +16,23 @@ from otel_agentic.evaluators.operations.names import (
     LATENCY_P50,
     LATENCY_P95,
     OUTPUT_TOKENS,
-    OWN,
-    TOKENS,
     TOKENS_PER_SUCCESS,
-    USD,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from otel_agentic.config import EvaluatorSettings
-    from otel_agentic.evaluators.base import Member, Need
-
-_PER_SUCCESS: Final = (
-    "Failed conversations cost, too, and count above the line only. Left out are conversations that were not evaluated, and "
-    "those of which the cost is not known; their number is told. No data where none is left that succeeded."
-)
-_PERCENTILE: Final = "Interpolated between the two nearest turns, as numpy and spreadsheets do."
+    from otel_agentic.evaluators.base import Member
 
 
-def _metric(name: str, title: str, definition: str, limits: str, unit: str, *needs: Need) -> Metric:
-    return Metric(
-        name=name,
-        title=title,
-        definition=definition,
-        source=OWN,
-        target="group",
-        limits=limits,
-        high=None,
-        unit=unit,
-        higher_is_better=False,
-        needs=frozenset(needs),
-    )
-
-
-_METRICS: Final = (
-    _metric(
-        COST_PER_SUCCESS,
-        "cost per successful conversation",
-        "What all conversations cost together / conversations that passed, US dollars.",
-        _PER_SUCCESS,
-        USD,
-        "score",
-        "usage",
-        "prices",
-    ),
-    _metric(
-        TOKENS_PER_SUCCESS,
-        "tokens per successful conversation",
-        "Input and output tokens of all conversations together / conversations that passed.",
-        _PER_SUCCESS,
-        TOKENS,
-        "score",
-        "usage",
-    ),
-    _metric(
-        LATENCY_P50,
-        "median latency of a turn",
-        "Seconds within which half of all turns end.",
-        _PERCENTILE,
-        "s",
-        "turns",
-    ),
-    _metric(
-        LATENCY_P95,
-        "95th percentile of the latency of a turn",
-        "Seconds within which 95 of 100 turns end.",
-        _PERCENTILE,
-        "s",
-        "turns",
-    ),
-)
-
-
-class Totals:
+class Totals(WithoutSettings):
     """What success costs, and how long turns take, in a group of conversations."""
 
     name: str = "operations.totals"
     version: str = "1"
-    metrics: tuple[Metric, ...] = _METRICS
+    metrics: tuple[Metric, ...] = metrics_of("operations.totals")
     reads: tuple[str, ...] = (COST, INPUT_TOKENS, OUTPUT_TOKENS, LATENCY)
     default: bool = True
-
-    @classmethod
-    def from_settings(cls, settings: EvaluatorSettings) -> Totals:
-        """Return the evaluator; nothing of it can be set."""
-        del settings
-        return cls()
 
     def evaluate_group(self, members: Sequence[Member]) -> Iterable[MetricScore]:
         """Return the four scores of a group."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.evaluators.base import Metric, MetricScore
-from otel_agentic.evaluators.ragas.sources import RAGAS_ANSWERS
+from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings
+from otel_agentic.evaluators.catalog import metrics_of
 from otel_agentic.evaluators.ragas.told import Silence, label_of, reasons_of, silence_in
 from otel_agentic.judges.base import ReplyForm, rubric_question
 from otel_agentic.judges.rubrics import load_rubric
@@ -14,7 +14,6 @@ from otel_agentic.scoring.answers import closest_accepted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from otel_agentic.config import EvaluatorSettings
     from otel_agentic.conversations.model import Turn
     from otel_agentic.evaluators.base import Asking, Need, Subject
     from otel_agentic.judges.base import JudgeFailure, Question, Rubric, Verdict
@@ -26,38 +25,19 @@ RATINGS: Final[Mapping[str, int]] = {"agrees": 4, "partly": 2, "disagrees": 0}
 
 _BEST: Final = 4
 _FORM: Final = ReplyForm(kind="label", labels=tuple(RATINGS))
-_ANSWER_FIRST: Final = load_rubric(__package__, "prompts/answer_accuracy.md", _FORM)
-_REFERENCE_FIRST: Final = load_rubric(__package__, "prompts/answer_accuracy_swapped.md", _FORM)
+_ANSWER_FIRST: Final = load_rubric("otel_agentic.evaluators", "prompts/ragas/answer_accuracy.md", _FORM)
+_REFERENCE_FIRST: Final = load_rubric("otel_agentic.evaluators", "prompts/ragas/answer_accuracy_swapped.md", _FORM)
 
 
-class AnswerAccuracy:
+class AnswerAccuracy(WithoutSettings):
     """How far each annotated answer was given."""
 
     name: str = "ragas.answer_accuracy"
     version: str = "1"
-    metrics: tuple[Metric, ...] = (
-        Metric(
-            name=NAME,
-            title="answer accuracy",
-            definition="Mean of two ratings of 0, 2 or 4, over 4: how far the answer agrees with the annotated one, and how far "
-            "the annotated one bears out the answer, by two prompts that do not know each other.",
-            source=RAGAS_ANSWERS,
-            target="turn",
-            limits="A turn without an answer scores 0. Where a case lists several accepted answers, the reference is the one most "
-            "of whose words the answer says. Where one of the two ratings is missing there is no score; RAGAS gives "
-            "none where the first cannot be read, and the first alone where the second cannot. RAGAS takes the smallest "
-            "digit from 0 to 4 in the reply; here a rating is one of three labels.",
-        ),
-    )
+    metrics: tuple[Metric, ...] = metrics_of("ragas.answer_accuracy")
     needs: frozenset[Need] = frozenset({"turns", "case", "expected_answer", "judge"})
     default: bool = False
     rubrics: tuple[Rubric, ...] = (_ANSWER_FIRST, _REFERENCE_FIRST)
-
-    @classmethod
-    def from_settings(cls, settings: EvaluatorSettings) -> AnswerAccuracy:
-        """Return the evaluator; nothing of it can be set."""
-        del settings
-        return cls()
 
     def ask(self, subject: Subject) -> Asking:
         """Yield two questions for each turn with an annotated answer, and return its scores."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.evaluators.base import Metric, MetricScore
-from otel_agentic.evaluators.ragas.sources import RAGAS_AGENTS
+from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings
+from otel_agentic.evaluators.catalog import metrics_of
 from otel_agentic.evaluators.ragas.told import Silence, label_of, reasons_of, silence_in, texts_of, unheard
 from otel_agentic.evaluators.transcript import transcript
 from otel_agentic.judges.base import ReplyForm, rubric_question
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from otel_agentic.config import EvaluatorSettings
     from otel_agentic.evaluators.base import Asking, Need, Subject
     from otel_agentic.judges.base import JudgeFailure, Rubric, Verdict
 
@@ -25,50 +24,25 @@ WITHOUT_REFERENCE: Final = "agentic.ragas.goal_accuracy_without_reference"
 ACHIEVED, NOT_ACHIEVED = "achieved", "not_achieved"
 
 _LABELS: Final = ReplyForm(kind="label", labels=(ACHIEVED, NOT_ACHIEVED))
-_GOAL: Final = load_rubric(__package__, "prompts/goal_accuracy.md", _LABELS)
-_COMPARED: Final = load_rubric(__package__, "prompts/goal_compared.md", _LABELS)
-_USER_GOAL: Final = load_rubric(__package__, "prompts/user_goal.md", ReplyForm(kind="texts", most=10))
-_END_STATE: Final = load_rubric(__package__, "prompts/end_state.md", ReplyForm(kind="texts", most=1))
+_GOAL: Final = load_rubric("otel_agentic.evaluators", "prompts/ragas/goal_accuracy.md", _LABELS)
+_COMPARED: Final = load_rubric("otel_agentic.evaluators", "prompts/ragas/goal_compared.md", _LABELS)
+_USER_GOAL: Final = load_rubric(
+    "otel_agentic.evaluators", "prompts/ragas/user_goal.md", ReplyForm(kind="texts", most=10)
+)
+_END_STATE: Final = load_rubric(
+    "otel_agentic.evaluators", "prompts/ragas/end_state.md", ReplyForm(kind="texts", most=1)
+)
 
 
-def _metric(name: str, title: str, definition: str, limits: str) -> Metric:
-    return Metric(
-        name=name,
-        title=title,
-        definition=definition,
-        source=RAGAS_AGENTS,
-        target="conversation",
-        limits=limits,
-        labels=(ACHIEVED, NOT_ACHIEVED),
-        failing=frozenset({NOT_ACHIEVED}),
-        severity="high",
-    )
-
-
-class GoalAccuracy:
+class GoalAccuracy(WithoutSettings):
     """Whether a conversation ended in the goal of its case."""
 
     name: str = "ragas.goal_accuracy"
     version: str = "1"
-    metrics: tuple[Metric, ...] = (
-        _metric(
-            WITH_REFERENCE,
-            "agent goal accuracy",
-            "1 where the conversation ended in the outcome that the case names as its `goal`, else 0.",
-            "One question about the whole conversation; RAGAS first has the end state put into words and then compares that "
-            "with the reference. A long conversation is shown without its middle; where neither answers nor results of tools were "
-            "recorded, there is no score. There is nothing between 0 and 1.",
-        ),
-    )
+    metrics: tuple[Metric, ...] = metrics_of("ragas.goal_accuracy")
     needs: frozenset[Need] = frozenset({"turns", "case", "goal", "judge"})
     default: bool = False
     rubrics: tuple[Rubric, ...] = (_GOAL,)
-
-    @classmethod
-    def from_settings(cls, settings: EvaluatorSettings) -> GoalAccuracy:
-        """Return the evaluator; nothing of it can be set."""
-        del settings
-        return cls()
 
     def ask(self, subject: Subject) -> Asking:
         """Yield the one question, and return the score."""
@@ -83,32 +57,15 @@ class GoalAccuracy:
         return [_score(WITH_REFERENCE, reply, shown.note, {})]
 
 
-class GoalAccuracyWithoutReference:
+class GoalAccuracyWithoutReference(WithoutSettings):
     """Whether a conversation ended in what its user wanted, as a judge reads it from the conversation."""
 
     name: str = "ragas.goal_accuracy_without_reference"
     version: str = "1"
-    metrics: tuple[Metric, ...] = (
-        _metric(
-            WITHOUT_REFERENCE,
-            "agent goal accuracy without reference",
-            "1 where the end state of the conversation is the goal of its user, else 0. A judge puts both into words, each "
-            "without knowing the other, and then compares them.",
-            "The goal is what can be read from the conversation: where the agent talked its user into less, the lesser goal "
-            "was reached. A user who wanted nothing is no failure: then there is no score. A long conversation is shown "
-            "without its middle; where neither answers nor results of tools were recorded, there is no score. There is nothing "
-            "between 0 and 1.",
-        ),
-    )
+    metrics: tuple[Metric, ...] = metrics_of("ragas.goal_accuracy_without_reference")
     needs: frozenset[Need] = frozenset({"turns", "queries", "judge"})
     default: bool = False
     rubrics: tuple[Rubric, ...] = (_USER_GOAL, _END_STATE, _COMPARED)
-
-    @classmethod
-    def from_settings(cls, settings: EvaluatorSettings) -> GoalAccuracyWithoutReference:
-        """Return the evaluator; nothing of it can be set."""
-        del settings
-        return cls()
 
     def ask(self, subject: Subject) -> Asking:
         """Yield the questions for goal and end state, then that for their comparison, and return the score."""

@@ -6,10 +6,10 @@ from collections import Counter
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.evaluators.base import Metric, MetricScore
+from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings
+from otel_agentic.evaluators.catalog import metrics_of
 from otel_agentic.evaluators.needs import without_case
 from otel_agentic.evaluators.ragas.counting import Counted, Share, count
-from otel_agentic.evaluators.ragas.sources import RAGAS_AGENTS
 from otel_agentic.scoring.made import Scope, scope_of
 from otel_agentic.scoring.sorting import ToolRules
 from otel_agentic.scoring.turns import unproven_absence
@@ -17,7 +17,6 @@ from otel_agentic.scoring.turns import unproven_absence
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from otel_agentic.config import EvaluatorSettings
     from otel_agentic.evaluators.base import Need, Subject
     from otel_agentic.scoring.made import MadeCall
     from otel_agentic.scoring.model import NotEvaluatedReason
@@ -32,51 +31,7 @@ _NO_CALLS: Final = Scope(turn_index=None, calls=(), answers=(), queries=(), capt
 _RECORD: Final = "have the instrumentation record content"
 #: Things told of each kind in an explanation.
 _TOLD: Final = 5
-_SHARED_LIMITS: Final = (
-    "Arguments compare as the case says, by value unless it says otherwise; calls that answered with an error were not "
-    "made; optional calls are excused, extra calls that the case allows left out. Calls expected of a turn are looked for in "
-    "that turn, those expected of the conversation anywhere; turns without an expectation are not looked at. Parameters "
-    "that only a judge could compare are not scored. RAGAS compares the Python text of values, lets arguments beyond the "
-    "reference pass, and "
-)
 
-_METRICS: Final = (
-    Metric(
-        name=ACCURACY,
-        title="tool call accuracy, in order",
-        definition="Agreement of the arguments of the expected calls that were made in their order, summed at its best and "
-        "divided by the calls expected and those made beyond them. Calls of one step have no order among themselves.",
-        source=RAGAS_AGENTS,
-        target="conversation",
-        needs=frozenset({"arguments"}),
-        limits=_SHARED_LIMITS
-        + "gives 0 as soon as one call is missing, extra or out of place. The listed order counts even "
-        "where the case leaves it free (`order: any`): there read the unordered one.",
-    ),
-    Metric(
-        name=UNORDERED,
-        title="tool call accuracy, in any order",
-        definition="Agreement of the arguments of the expected calls, each paired with the made call that fits it best, "
-        "divided by the calls expected and those made beyond them.",
-        source=RAGAS_AGENTS,
-        target="conversation",
-        needs=frozenset({"arguments"}),
-        limits=_SHARED_LIMITS + "gives 0 as soon as one call is missing or extra; it pairs calls in the order of their "
-        "sorted arguments.",
-    ),
-    Metric(
-        name=F1,
-        title="tool call F1",
-        definition="Harmonic mean of precision and recall over calls as multisets; a call is right when its name and all of "
-        "its arguments are. 1 where nothing is expected and nothing was made.",
-        source=RAGAS_AGENTS,
-        target="conversation",
-        needs=frozenset({"arguments"}),
-        limits=_SHARED_LIMITS
-        + "takes calls as sets, in which a call made five times counts once, fails for arguments that "
-        "are lists or objects, and rounds to four places.",
-    ),
-)
 _SHARES: Final[Mapping[str, Callable[[Counted], Share]]] = {
     ACCURACY: lambda counted: counted.in_order,
     UNORDERED: lambda counted: counted.in_any_order,
@@ -84,20 +39,14 @@ _SHARES: Final[Mapping[str, Callable[[Counted], Share]]] = {
 }
 
 
-class ToolCalls:
+class ToolCalls(WithoutSettings):
     """The three metrics of tool calls."""
 
     name: str = "ragas.tool_calls"
     version: str = "1"
-    metrics: tuple[Metric, ...] = _METRICS
+    metrics: tuple[Metric, ...] = metrics_of("ragas.tool_calls")
     needs: frozenset[Need] = frozenset({"turns", "case", "expected_tools"})
     default: bool = True
-
-    @classmethod
-    def from_settings(cls, settings: EvaluatorSettings) -> ToolCalls:
-        """Return the evaluator; nothing of it can be set."""
-        del settings
-        return cls()
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return the three scores of a conversation."""

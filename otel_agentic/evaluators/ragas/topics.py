@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.evaluators.base import Metric, MetricScore
-from otel_agentic.evaluators.ragas.sources import RAGAS_AGENTS
+from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings
+from otel_agentic.evaluators.catalog import metrics_of
 from otel_agentic.evaluators.ragas.told import Silence, label_of, silence_in, texts_of, unheard
 from otel_agentic.evaluators.transcript import transcript
 from otel_agentic.judges.base import ReplyForm, rubric_question
@@ -16,7 +16,6 @@ from otel_agentic.judges.rubrics import load_rubric
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from otel_agentic.config import EvaluatorSettings
     from otel_agentic.evaluators.base import Asking, Need, Subject
     from otel_agentic.judges.base import Rubric
 
@@ -25,31 +24,13 @@ RECALL: Final = "agentic.ragas.topic_adherence_recall"
 F1: Final = "agentic.ragas.topic_adherence_f1"
 ANSWERED, REFUSED, WITHIN, OUTSIDE = "answered", "refused", "within", "outside"
 
-_TOPICS: Final = load_rubric(__package__, "prompts/topics.md", ReplyForm(kind="texts", most=20))
+_TOPICS: Final = load_rubric("otel_agentic.evaluators", "prompts/ragas/topics.md", ReplyForm(kind="texts", most=20))
 _ANSWERED: Final = load_rubric(
-    __package__, "prompts/topic_answered.md", ReplyForm(kind="label", labels=(ANSWERED, REFUSED))
+    "otel_agentic.evaluators", "prompts/ragas/topic_answered.md", ReplyForm(kind="label", labels=(ANSWERED, REFUSED))
 )
 _ALLOWED: Final = load_rubric(
-    __package__, "prompts/topic_allowed.md", ReplyForm(kind="label", labels=(WITHIN, OUTSIDE))
+    "otel_agentic.evaluators", "prompts/ragas/topic_allowed.md", ReplyForm(kind="label", labels=(WITHIN, OUTSIDE))
 )
-
-_LIMITS: Final = (
-    "A topic outside of the reference topics that the agent refused stands in no denominator; where nothing else was asked, "
-    "there is no score, while RAGAS gives 0. Nothing is added to denominators, so that perfect adherence is 1, not "
-    ".9999999999. At most 20 topics are looked at. Topics weigh alike, however much was said about them. A long conversation "
-    "is shown without its middle; where no answer was recorded, there is no score."
-)
-
-
-def _metric(name: str, mode: str, definition: str) -> Metric:
-    return Metric(
-        name=name,
-        title=f"topic adherence, {mode}",
-        definition=definition,
-        source=RAGAS_AGENTS,
-        target="conversation",
-        limits=_LIMITS,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,27 +84,15 @@ def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-class TopicAdherence:
+class TopicAdherence(WithoutSettings):
     """The three modes of topic adherence."""
 
     name: str = "ragas.topic_adherence"
     version: str = "1"
-    metrics: tuple[Metric, ...] = (
-        _metric(
-            PRECISION, "precision", "Of the topics that the agent answered, the share within the reference topics."
-        ),
-        _metric(RECALL, "recall", "Of the topics within the reference topics, the share that the agent answered."),
-        _metric(F1, "F1", "Harmonic mean of precision and recall of topic adherence."),
-    )
+    metrics: tuple[Metric, ...] = metrics_of("ragas.topic_adherence")
     needs: frozenset[Need] = frozenset({"turns", "queries", "case", "reference_topics", "judge"})
     default: bool = False
     rubrics: tuple[Rubric, ...] = (_TOPICS, _ANSWERED, _ALLOWED)
-
-    @classmethod
-    def from_settings(cls, settings: EvaluatorSettings) -> TopicAdherence:
-        """Return the evaluator; nothing of it can be set."""
-        del settings
-        return cls()
 
     def ask(self, subject: Subject) -> Asking:
         """Yield the question for the topics, then two for each of them, and return the three scores."""

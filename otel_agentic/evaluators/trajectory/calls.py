@@ -5,51 +5,43 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.evaluators.base import MetricScore
-from otel_agentic.evaluators.trajectory.metrics import (
-    ANY_ORDER,
-    CONTAINS,
-    EXACT,
-    F1,
-    IN_ORDER,
-    METRICS,
-    PRECISION,
-    RECALL,
-    WITHIN,
-)
+from otel_agentic.evaluators.base import MetricScore, WithoutSettings
+from otel_agentic.evaluators.catalog import metrics_of
 from otel_agentic.evaluators.trajectory.pairing import is_exact, is_in_order, most_pairs
 from otel_agentic.evaluators.trajectory.paths import Walk, walks_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from otel_agentic.config import EvaluatorSettings
     from otel_agentic.evaluators.base import Metric, Need, Subject
+
+EXACT: Final = "agentic.trajectory.exact"
+IN_ORDER: Final = "agentic.trajectory.in_order"
+ANY_ORDER: Final = "agentic.trajectory.any_order"
+CONTAINS: Final = "agentic.trajectory.contains"
+WITHIN: Final = "agentic.trajectory.within"
+PRECISION: Final = "agentic.trajectory.precision"
+RECALL: Final = "agentic.trajectory.recall"
+F1: Final = "agentic.trajectory.f1"
 
 _ALL_FIT = "every expected call was made, and no other"
 
 
-class Calls:
+class Calls(WithoutSettings):
     """Were the expected calls made, with their arguments, in their order, and no others."""
 
     name: str = "trajectory.calls"
     version: str = "1"
-    metrics: tuple[Metric, ...] = METRICS
+    metrics: tuple[Metric, ...] = metrics_of("trajectory.calls")
     needs: frozenset[Need] = frozenset({"turns", "case", "expected_tools"})
     default: bool = True
-
-    @classmethod
-    def from_settings(cls, settings: EvaluatorSettings) -> Calls:
-        """Return the evaluator; nothing of it can be set."""
-        del settings
-        return cls()
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return the eight scores of a conversation: a match of the whole takes a match of each turn that expects calls."""
         walks = walks_of(subject)
         if not isinstance(walks, list):
             reason, explanation = walks
-            return [MetricScore(name=metric.name, reason=reason, explanation=explanation) for metric in METRICS]
+            return [MetricScore(name=metric.name, reason=reason, explanation=explanation) for metric in self.metrics]
         best = [ways[0] for ways in walks]
         return [*(_match(name, fits, walks) for name, fits in _FITS.items()), *_shares(best)]
 
