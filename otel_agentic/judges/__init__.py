@@ -59,17 +59,17 @@ __all__ = [
     "rubric_question",
 ]
 
-_HOMES = {
-    "AskingJudge": "asking",
-    "LangChainJudge": "langchain_judge",
-    "as_judge": "choose",
-    "judge_named": "choose",
-    "load_rubric": "rubrics",
-    "prompt_texts": "prompts",
+_MODULES = {
+    "AskingJudge": "otel_agentic.judges.asking",
+    "LangChainJudge": "otel_agentic.judges.langchain_judge",
+    "as_judge": "otel_agentic.judges.choose",
+    "judge_named": "otel_agentic.judges.choose",
+    "load_rubric": "otel_agentic.judges.rubrics",
+    "prompt_texts": "otel_agentic.judges.prompts",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(_MODULES[name]), name)

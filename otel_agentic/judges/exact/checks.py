@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from otel_agentic.judges import polarity
 from otel_agentic.judges.bindings import clause_stems, misplaced
 from otel_agentic.judges.contradiction import contradicted
 from otel_agentic.judges.durations import with_whole_durations
-from otel_agentic.judges.exact.features import NO_FACTS, HeldFacts
+from otel_agentic.judges.exact.features import NO_FACTS, HeldFacts, Weight
 from otel_agentic.judges.exact.texts import (
     AnswerWording,
     Wording,
@@ -89,8 +89,6 @@ _OR_PERHAPS: Final = re.compile(r"\W*\bor (?:maybe|perhaps|possibly)\b", re.IGNO
 _CORRECTED: Final = re.compile(r"\b(?:but|however|actually|in fact)\b", re.IGNORECASE)
 _REACH_CHARACTERS: Final = 120
 _TITLE_NEGATOR: Final = re.compile(r"(?<=[^.!?:\s]\s)(?:Not|No|Never|Nothing|Without|None|Nobody)\b")
-
-Weight = Literal["wrong", "doubt"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

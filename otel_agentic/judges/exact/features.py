@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Whether a larger value speaks for the answer, against it, or depends.
 Sign = Literal[1, 0, -1]
+#: How an objection limits the probability: to fail, or to unsure.
+Weight = Literal["wrong", "doubt"]
 
 _SHORT_ANSWER_WORDS: Final = 5
 _COMPACT_CHARACTERS: Final = 5

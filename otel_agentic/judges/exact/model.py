@@ -14,7 +14,7 @@ from otel_agentic.judges.exact.features import FEATURES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from otel_agentic.judges.exact.checks import Weight
+    from otel_agentic.judges.exact.features import Weight
 
 #: The coefficients, next to this module.
 FILE: Final = "model.json"

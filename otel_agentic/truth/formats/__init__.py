@@ -27,14 +27,14 @@ __all__ = [
     "write_rows",
 ]
 
-_HOMES = {
-    **dict.fromkeys(("Document", "Format", "Loss", "native_lines"), "base"),
-    **dict.fromkeys(("FORMATS", "read_document", "read_rows"), "reading"),
-    **dict.fromkeys(("Written", "WrittenRows", "write_document", "write_rows"), "writing"),
+_MODULES = {
+    **dict.fromkeys(("Document", "Format", "Loss", "native_lines"), "otel_agentic.truth.formats.base"),
+    **dict.fromkeys(("FORMATS", "read_document", "read_rows"), "otel_agentic.truth.formats.reading"),
+    **dict.fromkeys(("Written", "WrittenRows", "write_document", "write_rows"), "otel_agentic.truth.formats.writing"),
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(_MODULES[name]), name)
