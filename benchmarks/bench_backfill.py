@@ -31,7 +31,7 @@ from otel_agentic.pipeline.backfill.plan import Asked
 from otel_agentic.pipeline.backfill.run import Surroundings, backfill
 from otel_agentic.pipeline.evaluate import TruthFile
 from otel_agentic.pipeline.ingest import ingest_files
-from otel_agentic.pipeline.parallel import workers_of
+from otel_agentic.pipeline.parallel import open_workers
 from otel_agentic.pipeline.parallel_rebuild import rebuilding_over
 from otel_agentic.pipeline.parallel_scoring import scoring_over
 
@@ -91,7 +91,7 @@ def timed(db: Path, spans: Path, truth: list[list[TruthFile]], workers: int | No
     began_s, children, stages = time.perf_counter(), children_s(), Stages()
     with ExitStack() as stack:
         engine = stack.enter_context(Engine(settings, create=True))
-        pool = stack.enter_context(workers_of(settings, workers))
+        pool = stack.enter_context(open_workers(settings, workers))
         rebuilding_over(engine, pool)
         ingest_files(engine, [str(spans)], stages.step)
         engine.evaluating.remember(*truth)

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from benchmarks.cpu_time import timed
-from otel_agentic.pipeline.exports import Exporting
-from otel_agentic.pipeline.removal import Removing
+from otel_agentic.pipeline.exports import HourlyExport
+from otel_agentic.pipeline.removal import RetentionPass
 from otel_agentic.testing import NOON_NS, batch, span
 from tests.pipeline.hours import HOUR_NS, fill_hour
 from tests.pipeline.keeping import Clock, keeping
@@ -110,7 +110,7 @@ def main() -> None:
         _, idle = beside(engine, lambda: time.sleep(5), now_ns)
         say(told("nothing else", idle))
 
-        taken, took = beside(engine, lambda: Exporting(engine).run(), now_ns + HOUR_NS)
+        taken, took = beside(engine, lambda: HourlyExport(engine).run(), now_ns + HOUR_NS)
         size = sum(path.stat().st_size for path in (Path(folder) / "t.duckdb.export").rglob("*.parquet"))
         say(told("while exporting", took))
         say(
@@ -120,7 +120,7 @@ def main() -> None:
         watched = Watched(engine)
         cut_ns = clock.now_ns - (NOON_NS + HOURS * HOUR_NS)
         gone = []
-        taken, took = beside(engine, lambda: gone.append(Removing(engine, cut_ns).run()), now_ns + 2 * HOUR_NS)
+        taken, took = beside(engine, lambda: gone.append(RetentionPass(engine, cut_ns).run()), now_ns + 2 * HOUR_NS)
         held, busy = np.array(watched.held_s) * 1000, np.array(watched.cpu_s) * 1000
         say(told("while removing", took))
         say(

@@ -52,10 +52,10 @@ def _ingested(
     paths: tuple[str, ...], settings: Settings, progress: Progress, workers: int | None
 ) -> Iterator[tuple[Client, dict[str, Any]]]:
     from otel_agentic.pipeline import Engine, LocalClient, ingest_files  # noqa: PLC0415 — not needed for --help
-    from otel_agentic.pipeline.parallel import workers_of  # noqa: PLC0415 — same
+    from otel_agentic.pipeline.parallel import open_workers  # noqa: PLC0415 — same
     from otel_agentic.pipeline.parallel_rebuild import rebuilding_over  # noqa: PLC0415 — same
 
-    with Engine(settings, create=True) as engine, workers_of(settings, workers) as pool:
+    with Engine(settings, create=True) as engine, open_workers(settings, workers) as pool:
         rebuilding_over(engine, pool)
         ingested = summary_json(ingest_files(engine, paths, progress))
         ingested["problems"] += pool.problems if pool is not None else []

@@ -79,7 +79,7 @@ def evaluate_row_files(context: click.Context) -> int:
     return 0
 
 
-def keep_rows(settings: Settings, files: Sequence[Path], *, quiet: bool) -> None:
+def store_rows(settings: Settings, files: Sequence[Path], *, quiet: bool) -> None:
     """Keep rows as conversations in the store of the settings, with the cases that they are held against.
 
     Raises:
@@ -89,7 +89,7 @@ def keep_rows(settings: Settings, files: Sequence[Path], *, quiet: bool) -> None
     """
     from otel_agentic.pipeline import Engine  # noqa: PLC0415 — not needed for --help
     from otel_agentic.pipeline.rows import read_rows_files  # noqa: PLC0415 — same
-    from otel_agentic.pipeline.rows_kept import keep_rows as keep  # noqa: PLC0415 — same
+    from otel_agentic.pipeline.rows_kept import store_rows as keep  # noqa: PLC0415 — same
     from otel_agentic.pipeline.serverfile import find_live_server  # noqa: PLC0415 — same
 
     live = find_live_server(settings.store.db)

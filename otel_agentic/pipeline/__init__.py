@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     from otel_agentic.pipeline.client import Client, LocalClient, RemoteClient, open_client
     from otel_agentic.pipeline.commands import Commands
     from otel_agentic.pipeline.engine import Engine
-    from otel_agentic.pipeline.ingest import Ingested, ingest_files
+    from otel_agentic.pipeline.ingest import IngestResult, ingest_files
     from otel_agentic.pipeline.live import LiveCollector
 
 __all__ = [
     "Client",
     "Commands",
     "Engine",
-    "Ingested",
+    "IngestResult",
     "LiveCollector",
     "LocalClient",
     "RemoteClient",
@@ -28,7 +28,7 @@ _HOMES = {
     "Client": "client",
     "Commands": "commands",
     "Engine": "engine",
-    "Ingested": "ingest",
+    "IngestResult": "ingest",
     "LiveCollector": "live",
     "LocalClient": "client",
     "RemoteClient": "client",

@@ -1,4 +1,4 @@
-"""Scoring with a judge that is asked: everything is asked together, each conversation is scored once its answers are in."""
+"""Scoring with an LLM judge: all questions are sent together, and each conversation is scored once its answers are in."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from otel_agentic.judges import JudgeFailure, is_calibrated, kinds_of
 from otel_agentic.judges.breaker import NotAsked
-from otel_agentic.pipeline.sampling import place_of
+from otel_agentic.pipeline.sampling import position_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
     Answer = Verdict | JudgeFailure
 
 
-class UntilStopped:
-    """A budget that is used up once a run is to stop: what is under way is finished and kept, nothing new is asked."""
+class StoppableBudget:
+    """A budget that is exhausted once a run stops: requested answers are awaited and kept, no new question is asked."""
 
     def __init__(self, budget: Budget, stop: Callable[[], bool]) -> None:
         self._budget = budget
         self._stop = stop
 
     def allows(self, *, calls: int, tokens: int) -> bool:
-        """Return whether that many more model calls and tokens (an estimate) may be spent."""
+        """Return whether the given number of further model calls and tokens (an estimate) may be spent."""
         return not self._stop() and self._budget.allows(calls=calls, tokens=tokens)
 
     def spend(self, verdict: Verdict | JudgeFailure) -> None:
-        """Count what a verdict, or a failure, has cost."""
+        """Add the cost of a verdict or a failure."""
         self._budget.spend(verdict)
 
     @property
     def used_up(self) -> str | None:
-        """Which limit was reached."""
-        told: str | None = getattr(self._budget, "used_up", None)
-        return told
+        """The limit that was reached, or None."""
+        limit: str | None = getattr(self._budget, "used_up", None)
+        return limit
 
 
 def score_asking(
@@ -52,37 +52,40 @@ def score_asking(
     *,
     tally: Tally,
     stop: Callable[[], bool] = lambda: False,
-    heard: Callable[[Answer], None] = lambda _: None,
+    on_answer: Callable[[Answer], None] = lambda _: None,
     waits: bool = False,
 ) -> Iterator[tuple[int, ConversationScore]]:
-    """Yield (place, score) of each conversation as soon as the judge has said all that its score needs.
+    """Yield (index, score) of each conversation as soon as the judge has answered everything that its score needs.
 
-    All questions go to the judge together, so that it has work until the last one, in the order of `sampling.place_of`, in
-    which the budget is spent. Should an answer raise new questions, these are asked in another round. Once `stop` says so, a
-    conversation whose questions are not all answered is not yielded; nor is one, if it `waits`, for which a judge that does
-    not answer was not asked.
+    All questions are sent to the judge together, so that it is busy until the last one, in the order of
+    `sampling.position_of`, in which the budget is spent. If an answer raises new questions, they are asked in another round.
+    A conversation is not yielded if `stop` returned True before all its questions were answered or, with `waits`, if the
+    judge was unavailable.
     """
-    order = {place: place_of(one.conversation.key) for place, one in enumerate(matched)}
-    known = _Known(judge)
+    order = {index: position_of(item.conversation.key) for index, item in enumerate(matched)}
+    known = _RecordingJudge(judge)
     waiting: dict[int, dict[Question, None]] = {}
 
-    def scored(place: int) -> Iterator[tuple[int, ConversationScore]]:
+    def scored(index: int) -> Iterator[tuple[int, ConversationScore]]:
         known.missing.clear()
-        (found,) = score([matched[place]], known)
+        (result,) = score([matched[index]], known)
         if known.missing:
-            waiting[place] = dict(known.missing)
+            waiting[index] = dict(known.missing)
         else:
-            yield place, found
+            yield index, result
 
-    for place in range(len(matched)):
-        yield from scored(place)
+    for index in range(len(matched)):
+        yield from scored(index)
     while waiting and not stop():
-        asked, waiting = _Open({place: waiting[place] for place in sorted(waiting, key=order.__getitem__)}), {}
-        questions = asked.questions
-        for number, answer in answers_to(questions, judge, tally=tally, stop=stop, heard=heard, waits=waits):
+        pending, waiting = (
+            _PendingQuestions({index: waiting[index] for index in sorted(waiting, key=order.__getitem__)}),
+            {},
+        )
+        questions = pending.questions
+        for number, answer in answers_to(questions, judge, tally=tally, stop=stop, on_answer=on_answer, waits=waits):
             known.answers[questions[number]] = answer
-            for place in asked.without(questions[number]):
-                yield from scored(place)
+            for index in pending.without(questions[number]):
+                yield from scored(index)
 
 
 def answers_to(
@@ -91,27 +94,27 @@ def answers_to(
     *,
     tally: Tally,
     stop: Callable[[], bool] = lambda: False,
-    heard: Callable[[Answer], None] = lambda _: None,
+    on_answer: Callable[[Answer], None] = lambda _: None,
     waits: bool = False,
 ) -> Iterator[tuple[int, Answer]]:
-    """Yield (number, answer) for questions, in order of completion, and count them.
+    """Yield (index, answer) for questions, in order of completion, and count the answers.
 
-    Left out is what stays open for the next run: a question that was not asked, or not often enough, because of a stop, or,
-    if it `waits`, because the judge does not answer.
+    Questions left for the next run are omitted: those not asked, or not often enough, because of a stop or, with `waits`,
+    because the judge is unavailable.
     """
-    for number, answer in _pumped(judge.verdicts(questions)):
+    for number, answer in _prefetched(judge.verdicts(questions)):
         if stop() and isinstance(answer, JudgeFailure):
             continue
         if waits and isinstance(answer, NotAsked) and answer.waits:
             tally.postponed += 1
             continue
         tally.count(answer)
-        heard(answer)
+        on_answer(answer)
         yield number, answer
 
 
-class _Known:
-    """A judge that says what is known already, and notes what is not."""
+class _RecordingJudge:
+    """A judge that returns known answers and records the questions without one."""
 
     def __init__(self, judge: Judge) -> None:
         self.name: str = judge.name
@@ -119,11 +122,11 @@ class _Known:
         self.kinds = kinds_of(judge)
         self.calibrated = is_calibrated(judge)
         self.answers: dict[Question, Answer] = {}
-        self.missing: dict[Question, None] = {}  # in the order of asking, which a set does not keep
+        self.missing: dict[Question, None] = {}  # a dict keeps the order of the questions
 
     @classmethod
     def from_settings(cls, settings: JudgeSettings, argument: str | None = None) -> Self:
-        raise NotImplementedError  # it is no plug-in: it stands for a judge while questions are gathered
+        raise NotImplementedError  # not a plug-in: it replaces a judge while questions are collected
 
     def judge(self, questions: Sequence[Question]) -> list[Answer]:
         self.missing |= dict.fromkeys(question for question in questions if question not in self.answers)
@@ -131,53 +134,54 @@ class _Known:
         return [self.answers.get(question, unknown) for question in questions]
 
 
-class _Open:
-    """Conversations, by place, and the questions that each still waits for."""
+class _PendingQuestions:
+    """Conversations, by index, with the questions that each still waits for."""
 
     def __init__(self, waiting: dict[int, dict[Question, None]]) -> None:
         self._waiting = waiting
-        self._places: dict[Question, list[int]] = {}
-        for place, questions in waiting.items():
+        self._indices: dict[Question, list[int]] = {}
+        for index, questions in waiting.items():
             for question in questions:
-                self._places.setdefault(question, []).append(place)
+                self._indices.setdefault(question, []).append(index)
 
     @property
     def questions(self) -> list[Question]:
         """Every question once, in the order of the conversations."""
-        return list(self._places)
+        return list(self._indices)
 
     def without(self, question: Question) -> list[int]:
-        """Take an answered question off; return the conversations that waited for no other one."""
-        places = self._places[question]
-        for place in places:
-            del self._waiting[place][question]
-        return [place for place in places if not self._waiting[place]]
+        """Remove an answered question; return the conversations that wait for no other one."""
+        indices = self._indices[question]
+        for index in indices:
+            del self._waiting[index][question]
+        return [index for index in indices if not self._waiting[index]]
 
 
-def _pumped(answers: Generator[tuple[int, Answer], None, None]) -> Iterator[tuple[int, Answer]]:
-    """Yield what a generator gives; a thread takes it from there, for a judge is asked on whenever an answer is taken.
+def _prefetched(answers: Generator[tuple[int, Answer], None, None]) -> Iterator[tuple[int, Answer]]:
+    """Yield the items of a generator that a thread consumes.
 
-    Whoever scores and stores between two answers would otherwise leave it idle.
+    The judge is asked the next question when an answer is consumed; without the thread it would be idle while the caller
+    scores and stores.
     """
-    taken: SimpleQueue[tuple[int, Answer] | BaseException | None] = SimpleQueue()
-    left = threading.Event()
+    answers_queue: SimpleQueue[tuple[int, Answer] | BaseException | None] = SimpleQueue()
+    closed = threading.Event()
 
     def pump() -> None:
         try:
             with closing(answers):
                 for answer in answers:
-                    taken.put(answer)
-                    if left.is_set():
+                    answers_queue.put(answer)
+                    if closed.is_set():
                         return
-            taken.put(None)
-        except BaseException as error:  # noqa: BLE001 — raised where the answers are taken
-            taken.put(error)
+            answers_queue.put(None)
+        except BaseException as error:  # noqa: BLE001 — raised in the consuming thread
+            answers_queue.put(error)
 
     threading.Thread(target=pump, name="otel-agentic-asking", daemon=True).start()
     try:
-        while (answer := taken.get()) is not None:
+        while (answer := answers_queue.get()) is not None:
             if isinstance(answer, BaseException):
                 raise answer
             yield answer
     finally:
-        left.set()
+        closed.set()

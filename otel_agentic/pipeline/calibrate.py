@@ -70,7 +70,7 @@ def calibrate_judge(
     judged = _judged(engine, truth, found)
     judge = (truth.judge.name, truth.judge.version)
     if engine.stopping.is_set():
-        return {"stopped": True, "judge": judge_json(engine, judged.tally, list(judged.matched))}
+        return {"stopped": True, "judge": judge_json(engine.evaluating, judged.tally, list(judged.matched))}
     labelled = _labelled(found, judged, judge, engine.settings.scoring.turn_rule)
     settings = (engine.settings.scoring.answer_threshold, engine.settings.stats.level)
     results = {target: _calibrated(target, labelled, settings, examples) for target in TARGETS}
@@ -81,7 +81,7 @@ def calibrate_judge(
         "stopped": False,
         "calibration_id": run.calibration_id,
         "evaluation_id": run.evaluation_id,
-        "judge": judge_json(engine, judged.tally, list(judged.matched)) | {"model": run.model},
+        "judge": judge_json(engine.evaluating, judged.tally, list(judged.matched)) | {"model": run.model},
         "labels": len(labels),
         "blank": sum(file.blank for file in read),
         "judged_now": judged.anew,

@@ -1,4 +1,4 @@
-"""Which estimators the `windows` table and the telemetry of windows hold: live and backfilled ones hold the same."""
+"""The estimators stored in the table `windows` and emitted as telemetry, the same for live and backfilled windows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def stored_estimator_names(settings: Settings) -> tuple[str, ...]:
-    """Return the names of the estimators of windows, each once: the headline first, pooled, per case, and what is emitted.
+    """Return the names of the window estimators, each once: the headline first, then pooled, per case, and emitted ones.
 
     >>> from otel_agentic.config import Settings
     >>> stored_estimator_names(Settings())
@@ -24,9 +24,9 @@ def stored_estimator_names(settings: Settings) -> tuple[str, ...]:
 
 
 def stored_estimators(engine: Engine) -> list[Estimator]:
-    """Return the estimators of windows.
+    """Return the window estimators.
 
     Raises:
-        PluginError: there is none of a name in the settings, or one does not load.
+        PluginError: an estimator in the settings is not installed, or one does not load.
     """
     return [engine.estimators(name)[0] for name in stored_estimator_names(engine.settings)]

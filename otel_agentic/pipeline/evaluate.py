@@ -1,4 +1,4 @@
-"""Stored conversations -> stored scores, under the evaluator version in force."""
+"""Stored conversations -> stored scores, under the active evaluator version."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from otel_agentic.config import EvaluatorSettings, MatchingSettings, SamplingSettings
 from otel_agentic.evaluators.registry import Chosen
 from otel_agentic.judges import ExactJudge
-from otel_agentic.pipeline.means import Means
-from otel_agentic.pipeline.metrics import InForce, Measuring
-from otel_agentic.pipeline.metrics_beside import Beside
-from otel_agentic.pipeline.sampling import in_order_of_place, left_out, ratio_of, sample_of
-from otel_agentic.pipeline.tally import Outcomes
-from otel_agentic.pipeline.truth_in_force import Truth, TruthFile, cases_of, labels_of, truth_made_of
+from otel_agentic.pipeline.means import EvaluationListener, EvaluationResources, NoEvaluationListener
+from otel_agentic.pipeline.metrics import ActiveEvaluators, MetricRunner
+from otel_agentic.pipeline.metrics_beside import MetricPass
+from otel_agentic.pipeline.sampling import in_order_of_position, left_out, ratio_of, sample_of
+from otel_agentic.pipeline.tally import OutcomeCounts
+from otel_agentic.pipeline.truth_in_force import Truth, TruthFile, cases_of, labels_of, make_truth
 from otel_agentic.scoring import MatchedConversation
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.store.evaluations import DEFAULT
@@ -34,28 +34,31 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from otel_agentic.config import JudgeSettings, ScoringSettings
-    from otel_agentic.pipeline.judging import Judging
-    from otel_agentic.pipeline.rebuild import Key
-    from otel_agentic.pipeline.tally import Evaluated
+    from otel_agentic.pipeline.judging import JudgeRun
+    from otel_agentic.pipeline.tally import EvaluationSummary
     from otel_agentic.store import Store
     from otel_agentic.store.database import Connection
     from otel_agentic.store.metric_scores import Measured
     from otel_agentic.store.metric_stored import StoredScore
+    from otel_agentic.store.table import Key
     from otel_agentic.truth import Case, Label
 
-__all__ = ["Evaluating", "OnScored", "Truth", "TruthFile", "Wanted"]
+__all__ = ["EvaluationRequest", "EvaluationRunner", "OnScored", "Truth", "TruthFile"]
 
-#: Told of conversations whose scores were just stored, and which of them had a score before.
+#: Called with conversations whose scores were just stored, and those among them that had a score before.
 OnScored = Callable[[Sequence[Scored], AbstractSet["Key"]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """Conversations to be scored, oldest first; `again` are those whose score waits for the judge.
+class EvaluationRequest:
+    """The conversations to score, oldest first.
 
-    `selection` is what they were looked for in, None where they were not looked for in the store. `chosen` are the
-    evaluators that are run beside, and `lacking` the conversations that keep their score and that some of these, by
-    evaluation id, were not run on yet.
+    Attributes:
+        keys: the conversations.
+        again: those among them whose existing score waits for the judge.
+        selection: how they were selected in the store; None if they were not.
+        chosen: evaluators to run in addition to scoring.
+        lacking: conversations that keep their score, each with the evaluation ids of the evaluators still to be run on it.
     """
 
     keys: Sequence[Key]
@@ -65,8 +68,8 @@ class Wanted:
     lacking: Mapping[Key, AbstractSet[str]] = field(default_factory=dict)
 
 
-class Evaluating(Means):
-    """Matches and scores conversations; remembers cases and labels."""
+class EvaluationRunner(EvaluationResources):
+    """Matches and scores conversations, and stores cases and labels."""
 
     def __init__(
         self,
@@ -77,41 +80,42 @@ class Evaluating(Means):
         evaluators: EvaluatorSettings = EvaluatorSettings(),  # noqa: B008 — frozen
         *,
         matching: MatchingSettings = MatchingSettings(),  # noqa: B008 — frozen
+        listener: EvaluationListener = NoEvaluationListener(),  # noqa: B008 — it has no state
     ) -> None:
-        super().__init__(store, settings, judging, evaluators)
+        super().__init__(store, settings, judging, evaluators, listener)
         self._sampling = sampling
         self._matching = matching
         self._truth: Truth | None = None
-        self._begun_ids: frozenset[str] = frozenset()
-        #: The truth of the evaluation that is under way, or was last.
-        self.underway: Truth | None = None
+        self._saved_ids: frozenset[str] = frozenset()
+        #: The truth of the current evaluation, or of the last one.
+        self.current_truth: Truth | None = None
 
     def remember(self, cases: Sequence[TruthFile], labels: Sequence[TruthFile]) -> int:
-        """Put case files and labels files in force; return how many case versions are new.
+        """Store case files and label files as the active ground truth; return the number of new case versions.
 
         All files are read before anything is written.
 
         Raises:
-            CaseError: a file has problems; lists them all.
+            CaseError: a file has problems; the message lists them all.
         """
-        redacting, threshold = self._store.redacting, self._settings.reward_threshold
+        redacting, threshold = self.store.redacting, self._settings.reward_threshold
         read_cases = [(file.name, cases_of(file, redacting)) for file in cases]
         read_labels = [(file.name, labels_of(file, redacting, threshold)) for file in labels]
-        CaseIndex([case for _, found in read_cases for case in found])  # two files may contradict each other
-        now_ns = self._store.clock()
+        CaseIndex([case for _, cases in read_cases for case in cases])  # raises if two files contradict each other
+        now_ns = self.store.clock()
 
         def write(con: Connection) -> int:
-            for name, given in read_labels:
-                save_labels(con, given, name, now_ns)
-            return sum(save_cases(con, found, name, now_ns) for name, found in read_cases)
+            for name, named_labels in read_labels:
+                save_labels(con, named_labels, name, now_ns)
+            return sum(save_cases(con, cases, name, now_ns) for name, cases in read_cases)
 
         try:
-            return self._store.write(write)
+            return self.store.write(write)
         finally:
             self._truth = None
 
     def truth(self) -> Truth:
-        """Return the ground truth in force; it is read again only after `remember`.
+        """Return the active ground truth; it is cached until the next `remember`.
 
         Raises:
             PluginError: the judge is not installed or does not load.
@@ -121,138 +125,143 @@ class Evaluating(Means):
         return self._truth
 
     def _read_truth(self) -> Truth:
-        with self._store.read() as con:
+        with self.store.read() as con:
             cases, labels = load_cases(con), load_labels(con)
-        # Again: what was put in force under other settings must compare with what is taken out of spans now.
-        redacting = self._store.redacting
+        # Redacted again: truth stored under other settings has to match spans that are redacted under the current ones.
+        redacting = self.store.redacting
         return self.truth_of([redacted_case(case, redacting) for case in cases], redacted_labels(labels, redacting))
 
     def truth_of(self, cases: Sequence[Case], labels: Mapping[str, Label]) -> Truth:
-        """Return the ground truth that some cases and labels would be, in force or not."""
-        return truth_made_of(cases, labels, judge=self.judge, settings=self._settings, matching=self._matching)
+        """Return the ground truth that cases and labels make, without storing it."""
+        return make_truth(cases, labels, judge=self.judge, settings=self._settings, matching=self._matching)
 
     def evaluate(
         self,
         truth: Truth,
-        wanted: Wanted,
-        done: OnScored = lambda *_: None,
+        request: EvaluationRequest,
+        on_scored: OnScored = lambda *_: None,
         stop: Callable[[], bool] = lambda: False,
         *,
         waits: bool = False,
-        measured: Callable[[Sequence[Measured]], None] = lambda _: None,
-    ) -> Evaluated:
-        """Score conversations and store the scores, part by part: what is done stays done.
+        on_metrics: Callable[[Sequence[Measured]], None] = lambda _: None,
+    ) -> EvaluationSummary:
+        """Score conversations and store the scores in batches; each stored batch stays stored if the run ends early.
 
-        What sampling leaves out is stored as such, and nobody is asked about it.
+        Conversations that sampling leaves out get a score that records this, and no judge is asked about them.
 
         Args:
             truth: from `truth`.
-            wanted: which conversations, see `wanted`.
-            done: told of each part once it is stored, and which of it had a score before.
-            stop: once it says so, nothing new is begun; what the judge is asked already is waited for and kept.
-            waits: leave for a later round what a judge that does not answer was not asked; else the run waits for it.
-            measured: told of what evaluators said, once it is stored.
+            request: the conversations, from `select`.
+            on_scored: called with each stored batch and the conversations in it that had a score before.
+            stop: once it returns True, no new work begins; answers that were already requested are awaited and stored.
+            waits: leave conversations for a later run while the judge is unavailable, instead of waiting for it.
+            on_metrics: called with the scores of evaluators, after they were stored.
 
         Returns:
-            What was scored, under the name of the truth's evaluation. Telemetry hears of the default one alone.
+            Counts of what was scored, under the evaluation name of the truth. Only the default evaluation is reported to the
+            listener.
         """
-        self.underway = truth
+        self.current_truth = truth
         evaluation_id, name = truth.evaluation.evaluation_id, truth.evaluation.name
-        self._store.write(partial(self._begun, truth, wanted.selection))
-        with self._store.read() as con:
-            restated = scored_before(con, wanted.keys, name)
-            sample = sample_of(con, self._sampling, evaluation_id, wanted.keys)
+        self.store.write(partial(self._save_evaluation, truth, request.selection))
+        with self.store.read() as con:
+            restated = scored_before(con, request.keys, name)
+            sample = sample_of(con, self._sampling, evaluation_id, request.keys)
         match = partial(self.match, truth)
-        taken, left = sample.parted(wanted.keys)
-        found = Outcomes()
+        taken, left = sample.parted(request.keys)
+        counts = OutcomeCounts()
 
         def saved(scored: Sequence[Scored]) -> list[Scored]:
-            with self._store.read() as con:
-                part = news(con, evaluation_id, scored, wanted.again)
-            now_ns = self._store.clock()
-            self._store.write(
+            with self.store.read() as con:
+                part = news(con, evaluation_id, scored, request.again)
+            now_ns = self.store.clock()
+            self.store.write(
                 partial(save_scores, evaluation_id=evaluation_id, scored=part, now_ns=now_ns, evaluation=name)
             )
-            found.add(part, restated, unchanged=len(scored) - len(part))
-            done(part, restated)
+            counts.add(part, restated, unchanged=len(scored) - len(part))
+            on_scored(part, restated)
             return part
 
         with self.judging(stop, waits=waits) as judging:
             for scored in map(sample.marked, left_out(left, match, stop)):
                 saved(scored)
-            beside = Beside(self._measuring(truth, wanted, judging, stop, measured), wanted.chosen, restated)
-            for keys in beside.parts(self.in_order(taken, wanted.chosen)):
+            metric_pass = MetricPass(
+                self._measuring(truth, request, judging, stop, on_metrics), request.chosen, restated
+            )
+            for keys in metric_pass.parts(self.in_order(taken, request.chosen)):
                 for scored in map(sample.marked, judging.scored(keys, match)):
-                    beside.scored(saved(scored))
-                beside.part_ended()
-            beside.catch_up(wanted.lacking, match, judging, stored=partial(self._stored, evaluation_id))
-        return found.told(evaluation_id, judging.tally, beside.tally)
+                    metric_pass.scored(saved(scored))
+                metric_pass.part_ended()
+            metric_pass.catch_up(request.lacking, match, judging, stored=partial(self._stored, evaluation_id))
+        return counts.summary(evaluation_id, judging.tally, metric_pass.tally)
 
     def in_order(self, keys: Sequence[Key], chosen: Chosen) -> Sequence[Key]:
-        """Return conversations in the order in which they are scored: where a judge is asked, that of its budget."""
+        """Return conversations in scoring order: if a judge is asked, the order in which its budget is spent."""
         asks_judge = chosen.judged or not isinstance(self.judge, ExactJudge)
-        return in_order_of_place(keys) if asks_judge else keys
+        return in_order_of_position(keys) if asks_judge else keys
 
     def _measuring(
         self,
         truth: Truth,
-        wanted: Wanted,
-        judging: Judging,
+        request: EvaluationRequest,
+        judging: JudgeRun,
         stop: Callable[[], bool],
-        measured: Callable[[Sequence[Measured]], None],
-    ) -> Measuring:
-        def told(found: Sequence[Measured]) -> None:
+        on_metrics: Callable[[Sequence[Measured]], None],
+    ) -> MetricRunner:
+        def report(scores: Sequence[Measured]) -> None:
             if truth.evaluation.name == DEFAULT:
-                self.measured(found)
-            measured(found)
+                self._listener.metrics_stored(scores)
+            on_metrics(scores)
 
-        under = self._in_force(truth, wanted.chosen)
-        ids = frozenset(under.ids.values())
-        if not ids <= self._begun_ids:  # in a running collector many small parts follow one another
-            self._store.write(partial(under.begun, core=truth.evaluation, now_ns=self._store.clock()))
-            self._begun_ids |= ids
-        return Measuring(self._store, under, self._settings, ask=judging.ask, told=told, stop=stop)
+        active = self._active(truth, request.chosen)
+        ids = frozenset(active.ids.values())
+        if not ids <= self._saved_ids:  # a running collector evaluates many small batches
+            self.store.write(partial(active.save, core=truth.evaluation, now_ns=self.store.clock()))
+            self._saved_ids |= ids
+        return MetricRunner(self.store, active, self._settings, ask=judging.ask, on_scores=report, stop=stop)
 
-    def _in_force(self, truth: Truth, chosen: Chosen) -> InForce:
-        return InForce.of(chosen, truth.evaluation, self.judge, self._evaluators)
+    def _active(self, truth: Truth, chosen: Chosen) -> ActiveEvaluators:
+        return ActiveEvaluators.of(chosen, truth.evaluation, self.judge, self._evaluators)
 
     def _stored(self, evaluation_id: str, keys: Sequence[Key]) -> Mapping[Key, StoredScore]:
-        with self._store.read() as con:
+        with self.store.read() as con:
             return stored_scores(con, evaluation_id, keys)
 
-    def wanted(
+    def select(
         self, truth: Truth, selection: Selection, *, again: bool = False, chosen: Chosen | None = None
-    ) -> Wanted:
-        """Return the closed conversations of a selection that have no score under this truth, or all of them.
+    ) -> EvaluationRequest:
+        """Return the closed conversations of a selection that have no score under this truth, or all of them if `again`.
 
-        A score that the judge left open, because it failed or was not asked, is no score; nor is one that sampling left
-        out and would not leave out now. With evaluators `chosen`, what they were not run on is told beside.
+        A score counts as missing if the judge failed or was not asked, or if sampling left the conversation out and would
+        include it now. With `chosen`, the request also lists the evaluators still to be run on scored conversations.
         """
-        with self._store.read() as con:
+        with self.store.read() as con:
             keys = to_score(con, truth.evaluation.evaluation_id, selection, again=again)
             open_now = [] if again else unsettled(con, truth.evaluation.evaluation_id, selection)
             taken, _ = sample_of(con, self._sampling, truth.evaluation.evaluation_id, open_now).parted(open_now)
-        found = Wanted(keys=[*keys, *taken], again=frozenset(taken), selection=selection, chosen=chosen or Chosen())
-        return found if again else replace(found, lacking=self.lacking(truth, found.chosen, selection))
+        request = EvaluationRequest(
+            keys=[*keys, *taken], again=frozenset(taken), selection=selection, chosen=chosen or Chosen()
+        )
+        return request if again else replace(request, lacking=self.lacking(truth, request.chosen, selection))
 
     def lacking(
         self, truth: Truth, chosen: Chosen, selection: Selection, *, live: bool = False
     ) -> dict[Key, AbstractSet[str]]:
-        """Return the scored conversations that some of the evaluators, by evaluation id, were not run on yet."""
-        under = self._in_force(truth, chosen)
-        with self._store.read() as con:
-            found = lacking(con, truth.evaluation.evaluation_id, under.judged, selection, live=live)
-            sample = sample_of(con, self._sampling, truth.evaluation.evaluation_id, list(found))
-        return {key: ids for key, ids in found.items() if sample.takes(key)}
+        """Return the scored conversations, each with the evaluation ids of the evaluators that were not run on it yet."""
+        active = self._active(truth, chosen)
+        with self.store.read() as con:
+            missing = lacking(con, truth.evaluation.evaluation_id, active.asks_judge, selection, live=live)
+            sample = sample_of(con, self._sampling, truth.evaluation.evaluation_id, list(missing))
+        return {key: ids for key, ids in missing.items() if sample.takes(key)}
 
-    def never_scored(self) -> Wanted:
-        """Return the closed conversations whose newest revision no evaluation has scored."""
-        with self._store.read() as con:
-            return Wanted(keys=never_scored(con))
+    def never_scored(self) -> EvaluationRequest:
+        """Return the closed conversations whose newest revision has no score in any evaluation."""
+        with self.store.read() as con:
+            return EvaluationRequest(keys=never_scored(con))
 
     def match(self, truth: Truth, keys: Sequence[Key]) -> list[MatchedConversation]:
         """Return conversations with their cases and labels, by start time."""
-        with self._store.read() as con:
+        with self.store.read() as con:
             conversations = load_conversations(con, keys)
         labels = [truth.labels.get(str(conversation.conversation_id)) for conversation in conversations]
         return [
@@ -260,8 +269,8 @@ class Evaluating(Means):
             for conversation, label in zip(conversations, labels, strict=True)
         ]
 
-    def _begun(self, truth: Truth, selection: Selection | None, con: Connection) -> None:
-        """Remember that an evaluation runs; where a ratio was raised since, the scores that are there count by it."""
-        save_evaluation(con, truth.evaluation, self._store.clock())
+    def _save_evaluation(self, truth: Truth, selection: Selection | None, con: Connection) -> None:
+        """Store the evaluation; existing scores of the selection take a sampling ratio that was raised since."""
+        save_evaluation(con, truth.evaluation, self.store.clock())
         if selection is not None:
             raise_ratios(con, truth.evaluation.evaluation_id, selection, partial(ratio_of, self._sampling))

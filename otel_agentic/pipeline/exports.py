@@ -1,4 +1,4 @@
-"""Exporting closed hours as Parquet, an hour at a time beside everything else."""
+"""Exports closed hours as Parquet files, one hour at a time, while the store is in use."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _NS_PER_S: Final = 1_000_000_000
-#: Hours, or days, of a unit that are asked for at once.
+#: Hours, or days, of a unit queried at once.
 _PORTION: Final = 50
-#: After an hour was written, so much of the time that it took is left to others.
+#: Ratio of the pause after an hour was written to the time that writing took.
 _SHARE: Final = 0.5
-#: What cannot be written is passed over, so that one damaged file holds up nothing else; after so many of them a round ends,
-#: for then it is the disk.
-_MOST_FAILED: Final = 5
+#: A file that cannot be written is skipped, so that one damaged file does not block the others; after this many failures a
+#: round ends, because the disk is the problem.
+_MAX_FAILED: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exported:
-    """What a round wrote: hours of units, rows in them, days whose hours were put together; and what went wrong."""
+class ExportCounts:
+    """Counts of a round: hours of units written, rows in them, days merged; and the first problem."""
 
     hours: int = 0
     rows: int = 0
@@ -44,46 +44,46 @@ class Exported:
     problem: str | None = None
 
 
-class Exporting:
-    """Writes what is closed and was not written, or changed since."""
+class HourlyExport:
+    """Writes closed hours that were not written yet, or that changed since."""
 
     def __init__(self, engine: Engine) -> None:
-        """Prepare; nothing is written yet."""
+        """Create an export; nothing is written yet."""
         self._engine = engine
         self._store = engine.store
         self.folder: Path = export_folder_of(engine.settings).resolve()
         self._failed: dict[str, str] = {}
-        self._fresh = True
-        self._merges = True
+        self._is_first_run = True
+        self._can_merge = True
 
-    def run(self, stop: Callable[[], bool] = lambda: False) -> Exported:
-        """Write what is due; return what. Hold the engine's lock `retaining`.
+    def run(self, stop: Callable[[], bool] = lambda: False) -> ExportCounts:
+        """Write the due hours and days; return their counts. The caller holds the engine's lock `retaining`.
 
-        What cannot be written is passed over and left for the next time; the first of it is told. Nothing that was there
-        before is harmed.
+        A file that cannot be written is skipped and retried in the next round; the result contains the first problem.
+        Existing files stay intact.
         """
-        if self._fresh:
+        if self._is_first_run:
             clear_work(self.folder)
-            self._fresh = False
+            self._is_first_run = False
         self.look()
         self._failed = {}
-        done = Exported()
+        done = ExportCounts()
         for unit in UNITS:
             hours, rows = self._hours(unit, stop)
             days = self._days(unit, stop)
-            done = Exported(hours=done.hours + hours, rows=done.rows + rows, days=done.days + days)
+            done = ExportCounts(hours=done.hours + hours, rows=done.rows + rows, days=done.days + days)
         return replace(done, problem=next(iter(self._failed.values()), None))
 
     def look(self) -> None:
-        """Write down which hours are to be written: something arrived in them, changed, or their file is gone."""
+        """Record which hours must be written: those with arrivals or changes, or whose file is missing."""
         with self._store.read() as con:
-            found = exports.arrived(con)
+            arrivals = exports.arrived(con)
             lost = exports.lost(con, self.folder)
-        if not lost and not any(found.hours.values()) and not found.until_ns:
+        if not lost and not any(arrivals.hours.values()) and not arrivals.until_ns:
             return
 
         def write(con: Connection) -> None:
-            exports.note(con, found)
+            exports.note(con, arrivals)
             for unit, hours in lost.items():
                 exports.soil(con, unit, hours)
 
@@ -97,59 +97,59 @@ class Exporting:
         hours = rows = 0
         while not stop():
             with self._store.read() as con:
-                found = exports.due_hours(con, unit, self._final_ns(), _PORTION + len(self._failed))
-            due = [hour_ns for hour_ns in found if hour_file(unit, hour_ns) not in self._failed]
-            if not due:
+                hours_due = exports.due_hours(con, unit, self._final_ns(), _PORTION + len(self._failed))
+            pending_hours = [hour_ns for hour_ns in hours_due if hour_file(unit, hour_ns) not in self._failed]
+            if not pending_hours:
                 break
-            for hour_ns in due:
-                if stop() or self._gives_up:
+            for hour_ns in pending_hours:
+                if stop() or self._has_too_many_failures:
                     return hours, rows
-                wrote = self._tried(hour_file(unit, hour_ns), partial(self._hour, unit, hour_ns))
-                if wrote is not None:
-                    hours, rows = hours + 1, rows + wrote
+                written_rows = self._try_export(hour_file(unit, hour_ns), partial(self._hour, unit, hour_ns))
+                if written_rows is not None:
+                    hours, rows = hours + 1, rows + written_rows
         return hours, rows
 
     @property
-    def _gives_up(self) -> bool:
-        return len(self._failed) >= _MOST_FAILED
+    def _has_too_many_failures(self) -> bool:
+        return len(self._failed) >= _MAX_FAILED
 
-    def _tried(self, at: str, work: Callable[[], T]) -> T | None:
-        """Return what some work comes to; None where it failed, which is noted."""
+    def _try_export(self, name: str, work: Callable[[], T]) -> T | None:
+        """Return the result of `work`; None if it failed, which is recorded."""
         try:
             return work()
         except OtelAgenticError:
-            raise  # the store's trouble, not the folder's
-        except Exception as error:  # noqa: BLE001 — a full disk, a folder that may not be written, a file that somebody damaged
-            # Without the name of a work file, which is another one at each try: a problem that lasts is logged once.
-            why = error.strerror if isinstance(error, OSError) and error.strerror else told(error)
-            self._failed[at] = f"{self.folder / at}: could not be exported: {why}"
+            raise  # a problem of the store, not of the folder
+        except Exception as error:  # noqa: BLE001 — a full disk, a read-only folder, a damaged file
+            # Without the name of the temporary file, which differs at each try, so that a lasting problem is logged once.
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else told(error)
+            self._failed[name] = f"{self.folder / name}: could not be exported: {reason}"
             return None
 
     def _hour(self, unit: str, hour_ns: int) -> int:
-        """Write an hour of a unit; return how many rows of its first table it holds."""
+        """Write an hour of a unit; return the number of rows in its first table."""
         began = time.monotonic()
         with self._store.read() as con:
-            found, digest = write_hour(con, self.folder, unit, hour_ns)
+            files, digest = write_hour(con, self.folder, unit, hour_ns)
         now_ns = self._engine.clock()
-        self._store.write(lambda con: exports.written(con, found, digest, now_ns))
-        _log.debug("exported %s: %d rows", hour_file(unit, hour_ns), found[0].rows)
+        self._store.write(lambda con: exports.written(con, files, digest, now_ns))
+        _log.debug("exported %s: %d rows", hour_file(unit, hour_ns), files[0].rows)
         self._engine.stopping.wait(_SHARE * (time.monotonic() - began))
-        return found[0].rows
+        return files[0].rows
 
     def _days(self, unit: str, stop: Callable[[], bool]) -> int:
-        if not self._merges:
+        if not self._can_merge:
             return 0
         with self._store.read() as con:
             days = exports.due_days(con, unit, self._final_ns() - HOUR_NS, _PORTION)
         done = 0
         for day_ns in days:
-            if stop() or self._gives_up:
+            if stop() or self._has_too_many_failures:
                 break
-            tables = self._tried(day_folder(unit, day_ns), partial(self._merge, unit, day_ns))
+            tables = self._try_export(day_folder(unit, day_ns), partial(self._merge, unit, day_ns))
             if tables is None:
                 continue
             if not tables:
-                self._merges = False  # this file system cannot: hours stay files of their own
+                self._can_merge = False  # this file system does not support it: hours stay separate files
                 break
             self._store.write(partial(exports.moved, unit=unit, day_ns=day_ns, tables=tables))
             done += 1

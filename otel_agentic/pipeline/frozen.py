@@ -1,4 +1,4 @@
-"""What comes late for conversations that were removed: it is counted, and not rebuilt into a stump."""
+"""Late spans of removed conversations: they are counted, not rebuilt into a partial conversation."""
 
 from __future__ import annotations
 
@@ -16,15 +16,19 @@ if TYPE_CHECKING:
 def without_frozen(
     con: Connection, trace_ids: Sequence[str], segments: Sequence[Segment]
 ) -> tuple[list[Segment], set[str]]:
-    """Return the segments that are to be rebuilt, and the traces of which one is not.
+    """Return the segments to rebuild, and the traces with at least one frozen segment.
 
-    A segment is frozen with its trace, or with the conversation that it names.
+    A segment is frozen if its trace is, or the conversation that it names.
     """
     traces = frozen_traces(con, trace_ids)
-    named = {(each.environment, each.explicit_id) for each in segments if each.explicit_id is not None}
+    named = {(segment.environment, segment.explicit_id) for segment in segments if segment.explicit_id is not None}
     keys = frozen_keys(con, named)
-    frozen = [each for each in segments if each.trace_id in traces or (each.environment, each.explicit_id) in keys]
+    frozen = [
+        segment
+        for segment in segments
+        if segment.trace_id in traces or (segment.environment, segment.explicit_id) in keys
+    ]
     if not frozen:
         return list(segments), traces
-    left = [each for each in segments if each not in frozen]
-    return left, traces | {each.trace_id for each in frozen}
+    remaining = [segment for segment in segments if segment not in frozen]
+    return remaining, traces | {segment.trace_id for segment in frozen}

@@ -1,4 +1,4 @@
-"""How a running collector does: whether it takes spans, and what waits."""
+"""The state of a running collector: whether it accepts spans, and how much work is waiting."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from otel_agentic.telemetry import Vitals
 if TYPE_CHECKING:
     from otel_agentic.pipeline.assembler import Assembler
     from otel_agentic.pipeline.engine import Engine
-    from otel_agentic.pipeline.livescoring import LiveScoring
-    from otel_agentic.pipeline.retaining import Retaining
+    from otel_agentic.pipeline.livescoring import ScoringLoop
+    from otel_agentic.pipeline.retaining import RetentionLoop
     from otel_agentic.store.state import StoreState
 
-#: Where a collector stands between its start and its end.
+#: The phases of a collector.
 Phase: TypeAlias = Literal["starting", "running", "stopping"]
 
 
 def vitals_of(
-    phase: Phase, engine: Engine, *, assembler: Assembler, scoring: LiveScoring, retaining: Retaining
+    phase: Phase, engine: Engine, *, assembler: Assembler, scoring: ScoringLoop, retaining: RetentionLoop
 ) -> Vitals:
-    """Return how a collector does now. Asks the database nothing, so it answers while that cannot be used."""
+    """Return the state of a collector. It reads nothing from the database, so it works while the database is unusable."""
     store, breaker = engine.store.state, engine.evaluating.breaker.state
     why_not = _why_not(phase, store)
     return Vitals(
@@ -43,7 +43,7 @@ def vitals_of(
 
 
 def why_not_ready(phase: Phase, engine: Engine) -> str | None:
-    """Return why no spans are taken now, in words; None where they are."""
+    """Return the reason why spans are not accepted, or None if they are."""
     return _why_not(phase, engine.store.state)
 
 

@@ -1,8 +1,7 @@
-"""Files -> store -> conversations: the batch way in."""
+"""Files -> store -> conversations: ingestion of a batch of files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,35 +11,33 @@ from otel_agentic.spans.ports import Receipt
 from otel_agentic.store.browse import coverage
 
 if TYPE_CHECKING:
-    from otel_agentic.pipeline.engine import Engine
-    from otel_agentic.pipeline.rebuild import Rebuilt
+    from collections.abc import Callable, Iterable, Sequence
 
-#: Problems of one file are told one by one up to this many, then counted.
+    from otel_agentic.pipeline.engine import Engine, Progress
+    from otel_agentic.pipeline.rebuild import RebuildResult
+
+#: Maximum number of problems listed; further ones are counted.
 MAX_PROBLEMS = 100
 
 
-#: Told how far a long command is: a stage, what is done of it, and all of it (None when unknown).
-Progress = Callable[[str, int, int | None], None]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ingested:
-    """What an ingest did."""
+class IngestResult:
+    """The result of an ingestion."""
 
     receipt: Receipt
-    rebuilt: Rebuilt
+    rebuilt: RebuildResult
     problems: tuple[str, ...]
     coverage: tuple[dict[str, Any], ...] = field(default=())
 
 
-def ingest_files(engine: Engine, paths: Sequence[str], progress: Progress) -> Ingested:
-    """Read files into the store and rebuild what they touch; conversations close, for this is the end of the input.
+def ingest_files(engine: Engine, paths: Sequence[str], progress: Progress) -> IngestResult:
+    """Read files into the store and rebuild the affected conversations; they close, because this is the end of the input.
 
-    A part that cannot be read is told in `problems` and counted as rejected; everything else is stored. A trace that is
-    stored but cannot be rebuilt is told there too.
+    A part that cannot be read is listed in `problems` and counted as rejected; everything else is stored. Stored traces that
+    cannot be rebuilt are listed, too.
 
     Raises:
-        BadInputError: a path does not exist or is no file.
+        BadInputError: a path does not exist or is not a file.
         StoreError: the store cannot be written.
     """
     reader = plugins.get("collectors", "files").load().from_settings(engine.settings)
@@ -53,14 +50,14 @@ def ingest_files(engine: Engine, paths: Sequence[str], progress: Progress) -> In
         progress("reading", chunk.bytes_read, chunk.total_bytes)
     rebuilt = rebuild_pending(engine, progress)
     with engine.store.read() as con:
-        covered = tuple(by_framework(of_view(coverage(con))))
-    return Ingested(
-        receipt=receipt, rebuilt=rebuilt, problems=_limited([*problems, *rebuilt.left_out]), coverage=covered
+        framework_coverage = tuple(by_framework(of_view(coverage(con))))
+    return IngestResult(
+        receipt=receipt, rebuilt=rebuilt, problems=_limited([*problems, *rebuilt.left_out]), coverage=framework_coverage
     )
 
 
-def rebuild_pending(engine: Engine, progress: Progress) -> Rebuilt:
-    """Rebuild everything that arrived and was not read yet, or was read and not built by a process that was killed; close it."""
+def rebuild_pending(engine: Engine, progress: Progress) -> RebuildResult:
+    """Rebuild and close everything that was not read yet, or that a killed process had read but not rebuilt."""
     unbuilt = engine.rebuilder.unbuilt()
     pending = engine.rebuilder.pending()
     step = _counter(progress, "linking", len(pending))
@@ -81,7 +78,7 @@ def _counter(progress: Progress, stage: str, total: int) -> Callable[[int], None
 
 
 def _limited(problems: Iterable[str]) -> tuple[str, ...]:
-    found = list(problems)
-    if len(found) <= MAX_PROBLEMS:
-        return tuple(found)
-    return (*found[:MAX_PROBLEMS], f"… and {len(found) - MAX_PROBLEMS} more")
+    listed = list(problems)
+    if len(listed) <= MAX_PROBLEMS:
+        return tuple(listed)
+    return (*listed[:MAX_PROBLEMS], f"… and {len(listed) - MAX_PROBLEMS} more")

@@ -1,4 +1,4 @@
-"""Ctrl-C during a long command: the first ends it well, the second at once."""
+"""Ctrl-C during a long command: the first stops it at a safe point, the second at once."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def ends_well(stop: threading.Event) -> Iterator[None]:
+def stop_on_interrupt(stop: threading.Event) -> Iterator[None]:
     """Have the first SIGINT set `stop` while the block runs; a second one interrupts as usual.
 
-    Only the main thread is told of signals: elsewhere (a command on a running collector) nothing changes.
+    Only the main thread receives signals: elsewhere (a command on a running collector) nothing changes.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -29,7 +29,7 @@ def ends_well(stop: threading.Event) -> Iterator[None]:
         del number, frame
         signal.signal(signal.SIGINT, before)
         _log.warning(
-            "stopping: answers that the judge is at work on are waited for and kept; Ctrl-C again ends at once"
+            "stopping: pending answers of the judge are awaited and stored; press Ctrl-C again to stop at once"
         )
         stop.set()
 

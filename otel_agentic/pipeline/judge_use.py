@@ -1,4 +1,4 @@
-"""What an evaluation asked of its judge, as the JSON object of the contract."""
+"""The judge calls of an evaluation, as a JSON object."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from otel_agentic.judges import Judge
-    from otel_agentic.pipeline.engine import Engine
-    from otel_agentic.pipeline.rebuild import Key
+    from otel_agentic.pipeline.means import EvaluationResources
     from otel_agentic.pipeline.tally import Tally
+    from otel_agentic.store.table import Key
 
 
-def judge_json(engine: Engine, tally: Tally, keys: Sequence[Key]) -> dict[str, Any]:
-    """Return what was asked of the judge, what it cost, and what is left of the budget.
+def judge_json(evaluating: EvaluationResources, tally: Tally, keys: Sequence[Key]) -> dict[str, Any]:
+    """Return the judge's name, calls, cost and models, and which budget limit is exhausted.
 
     Args:
-        engine: the opened store.
-        tally: what was asked.
-        keys: the conversations that it was asked about.
+        evaluating: the judge, its budget and its store.
+        tally: the counts of the run.
+        keys: the conversations about which the judge was asked.
     """
-    judge = engine.evaluating.judge
+    judge = evaluating.judge
     models = judge_models(judge, tally)
-    with engine.store.read() as con:
+    with evaluating.store.read() as con:
         agents = models_of(con, keys) if models else set()
     return {
         "name": judge.name,
@@ -34,7 +34,7 @@ def judge_json(engine: Engine, tally: Tally, keys: Sequence[Key]) -> dict[str, A
         "models": models,
         "same_as_agent": same_models(models, agents),
         "calls": tally.calls,
-        "judged": tally.judged,
+        "judged": tally.verdicts,
         "cached": tally.cached,
         "failed": tally.failed,
         "failure": tally.failure,
@@ -44,11 +44,11 @@ def judge_json(engine: Engine, tally: Tally, keys: Sequence[Key]) -> dict[str, A
         "cost_usd": tally.cost_usd,
         "canaries": tally.canaries,
         "canaries_passed": tally.fooled,
-        "used_up": engine.evaluating.budget.used_up if tally.refused else None,
+        "used_up": evaluating.budget.used_up if tally.refused else None,
     }
 
 
 def judge_models(judge: Judge, tally: Tally) -> list[str]:
-    """Return the models that judge: those that answered, else the one that the judge says it asks; none: `[]`."""
+    """Return the models that answered, or else the one that the judge is configured to ask; `[]` if it asks none."""
     own = getattr(judge, "model", None)
     return sorted(tally.models) or ([own] if isinstance(own, str) else [])

@@ -1,4 +1,4 @@
-"""Conversations -> scores, with whatever judge: one that computes, or one that is asked and paid."""
+"""Matched conversations -> scores, with any judge: the exact one, which computes, or one that calls a model."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from otel_agentic.compat import scorer
 from otel_agentic.judges import ExactJudge
 from otel_agentic.judges.asking import AskingJudge
 from otel_agentic.judges.breaker import Patience
-from otel_agentic.pipeline.asking import UntilStopped, answers_to, score_asking
-from otel_agentic.pipeline.metrics_recalled import Recalling
+from otel_agentic.pipeline.asking import StoppableBudget, answers_to, score_asking
+from otel_agentic.pipeline.metrics_recalled import CachedJudge
 from otel_agentic.pipeline.tally import Tally
 from otel_agentic.scoring import MatchedConversation, score_conversations
 from otel_agentic.store.judge_calls import DuckDbJudgeCache
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from otel_agentic.config import JudgeSettings, ScoringSettings
     from otel_agentic.judges import Budget, Judge, JudgeFailure, Question, Verdict
     from otel_agentic.judges.breaker import Breaker
-    from otel_agentic.pipeline.rebuild import Key
     from otel_agentic.scoring import ConversationScore
     from otel_agentic.store import Store
+    from otel_agentic.store.table import Key
 
-#: Conversations scored and written at once.
+#: Conversations scored and stored in one batch.
 _PORTION: Final = 500
-#: Conversations whose questions go to a judge together: thousands of calls, so that its last ones cost little waiting.
+#: Conversations whose questions are sent to the judge together: enough that waiting for the last answers costs little.
 ASKED: Final = 2000
-#: Scores that are ready are handed on at least this often, seconds.
+#: Finished scores are yielded at least this often, seconds.
 _PATIENCE_S: Final = 1.0
 
 
-class Judging:
-    """Scores conversations with one judge. A context manager: on leaving, all verdicts are stored."""
+class JudgeRun:
+    """Scores conversations with one judge. A context manager: on exit, all verdicts are stored."""
 
     def __init__(
         self,
@@ -50,40 +50,40 @@ class Judging:
         scoring: ScoringSettings,
         settings: JudgeSettings,
         stop: Callable[[], bool],
-        heard: Callable[[Verdict | JudgeFailure], None] = lambda _: None,
+        on_answer: Callable[[Verdict | JudgeFailure], None] = lambda _: None,
         breaker: Breaker | None = None,
         waits: bool = False,
     ) -> None:
-        """Begin.
+        """Start a run.
 
         Args:
-            store: where verdicts are remembered.
-            judge: says whether answers are right. The exact judge is asked directly: it costs less than remembering.
-            budget: what may be spent.
-            scoring: how to score.
-            settings: of judges that are asked.
-            stop: once it says so, nothing new is begun.
-            heard: told of each answer of a judge that is asked, also of those from the cache.
-            breaker: stops asking a judge that fails; None asks it whatever happens.
-            waits: whether a conversation stays unscored for a later round while the judge does not answer; else the run waits
-                for the judge, `settings.outage_wait_s` at most.
+            store: holds the cache of verdicts.
+            judge: decides whether answers are correct. The exact judge is called directly, which is cheaper than caching.
+            budget: limits the cost.
+            scoring: the scoring settings.
+            settings: the settings of LLM judges.
+            stop: once it returns True, no new work begins.
+            on_answer: called with each answer of an LLM judge, including those from the cache.
+            breaker: suspends a failing judge; None never does.
+            waits: leave a conversation unscored for a later run while the judge is unavailable; without it the run waits for
+                the judge, at most `settings.outage_wait_s`.
         """
         self._store = store
         self._waits = waits
-        self._heard = heard
+        self._on_answer = on_answer
         self.tally = Tally()
         self._judge = judge
         self._canaries = canaries_of(judge)
         self._stop = stop
         self._score = partial(scorer_of(scoring), settings=scoring)
         self._cache: DuckDbJudgeCache | None = None
-        self._asking: AskingJudge | None = None
+        self._asker: AskingJudge | None = None
         if not isinstance(judge, ExactJudge):
             self._cache = DuckDbJudgeCache(store, judge.name, judge.version, reads=settings.cache)
-            self._asking = AskingJudge(
+            self._asker = AskingJudge(
                 judge,
                 cache=self._cache,
-                budget=UntilStopped(budget, stop),
+                budget=StoppableBudget(budget, stop),
                 breaker=breaker,
                 patience=None if waits else Patience(settings.outage_wait_s, stop),
             )
@@ -91,15 +91,15 @@ class Judging:
     def scored(
         self, keys: Sequence[Key], match: Callable[[Sequence[Key]], list[MatchedConversation]]
     ) -> Iterator[list[Scored]]:
-        """Yield the scores of conversations, some at a time, as they become known.
+        """Yield scores in batches as they become available.
 
         Args:
             keys: the conversations.
-            match: gives some of them with their cases; the next ones are got while the judge is at work.
+            match: returns conversations with their cases; called for the next part while the judge answers.
         """
         if not keys:
             return
-        size = _PORTION if self._asking is None else ASKED
+        size = _PORTION if self._asker is None else ASKED
         parts = [keys[start : start + size] for start in range(0, len(keys), size)]
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="otel-agentic-matching") as thread:
             coming = [thread.submit(match, part) for part in parts[:1]]
@@ -112,38 +112,38 @@ class Judging:
                     return
 
     def scores(self, matched: Sequence[MatchedConversation]) -> Iterator[tuple[int, ConversationScore]]:
-        """Yield (place, score) of conversations, in whatever order; after a stop, of some of them."""
-        if self._asking is None:
+        """Yield (index, score) of conversations, in any order; of only some of them after a stop."""
+        if self._asker is None:
             yield from enumerate(self._score(matched, judge=self._judge))
         else:
             yield from score_asking(
                 matched,
-                self._asking,
-                self._given,
+                self._asker,
+                self._score_with,
                 tally=self.tally,
                 stop=self._stop,
-                heard=self._heard,
+                on_answer=self._on_answer,
                 waits=self._waits,
             )
 
     def recalled(self, matched: Sequence[MatchedConversation]) -> list[ConversationScore]:
-        """Return scores of conversations, made again without asking: what the judge said is taken as far as it is kept."""
-        if self._asking is None:
+        """Recompute scores without asking the judge: its verdicts come from the cache, as far as they are still there."""
+        if self._asker is None:
             return list(self._score(matched, judge=self._judge))
         cache = DuckDbJudgeCache(self._store, self._judge.name, self._judge.version)
         try:
-            return self._given(matched, Recalling(self._asking, cache))
+            return self._score_with(matched, CachedJudge(self._asker, cache))
         finally:
             cache.close()
 
     def ask(self, questions: Sequence[Question]) -> Iterator[tuple[int, Verdict | JudgeFailure]]:
-        """Yield (number, answer) for questions, in order of completion; none of a judge that is not asked.
+        """Yield (index, answer) for questions, in order of completion; nothing if the judge is the exact one.
 
-        It must not be called while `scored` is under way: the judge is asked by one thread at a time.
+        Do not call it while `scored` is running: only one thread at a time may ask the judge.
         """
-        if self._asking is not None:
+        if self._asker is not None:
             yield from answers_to(
-                questions, self._asking, tally=self.tally, stop=self._stop, heard=self._heard, waits=self._waits
+                questions, self._asker, tally=self.tally, stop=self._stop, on_answer=self._on_answer, waits=self._waits
             )
 
     def __enter__(self) -> Self:
@@ -158,7 +158,7 @@ class Judging:
         if before is not None and now is not None:
             self.tally.canaries, self.tally.fooled = now[0] - before[0], now[1] - before[1]
 
-    def _given(self, matched: Sequence[MatchedConversation], judge: Judge) -> list[ConversationScore]:
+    def _score_with(self, matched: Sequence[MatchedConversation], judge: Judge) -> list[ConversationScore]:
         return self._score(matched, judge=judge)
 
 
@@ -167,9 +167,9 @@ def _portions(
 ) -> Iterator[list[Scored]]:
     ready: list[Scored] = []
     since_s = time.monotonic()
-    for place, score in scores:
-        one = matched[place]
-        ready.append(Scored(conversation=one.conversation, match=one.match, score=score))
+    for index, score in scores:
+        item = matched[index]
+        ready.append(Scored(conversation=item.conversation, match=item.match, score=score))
         if len(ready) >= _PORTION or time.monotonic() - since_s >= _PATIENCE_S:
             yield ready
             ready, since_s = [], time.monotonic()
@@ -178,11 +178,11 @@ def _portions(
 
 
 def canaries_of(judge: Judge) -> tuple[int, int] | None:
-    """Return how many canaries a judge was asked and let pass so far, None for a judge without any."""
-    seen = getattr(judge, "canaries", None)
-    return None if seen is None else (seen.asked, seen.fooled)
+    """Return how many canaries a judge was asked so far and how many passed; None if the judge has no canaries."""
+    canaries = getattr(judge, "canaries", None)
+    return None if canaries is None else (canaries.asked, canaries.fooled)
 
 
 def scorer_of(settings: ScoringSettings) -> Scorer:
-    """Return what scores under some settings: our own arithmetic, or that of another system."""
+    """Return the scoring function of the settings: our own, or another system's arithmetic."""
     return score_conversations if settings.compat is None else scorer(settings.compat)

@@ -1,4 +1,4 @@
-"""A running collector: ways in, store, assembler, scores, windows, telemetry and the admin address, joined."""
+"""A running collector: receivers, store, assembler, scoring, windows, telemetry and the admin address, connected."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from otel_agentic.pipeline.commands import READING, Commands, call
 from otel_agentic.pipeline.drain import Drain
 from otel_agentic.pipeline.engine import Engine
 from otel_agentic.pipeline.health import Phase, vitals_of, why_not_ready
-from otel_agentic.pipeline.livescoring import LiveScoring
-from otel_agentic.pipeline.monitoring import Monitoring
-from otel_agentic.pipeline.retaining import Retaining
-from otel_agentic.pipeline.seen import Seen
+from otel_agentic.pipeline.livescoring import ScoringLoop
+from otel_agentic.pipeline.monitoring import MonitorLoop
+from otel_agentic.pipeline.retaining import RetentionLoop
+from otel_agentic.pipeline.seen import ReceivedCounts
 from otel_agentic.pipeline.serverfile import LiveServer, process_mark, remove_server_file, write_server_file
-from otel_agentic.pipeline.telling import Telling
-from otel_agentic.pipeline.windowing import Windowing
+from otel_agentic.pipeline.telling import EventReporter
+from otel_agentic.pipeline.windowing import WindowLoop
 from otel_agentic.server import AdminServer, CommandPool, build_app
 from otel_agentic.store.conversations import window_times
 from otel_agentic.telemetry import Telemetry
@@ -37,16 +37,22 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from otel_agentic.config import Settings
-    from otel_agentic.pipeline.rebuild import Key, Rebuilt
+    from otel_agentic.judges import JudgeFailure, Verdict
+    from otel_agentic.pipeline.rebuild import Key, RebuildResult
     from otel_agentic.spans import Collector, Receipt, SpanBatch
+<<<<<<< HEAD
     from otel_agentic.store.selection import Scored
+=======
+    from otel_agentic.store.metric_scores import Measured
+    from otel_agentic.store.scores import Scored
+>>>>>>> be27691 (Pass listeners to constructors and rename live and evaluation classes)
     from otel_agentic.telemetry import Vitals
 
 _log = logging.getLogger(__name__)
 DEFAULT_COLLECTORS: Final = ("otlp_grpc", "otlp_http")
-#: A stop takes ten seconds at most (`Drain`): of these so many for what works on spans, and for each thing after it.
+#: A shutdown takes at most ten seconds (`Drain`): this much for the loops that process spans, and for each step after it.
 _WORK_S, _GRACE_S = 5.0, 2.0
-#: Traces and conversations that could not be rebuilt and are named, the newest.
+#: Number of the newest traces and conversations that could not be rebuilt and are listed as problems.
 _SHOWN_PROBLEMS: Final = 20
 
 
@@ -54,7 +60,7 @@ class LiveCollector:
     """Everything that `otel-agentic serve` runs, from `start` to `stop`."""
 
     def __init__(self, settings: Settings, collectors: Sequence[str] = DEFAULT_COLLECTORS) -> None:
-        """Open the store and prepare the rest; nothing listens yet.
+        """Open the store and construct the parts; nothing listens yet.
 
         Raises:
             StoreError: the file cannot be used.
@@ -64,23 +70,24 @@ class LiveCollector:
         self._collectors: list[Collector] = [
             plugins.get("collectors", name).load().from_settings(settings) for name in collectors
         ]
-        self.engine = Engine(settings, create=True, upgrade=True, collecting=True)
+        self.engine = Engine(settings, create=True, upgrade=True, collecting=True, listener=self)
         try:
-            _ = self.engine.evaluating.judge  # one that is not there, or lacks a key, is told at once
+            _ = (
+                self.engine.evaluating.judge
+            )  # fails now rather than at the first conversation if it is missing or lacks a key
             self.telemetry = Telemetry.from_settings(self.engine.emit, run_id=uuid4().hex, trigger="online")
-            self._telling = Telling(self.engine, self.telemetry)
-            self.windowing = Windowing(self.engine, self.telemetry, self._telling.shown)
-            self.monitoring = Monitoring(self.engine, self.telemetry)
-            self.retaining = Retaining(self.engine)
+            self._reporter = EventReporter(self.engine, self.telemetry)
+            self.windowing = WindowLoop(self.engine, self.telemetry, self._reporter.report_gauges)
+            self.monitoring = MonitorLoop(self.engine, self.telemetry)
+            self.retaining = RetentionLoop(self.engine)
         except BaseException:
             self.engine.close()
             raise
         self.assembler = Assembler(self.engine, self._rebuilt)
-        self.scoring = LiveScoring(self.engine, self._emit)
-        self._seen = Seen()
+        self.scoring = ScoringLoop(self.engine, self._emit)
+        self._received = ReceivedCounts()
         self.telemetry.watch(self._vitals)
         self.engine.store.time_commits(self.telemetry.record_commit)
-        self.engine.rebuilder.frozen = self._late
         self._commands = CommandPool(settings.admin.command_slots)
         self._query_slots = threading.BoundedSemaphore(settings.admin.query_slots)
         self._admin: AdminServer | None = None
@@ -89,10 +96,10 @@ class LiveCollector:
         self._live: LiveServer | None = None
 
     def start(self) -> LiveServer:
-        """Listen; return the addresses.
+        """Start listening and return the addresses.
 
         Raises:
-            UsageError: an address is taken or not allowed; whatever listened already is stopped again.
+            UsageError: an address is taken or not allowed; everything that was already listening is stopped again.
         """
         try:
             self._admin = self._admin_server()
@@ -115,34 +122,34 @@ class LiveCollector:
         return live
 
     def stop(self) -> bool:
-        """Refuse new spans, finish and write what was accepted, send the last telemetry, release everything.
+        """Refuse new spans, finish and store the accepted ones, send the last telemetry, and release all resources.
 
         Returns:
-            False where something did not end in time and still runs on a thread of its own. Everything acknowledged is in
-            the file; the process must be ended by `os._exit`, see `Store.close`.
+            False if a part did not stop in time and still runs on its own thread. Everything acknowledged is in the file;
+            the process must then be ended by `os._exit`, see `Store.close`.
         """
         was_ready = self._phase == "running"
-        self._phase = "stopping"  # what is under way is finished; new requests are told to come back
+        self._phase = "stopping"  # running requests are finished; new ones are asked to retry later
         self.engine.stopping.set()
         self.engine.store.user_queries.end_all("the collector is stopping")
         self.engine.store.snapshots.close()
         drain = Drain()
-        drain.together({"rebuilding and scoring": self._stop_working}, _WORK_S)
+        drain.stop_all({"rebuilding and scoring": self._stop_loops}, _WORK_S)
         stops = {collector.name: partial(collector.stop, _GRACE_S) for collector in self._started}
-        drain.together(stops, _GRACE_S)
+        drain.stop_all(stops, _GRACE_S)
         self._started.clear()
-        self.engine.store.user_queries.end_all("the collector is stopping")  # those that had just been let in
+        self.engine.store.user_queries.end_all("the collector is stopping")  # those admitted in the meantime
         last: dict[str, Callable[[], object]] = {"telemetry": partial(self.telemetry.shutdown, _GRACE_S)}
         if self._admin is not None:
             last["the admin address"] = self._admin.stop
-        drain.together(last, _GRACE_S)
+        drain.stop_all(last, _GRACE_S)
         released = self.engine.close()
         if was_ready:
             remove_server_file(self.settings.store.db)
         return released and not drain.left_behind and not self._commands.running
 
-    def _stop_working(self) -> None:
-        """End what works on stored spans, in the order in which one hands on to the next."""
+    def _stop_loops(self) -> None:
+        """Stop the loops that process stored spans, in the order of the data flow."""
         self.assembler.stop()
         self.scoring.stop(_GRACE_S)
         self.windowing.stop()
@@ -154,56 +161,56 @@ class LiveCollector:
         return self.submit(batch).result()
 
     def submit(self, batch: SpanBatch) -> Future[Receipt]:
-        """Begin to store a batch, and count it once it is stored; see `Submits.submit`."""
+        """Start storing a batch, and count it once it is stored; see `Submits.submit`."""
         if self._phase == "stopping":
-            raise OverloadedError("the collector is stopping; send this again when it is up")
+            raise OverloadedError("the collector is stopping; retry after the restart")
         began = time.monotonic()
-        receipt = self.engine.store.submit(self.retaining.admitted(batch))
+        receipt = self.engine.store.submit(self.retaining.without_expired(batch))
         self.engine.pressure.arrived()
         receipt.add_done_callback(partial(self._stored, began))
         return receipt
 
     def _stored(self, began: float, stored: Future[Receipt]) -> None:
-        """Take notice of a batch that was stored, or was not, on the thread that did it."""
+        """Record the result of a stored or failed batch, on the thread that stored it."""
         self.engine.pressure.answered(time.monotonic() - began)
         if stored.exception() is None:
-            self._seen.received(stored.result())
+            self._received.add(stored.result())
             self.telemetry.record_receipt(stored.result())
 
     def run(self, name: str, arguments: Mapping[str, Any], gone: Callable[[], bool] = lambda: False) -> Any:
-        """Run a command on the live store; see `commands`. Once nobody waits for it (`gone`), a query is ended."""
+        """Run a command on the live store; see `commands`. A query ends early once `gone` returns True: the caller left."""
         if self._phase == "stopping":
-            raise OverloadedError("the collector is stopping; ask again when it is up")
+            raise OverloadedError("the collector is stopping; retry after the restart")
         commands = Commands(self.engine, scored=self._emit)
         commands.gone = gone
         if name in {"evaluate", "judge_calibrate", "failures_merged"}:
-            with self.scoring.lock:  # one at a time: two would score the same conversation, or ask the judge twice
-                told = call(commands, name, arguments)
-            self._telling.calibrated()
-            return told
+            with self.scoring.lock:  # two at once would score the same conversation, or ask the judge twice
+                result = call(commands, name, arguments)
+            self._reporter.report_agreement()
+            return result
         if name == "backfill":
             return self._backfill(arguments)
         if name == "query":
             return self._query(commands, arguments)
         if name == "store_import_end":
-            told = call(commands, name, arguments)
+            result = call(commands, name, arguments)
             self.assembler.arrived(self.engine.rebuilder.pending())
             self.windowing.wake()
-            return told
+            return result
         if name == "live":
-            return {**self._arrived(commands), "collector": self._state()}
+            return {**self._store_state(commands), "collector": self._state()}
         return call(commands, name, arguments)
 
-    def _arrived(self, commands: Commands) -> dict[str, Any]:
-        """Return what the command `live` tells of the store; nothing while that cannot be asked: the rest is told then."""
+    def _store_state(self, commands: Commands) -> dict[str, Any]:
+        """Return the store's part of the command `live`; only the error while the store cannot be used."""
         try:
-            found: dict[str, Any] = call(commands, "live", {})
+            result: dict[str, Any] = call(commands, "live", {})
         except StoreError as error:
             return {"store_error": str(error)}
-        return found
+        return result
 
     def _backfill(self, arguments: Mapping[str, Any]) -> Any:
-        """Run a backfill beside what is live: its scores go into windows, and into no counter."""
+        """Run a backfill alongside the live loops: its scores enter windows, but no counters."""
         commands = Commands(
             self.engine,
             scored=lambda scored, _: self._restate({item.conversation.key for item in scored}),
@@ -223,16 +230,16 @@ class LiveCollector:
             self._query_slots.release()
 
     def metrics(self, accept: str = "") -> tuple[str, bytes]:
-        """Return `/metrics`; with exemplars where the header `accept` asks for OpenMetrics."""
+        """Return `/metrics`, with exemplars if the header `accept` requests OpenMetrics."""
         return self.telemetry.render(accept)
 
     @property
     def ready(self) -> bool:
-        """Whether spans are taken: not while it starts or stops, the store cannot be written, or its queue is full."""
+        """Whether spans are accepted: not during start or stop, while the store cannot be written or its queue is full."""
         return why_not_ready(self._phase, self.engine) is None
 
     def refused(self, transport: str, status: str) -> None:
-        """Count a request that a way in refused as a whole; see `CountsRefusals`."""
+        """Count a request that a receiver rejected as a whole; see `CountsRefusals`."""
         self.telemetry.record_refusal(transport, status)
 
     def _vitals(self) -> Vitals:
@@ -251,42 +258,50 @@ class LiveCollector:
         }
 
     def _state(self) -> dict[str, Any]:
-        """Return what only this process knows: its health and addresses, what it saw, what went wrong."""
+        """Return what only this process knows: its health and addresses, received counts, and problems."""
         addresses = asdict(self._live) if self._live is not None else {}
         failed = list(self.engine.rebuilder.not_rebuilt.values())
-        problems = [*self.engine.reader.faults, *(one.message for one in failed[-_SHOWN_PROBLEMS:])]
+        problems = [*self.engine.reader.faults, *(failure.message for failure in failed[-_SHOWN_PROBLEMS:])]
         if len(failed) > _SHOWN_PROBLEMS:
-            problems.append(f"{len(failed):,} traces and conversations in all cannot be rebuilt: table not_rebuilt")
+            problems.append(f"{len(failed):,} traces and conversations cannot be rebuilt; see the table not_rebuilt")
         vitals = asdict(self._vitals())
         return {
             **self.health(),
             **vitals,
             **addresses,
-            **self._seen.told(),
+            **self._received.to_json(),
             "problems": problems,
             "not_rebuilt": len(failed),
         }
 
-    def _rebuilt(self, rebuilt: Rebuilt) -> None:
-        """Take notice of what was rebuilt, on the assembler's thread; the scores are made on another."""
-        self._seen.late(rebuilt.late_spans)
-        self._telling.rebuilt(rebuilt, self.assembler.open_count)
+    def _rebuilt(self, rebuilt: RebuildResult) -> None:
+        """Report a rebuild, on the assembler's thread; scoring happens on another."""
+        self._received.add_late(rebuilt.late_spans)
+        self._reporter.report_rebuild(rebuilt, self.assembler.open_count)
         self.scoring.wake()
         if changed := rebuilt.vanished | {saved.key for saved in rebuilt.saved if saved.revision > 1}:
             self._restate(changed)
 
-    def _late(self, spans: int) -> None:
-        """Count spans that came late for conversations which were removed since."""
-        self._seen.late(spans)
-        self.telemetry.record_late(spans)
+    def late_spans(self, count: int) -> None:
+        """Count spans that arrived after their conversation was removed; see `EngineListener`."""
+        self._received.add_late(count)
+        self.telemetry.record_late(count)
+
+    def judge_answered(self, answer: Verdict | JudgeFailure) -> None:
+        """Record an answer of the judge; see `EvaluationListener`."""
+        self._reporter.report_answer(answer)
+
+    def metrics_stored(self, measured: Sequence[Measured]) -> None:
+        """Record metric scores; see `EvaluationListener`."""
+        self._reporter.report_metrics(measured)
 
     def _emit(self, scored: Sequence[Scored], restated: AbstractSet[Key]) -> None:
         self.windowing.wake()
-        self._telling.scored(scored, restated)
+        self._reporter.report_scores(scored, restated)
         self._restate({(item.score.environment, item.score.conversation_id) for item in scored})
 
     def _restate(self, keys: AbstractSet[Key]) -> None:
-        """Have the windows computed anew that hold the conversations, or held an earlier revision of them."""
+        """Recompute the windows that contain the conversations or an earlier revision of them."""
         self.windowing.wake()
         if not self.settings.slo.objectives:
             return

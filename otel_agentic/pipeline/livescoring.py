@@ -1,4 +1,4 @@
-"""Scores what closed in a running collector, on a thread of its own: a judge that takes its time holds up nothing else."""
+"""Scores closed conversations in a running collector, on its own thread: a slow judge delays nothing else."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ import time
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.pipeline.evaluate import Wanted
+from otel_agentic.pipeline.evaluate import EvaluationRequest
 from otel_agentic.pipeline.metrics import unasked_note
+<<<<<<< HEAD
 from otel_agentic.pipeline.rounds import Rounds
 from otel_agentic.store.selection import Selection
+=======
+from otel_agentic.pipeline.rounds import LoopErrorLogger
+from otel_agentic.store.scores import Selection
+>>>>>>> be27691 (Pass listeners to constructors and rename live and evaluation classes)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,72 +29,72 @@ if TYPE_CHECKING:
     from otel_agentic.store.selection import Scored
 
 _log = logging.getLogger(__name__)
-#: Conversations scored before it is asked again what closed: an `evaluate` command need not wait for a long backlog. Under
-#: pressure a round is shorter, since what receives spans competes with it.
+#: Conversations scored before looking for newly closed ones, so that an `evaluate` command does not wait for a long backlog.
+#: Under pressure a round is shorter, because it competes with the receivers.
 _ROUND: Final = 500
 _LEAST_ROUND: Final = 25
 _RETRY_S: Final = 1.0
-#: How often it is looked what can be scored without a judge that is left alone, seconds.
-_LOOK_S: Final = 5.0
-#: Conversations remembered that a judge failed on before it was left alone; what is more waits for `evaluate`.
-_MOST_FAILED: Final = 10_000
-#: What closed longer ago, and lacks what evaluators say, waits for `evaluate`: a new release does not redo a whole store.
+#: While the judge's breaker is open, interval of looking for conversations that can be scored without the judge, seconds.
+_CHECK_S: Final = 5.0
+#: Maximum number of remembered conversations on which the judge failed before the breaker opened; others wait for `evaluate`.
+_MAX_FAILED: Final = 10_000
+#: Conversations that closed earlier and lack metrics wait for `evaluate`: a new release does not redo a whole store.
 _CATCHING_UP_NS: Final = 24 * 3600 * 1_000_000_000
-#: How long a closed judge is waited for; one that cannot be closed would not come back any sooner.
+#: Time to wait for a closed judge, seconds; a judge that cannot be closed would not return sooner.
 _CLOSING_S: Final = 1.0
 
 
-class LiveScoring:
-    """Scores conversations once they are closed: those that just closed, and those that a kill or a failure left."""
+class ScoringLoop:
+    """Scores conversations after they closed, including those that a crash or a failure left unscored."""
 
-    def __init__(self, engine: Engine, scored: OnScored) -> None:
-        """Prepare.
+    def __init__(self, engine: Engine, on_scored: OnScored) -> None:
+        """Create the loop.
 
         Args:
             engine: the opened store.
-            scored: told of scores once they are stored.
+            on_scored: called with scores after they were stored.
         """
         self._engine = engine
-        self._scored = scored
+        self._on_scored = on_scored
         self._wake = threading.Event()
-        self._rounds = Rounds(_log, "scoring closed conversations")
+        self._errors = LoopErrorLogger(_log, "scoring closed conversations")
         self._thread = threading.Thread(target=self._run, name="otel-agentic-scoring", daemon=True)
         self._failed: set[Key] = set()
         self._opened = 0
-        self._left = False
-        #: Whether metrics wait for a later round because the judge does not answer.
+        self._judge_needed = False
+        #: Whether metrics wait for a later round because the judge is unavailable.
         self._postponed = False
-        self._never = 0
-        #: Conversations that have a score and lack what evaluators say; None until it is looked for.
-        self._lacking: dict[Key, AbstractSet[str]] | None = None
-        unasked = engine.evaluating.chosen.unasked  # what cannot run is told before anything is received
+        self._unscored = 0
+        #: Conversations that have a score and lack metrics, with the missing evaluations; None if not loaded.
+        self._lacking_metrics: dict[Key, AbstractSet[str]] | None = None
+        unasked = engine.evaluating.chosen.unasked  # logged at the start, before anything is received
         if unasked:
-            _log.warning("metrics are %s", unasked_note(unasked))
-        #: Held while scores are made; whoever scores otherwise takes it, too.
+            _log.warning("metrics %s", unasked_note(unasked))
+        #: Held while conversations are scored; everything else that scores takes it, too.
         self.lock = threading.Lock()
 
     def start(self) -> None:
-        """Begin with what an earlier process left."""
+        """Start with the conversations that an earlier process left unscored."""
         self._wake.set()
         self._thread.start()
 
     @property
     def waiting(self) -> int:
-        """How many closed conversations wait for a score, or for a judge that is left alone, as of the last look."""
-        return self._never + len(self._failed)
+        """The number of closed conversations that wait for a score or for an unavailable judge, as of the last round."""
+        return self._unscored + len(self._failed)
 
     def wake(self) -> None:
-        """Look for conversations that closed."""
+        """Look for closed conversations soon."""
         self._wake.set()
 
     def stop(self, grace_s: float) -> None:
-        """Keep what the judge says within a while, and end; what is not scored then is scored after the next start."""
+        """Store the answers that arrive within `grace_s` seconds, then end; the rest is scored after the next start."""
         self._engine.stopping.set()
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(grace_s)
         if self._thread.is_alive():
-            self._engine.evaluating.close()  # cancels what the judge is at work on
+            self._engine.evaluating.close()  # cancels the judge's running requests
             self._thread.join(_CLOSING_S)
 
     def _run(self) -> None:
@@ -99,59 +104,59 @@ class LiveScoring:
             try:
                 while not stopping.is_set() and self._round():
                     pass
-                self._rounds.ended()
-            except Exception as error:  # noqa: BLE001 — logged, and tried again: the conversations wait in the store
-                self._rounds.failed(error)
+                self._errors.ended()
+            except Exception as error:  # noqa: BLE001 — logged and retried: the conversations are in the store
+                self._errors.failed(error)
                 stopping.wait(_RETRY_S)
                 self._wake.set()
 
     def _await_work(self) -> None:
-        """Wait for conversations that closed, or for the time to try again a judge that is left alone."""
+        """Wait for closed conversations, or for the time to retry an unavailable judge."""
         breaker = self._engine.evaluating.breaker.state
-        if breaker.state == "closed" or not self._left:
+        if breaker.state == "closed" or not self._judge_needed:
             self._wake.wait()
         elif breaker.state == "open":
-            self._engine.stopping.wait(min(breaker.retry_in_s, _LOOK_S))
+            self._engine.stopping.wait(min(breaker.retry_in_s, _CHECK_S))
         else:
             self._wake.wait(_RETRY_S)
         self._wake.clear()
 
     def _round(self) -> bool:
-        """Score some of what closed, and some of what the judge failed on; return whether there may be more."""
+        """Score some closed conversations and some on which the judge failed; return whether there may be more."""
         evaluating, pressure = self._engine.evaluating, self._engine.pressure
         most = max(_LEAST_ROUND, int(_ROUND * pressure.share))
         began = time.monotonic()
         with self.lock:
             keys = evaluating.never_scored().keys
-            self._never = len(keys)
+            self._unscored = len(keys)
             if keys:
-                self._evaluate(Wanted(keys=keys[:most], chosen=evaluating.chosen))
+                self._evaluate(EvaluationRequest(keys=keys[:most], chosen=evaluating.chosen))
                 if evaluating.breaker.state.state == "closed":
-                    self._never = max(0, len(keys) - most)
+                    self._unscored = max(0, len(keys) - most)
             self._ask_again()
             if not keys:
                 self._catch_up(most)
-        self._left = bool(keys or self._failed or self._postponed)
-        if self._lacking and not keys:
+        self._judge_needed = bool(keys or self._failed or self._postponed)
+        if self._lacking_metrics and not keys:
             pressure.rest(time.monotonic() - began, self._engine.stopping)
             return True
         if evaluating.breaker.state.state != "closed":
             return False
         if len(keys) <= most:
-            return self._postponed  # the judge came back in this round: no other event would wake up this thread
+            return self._postponed  # the judge recovered in this round: no other event would wake this thread
         pressure.rest(time.monotonic() - began, self._engine.stopping)
         return True
 
     def _ask_again(self) -> None:
-        """Score again what the judge failed on before it was left alone, once it answers again."""
+        """Once the judge answers again, score the conversations on which it failed before the breaker opened."""
         breaker = self._engine.evaluating.breaker.state
         if breaker.opened == self._opened:
             if not breaker.failures:
-                self._failed.clear()  # single failures: they wait for `evaluate`
+                self._failed.clear()  # single failures wait for `evaluate`
         elif breaker.state != "open" and self._failed:
             keys = frozenset(self._failed)
             self._failed.clear()
-            self._evaluate(Wanted(keys=sorted(keys), again=keys, chosen=self._engine.evaluating.chosen))
+            self._evaluate(EvaluationRequest(keys=sorted(keys), again=keys, chosen=self._engine.evaluating.chosen))
             if self._engine.evaluating.breaker.state.state == "closed":
                 self._opened = self._engine.evaluating.breaker.state.opened
             else:
@@ -160,39 +165,39 @@ class LiveScoring:
             self._opened = breaker.opened
 
     def _catch_up(self, most: int) -> None:
-        """Run evaluators on some of what lacks metrics: an earlier process ended too soon, or the judge did not answer."""
+        """Run evaluators on scored conversations without metrics: a process ended early, or the judge was unavailable."""
         evaluating = self._engine.evaluating
         if self._postponed:
             if evaluating.breaker.state.state == "open":
                 return
-            self._postponed, self._lacking = False, None
-        if self._lacking is None:
+            self._postponed, self._lacking_metrics = False, None
+        if self._lacking_metrics is None:
             since = Selection(since_ns=self._engine.clock() - _CATCHING_UP_NS)
-            self._lacking = evaluating.lacking(evaluating.truth(), evaluating.chosen, since, live=True)
-        some = dict(islice(self._lacking.items(), most))
+            self._lacking_metrics = evaluating.lacking(evaluating.truth(), evaluating.chosen, since, live=True)
+        some = dict(islice(self._lacking_metrics.items(), most))
         if some:
-            self._lacking = dict(islice(self._lacking.items(), most, None))
-            self._evaluate(Wanted(keys=(), chosen=evaluating.chosen, lacking=some))
+            self._lacking_metrics = dict(islice(self._lacking_metrics.items(), most, None))
+            self._evaluate(EvaluationRequest(keys=(), chosen=evaluating.chosen, lacking=some))
             if self._postponed:
-                self._lacking = {}  # it is looked for again once the judge may be asked
+                self._lacking_metrics = {}  # loaded again once the judge is available
 
-    def _evaluate(self, wanted: Wanted) -> None:
+    def _evaluate(self, request: EvaluationRequest) -> None:
         evaluating, stop = self._engine.evaluating, self._engine.stopping.is_set
         before = evaluating.breaker.state
-        found = evaluating.evaluate(evaluating.truth(), wanted, self._told, stop, waits=True)
+        summary = evaluating.evaluate(evaluating.truth(), request, self._handle_scored, stop, waits=True)
         now = evaluating.breaker.state
-        # What failed before the judge was no longer asked is asked again, too; single failures wait for `evaluate`.
-        away = now.state != "closed" or now.opened > before.opened
-        self._postponed |= found.tally.postponed > 0 or (away and bool(wanted.chosen.judged))
+        # Questions that failed before the breaker opened are asked again, too; single failures wait for `evaluate`.
+        unavailable = now.state != "closed" or now.opened > before.opened
+        self._postponed |= summary.tally.postponed > 0 or (unavailable and bool(request.chosen.judged))
 
-    def _told(self, scored: Sequence[Scored], restated: AbstractSet[Key]) -> None:
+    def _handle_scored(self, scored: Sequence[Scored], restated: AbstractSet[Key]) -> None:
         failed = (item.conversation.key for item in scored if "judge_error" in _reasons(item.score))
-        self._failed.update(islice(failed, max(0, _MOST_FAILED - len(self._failed))))
-        self._scored(scored, restated)
+        self._failed.update(islice(failed, max(0, _MAX_FAILED - len(self._failed))))
+        self._on_scored(scored, restated)
 
 
 def _reasons(score: ConversationScore) -> Iterator[str | None]:
-    """Yield why parts of a conversation were not evaluated."""
+    """Yield the reasons why parts of a conversation were not evaluated."""
     yield from (score.reason, score.computed_reason)
     for turn in score.turns:
         yield from (turn.reason, turn.answer_reason)

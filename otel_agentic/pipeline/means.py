@@ -1,14 +1,14 @@
-"""What an evaluation is made with: the judge, its purse, and the evaluators, each made when it is first needed."""
+"""The resources of an evaluation: the judge, its budget and the evaluators, each created on first use."""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from otel_agentic.evaluators.registry import Chosen, all_evaluators, chosen
 from otel_agentic.judges.breaker import Breaker
 from otel_agentic.judges.choose import judge_named
-from otel_agentic.pipeline.judging import Judging
+from otel_agentic.pipeline.judging import JudgeRun
 from otel_agentic.pipeline.metrics import require_judge
 from otel_agentic.store.judge_budget import DuckDbBudget
 
@@ -22,89 +22,114 @@ if TYPE_CHECKING:
     from otel_agentic.store.metric_scores import Measured
 
 
-class Means:
-    """The judge and the evaluators that the settings of a store name."""
+class EvaluationListener(Protocol):
+    """Receives the events of evaluations."""
+
+    def judge_answered(self, answer: Verdict | JudgeFailure) -> None:
+        """Handle an answer of the judge, which may come from the cache."""
+        ...
+
+    def metrics_stored(self, measured: Sequence[Measured]) -> None:
+        """Handle the scores of evaluators, after they were stored."""
+        ...
+
+
+class NoEvaluationListener:
+    """Ignores all events."""
+
+    def judge_answered(self, answer: Verdict | JudgeFailure) -> None:
+        """Do nothing."""
+
+    def metrics_stored(self, measured: Sequence[Measured]) -> None:
+        """Do nothing."""
+
+
+class EvaluationResources:
+    """The judge and the evaluators named in the settings of a store."""
 
     def __init__(
-        self, store: Store, settings: ScoringSettings, judging: JudgeSettings, evaluators: EvaluatorSettings
+        self,
+        store: Store,
+        settings: ScoringSettings,
+        judging: JudgeSettings,
+        evaluators: EvaluatorSettings,
+        listener: EvaluationListener = NoEvaluationListener(),  # noqa: B008 — it has no state
     ) -> None:
-        self._store = store
+        self.store = store
         self._settings = settings
         self._judging = judging
         self._evaluators = evaluators
-        #: Told of each answer of the judge, also of those from the cache.
-        self.heard: Callable[[Verdict | JudgeFailure], None] = lambda _: None
-        #: Told of what evaluators said, once it is stored.
-        self.measured: Callable[[Sequence[Measured]], None] = lambda _: None
+        self._listener = listener
 
     @cached_property
     def installed(self) -> tuple[AnyEvaluator, ...]:
-        """Every evaluator there is: installed ones, and those of the settings' files.
+        """All evaluators: those installed, and those in the files of the settings.
 
         Raises:
-            PluginError: one does not load or breaks the contract.
+            PluginError: an evaluator does not load or breaks the contract.
             UsageError: a file cannot be loaded.
         """
         return all_evaluators(self._evaluators)
 
     @cached_property
     def configured(self) -> frozenset[str]:
-        """The metrics of the settings, by whole name. See `chosen` for what it raises."""
+        """The full names of the metrics in the settings. Raises what `chosen` raises."""
         return chosen(self._evaluators, among=self.installed).metrics
 
     @cached_property
     def chosen(self) -> Chosen:
-        """The evaluators of the settings.
+        """The evaluators in the settings.
 
         Raises:
-            PluginError: one does not load or breaks the contract, or the judge does not load.
-            UsageError: a name is unknown or ambiguous, a file cannot be loaded, or a model is needed and the judge asks none.
+            PluginError: an evaluator or the judge does not load, or an evaluator breaks the contract.
+            UsageError: a name is unknown or ambiguous, a file cannot be loaded, or a metric needs an LLM judge and none is set.
         """
         return self.choose(None)
 
     def choose(self, names: Sequence[str] | None) -> Chosen:
-        """Return the evaluators of exactly these metrics; None takes the settings' ones. See `chosen` for what it raises."""
+        """Return the evaluators of exactly these metrics; None selects those in the settings. Raises what `chosen` raises."""
         return require_judge(chosen(self._evaluators, names, among=self.installed), self.judge)
 
     @cached_property
     def judge(self) -> Judge:
-        """The judge of the settings.
+        """The judge in the settings.
 
         Raises:
             PluginError: it is not installed or does not load.
-            UsageError: its argument is not one that it takes.
+            UsageError: it does not accept its argument.
         """
         return judge_named(self._settings.judge, self._judging)
 
     @cached_property
     def budget(self) -> DuckDbBudget:
-        """What judges may spend on this store."""
-        return DuckDbBudget(self._store, self._judging)
+        """The judge budget of this store."""
+        return DuckDbBudget(self.store, self._judging)
 
     @cached_property
     def breaker(self) -> Breaker:
-        """What leaves the judge alone while it fails, whoever asks it."""
+        """The circuit breaker of the judge, shared by everything that asks it."""
         return Breaker(self._judging, self.judge.name)
 
-    def judging(self, stop: Callable[[], bool] = lambda: False, *, waits: bool = False) -> Judging:
-        """Return a way to score with the judge; close it. Once `stop` says so, the judge is asked nothing new.
+    def judging(self, stop: Callable[[], bool] = lambda: False, *, waits: bool = False) -> JudgeRun:
+        """Return a run that scores with the judge, to be used as a context manager.
 
-        With `waits`, a conversation is not scored for which a judge that is left alone was not asked.
+        Once `stop` returns True, no new question is asked. With `waits`, conversations whose questions were not asked because
+        the judge is unavailable stay unscored for a later run.
         """
-        return Judging(
-            self._store,
+        return JudgeRun(
+            self.store,
             self.judge,
             self.budget,
             scoring=self._settings,
             settings=self._judging,
             stop=stop,
-            heard=self.heard,
+            on_answer=self._listener.judge_answered,
             breaker=self.breaker,
             waits=waits,
         )
 
     def close(self) -> None:
-        """Close the judge, if one was made and can be closed."""
+        """Close the judge, if it was created and can be closed."""
         close = getattr(self.__dict__.get("judge"), "close", None)
         if close is not None:
             close()

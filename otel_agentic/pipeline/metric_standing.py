@@ -1,4 +1,4 @@
-"""How the stored scores of one conversation stand by the settings: which are failures, and how bad."""
+"""Grades the stored scores of one conversation: which are failures by the settings, and how severe."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 _FIELDS: Final = ("name", "value", "label", "explanation", "reason", "turn_index", "position", "tool_name", "parameter")
 
 
-def standing(
+def with_severity(
     rows: Sequence[Mapping[str, Any]], conversation: Conversation, rules: FailureRules
 ) -> list[dict[str, Any]]:
-    """Return rows of scores with what is known of their metric, and the severity of those that are failures.
+    """Return rows of scores with the fields of their metric, and the severity of those that are failures.
 
     Args:
-        rows: from the store.
-        conversation: whose scores they are.
+        rows: scores from the store.
+        conversation: the conversation of the scores.
         rules: thresholds and severities.
     """
-    place = Place.of(conversation)
-    told = []
+    location = Place.of(conversation)
+    graded = []
     for row in rows:
-        failure = rules.failure(place, MetricScore(**{name: row[name] for name in _FIELDS}))
+        failure = rules.failure(location, MetricScore(**{name: row[name] for name in _FIELDS}))
         severity = None if failure is None else failure.severity
-        told.append({**row, **_known(rules.metrics.get(row["name"])), "severity": severity})
-    return told
+        graded.append({**row, **_metric_fields(rules.metrics.get(row["name"])), "severity": severity})
+    return graded
 
 
-def _known(metric: Metric | None) -> dict[str, Any]:
+def _metric_fields(metric: Metric | None) -> dict[str, Any]:
     if metric is None:
         return {"title": None, "unit": None, "range": None}
     return {"title": metric.title, "unit": metric.unit, "range": [metric.low, metric.high]}

@@ -1,4 +1,4 @@
-"""What the stored scores of evaluators say, by group and metric: how many, how good, and what could not be evaluated."""
+"""Summaries of stored metric scores by group and metric: counts, values, failures, and what could not be evaluated."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from otel_agentic.store.metric_totals import Total
     from otel_agentic.store.selection import Selection
 
-#: What summaries are made by; without any, everything is one group.
+#: The grouping of summaries; without any, everything is one group.
 SummaryBy = Literal["agent", "version", "environment"]
 _BY: Final = get_args(SummaryBy)
 
 
-class _Told(NamedTuple):
-    """What a group is told by."""
+class _GroupLabels(NamedTuple):
+    """The labels of a group."""
 
     agent: str | None
     version: str | None
@@ -49,29 +49,29 @@ class MetricValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricSummary:
-    """What the newest scores of one metric say in one group of conversations.
+    """A summary of the newest scores of one metric in one group of conversations.
 
     Attributes:
-        agent: the agent of the group; None where it is unknown, or not grouped by. So are the next two.
+        agent: the agent of the group; None if unknown or not grouped by. The same holds for the next two.
         agent_version: its version.
         environment: its environment.
-        metric: what is measured, None where no evaluator of that name is installed any more.
+        metric: the metric; None if its evaluator is no longer installed.
         name: name of the metric.
         evaluator: name of the evaluator.
-        evaluator_version: its version; the newest one where the group has scores of several.
-        n: scores; of conversations, turns or calls, as the metric's target says.
-        conversations: conversations with at least one of them.
-        not_evaluated: how often there was none, by reason.
-        mean: mean of the values, None without any. So are the next three.
-        low: least value.
-        median: middle value.
-        high: greatest value.
-        labels: how often each label was given, the most frequent one first.
-        failures: scores whose label is a failing one, or whose value does not meet `threshold`.
-        threshold: which values are good, by the settings, else by the metric; None where each is.
-        explanation: of a metric of groups, what it says of this one.
-        details: of a metric of groups, its details.
-        looked_at: conversations for which it was computed, with or without a score; None of a metric of groups.
+        evaluator_version: its version; the newest one if the group has scores of several.
+        n: number of scores, of conversations, turns or calls according to the metric's target.
+        conversations: number of conversations with at least one score.
+        not_evaluated: number of missing scores by reason.
+        mean: mean of the values, None without values. The same holds for the next three.
+        low: smallest value.
+        median: median.
+        high: largest value.
+        labels: number of scores by label, the most frequent first.
+        failures: number of scores with a failing label, or with a value outside `threshold`.
+        threshold: the good values, by the settings or else by the metric; None if there is no threshold.
+        explanation: explanation of the score of a group metric.
+        details: details of the score of a group metric.
+        looked_at: number of conversations for which it was computed, with or without a score; None for a group metric.
     """
 
     metric: Metric | None
@@ -97,9 +97,9 @@ class MetricSummary:
 
     @property
     def coverage(self) -> float | None:
-        """Scores / (scores + not evaluated); None where there is neither."""
-        every = self.n + sum(self.not_evaluated.values())
-        return self.n / every if every else None
+        """Scores / (scores + not evaluated); None if both are 0."""
+        total = self.n + sum(self.not_evaluated.values())
+        return self.n / total if total else None
 
 
 def metric_summaries(
@@ -110,79 +110,79 @@ def metric_summaries(
     names: Collection[str] | None = None,
     keys: AbstractSet[Key] | None = None,
 ) -> list[MetricSummary]:
-    """Return what the newest scores of evaluators say, by group, and then by name of the metric.
+    """Return summaries of the newest metric scores, by group and then by metric name.
 
     Args:
         engine: an opened store.
-        selection: which conversations.
-        by: what groups are made of; () puts all into one.
-        names: whole names of metrics; None takes all that have a score or an abstention, and the metrics of groups that the
-            settings choose.
-        keys: only these conversations (environment, conversation id) of the selection.
+        selection: the conversations.
+        by: the grouping; () puts everything into one group.
+        names: full names of metrics; None selects all that have a score or an abstention, and the group metrics in the
+            settings.
+        keys: restricts the selection to these conversations (environment, conversation id).
 
     Raises:
-        ConfigError: a threshold of the settings names no metric.
+        ConfigError: a threshold in the settings names an unknown metric.
     """
     with engine.store.read() as con:
-        found = conversations_of(con, selection)
-    groups: dict[_Told, set[Key]] = {}
-    for key, agent, version in found:
+        conversations = conversations_of(con, selection)
+    groups: dict[_GroupLabels, set[Key]] = {}
+    for key, agent, version in conversations:
         if keys is None or key in keys:
-            told = {"agent": agent, "version": version, "environment": key[0]}
-            groups.setdefault(_Told(*(told[one] if one in by else None for one in _BY)), set()).add(key)
-    ordered = sorted(groups, key=lambda told: tuple((value is not None, value or "") for value in told))
-    summaries = summaries_of(engine, [groups[told] for told in ordered], names=names)
+            values = {"agent": agent, "version": version, "environment": key[0]}
+            groups.setdefault(_GroupLabels(*(values[name] if name in by else None for name in _BY)), set()).add(key)
+    ordered = sorted(groups, key=lambda labels: tuple((value is not None, value or "") for value in labels))
+    summaries = summaries_of(engine, [groups[labels] for labels in ordered], names=names)
     return [
-        replace(one, agent=told.agent, agent_version=told.version, environment=told.environment)
-        for told, some in zip(ordered, summaries, strict=True)
-        for one in some
+        replace(summary, agent=labels.agent, agent_version=labels.version, environment=labels.environment)
+        for labels, members in zip(ordered, summaries, strict=True)
+        for summary in members
     ]
 
 
 def summaries_of(
     engine: Engine, groups: Sequence[AbstractSet[Key]], *, names: Collection[str] | None = None
 ) -> list[list[MetricSummary]]:
-    """Return, for each set of conversations, what the newest scores of evaluators say, by name of the metric.
+    """Return, for each set of conversations, summaries of the newest metric scores, by metric name.
 
-    A conversation may be in several sets. `names` is as for `metric_summaries`; agent and the like are None.
+    A conversation may be in several sets. `names` is as in `metric_summaries`; agent, version and environment are None.
 
     Raises:
-        ConfigError: a threshold of the settings names no metric.
+        ConfigError: a threshold in the settings names an unknown metric.
     """
     installed = engine.evaluating.installed
     rules = FailureRules(metrics_by_name(installed).values(), engine.settings.evaluators)
-    of_groups = _of_groups(engine, names)
+    group_evaluators = _group_evaluators(engine, names)
     with engine.store.read() as con:
         totals = metric_totals(con, groups, names, rules.thresholds)
-        reads = {metric for evaluator in of_groups for metric in evaluator.reads}
-        members = members_of(con, groups, reads) if of_groups else []
-    found: list[list[MetricSummary]] = [[] for _ in groups]
+        reads = {metric for evaluator in group_evaluators for metric in evaluator.reads}
+        members = members_of(con, groups, reads) if group_evaluators else []
+    summaries: list[list[MetricSummary]] = [[] for _ in groups]
     for total in totals:
-        found[total.group].append(_summary(total, rules))
-    for number, some in enumerate(members):
-        found[number] += _summaries_of_group(of_groups, some, rules, names)
-    return [sorted(some, key=lambda one: one.name) for some in found]
+        summaries[total.group].append(_summary(total, rules))
+    for number, group in enumerate(members):
+        summaries[number] += _summaries_of_group(group_evaluators, group, rules, names)
+    return [sorted(group_summaries, key=lambda summary: summary.name) for group_summaries in summaries]
 
 
 def metric_values(
     engine: Engine, name: str, selection: Selection, *, keys: AbstractSet[Key] | None = None
 ) -> list[MetricValue]:
-    """Return the value of a metric in each conversation of a selection that has one: the mean over its turns or calls."""
+    """Return the value of a metric in each conversation that has one: the mean over its turns or calls."""
     with engine.store.read() as con:
-        found = conversations_of(con, selection)
-        values = values_of(con, {key for key, *_ in found if keys is None or key in keys}, name)
+        conversations = conversations_of(con, selection)
+        values = values_of(con, {key for key, *_ in conversations if keys is None or key in keys}, name)
     return [
         MetricValue(environment=key[0], conversation_id=key[1], agent=agent, agent_version=version, value=values[key])
-        for key, agent, version in found
+        for key, agent, version in conversations
         if key in values
     ]
 
 
-def _of_groups(engine: Engine, names: Collection[str] | None) -> tuple[GroupEvaluator, ...]:
-    """Return the evaluators of groups among some metrics."""
+def _group_evaluators(engine: Engine, names: Collection[str] | None) -> tuple[GroupEvaluator, ...]:
+    """Return the evaluators of group metrics among the requested metrics."""
     installed = engine.evaluating.installed
-    wanted = engine.evaluating.configured if names is None else names
-    return chosen_of(installed, wanted).groups
+    names_requested = engine.evaluating.configured if names is None else names
+    return chosen_of(installed, names_requested).groups
 
 
 def _summary(total: Total, rules: FailureRules) -> MetricSummary:
@@ -219,20 +219,22 @@ def _summaries_of_group(
 
 
 def _group_scores(evaluator: GroupEvaluator, members: Sequence[Member]) -> Sequence[MetricScore]:
-    """Return what an evaluator says of a group: one that raises, or breaks its contract, has abstained."""
+    """Return the scores of a group; an evaluator that raises or breaks its contract abstains."""
     try:
-        found = list(evaluator.evaluate_group(members))
+        scores = list(evaluator.evaluate_group(members))
     except RAISED as error:
-        told = f"evaluator {evaluator.name} failed: {type(error).__name__}: {error}"
-        return [MetricScore(name=metric.name, reason="no_data", explanation=told) for metric in evaluator.metrics]
-    scores, _ = checked_scores(evaluator, None, found)
+        explanation = f"evaluator {evaluator.name} failed: {type(error).__name__}: {error}"
+        return [
+            MetricScore(name=metric.name, reason="no_data", explanation=explanation) for metric in evaluator.metrics
+        ]
+    scores, _ = checked_scores(evaluator, None, scores)
     return scores
 
 
 def _group_summary(evaluator: GroupEvaluator, score: MetricScore, rules: FailureRules, size: int) -> MetricSummary:
-    there = not score.abstained
+    has_score = not score.abstained
     reason = score.reason or "no_data"
-    label = score.label if there else None
+    label = score.label if has_score else None
     threshold = rules.thresholds.get(score.name)
     metric = rules.metrics.get(score.name)
     failed = metric is not None and label in metric.failing
@@ -242,9 +244,9 @@ def _group_summary(evaluator: GroupEvaluator, score: MetricScore, rules: Failure
         name=score.name,
         evaluator=evaluator.name,
         evaluator_version=evaluator.version,
-        n=int(there),
-        conversations=size if there else 0,
-        not_evaluated={} if there else {reason: 1},
+        n=int(has_score),
+        conversations=size if has_score else 0,
+        not_evaluated={} if has_score else {reason: 1},
         mean=score.value,
         low=score.value,
         median=score.value,

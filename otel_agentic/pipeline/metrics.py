@@ -1,4 +1,4 @@
-"""Scored conversations -> what evaluators say of them, stored."""
+"""Runs evaluators over scored conversations and stores their scores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from otel_agentic.evaluators.registry import asks
 from otel_agentic.evaluators.run import evaluate
 from otel_agentic.judges.base import kinds_of
 from otel_agentic.pipeline.metrics_tally import MetricTally
-from otel_agentic.pipeline.sampling import place_of
+from otel_agentic.pipeline.sampling import position_of
 from otel_agentic.scoring.turns import align_turns
 from otel_agentic.store.metric_scores import Measured, evaluated_before, save_metrics
 from otel_agentic.store.scores import save_evaluations
@@ -36,20 +36,20 @@ if TYPE_CHECKING:
     from otel_agentic.store.selection import Scored
     from otel_agentic.truth.match import Match
 
-    AnyOne = Evaluator | AskingEvaluator
+    AnyEvaluator = Evaluator | AskingEvaluator
 
-#: Scores written at once, and how long they wait for others, seconds.
+#: Scores written in one transaction, and how long they wait for further scores, seconds.
 _ROWS: Final = 20_000
 _PATIENCE_S: Final = 1.0
-#: Metrics named in a sentence.
+#: Maximum number of metric names in one message.
 _NAMED: Final = 5
 
 
 def require_judge(chosen: Chosen, judge: Judge) -> Chosen:
-    """Return what can be computed with a judge: where it asks no model, metrics that need one are left out of a family.
+    """Return the evaluators that can run with a judge: without an LLM judge, a family loses the metrics that need one.
 
     Raises:
-        UsageError: a metric that needs a model was named, or nothing is left; names them, and says what to do.
+        UsageError: a metric that needs an LLM judge was named, or no metric is left.
     """
     if not chosen.judged or "rubric" in kinds_of(judge):
         return chosen
@@ -58,19 +58,19 @@ def require_judge(chosen: Chosen, judge: Judge) -> Chosen:
     if not names and (rest.evaluators or rest.groups):
         return rest
     raise UsageError(
-        f"a model is to be asked for {_some(names or rest.unasked)}, and judge {judge.name!r} asks none; choose one that does, "
-        "as in --judge langchain:openai:gpt-5-mini, or other metrics"
+        f"an LLM judge is needed for {_some(names or rest.unasked)}, and judge {judge.name!r} calls no model; pass "
+        "--judge langchain:openai:gpt-5-mini, or choose other metrics"
     )
 
 
 def unasked_note(names: Sequence[str]) -> str:
-    """Return a sentence on metrics that were left out, for the judge asks no model.
+    """Return a message that names the metrics skipped because they need an LLM judge.
 
     >>> unasked_note(["agentic.agentest.coherence"])
-    'left out, for a model is to be asked: agentest.coherence; give a judge that asks one, as in --judge langchain:openai:gpt-5-mini'
+    'skipped (needs an LLM judge): agentest.coherence; pass --judge langchain:openai:gpt-5-mini'
     """
-    told = ", ".join(name.removeprefix("agentic.") for name in names)
-    return f"left out, for a model is to be asked: {told}; give a judge that asks one, as in --judge langchain:openai:gpt-5-mini"
+    skipped = ", ".join(name.removeprefix("agentic.") for name in names)
+    return f"skipped (needs an LLM judge): {skipped}; pass --judge langchain:openai:gpt-5-mini"
 
 
 def _some(names: Sequence[str]) -> str:
@@ -80,22 +80,25 @@ def _some(names: Sequence[str]) -> str:
 def subject_of(
     conversation: Conversation, match: Match, score: ConversationScore, settings: ScoringSettings
 ) -> Subject:
-    """Return what evaluators look at: a case counts once it is reviewed, and its turns are found as scoring finds them."""
+    """Return the input of evaluators: a case is used only if it is reviewed, and its turns are aligned as in scoring."""
     case = match.case if match.case is not None and match.case.reviewed else None
     aligned: Mapping[int, int] = {}
     if case is not None and score.turns:
         aligned = {turn.turn_index: turn.case_turn_index for turn in score.turns if turn.case_turn_index is not None}
     elif case is not None:
-        places = align_turns([turn.query for turn in case.turns], [turn.query for turn in conversation.turns])
-        aligned = {conversation.turns[place].index: index for place, index in places.items()}
+        indices = align_turns([turn.query for turn in case.turns], [turn.query for turn in conversation.turns])
+        aligned = {conversation.turns[index].index: case_index for index, case_index in indices.items()}
     return Subject(conversation=conversation, case=case, score=score, aligned=aligned, settings=settings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InForce:
-    """Evaluators that were chosen, under the evaluation that the core scores belong to.
+class ActiveEvaluators:
+    """The chosen evaluators with their evaluation ids.
 
-    `ids` are the evaluation ids by name of the evaluator, `evaluation` is the name of the evaluation.
+    Attributes:
+        chosen: the evaluators.
+        ids: the evaluation id by name of the evaluator.
+        evaluation: the name of the evaluation, the same as that of the conversation scores.
     """
 
     chosen: Chosen
@@ -103,80 +106,88 @@ class InForce:
     evaluation: str
 
     @classmethod
-    def of(cls, chosen: Chosen, core: Evaluation, judge: Judge, settings: EvaluatorSettings) -> InForce:
-        """Return evaluators with their evaluation ids under the evaluation of the core scores."""
-        ids = {one.name: evaluation_id_of(one, core.evaluation_id, judge, settings) for one in chosen.evaluators}
+    def of(cls, chosen: Chosen, core: Evaluation, judge: Judge, settings: EvaluatorSettings) -> ActiveEvaluators:
+        """Return the evaluators with their evaluation ids, derived from the evaluation of the conversation scores."""
+        ids = {
+            evaluator.name: evaluation_id_of(evaluator, core.evaluation_id, judge, settings)
+            for evaluator in chosen.evaluators
+        }
         return cls(chosen=chosen, ids=ids, evaluation=core.name)
 
     @property
-    def judged(self) -> Mapping[str, bool]:
-        """By evaluation id, whether a judge is asked."""
-        return {self.ids[one.name]: asks(one) for one in self.chosen.evaluators}
+    def asks_judge(self) -> Mapping[str, bool]:
+        """Whether the evaluator asks the judge, by evaluation id."""
+        return {self.ids[evaluator.name]: asks(evaluator) for evaluator in self.chosen.evaluators}
 
-    def begun(self, con: Connection, core: Evaluation, now_ns: int) -> None:
-        """Remember which evaluators run."""
+    def save(self, con: Connection, core: Evaluation, now_ns: int) -> None:
+        """Store an evaluation for each evaluator."""
         evaluations = [
-            replace(core, evaluation_id=self.ids[one.name], evaluator=one.name, evaluator_version=one.version)
-            for one in self.chosen.evaluators
+            replace(
+                core,
+                evaluation_id=self.ids[evaluator.name],
+                evaluator=evaluator.name,
+                evaluator_version=evaluator.version,
+            )
+            for evaluator in self.chosen.evaluators
         ]
         save_evaluations(con, evaluations, now_ns)
 
 
-class Measuring:
-    """Runs evaluators over scored conversations and stores what they say, part by part: what is done stays done."""
+class MetricRunner:
+    """Runs evaluators over scored conversations and stores the scores in batches."""
 
     def __init__(
         self,
         store: Store,
-        under: InForce,
+        active: ActiveEvaluators,
         settings: ScoringSettings,
         *,
         ask: Ask,
-        told: Callable[[Sequence[Measured]], None],
+        on_scores: Callable[[Sequence[Measured]], None],
         stop: Callable[[], bool],
     ) -> None:
-        """Begin.
+        """Create a runner.
 
         Args:
-            store: where scores go.
-            under: the evaluators.
-            settings: those of scoring.
+            store: receives the scores.
+            active: the evaluators.
+            settings: the scoring settings.
             ask: asks the judge.
-            told: told of what was just stored.
-            stop: once it says so, nothing new is begun.
+            on_scores: called with each batch of scores, after it was stored.
+            stop: once it returns True, no new work begins.
         """
         self._store = store
-        self._under = under
+        self._active = active
         self._settings = settings
         self._ask = ask
-        self._told = told
+        self._on_scores = on_scores
         self._stop = stop
         self.tally = MetricTally()
 
     @property
     def stopped(self) -> bool:
-        """Whether nothing new is to be begun."""
+        """Whether no new work may begin."""
         return self._stop()
 
-    def id_of(self, evaluator: AnyOne) -> str:
+    def id_of(self, evaluator: AnyEvaluator) -> str:
         """Return the evaluation id of an evaluator."""
-        return self._under.ids[evaluator.name]
+        return self._active.ids[evaluator.name]
 
-    def measure(self, scored: Sequence[Scored], evaluators: Iterable[AnyOne], *, fresh: bool = False) -> None:
-        """Run some evaluators over scored conversations; `fresh` says that none has said anything of them before."""
+    def measure(self, scored: Sequence[Scored], evaluators: Iterable[AnyEvaluator], *, fresh: bool = False) -> None:
+        """Run evaluators over scored conversations; `fresh`: none of them has metric scores yet."""
         chosen = list(evaluators)
         if not scored or not chosen or self._stop():
             return
         known: AbstractSet[tuple[str, str, str]] = frozenset()
         if not fresh:
             with self._store.read() as con:
-                known = evaluated_before(con, [item.conversation.key for item in scored], self._under.evaluation)
+                known = evaluated_before(con, [item.conversation.key for item in scored], self._active.evaluation)
         if any(map(asks, chosen)):  # the order in which the judge's budget is spent
-            scored = sorted(scored, key=lambda item: place_of(item.conversation.key))
+            scored = sorted(scored, key=lambda item: position_of(item.conversation.key))
         subjects = [subject_of(item.conversation, item.match, item.score, self._settings) for item in scored]
-        for ran in _gathered(evaluate(chosen, subjects, self._ask)):
-            self._save([self._measured(one, scored[one.place], known) for one in ran])
-            self.tally.faults.update(fault for one in ran for fault in one.faults)
+        for batch in _batches(evaluate(chosen, subjects, self._ask)):
+            self._save([self._measured(result, scored[result.place], known) for result in batch])
+            self.tally.faults.update(fault for result in batch for fault in result.faults)
 
     def _measured(self, ran: Ran, item: Scored, known: AbstractSet[tuple[str, str, str]]) -> Measured:
         environment, name = item.conversation.key
@@ -185,23 +196,23 @@ class Measuring:
             conversation=item.conversation,
             case_id=case.case_id if case is not None and case.reviewed else None,
             evaluator=ran.evaluator,
-            evaluation_id=self._under.ids[ran.evaluator.name],
+            evaluation_id=self._active.ids[ran.evaluator.name],
             scores=ran.scores,
             restated=(environment, str(name), ran.evaluator.name) in known,
-            evaluation=self._under.evaluation,
+            evaluation=self._active.evaluation,
         )
 
     def _save(self, measured: Sequence[Measured]) -> None:
-        fresh = not any(one.restated for one in measured)
+        fresh = not any(item.restated for item in measured)
         self._store.write(partial(save_metrics, measured=measured, now_ns=self._store.clock(), fresh=fresh))
         self.tally.add(measured)
-        self._told(measured)
+        self._on_scores(measured)
 
 
-def _gathered(found: Iterator[Ran]) -> Iterator[list[Ran]]:
+def _batches(results: Iterator[Ran]) -> Iterator[list[Ran]]:
     ready: list[Ran] = []
     rows, since_s = 0, time.monotonic()
-    for ran in found:
+    for ran in results:
         ready.append(ran)
         rows += len(ran.scores)
         if rows >= _ROWS or time.monotonic() - since_s >= _PATIENCE_S:

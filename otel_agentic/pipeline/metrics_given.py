@@ -1,4 +1,4 @@
-"""Evaluators over conversations that stand in no store: what `otel_agentic.evaluate` runs beside scoring."""
+"""Runs evaluators over conversations that are not in a store, for `otel_agentic.evaluate`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from otel_agentic.judges import ExactJudge
 from otel_agentic.judges.asking import AskingJudge
 from otel_agentic.pipeline.asking import answers_to
 from otel_agentic.pipeline.metrics import require_judge, subject_of, unasked_note
-from otel_agentic.pipeline.sampling import place_of
+from otel_agentic.pipeline.sampling import position_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from otel_agentic.pipeline.evaluation import ScoredAttempt
     from otel_agentic.pipeline.tally import Tally
 
-    #: An evaluator; a function, which gets one metric of its name; or `path.py:name`.
+    #: An evaluator; a function, which becomes one metric named after it; or `path.py:name`.
     EvaluatorLike = AnyEvaluator | Callable[..., Any] | str
 
 
@@ -33,34 +33,34 @@ def chosen_for(
     judge: Judge,
     settings: EvaluatorSettings,
     metrics: Sequence[str] | None,
-    given: Sequence[EvaluatorLike] | EvaluatorLike,
+    provided: Sequence[EvaluatorLike] | EvaluatorLike,
 ) -> Chosen:
-    """Return the evaluators of some metrics, and all given ones.
+    """Return the evaluators of the named metrics, and all provided ones.
 
     Raises:
-        UsageError: a name is unknown or ambiguous, a file cannot be loaded, or a model is needed and the judge asks none.
+        UsageError: a name is unknown or ambiguous, a file cannot be loaded, or a metric needs an LLM judge and none is set.
         PluginError: an evaluator does not load or breaks the contract.
     """
-    every: list[Any] = list(given) if isinstance(given, (list, tuple)) else [given]
-    found = chosen(settings, metrics, [_evaluator(one, settings) for one in every])
-    return require_judge(found, judge)
+    evaluators: list[Any] = list(provided) if isinstance(provided, (list, tuple)) else [provided]
+    selected = chosen(settings, metrics, [_evaluator(item, settings) for item in evaluators])
+    return require_judge(selected, judge)
 
 
-def _evaluator(given: EvaluatorLike, settings: EvaluatorSettings) -> Any:
-    """Return what is given as an evaluator; whether it is one is checked with all others."""
-    if isinstance(given, str):
-        (found,) = of_files([given], settings)
-        return found
-    if isinstance(given, type) or not callable(given) or hasattr(given, "metrics"):
-        return given
-    from otel_agentic.evaluators.custom import evaluator  # noqa: PLC0415 — few give functions
+def _evaluator(provided: EvaluatorLike, settings: EvaluatorSettings) -> Any:
+    """Return the evaluator that a name, class or function describes; its contract is checked later, with all others."""
+    if isinstance(provided, str):
+        (selected,) = of_files([provided], settings)
+        return selected
+    if isinstance(provided, type) or not callable(provided) or hasattr(provided, "metrics"):
+        return provided
+    from otel_agentic.evaluators.custom import evaluator  # noqa: PLC0415 — few callers pass functions
 
-    return evaluator()(given)
+    return evaluator()(provided)
 
 
 def with_metrics(
     attempts: Sequence[ScoredAttempt],
-    found: Chosen,
+    selected: Chosen,
     settings: ScoringSettings,
     *,
     judge: Judge,
@@ -68,23 +68,23 @@ def with_metrics(
     budget: Budget,
     tally: Tally,
 ) -> tuple[list[ScoredAttempt], tuple[str, ...]]:
-    """Return scored conversations with what evaluators say of them, and what was left out or went wrong in sentences."""
+    """Return the scored conversations with their metric scores, and messages about skipped metrics and failures."""
     # The order in which the judge's budget is spent.
-    places = sorted(range(len(attempts)), key=lambda place: place_of(attempts[place].conversation.key))
-    given = [attempts[place] for place in places]
-    subjects = [subject_of(one.conversation, one.match, one.score, settings) for one in given]
-    said: list[dict[str, tuple[MetricScore, ...]]] = [{} for _ in attempts]
+    order = sorted(range(len(attempts)), key=lambda index: position_of(attempts[index].conversation.key))
+    ordered = [attempts[index] for index in order]
+    subjects = [subject_of(attempt.conversation, attempt.match, attempt.score, settings) for attempt in ordered]
+    scores_of: list[dict[str, tuple[MetricScore, ...]]] = [{} for _ in attempts]
     faults: Counter[str] = Counter()
-    for ran in evaluate(found.evaluators, subjects, _ask(judge, cache, budget, tally)):
-        said[places[ran.place]][ran.evaluator.name] = ran.scores
+    for ran in evaluate(selected.evaluators, subjects, _ask(judge, cache, budget, tally)):
+        scores_of[order[ran.place]][ran.evaluator.name] = ran.scores
         faults.update(ran.faults)
-    order = [one.name for one in found.evaluators]
-    told = [
-        replace(one, said={name: scores[name] for name in order if name in scores})
-        for one, scores in zip(attempts, said, strict=True)
+    names = [evaluator.name for evaluator in selected.evaluators]
+    scored = [
+        replace(attempt, said={name: scores[name] for name in names if name in scores})
+        for attempt, scores in zip(attempts, scores_of, strict=True)
     ]
-    notes = [unasked_note(found.unasked)] if found.unasked else []
-    return told, (*notes, *(f"{fault} (conversations: {count:,})" for fault, count in faults.most_common()))
+    notes = [unasked_note(selected.unasked)] if selected.unasked else []
+    return scored, (*notes, *(f"{fault} (conversations: {count:,})" for fault, count in faults.most_common()))
 
 
 def _ask(judge: Judge, cache: JudgeCache | None, budget: Budget, tally: Tally) -> Ask | None:

@@ -1,4 +1,4 @@
-"""Scores that are stored, made again for evaluators that were not run on them yet: no judge is asked, nothing is rewritten."""
+"""Stored scores, recomputed for evaluators that were not run on them yet, without asking the judge."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from otel_agentic.judges import JudgeCache, Question, Verdict
     from otel_agentic.judges.asking import AskingJudge
 
-_UNKNOWN: Final = JudgeFailure(reason="judge_error", message="its verdict is not kept any more")
+_UNKNOWN: Final = JudgeFailure(reason="judge_error", message="the verdict is no longer cached")
 
 
-class Recalling:
-    """A judge that says again what it said before, as far as that is kept, and is asked nothing."""
+class CachedJudge:
+    """A judge that answers from the cache only."""
 
     def __init__(self, judge: AskingJudge, cache: JudgeCache) -> None:
         self.name: str = judge.name
@@ -29,11 +29,11 @@ class Recalling:
 
     @classmethod
     def from_settings(cls, settings: JudgeSettings, argument: str | None = None) -> Self:
-        """Raise: it is no plug-in, it stands for what a judge said before."""
+        """Raise: this is not a plug-in."""
         raise NotImplementedError
 
     def judge(self, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:
-        """Return what was said of each question before."""
+        """Return the cached verdict of each question, or a failure if there is none."""
         keys = [self._key(question) for question in questions]
         known = self._cache.get(keys)
         return [known.get(key, _UNKNOWN) for key in keys]

@@ -1,4 +1,4 @@
-"""Counts of what evaluators said in a run."""
+"""Counts of the metric scores of a run."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class _Counted:
-    """What one metric came to."""
+class _MetricCounts:
+    """Counts of one metric."""
 
     evaluator: str
     n: int = 0
@@ -30,25 +30,32 @@ class _Counted:
 
 @dataclass(slots=True)
 class MetricTally:
-    """Gathers what evaluators said, part by part. `conversations` counts those that evaluators were run on."""
+    """Accumulates metric scores, batch by batch.
+
+    Attributes:
+        conversations: number of conversations that evaluators were run on.
+        rows: number of scores.
+        caught_up: number of already scored conversations that evaluators were run on.
+        faults: messages of failed evaluators, with how often each occurred.
+    """
 
     conversations: int = 0
     rows: int = 0
     caught_up: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     _seen: set[tuple[str, str]] = field(default_factory=set)
-    _metrics: dict[str, _Counted] = field(default_factory=dict)
+    _metrics: dict[str, _MetricCounts] = field(default_factory=dict)
 
     def add(self, measured: Sequence[Measured]) -> None:
-        """Count some of it."""
-        for one in measured:
-            key = (one.conversation.environment, str(one.conversation.conversation_id))
+        """Count a batch."""
+        for item in measured:
+            key = (item.conversation.environment, str(item.conversation.conversation_id))
             if key not in self._seen:
                 self._seen.add(key)
                 self.conversations += 1
-            self.rows += len(one.scores)
-            for score in one.scores:
-                counted = self._metrics.setdefault(score.name, _Counted(one.evaluator.name))
+            self.rows += len(item.scores)
+            for score in item.scores:
+                counted = self._metrics.setdefault(score.name, _MetricCounts(item.evaluator.name))
                 if score.reason is not None and score.abstained:
                     counted.not_evaluated[score.reason] += 1
                     continue
@@ -59,8 +66,8 @@ class MetricTally:
                 if score.label is not None:
                     counted.labels[score.label] += 1
 
-    def told(self, metrics: Collection[str]) -> dict[str, Any]:
-        """Return all of it as JSON can say it; of metrics only those that were asked for, in the order of their names."""
+    def to_json(self, metrics: Collection[str]) -> dict[str, Any]:
+        """Return the counts as JSON, restricted to the requested metrics and sorted by name."""
         return {
             "conversations": self.conversations,
             "rows": self.rows,
@@ -69,13 +76,13 @@ class MetricTally:
             "metrics": [
                 {
                     "name": name,
-                    "evaluator": one.evaluator,
-                    "n": one.n,
-                    "mean": one.mean,
-                    "labels": dict(one.labels.most_common()),
-                    "not_evaluated": dict(one.not_evaluated.most_common()),
+                    "evaluator": counts.evaluator,
+                    "n": counts.n,
+                    "mean": counts.mean,
+                    "labels": dict(counts.labels.most_common()),
+                    "not_evaluated": dict(counts.not_evaluated.most_common()),
                 }
-                for name, one in sorted(self._metrics.items())
+                for name, counts in sorted(self._metrics.items())
                 if name in metrics
             ],
         }

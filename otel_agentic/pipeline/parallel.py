@@ -1,4 +1,4 @@
-"""Processes of this machine that compute; this process alone reads and writes the store."""
+"""Worker processes that compute; only this process reads and writes the store."""
 
 from __future__ import annotations
 
@@ -27,39 +27,39 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Tools:
-    """What a worker computes with, made once a process."""
+class WorkerResources:
+    """The span reader and the judge of a worker, created once per process."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
 
     @cached_property
     def reader(self) -> Reader:
-        """Reads spans."""
+        """The span reader."""
         return Reader.from_settings(self.settings.conversations, self.settings.dialects)
 
     @cached_property
     def judge(self) -> Judge:
-        """The judge of the settings."""
+        """The judge in the settings."""
         return judge_named(self.settings.scoring.judge, self.settings.judge)
 
 
-class Workers:
-    """Processes that compute. A context manager that ends them.
+class WorkerPool:
+    """A pool of worker processes. A context manager that terminates them.
 
-    `problems` tells what went wrong in sentences. A part that fails at a worker is computed anew by whoever gave it.
+    `problems` holds messages about failures. The caller recomputes a part that fails in a worker.
     """
 
     def __init__(self, settings: Settings, count: int) -> None:
-        """Prepare; the processes begin with the first part."""
+        """Create the pool; the processes start with the first part."""
         self.problems: list[str] = []
         self.count = count
-        #: Parts that may be at the workers while others are read and written.
+        #: Number of parts that may be queued at the workers while others are read and written.
         self.ahead = 2 * count
-        # A forked process has the locks of threads that it does not have: each one begins anew.
+        # "spawn": a forked process would inherit locks whose owning threads it does not have.
         context = multiprocessing.get_context("spawn")
         self._pool: ProcessPoolExecutor | None = ProcessPoolExecutor(
-            count, mp_context=context, initializer=_begin, initargs=(settings,)
+            count, mp_context=context, initializer=_initialize, initargs=(settings,)
         )
 
     def __enter__(self) -> Self:
@@ -70,26 +70,26 @@ class Workers:
             self._pool.shutdown(cancel_futures=True)
 
     def submit(
-        self, work: Callable[Concatenate[Tools, P], R], *arguments: P.args, **more: P.kwargs
+        self, work: Callable[Concatenate[WorkerResources, P], R], *arguments: P.args, **keywords: P.kwargs
     ) -> Future[R] | None:
-        """Have some work done by a worker; None where there are none any more."""
+        """Submit work to a worker; None if the pool is broken."""
         try:
-            with _deaf_children():
-                return None if self._pool is None else self._pool.submit(_do, work, *arguments, **more)
+            with _children_ignore_sigint():
+                return None if self._pool is None else self._pool.submit(_run, work, *arguments, **keywords)
         except BrokenProcessPool as error:
             self._broken(error)
             return None
 
     def result(self, future: Future[R] | None) -> R | None:
-        """Return what a worker made, None where it failed."""
+        """Return the result of a worker, or None if it failed."""
         if future is None:
             return None
         try:
             return future.result()
         except BrokenProcessPool as error:
             self._broken(error)
-        except Exception as error:  # noqa: BLE001 — whoever gave the work does it anew, and finds out what fails
-            _log.debug("a part failed at a worker: %r", error)
+        except Exception as error:  # noqa: BLE001 — the caller computes the part again and then sees the failure
+            _log.debug("a part failed in a worker: %r", error)
         return None
 
     def _broken(self, error: BrokenProcessPool) -> None:
@@ -100,10 +100,10 @@ class Workers:
 
 
 @contextmanager
-def _deaf_children() -> Iterator[None]:
-    """Have processes that begin in the block never hear of Ctrl-C, which a terminal sends to all: the parent ends them.
+def _children_ignore_sigint() -> Iterator[None]:
+    """Start processes in the block with SIGINT blocked: a terminal sends Ctrl-C to all of them, and the parent ends them.
 
-    A mask is inherited; a handler in the process itself would come too late for its imports.
+    A signal mask is inherited; a handler installed in the process itself would come too late for its imports.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -116,29 +116,29 @@ def _deaf_children() -> Iterator[None]:
 
 
 @contextmanager
-def workers_of(settings: Settings, count: int | None) -> Iterator[Workers | None]:
-    """Lend so many processes, none for None."""
+def open_workers(settings: Settings, count: int | None) -> Iterator[WorkerPool | None]:
+    """Provide a pool with `count` processes, or None if `count` is None."""
     if count is None:
         yield None
         return
-    with Workers(settings, count) as pool:
+    with WorkerPool(settings, count) as pool:
         yield pool
 
 
 def processors() -> int:
-    """Return how many processors this process may use."""
+    """Return the number of processors available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-_tools: Tools
+_resources: WorkerResources
 
 
-def _begin(settings: Settings) -> None:
-    """Prepare a worker."""
-    global _tools  # noqa: PLW0603 — what a process of a pool keeps from one task to the next has no other place
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # where there are no masks
-    _tools = Tools(settings)
+def _initialize(settings: Settings) -> None:
+    """Initialize a worker."""
+    global _resources  # noqa: PLW0603 — state that a pool process keeps between tasks
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems without signal masks
+    _resources = WorkerResources(settings)
 
 
-def _do(work: Callable[..., Any], *arguments: Any, **more: Any) -> Any:
-    return work(_tools, *arguments, **more)
+def _run(work: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+    return work(_resources, *arguments, **keywords)

@@ -1,6 +1,6 @@
-"""Rebuilding over processes of this machine: the parent reads rows and writes, workers read spans and put turns together.
+"""Rebuilding in worker processes: the parent reads rows and writes, the workers read spans and assemble turns.
 
-What one process would make comes out: parts that could touch one another's traces are never under way together.
+The result is identical to that of a single process: parts that may share traces are never processed at the same time.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from otel_agentic.conversations import assemble, link_segments, read_segments
-from otel_agentic.pipeline.rebuild import Rebuilder, Rebuilt, Touched, chunks
+from otel_agentic.pipeline.rebuild import AffectedItems, Rebuilder, RebuildResult, chunks
 from otel_agentic.store import links
 from otel_agentic.store.not_rebuilt import NotRebuilt
 from otel_agentic.store.reader import load_rows
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
     from otel_agentic.conversations.segments import Segment
     from otel_agentic.dialects import Reader
     from otel_agentic.pipeline.engine import Engine
-    from otel_agentic.pipeline.parallel import Tools, Workers
+    from otel_agentic.pipeline.parallel import WorkerPool, WorkerResources
     from otel_agentic.pipeline.rebuild import Key
     from otel_agentic.store import Store
     from otel_agentic.store.reader import TraceRows
 
-#: Traces, or conversations, that go to a worker together.
+#: Traces, or conversations, sent to a worker together.
 _PART: Final = 250
-#: Files close what they hold.
+#: The end of the input closes all conversations.
 _CLOSED: Final = "end_of_input"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
-    """Conversations that a worker put together, with what they were linked of, without its content."""
+class WorkerResult:
+    """Conversations assembled by a worker, with the segments that they were linked from, without their content."""
 
     linked: list[Linked]
     conversations: list[Conversation]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Given:
-    """A part at a worker: what it concerns, the traces that it reads, and what is to be done where that fails."""
+class _Part:
+    """A part at a worker: its items, the conversations and traces in view, their rows, and the pending result."""
 
     items: Sequence[Any]
     keys: frozenset[Key]
@@ -56,54 +56,54 @@ class _Given:
 
 
 class PooledRebuilder(Rebuilder):
-    """Keeps the conversation tables true to the spans at the end of the input; see `Rebuilder`."""
+    """Keeps the conversation tables consistent with the spans at the end of the input; see `Rebuilder`."""
 
-    def __init__(self, store: Store, reader: Reader, settings: Settings, pool: Workers) -> None:
+    def __init__(self, store: Store, reader: Reader, settings: Settings, pool: WorkerPool) -> None:
         super().__init__(store, reader, settings.conversations)
         self._pool = pool
-        self._made: dict[Key, Conversation] = {}
+        self._ready: dict[Key, Conversation] = {}
 
-    def read(self, trace_ids: Iterable[str], progress: Callable[[int], None] = lambda _: None) -> Touched:
-        """Read traces over workers; see `Rebuilder.read`."""
-        touched, failures = Touched(keys=frozenset(), loose_traces=frozenset()), list[NotRebuilt]()
-        under_way: deque[_Given] = deque()
+    def read(self, trace_ids: Iterable[str], progress: Callable[[int], None] = lambda _: None) -> AffectedItems:
+        """Read traces in workers; see `Rebuilder.read`."""
+        touched, failures = AffectedItems(keys=frozenset(), loose_traces=frozenset()), list[NotRebuilt]()
+        pending: deque[_Part] = deque()
         for ids in chunks(list(dict.fromkeys(trace_ids)), _PART):
-            under_way.append(self._reading(ids))
-            if len(under_way) > self._pool.ahead:
-                touched |= self._noted(under_way.popleft(), failures, progress)
-        while under_way:
-            touched |= self._noted(under_way.popleft(), failures, progress)
-        return replace(touched, left_out=self._recorded(failures))
+            pending.append(self._submit_read(ids))
+            if len(pending) > self._pool.ahead:
+                touched |= self._save_part(pending.popleft(), failures, progress)
+        while pending:
+            touched |= self._save_part(pending.popleft(), failures, progress)
+        return replace(touched, left_out=self._record_failures(failures))
 
-    def _reading(self, trace_ids: list[str]) -> _Given:
+    def _submit_read(self, trace_ids: list[str]) -> _Part:
         with self._store.read() as con:
             before = links.conversations_of(con, trace_ids)
             rows = load_rows(con, trace_ids)
         future = self._pool.submit(read_rows, rows)
-        return _Given(items=trace_ids, keys=frozenset(before), traces=frozenset(trace_ids), rows=rows, future=future)
+        return _Part(items=trace_ids, keys=frozenset(before), traces=frozenset(trace_ids), rows=rows, future=future)
 
-    def _noted(self, given: _Given, failures: list[NotRebuilt], progress: Callable[[int], None]) -> Touched:
-        segments: list[Segment] | None = self._pool.result(given.future)
-        touched = Touched(keys=frozenset(), loose_traces=frozenset())
+    def _save_part(self, part: _Part, failures: list[NotRebuilt], progress: Callable[[int], None]) -> AffectedItems:
+        segments: list[Segment] | None = self._pool.result(part.future)
+        total = AffectedItems(keys=frozenset(), loose_traces=frozenset())
         if segments is None:
-            for part in self._in_parts(given.items, self._read_chunk, failures):
-                touched |= part
+            for affected in self._in_parts(part.items, self._read_chunk, failures):
+                total |= affected
         else:
-            touched = self._save_read(given.items, given.keys, segments, given.rows.arrivals)
-        progress(len(given.items))
-        return touched
+            total = self._save_read(part.items, part.keys, segments, part.rows.arrivals)
+        progress(len(part.items))
+        return total
 
     def rebuild(
         self,
-        touched: Touched,
+        touched: AffectedItems,
         closed_by: Callable[[Key], ClosedBy | None],
         progress: Callable[[int], None] = lambda _: None,
-    ) -> Rebuilt:
-        """Rebuild what is touched over workers; see `Rebuilder.rebuild`. Everything closes: nothing more will come."""
+    ) -> RebuildResult:
+        """Rebuild items in workers; see `Rebuilder.rebuild`. All conversations close, because no more spans arrive."""
         failures: list[NotRebuilt] = []
         total = self._stage("trace", sorted(touched.loose_traces), closed_by, failures, progress)
         total += self._stage("conversation", self._by_arrival(touched.keys), closed_by, failures, progress)
-        return replace(total, left_out=(*touched.left_out, *total.left_out, *self._recorded(failures)))
+        return replace(total, left_out=(*touched.left_out, *total.left_out, *self._record_failures(failures)))
 
     def _stage(
         self,
@@ -112,89 +112,94 @@ class PooledRebuilder(Rebuilder):
         closed_by: Callable[[Key], ClosedBy | None],
         failures: list[NotRebuilt],
         progress: Callable[[int], None],
-    ) -> Rebuilt:
-        """Rebuild loose traces, or conversations, a part after the other; parts that share a trace wait for one another."""
-        total, under_way = Rebuilt(), deque[_Given]()
+    ) -> RebuildResult:
+        """Rebuild loose traces, or conversations, part by part; a part that shares a trace with a pending one waits for it."""
+        total, pending = RebuildResult(), deque[_Part]()
 
-        def finish() -> Iterator[Rebuilt]:
-            given = under_way.popleft()
-            yield from self._finished(what, given, closed_by, failures)
-            progress(len(given.items))
+        def finish() -> Iterator[RebuildResult]:
+            part = pending.popleft()
+            yield from self._save_rebuilt(what, part, closed_by, failures)
+            progress(len(part.items))
 
-        for part in chunks(items, _PART):
-            named, loose = ((), part) if what == "trace" else (part, ())
-            given = self._loaded(named, loose)
-            if any(given.traces & other.traces for other in under_way):
-                while under_way:
+        for chunk in chunks(items, _PART):
+            named, loose = ((), chunk) if what == "trace" else (chunk, ())
+            loaded = self._load(named, loose)
+            if any(loaded.traces & other.traces for other in pending):
+                while pending:
                     total = sum(finish(), total)
-                given = self._loaded(named, loose)  # what these wrote may concern it
-            under_way.append(replace(given, items=part, future=self._pool.submit(rebuild_rows, given.rows, given.keys)))
-            if len(under_way) > self._pool.ahead:
+                loaded = self._load(named, loose)  # the parts just written may affect it
+            pending.append(
+                replace(loaded, items=chunk, future=self._pool.submit(rebuild_rows, loaded.rows, loaded.keys))
+            )
+            if len(pending) > self._pool.ahead:
                 total = sum(finish(), total)
-        while under_way:
+        while pending:
             total = sum(finish(), total)
         return total
 
-    def _loaded(self, named: Sequence[Key], loose: Sequence[str]) -> _Given:
+    def _load(self, named: Sequence[Key], loose: Sequence[str]) -> _Part:
         with self._store.read() as con:
             keys, traces = self._in_view(con, named, loose)
-            return _Given(items=(), keys=keys, traces=frozenset(traces), rows=load_rows(con, traces), future=None)
+            return _Part(items=(), keys=keys, traces=frozenset(traces), rows=load_rows(con, traces), future=None)
 
-    def _finished(
-        self, what: str, given: _Given, closed_by: Callable[[Key], ClosedBy | None], failures: list[NotRebuilt]
-    ) -> Iterator[Rebuilt]:
-        made: Made | None = self._pool.result(given.future)
-        if made is None:
+    def _save_rebuilt(
+        self, what: str, part: _Part, closed_by: Callable[[Key], ClosedBy | None], failures: list[NotRebuilt]
+    ) -> Iterator[RebuildResult]:
+        result: WorkerResult | None = self._pool.result(part.future)
+        if result is None:
             in_process = super()._rebuild_part
             yield from self._in_parts(
-                given.items,
+                part.items,
                 lambda some: in_process(some if what != "trace" else [], some if what == "trace" else [], closed_by),
                 failures,
             )
             return
-        self._made = {(one.environment, str(one.conversation_id)): one for one in made.conversations}
+        self._ready = {
+            (conversation.environment, str(conversation.conversation_id)): conversation
+            for conversation in result.conversations
+        }
         try:
-            yield self._save(made.linked, given.keys - self._made.keys(), closed_by)
+            yield self._save(result.linked, part.keys - self._ready.keys(), closed_by)
         finally:
-            self._made = {}
+            self._ready = {}
 
-    def _assembled(self, linked: Linked, closed_by: ClosedBy | None) -> Conversation:
-        ready = self._made.get((linked.environment, str(linked.conversation_id)))
-        return ready if ready is not None and closed_by == _CLOSED else super()._assembled(linked, closed_by)
+    def _assemble(self, linked: Linked, closed_by: ClosedBy | None) -> Conversation:
+        ready = self._ready.get((linked.environment, str(linked.conversation_id)))
+        return ready if ready is not None and closed_by == _CLOSED else super()._assemble(linked, closed_by)
 
 
-def rebuilding_over(engine: Engine, pool: Workers | None) -> None:
-    """Have an engine rebuild over workers, where there are some. What it rebuilds ends: nothing more will come."""
+def rebuilding_over(engine: Engine, pool: WorkerPool | None) -> None:
+    """Make an engine rebuild in workers, if there are any. All rebuilt conversations close: this is the end of the input."""
     if pool is not None:
         engine.rebuilder = PooledRebuilder(engine.store, engine.reader, engine.settings, pool)
 
 
-def read_rows(tools: Tools, rows: TraceRows) -> list[Segment]:
-    """Return the segments of some traces, without what they hold: of that only the number is written down."""
+def read_rows(resources: WorkerResources, rows: TraceRows) -> list[Segment]:
+    """Return the segments of traces, without their nodes: only the number of nodes is stored."""
     stored = rows.read()
-    return [_light(segment) for segment in read_segments(stored.spans, stored.logs, tools.reader)]
+    return [_light(segment) for segment in read_segments(stored.spans, stored.logs, resources.reader)]
 
 
-def rebuild_rows(tools: Tools, rows: TraceRows, keys: frozenset[Key]) -> Made:
-    """Return the conversations of some traces, ended.
+def rebuild_rows(resources: WorkerResources, rows: TraceRows, keys: frozenset[Key]) -> WorkerResult:
+    """Return the closed conversations of traces.
 
     Args:
-        tools: of the worker.
+        resources: of the worker.
         rows: the traces.
-        keys: conversations that are wholly in view; others that name themselves are left out.
+        keys: conversations that are completely in view; other explicit ones are omitted.
     """
-    stored, settings = rows.read(), tools.settings.conversations
-    found = [
+    stored, settings = rows.read(), resources.settings.conversations
+    conversations = [
         linked
-        for linked in link_segments(read_segments(stored.spans, stored.logs, tools.reader), settings)
+        for linked in link_segments(read_segments(stored.spans, stored.logs, resources.reader), settings)
         if linked.method != "explicit" or (linked.environment, str(linked.conversation_id)) in keys
     ]
-    return Made(
+    return WorkerResult(
         linked=[
             replace(linked, segments=tuple(map(_light, linked.segments)), echoes=tuple(map(_light, linked.echoes)))
-            for linked in found
+            for linked in conversations
         ],
-        conversations=[assemble(linked, settings, closed_by=_CLOSED) for linked in found],
+        conversations=[assemble(linked, settings, closed_by=_CLOSED) for linked in conversations],
     )
 
 

@@ -1,6 +1,7 @@
-"""Scores on their way from a worker: what both sides have, calls and expectations, is named by its place, not sent.
+"""Serialization of scores sent by a worker: calls and expectations, which both sides hold, are sent as indices.
 
-A score that is pickled as usual leaves out what it was made from (`ToolScore.raw`), of which faults and counts are stored.
+The regular pickle of a score omits the objects it was computed from (`ToolScore.raw`), but faults and counts are stored
+from them.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ if TYPE_CHECKING:
 
 
 def packed(scores: Sequence[ConversationScore], part: Part) -> bytes:
-    """Return scores of some conversations as bytes that `unpacked` reads where the same conversations are."""
+    """Return scores of conversations as bytes that `unpacked` reads with the same conversations."""
     file = BytesIO()
     _Packer(file, part).dump(list(scores))
     return file.getvalue()
 
 
 def unpacked(content: bytes, part: Part) -> list[ConversationScore]:
-    """Return the scores of some conversations. The bytes come from a process of our own."""
+    """Return the scores of conversations from bytes that a process started by this one sent."""
     token = _in_view.set(_View(part))
     try:
         scores: list[ConversationScore] = pickle.loads(content)  # noqa: S301 — from a worker that this process started
@@ -42,16 +43,16 @@ def unpacked(content: bytes, part: Part) -> list[ConversationScore]:
 
 
 class _View:
-    """Calls and expectations of some conversations, by their places."""
+    """Calls and expectations of conversations, by index."""
 
     def __init__(self, part: Part) -> None:
-        self.calls = [call for one in part for turn in one.conversation.turns for call in turn.calls]
+        self.calls = [call for item in part for turn in item.conversation.turns for call in turn.calls]
         self.expectations = list(_expectations_of(part))
 
 
 def _expectations_of(part: Part) -> Iterator[ToolExpectation]:
-    """Yield the expectations of the cases, each case once, with their alternatives."""
-    cases = {id(one.match.case): one.match.case for one in part if one.match.case is not None}
+    """Yield the expectations of the cases with their alternatives, each case once."""
+    cases = {id(item.match.case): item.match.case for item in part if item.match.case is not None}
     for case in cases.values():
         for tools in (case.tools, *(turn.tools for turn in case.turns)):
             if tools is not None:
@@ -63,12 +64,12 @@ class _Packer(pickle.Pickler):
     def __init__(self, file: BytesIO, part: Part) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
         view = _View(part)
-        self._calls = {id(call): place for place, call in enumerate(view.calls)}
-        self._expectations = {id(one): place for place, one in enumerate(view.expectations)}
+        self._calls = {id(call): index for index, call in enumerate(view.calls)}
+        self._expectations = {id(expectation): index for index, expectation in enumerate(view.expectations)}
         self._expected: dict[int, tuple[int, ToolRules, int]] = {}
 
     def reducer_override(self, value: Any) -> Any:
-        """Return how a value is rebuilt, where that is not as usual."""
+        """Return how to rebuild a value that is not pickled in the regular way."""
         match value:
             case ToolScore():
                 return ToolScore, tuple(value)
@@ -77,30 +78,30 @@ class _Packer(pickle.Pickler):
             case CompiledExpectation():
                 return self._compiled(value)
             case CompiledCall():
-                known = self._expected.get(id(value))
-                return (_expected, known) if known is not None else NotImplemented
+                position = self._expected.get(id(value))
+                return (_expected, position) if position is not None else NotImplemented
             case _:
                 return NotImplemented
 
     def _compiled(self, value: CompiledExpectation) -> Any:
-        place = self._expectations.get(id(value.expectation))
-        if place is None:
+        index = self._expectations.get(id(value.expectation))
+        if index is None:
             return compiled, (value.expectation, value.rules)
-        self._expected |= {id(call): (place, value.rules, number) for number, call in enumerate(value.calls)}
-        return _expectation, (place, value.rules)
+        self._expected |= {id(call): (index, value.rules, number) for number, call in enumerate(value.calls)}
+        return _expectation, (index, value.rules)
 
 
-#: What `unpacked` reads against: how a value is rebuilt takes nothing but its place.
+#: The conversations for which `unpacked` runs: the functions that rebuild a value receive only its index.
 _in_view: ContextVar[_View] = ContextVar("conversations whose scores are unpacked")
 
 
-def _call(place: int) -> ToolCall:
-    return _in_view.get().calls[place]
+def _call(index: int) -> ToolCall:
+    return _in_view.get().calls[index]
 
 
-def _expectation(place: int, rules: ToolRules) -> CompiledExpectation:
-    return compiled(_in_view.get().expectations[place], rules)
+def _expectation(index: int, rules: ToolRules) -> CompiledExpectation:
+    return compiled(_in_view.get().expectations[index], rules)
 
 
-def _expected(place: int, rules: ToolRules, number: int) -> CompiledCall:
-    return _expectation(place, rules).calls[number]
+def _expected(index: int, rules: ToolRules, number: int) -> CompiledCall:
+    return _expectation(index, rules).calls[number]

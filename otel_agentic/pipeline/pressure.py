@@ -1,9 +1,9 @@
-"""How hard the ways in are pressed, and how much of the time background work may take meanwhile.
+"""How long senders wait for acknowledgements, and the share of the time that background work may take as a result.
 
-Rebuilding and scoring share the interpreter with what receives. A sender that waits too long gives up and drops its spans;
-a conversation that is rebuilt a little later loses nothing. So background work takes what is left over: its share of the
-time is cut in half where acknowledgements come late, and grows again step by step where they come in time (additive
-increase, multiplicative decrease, as in TCP congestion avoidance: Chiu and Jain 1989).
+Rebuilding and scoring share the interpreter with the receivers. A sender that waits too long gives up and drops its spans; a
+conversation that is rebuilt a little later loses nothing. So background work takes the remaining time: its share is halved
+when acknowledgements are late, and grows again in steps when they are in time (additive increase, multiplicative decrease,
+as in TCP congestion avoidance: Chiu and Jain 1989).
 """
 
 from __future__ import annotations
@@ -15,71 +15,71 @@ from typing import TYPE_CHECKING, Final, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: An acknowledgement later than this is late, seconds.
+#: An acknowledgement after this time is late, seconds.
 _LATE_S: Final = 0.05
-#: The share is looked at again after this long, seconds: a change must show before the next.
-_LOOK_S: Final = 0.25
-#: Background work always goes on, if slowly: what waits for it must not wait for ever.
+#: The share is updated at this interval, seconds: a change must take effect before the next one.
+_UPDATE_S: Final = 0.25
+#: Background work never stops completely, so that nothing waits for it forever.
 _LEAST_SHARE: Final = 0.02
 _STEP: Final = 0.05
-#: Resting, it looks so often whether the pressure is gone.
-_RESTING_LOOK_S: Final = 0.25
+#: While resting, the share is checked at this interval, seconds.
+_REST_STEP_S: Final = 0.25
 
 
-class Stopping(Protocol):
-    """What a `threading.Event` offers to who waits."""
+class StopEvent(Protocol):
+    """The part of `threading.Event` that resting needs."""
 
     def wait(self, timeout: float) -> bool:
-        """Return True at once when it is set, else False after the time."""
+        """Return True as soon as the event is set, or False after the timeout."""
         ...
 
 
 class Pressure:
-    """Watches how long senders wait; thread-safe."""
+    """Measures how long senders wait. Thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._share = 1.0
-        self._looked_at = clock()
+        self._updated_at = clock()
         self._longest_s = 0.0
         self._waiting = 0
         self._progress_at = clock()
 
     def arrived(self) -> None:
-        """Note that a sender begins to wait for its acknowledgement."""
+        """Record that a sender starts to wait for its acknowledgement."""
         with self._lock:
             if not self._waiting:
                 self._progress_at = self._clock()
             self._waiting += 1
 
     def answered(self, delay_s: float) -> None:
-        """Note how long a sender waited that had arrived, seconds."""
+        """Record how long a sender waited, seconds."""
         with self._lock:
             self._waiting -= 1
             self._progress_at = self._clock()
             self._longest_s = max(self._longest_s, delay_s)
-            self._look()
+            self._update()
 
     @property
     def share(self) -> float:
-        """The part of the time that background work may take now: 1 where no sender has to wait."""
+        """The share of the time that background work may take: 1 if no sender waits."""
         with self._lock:
-            self._look()
+            self._update()
             return self._share
 
-    def rest(self, worked_s: float, stopping: Stopping) -> None:
-        """Wait after so much work, seconds, to keep to the share; shorter where the pressure goes, or at a stop."""
+    def rest(self, worked_s: float, stopping: StopEvent) -> None:
+        """Wait after `worked_s` seconds of work to keep to the share; less if the pressure ends or the stop event is set."""
         began = self._clock()
         while (left_s := worked_s / self.share - worked_s - (self._clock() - began)) > 0:
-            if stopping.wait(min(left_s, _RESTING_LOOK_S)):
+            if stopping.wait(min(left_s, _REST_STEP_S)):
                 return
 
-    def _look(self) -> None:
+    def _update(self) -> None:
         now = self._clock()
-        if now - self._looked_at < _LOOK_S:
+        if now - self._updated_at < _UPDATE_S:
             return
-        # Where all senders wait nobody is answered, and that is no silence.
+        # If all senders wait, none is answered; that is pressure, not idleness.
         longest_s = max(self._longest_s, now - self._progress_at if self._waiting else 0.0)
         if longest_s > _LATE_S:
             self._share = max(_LEAST_SHARE, self._share / 2)
@@ -87,4 +87,4 @@ class Pressure:
             self._share = min(1.0, self._share + _STEP)
         else:
             self._share = 1.0
-        self._looked_at, self._longest_s = now, 0.0
+        self._updated_at, self._longest_s = now, 0.0

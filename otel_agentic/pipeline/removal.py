@@ -1,4 +1,4 @@
-"""Removing what is older than it is to be kept: whole conversations, a portion at a time."""
+"""Removal of conversations that are older than the retention period, in portions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.errors import ConfigError
-from otel_agentic.pipeline.exports import Exporting
+from otel_agentic.pipeline.exports import HourlyExport
 from otel_agentic.store import aging
 from otel_agentic.store.kept import kept
 from otel_agentic.store.monitors import result_groups
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from otel_agentic.store.database import Connection
     from otel_agentic.store.retention import Portion
 
-#: Of the time that removing takes the writer, at least as much is left to spans between two portions.
+#: Ratio of the pause between two portions, in which spans are written, to the time that the portion took.
 _SHARE: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Removed:
-    """What was removed, or would be: `before_ns` is the time that it is older than."""
+class RemovalCounts:
+    """Counts of removed items, or of those that a dry run would remove; `before_ns` is the cutoff."""
 
     before_ns: int
     conversations: int = 0
@@ -39,31 +39,31 @@ class Removed:
     results: int = 0
 
     def __bool__(self) -> bool:
-        """Whether there was anything."""
+        """Whether anything was removed."""
         return bool(self.conversations or self.spans or self.log_records or self.results)
 
-    def json(self) -> dict[str, Any]:
-        """Return the same as JSON can say it."""
+    def to_json(self) -> dict[str, Any]:
+        """Return the counts as JSON."""
         return asdict(self)
 
 
 def keep_ns_of(settings: Settings) -> int | None:
-    """Return how long things are kept, ns; None when for ever.
+    """Return the retention period, ns; None if everything is kept.
 
     Raises:
-        ConfigError: `retention.keep` is no time such as 30d.
+        ConfigError: `retention.keep` is not a duration such as 30d.
     """
     keep = settings.retention.keep
     try:
         return None if keep is None else parse_width(keep)
     except ConfigError as error:
         raise ConfigError(
-            f"retention.keep (--keep) {keep!r}: give a whole number above 0 and s, m, h or d, e.g. 12h or 30d"
+            f"retention.keep (--keep) {keep!r}: give a whole number above 0 and s, m, h or d, such as 12h or 30d"
         ) from error
 
 
-class Removing:
-    """One pass over everything that is older than it is to be kept."""
+class RetentionPass:
+    """One pass over everything that is older than the retention period."""
 
     def __init__(
         self,
@@ -74,13 +74,13 @@ class Removing:
         progress: Callable[[int, int], None] = lambda *_: None,
         dry_run: bool = False,
     ) -> None:
-        """Prepare.
+        """Create a pass.
 
         Args:
-            engine: the opened store. Hold its lock `retaining`.
-            keep_ns: how long things are kept, ns.
-            stop: when true, the pass ends after the portion that is under way.
-            progress: told how many conversations were looked at, of how many.
+            engine: the opened store. The caller holds its lock `retaining`.
+            keep_ns: the retention period, ns.
+            stop: once it returns True, the pass ends after the current portion.
+            progress: called with the number of conversations processed and their total.
             dry_run: count only.
         """
         self._engine = engine
@@ -91,34 +91,36 @@ class Removing:
         self._now_ns = engine.clock()
         self._cut_ns = self._now_ns - keep_ns
         self._exported = engine.settings.retention.export
-        self._done = Removed(before_ns=self._cut_ns)
+        self._done = RemovalCounts(before_ns=self._cut_ns)
 
-    def run(self) -> Removed:
-        """Remove; return what."""
+    def run(self) -> RemovalCounts:
+        """Remove old items; return their counts."""
         if self._cut_ns <= 0:
             return self._done
         if self._exported and not self._dry_run:
-            Exporting(self._engine).look()  # what arrived, or changed, since the last round is not written yet
-        self._announce()
-        self._conversations()
+            HourlyExport(self._engine).look()  # records arrivals and changes that are not exported yet
+        self._save_bounds()
+        self._remove_conversations()
         for unit in ("spans", "log_records"):
-            self._loose(unit)
+            self._remove_old_items(unit)
         if not self._dry_run:
-            self._results()
-            self._small()
+            self._remove_results()
+            self._remove_small()
         return self._done
 
-    def _announce(self) -> None:
-        """Say from when on the store is complete, before it is not: windows that would reach further are left alone."""
+    def _save_bounds(self) -> None:
+        """Store from when on the store is complete, before removing: windows that reach further back are left unchanged."""
         windows = parse_windows(self._engine.settings.windows.widths)
         self._newest = most_newest(windows)
         self._results_cut_ns = max(0, self._cut_ns - widest_ns(windows))
         if not self._dry_run:
             bounds = {"conversations_from_ns": self._cut_ns, "results_from_ns": self._results_cut_ns}
-            self._engine.store.write(lambda con: self._add(con, **bounds))
+            self._engine.store.write(lambda con: self._add_counts(con, **bounds))
 
-    def _add(self, con: Connection, *, conversations_from_ns: int = 0, results_from_ns: int = 0, **more: int) -> None:
-        """Add to what is kept, in a transaction of the writer's; times never go back."""
+    def _add_counts(
+        self, con: Connection, *, conversations_from_ns: int = 0, results_from_ns: int = 0, **more: int
+    ) -> None:
+        """Add to the stored retention state, in a writer transaction; times never decrease."""
         before = kept(con)
         now = replace(
             before,
@@ -128,19 +130,19 @@ class Removing:
         )
         aging.save_kept(con, now, self._now_ns)
 
-    def _conversations(self) -> None:
+    def _remove_conversations(self) -> None:
         with self._engine.store.read() as con:
             keys = ended_before(con, self._cut_ns)
         for start in range(0, len(keys), MOST_KEYS):
             if self._stop():
                 return
             with self._engine.store.read() as con:
-                found = list(portions(con, keys[start : start + MOST_KEYS], exported=self._exported))
-            for portion in found:
-                self._take(portion)
+                found_portions = list(portions(con, keys[start : start + MOST_KEYS], exported=self._exported))
+            for portion in found_portions:
+                self._remove_portion(portion)
             self._progress(min(start + MOST_KEYS, len(keys)), len(keys))
 
-    def _take(self, portion: Portion) -> None:
+    def _remove_portion(self, portion: Portion) -> None:
         counts = {
             "conversations": len(portion.keys),
             "spans": portion.count("spans"),
@@ -152,29 +154,29 @@ class Removing:
 
         def write(con: Connection) -> None:
             remove(con, portion, self._now_ns)
-            self._add(con, **counts)
+            self._add_counts(con, **counts)
 
-        self._written(write)
+        self._write_and_pause(write)
 
-    def _loose(self, unit: str) -> None:
+    def _remove_old_items(self, unit: str) -> None:
         if self._dry_run:
             with self._engine.store.read() as con:
                 self._count(**{unit: aging.count_loose(con, unit, self._cut_ns, exported=self._exported)})
             return
-        for rows in self._until_none(lambda con: aging.loose_rows(con, unit, self._cut_ns, exported=self._exported)):
-            gone = self._written(partial(self._remove_loose, rows=rows))
-            if not gone:
-                return  # a checkpoint renumbered them: the next pass finds them anew
-            self._count(**{unit: gone})
+        for rows in self._batches(lambda con: aging.loose_rows(con, unit, self._cut_ns, exported=self._exported)):
+            removed = self._write_and_pause(partial(self._remove_loose, rows=rows))
+            if not removed:
+                return  # a checkpoint renumbered the rows: the next pass finds them again
+            self._count(**{unit: removed})
 
     def _remove_loose(self, con: Connection, rows: Loose) -> int:
-        gone = aging.remove_loose(con, rows, self._now_ns)
-        self._add(con, **{rows.unit: gone})
-        return gone
+        removed = aging.remove_loose(con, rows, self._now_ns)
+        self._add_counts(con, **{rows.unit: removed})
+        return removed
 
-    def _results(self) -> None:
+    def _remove_results(self) -> None:
         slo = self._engine.settings.slo
-        for rows in self._until_none(
+        for rows in self._batches(
             lambda con: aging.old_results(
                 con,
                 cut_ns=self._results_cut_ns,
@@ -184,20 +186,20 @@ class Removing:
                 watched_since_ns=slo.since_ns or 0,
             )
         ):
-            gone = self._written(partial(aging.remove_results, old=rows))
-            if not gone:
+            removed = self._write_and_pause(partial(aging.remove_results, old=rows))
+            if not removed:
                 return
-            self._count(results=gone)
+            self._count(results=removed)
 
-    def _until_none(self, find: Callable[[Connection], Any]) -> Iterator[Any]:
+    def _batches(self, find: Callable[[Connection], Any]) -> Iterator[Any]:
         while not self._stop():
             with self._engine.store.read() as con:
-                found = find(con)
-            if not found.places:
+                batch = find(con)
+            if not batch.places:
                 return
-            yield found
+            yield batch
 
-    def _small(self) -> None:
+    def _remove_small(self) -> None:
         budget_ns = parse_width(self._engine.settings.judge.budget_window)
         self._engine.store.write(
             lambda con: aging.remove_small(
@@ -209,12 +211,12 @@ class Removing:
         )
         self._engine.rebuilder.refresh()
 
-    def _written(self, work: Callable[[Connection], Any]) -> Any:
-        """Do work on the writer thread, then leave it to spans for as long."""
+    def _write_and_pause(self, work: Callable[[Connection], Any]) -> Any:
+        """Run work on the writer thread, then leave it to spans for as long."""
         began = time.monotonic()
-        found = self._engine.store.write(work)
+        result = self._engine.store.write(work)
         self._pause(_SHARE * (time.monotonic() - began))
-        return found
+        return result
 
     def _pause(self, seconds: float) -> None:
         if not self._stop():

@@ -1,4 +1,4 @@
-"""What a background thread logs of rounds that fail: trouble of the store in one line, and again only once it changes."""
+"""Logging of failed iterations of a background loop: a store problem takes one line, and is repeated only if it changes."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ if TYPE_CHECKING:
     import logging
 
 
-class Rounds:
-    """What becomes of the rounds of one work; for the one thread that does it."""
+class LoopErrorLogger:
+    """Logs the failures of one loop; used by the loop's thread only."""
 
     def __init__(self, log: logging.Logger, work: str) -> None:
-        """Begin without trouble.
+        """Create a logger without a current problem.
 
         Args:
-            log: where to write.
-            work: what is done in a round, as in "computing windows".
+            log: the logger to write to.
+            work: the work of one iteration, such as "computing windows".
         """
         self._log = log
         self._work = work
-        self._trouble: str | None = None
+        self._problem: str | None = None
 
     def failed(self, error: Exception) -> None:
-        """Log why a round did not come to its end; it is tried again.
+        """Log why an iteration failed; the loop tries again.
 
-        The store's own trouble ends by itself, and lasts for many rounds: it is told in a line, once. Whatever else
-        fails was not foreseen, and is told with its places.
+        Store problems are temporary and last for many iterations, so they are logged once, in one line. Any other error is
+        unexpected and logged with its traceback.
         """
-        trouble = str(error) if isinstance(error, StoreError) else None
-        if trouble is None:
+        problem = str(error) if isinstance(error, StoreError) else None
+        if problem is None:
             self._log.error("%s failed", self._work, exc_info=error)
-        elif trouble != self._trouble:
-            self._log.warning("%s waits for the store: %s", self._work, trouble)
-        self._trouble = trouble
+        elif problem != self._problem:
+            self._log.warning("%s waits for the store: %s", self._work, problem)
+        self._problem = problem
 
     def ended(self) -> None:
-        """Note that a round came to its end: trouble that comes back is told again."""
-        self._trouble = None
+        """Record that an iteration succeeded: a problem that returns is logged again."""
+        self._problem = None

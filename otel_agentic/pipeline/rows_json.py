@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def rows_json(found: RowsEvaluated) -> dict[str, Any]:
     """Return all of it as JSON can say it: one record a row, the metrics summed up, and what the judge was asked."""
-    told = found.metrics.told(found.names)
+    told = found.metrics.to_json(found.names)
     use = found.judge_use
     return {
         "rows": [_row_json(one) for one in found.rows],
@@ -25,7 +25,7 @@ def rows_json(found: RowsEvaluated) -> dict[str, Any]:
             "version": found.judge.version,
             "models": judge_models(found.judge, use),
             "calls": use.calls,
-            "judged": use.judged,
+            "judged": use.verdicts,
             "cached": use.cached,
             "failed": use.failed,
             "failure": use.failure,

@@ -1,4 +1,4 @@
-"""Rows of an evaluation dataset, kept in a store as conversations with their cases."""
+"""Stores rows of an evaluation dataset as conversations with their cases."""
 
 from __future__ import annotations
 
@@ -26,50 +26,52 @@ if TYPE_CHECKING:
     from otel_agentic.truth import Case
     from otel_agentic.truth.formats.attempts import Attempt
 
-#: The environment of rows: no deployment wrote them.
+#: The environment of rows, which no deployment produced.
 ENVIRONMENT: Final = "rows"
-#: Problems that are told.
-_TOLD: Final = 1000
+#: Maximum number of problems in a message.
+_MOST_PROBLEMS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """How many rows are kept, how many of them are new or changed, and how many tell nothing of an agent."""
+class StoredRows:
+    """The number of stored rows, of new or changed ones among them, and of rows without agent output."""
 
     kept: int
     new: int
     without_agent: int
 
 
-def keep_rows(engine: Engine, rows: Sequence[Attempt]) -> Kept:
-    """Keep rows: a conversation each, of environment `rows`, and its case in force. The same rows again change nothing.
+def store_rows(engine: Engine, rows: Sequence[Attempt]) -> StoredRows:
+    """Store rows, each as a conversation of environment `rows` with its case; storing the same rows again changes nothing.
 
-    Conversations and cases are called by dataset and row, as in `airline/row-3`. A conversation has the time at which it
-    was first kept, for rows tell none.
+    Conversations and cases are named by dataset and row, such as `airline/row-3`. The time of a conversation is when it was
+    first stored, because rows contain no time.
 
     Raises:
-        CaseError: rows of two files would be one conversation; lists all of them, with file and line. Nothing is kept.
+        CaseError: rows of two files have the same name; lists all of them with file and line. Nothing is stored.
     """
     _require_apart(rows)
     by_dataset: dict[str, dict[str, Case]] = {}
-    made: list[Conversation] = []
+    conversations: list[Conversation] = []
     redacting, now_ns = engine.store.redacting, engine.store.clock()
     for row in rows:
         case = row.case.model_copy(update={"case_id": f"{row.case.dataset}/{row.case.case_id}"})
         by_dataset.setdefault(case.dataset, {})[case.case_id] = case
         if row.conversation is not None:
-            made.append(_placed(redacting.record(row.conversation), case, _name_of(row), now_ns))
+            conversations.append(_as_stored(redacting.record(row.conversation), case, _name_of(row), now_ns))
     engine.evaluating.remember(
         [TruthFile(name=name, text=native_lines(list(cases.values()))) for name, cases in by_dataset.items()], []
     )
     fresh: list[Conversation] = []
 
     def write(con: Connection) -> None:
-        fresh[:] = _changed(con, made)
-        save_conversations(con, [Built(conversation=one, ambiguous_link=False) for one in fresh], now_ns)
+        fresh[:] = _changed(con, conversations)
+        save_conversations(
+            con, [Built(conversation=conversation, ambiguous_link=False) for conversation in fresh], now_ns
+        )
 
     engine.store.write(write)
-    return Kept(kept=len(made), new=len(fresh), without_agent=len(rows) - len(made))
+    return StoredRows(kept=len(conversations), new=len(fresh), without_agent=len(rows) - len(conversations))
 
 
 def _require_apart(rows: Sequence[Attempt]) -> None:
@@ -79,20 +81,20 @@ def _require_apart(rows: Sequence[Attempt]) -> None:
         first = known.setdefault(_name_of(row), row)
         if first is not row:
             problems.append(
-                f"{row.file}:{row.line}: row {_name_of(row)!r} stands at {first.file}:{first.line} already; name the files "
-                "differently, or give the rows another `dataset` or `id`"
+                f"{row.file}:{row.line}: row {_name_of(row)!r} already exists at {first.file}:{first.line}; rename one of the "
+                "files, or give the rows another `dataset` or `id`"
             )
     if problems:
-        raise CaseError("\n".join(problems[:_TOLD]))
+        raise CaseError("\n".join(problems[:_MOST_PROBLEMS]))
 
 
 def _name_of(row: Attempt) -> str:
     return f"{row.case.dataset}/{row.name}"
 
 
-def _placed(made: Conversation, case: Case, name: str, now_ns: int) -> Conversation:
+def _as_stored(conversation: Conversation, case: Case, name: str, now_ns: int) -> Conversation:
     moved = replace(
-        made,
+        conversation,
         environment=ENVIRONMENT,
         conversation_id=ConversationId(name),
         case_id=case.case_id,
@@ -100,21 +102,26 @@ def _placed(made: Conversation, case: Case, name: str, now_ns: int) -> Conversat
     return _at(moved, now_ns)
 
 
-def _at(made: Conversation, time_ns: int) -> Conversation:
-    turns = tuple(replace(turn, started_ns=time_ns, ended_ns=time_ns) for turn in made.turns)
-    return replace(made, started_ns=time_ns, ended_ns=time_ns, turns=turns)
+def _at(conversation: Conversation, time_ns: int) -> Conversation:
+    turns = tuple(replace(turn, started_ns=time_ns, ended_ns=time_ns) for turn in conversation.turns)
+    return replace(conversation, started_ns=time_ns, ended_ns=time_ns, turns=turns)
 
 
-def _changed(con: Connection, made: Iterable[Conversation]) -> list[Conversation]:
-    """Return the conversations that are new, or say something else than before: those as a further revision."""
-    given = {(one.environment, str(one.conversation_id)): one for one in made}
-    known = {(one.environment, str(one.conversation_id)): one for one in load_conversations(con, given)}
-    revisions = current_revisions(con, given)
+def _changed(con: Connection, conversations: Iterable[Conversation]) -> list[Conversation]:
+    """Return the new conversations, and the changed ones as the next revision."""
+    by_key = {
+        (conversation.environment, str(conversation.conversation_id)): conversation for conversation in conversations
+    }
+    known = {
+        (conversation.environment, str(conversation.conversation_id)): conversation
+        for conversation in load_conversations(con, by_key)
+    }
+    revisions = current_revisions(con, by_key)
     changed: list[Conversation] = []
-    for key, one in given.items():
+    for key, conversation in by_key.items():
         current = revisions.get(key)
         if current is None:
-            changed.append(one)
-        elif key not in known or content_hash(_at(one, known[key].started_ns)) != current.content_hash:
-            changed.append(replace(one, revision=current.revision + 1))
+            changed.append(conversation)
+        elif key not in known or content_hash(_at(conversation, known[key].started_ns)) != current.content_hash:
+            changed.append(replace(conversation, revision=current.revision + 1))
     return changed

@@ -1,7 +1,7 @@
-"""Which conversations are evaluated, where evaluating all of them costs too much: decided by the hash of the identity.
+"""Which conversations are evaluated if evaluating all of them costs too much: decided by the hash of the conversation key.
 
-A conversation stands at a fixed place in [0, 1); it is in where its place is below the ratio. So whole conversations are in
-or out, the decision needs no memory, and a higher ratio only adds conversations.
+A conversation has a fixed position in [0, 1) and is included if its position is below the ratio. So a conversation is
+included or excluded as a whole, the decision needs no memory, and a higher ratio only adds conversations.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ if TYPE_CHECKING:
     from otel_agentic.store.sampling import Recorded
     from otel_agentic.store.table import Key
 
-#: Sets this hash apart from others of the same text, so that no other choice by hash goes along with this one.
+#: Personalizes this hash, so that no other choice by a hash of the same text correlates with it.
 _PURPOSE: Final = b"sampling"
-#: Conversations that are left out, matched and written at once.
+#: Excluded conversations matched and stored in one batch.
 _PORTION: Final = 500
-_WHY: Final = "not evaluated: sampling left it out"
+_WHY: Final = "not evaluated: excluded by sampling"
 
 
-def place_of(key: Key) -> float:
-    """Return where a conversation stands in [0, 1), the same in every process and version.
+def position_of(key: Key) -> float:
+    """Return the position of a conversation in [0, 1), the same in every process and version.
 
-    >>> round(place_of(("production", "conv-1")), 6)
+    >>> round(position_of(("production", "conv-1")), 6)
     0.940517
     """
     digest = hashlib.blake2b("\0".join(key).encode("utf-8", "surrogatepass"), digest_size=8, person=_PURPOSE).digest()
-    return (int.from_bytes(digest, "big") >> 11) / 2**53  # 53 bits: all of them fit a float, so 1.0 is never reached
+    return (int.from_bytes(digest, "big") >> 11) / 2**53  # 53 bits fit a float exactly, so 1.0 is never reached
 
 
-def in_order_of_place(keys: Iterable[Key]) -> list[Key]:
-    """Return conversations in the order in which a judge's budget is spent on them.
+def in_order_of_position(keys: Iterable[Key]) -> list[Key]:
+    """Return conversations in the order in which the judge's budget is spent on them.
 
-    The order knows nothing of when or about what they were held, so that what was judged before the budget was exhausted is a
-    random sample of all.
+    The order is independent of time and subject, so the conversations judged before the budget was exhausted are a random
+    sample of all.
     """
-    return sorted(keys, key=place_of)
+    return sorted(keys, key=position_of)
 
 
 def ratio_of(settings: SamplingSettings, agent: str | None) -> float:
@@ -66,7 +66,7 @@ def ratio_of(settings: SamplingSettings, agent: str | None) -> float:
 
 
 def takes_all(settings: SamplingSettings) -> bool:
-    """Return whether every conversation is evaluated, whatever its agent.
+    """Return whether every conversation is evaluated, for every agent.
 
     >>> from otel_agentic.config import SamplingSettings
     >>> takes_all(SamplingSettings()), takes_all(SamplingSettings(agents={"sales": 0.5}))
@@ -77,21 +77,21 @@ def takes_all(settings: SamplingSettings) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Which of some conversations are in, and with what ratio.
+    """Which conversations are included, and with which ratio.
 
-    The ratio is the higher one of that in force and that recorded under the same evaluation: lowering the setting takes
-    nothing out again, nor does a new revision of a conversation that was in.
+    The ratio is the higher of the current one and the one recorded under the same evaluation: lowering the setting excludes
+    nothing that was included, nor does a new revision of an included conversation.
 
     Attributes:
-        settings: the ratios in force.
-        recorded: by conversation, what is recorded under the evaluation; not read where all are taken.
+        settings: the current ratios.
+        recorded: the recorded ratio by conversation; empty if all conversations are included.
     """
 
     settings: SamplingSettings
     recorded: Mapping[Key, Recorded]
 
     def ratio(self, key: Key) -> float:
-        """Return the share of conversations like this one that is evaluated."""
+        """Return the share of conversations of the same agent that is evaluated."""
         known = self.recorded.get(key)
         if known is None:
             return 1.0 if takes_all(self.settings) else ratio_of(self.settings, None)
@@ -100,16 +100,16 @@ class Sample:
     def takes(self, key: Key) -> bool:
         """Return whether a conversation is evaluated."""
         ratio = self.ratio(key)
-        return ratio >= 1.0 or place_of(key) < ratio
+        return ratio >= 1.0 or position_of(key) < ratio
 
     def parted(self, keys: Sequence[Key]) -> tuple[list[Key], list[Key]]:
-        """Return the conversations that are evaluated, and the left out ones that have no score to say so yet."""
-        taken = {key: self.takes(key) for key in keys}
-        new = [key for key in keys if not taken[key] and not (key in self.recorded and self.recorded[key].scored)]
-        return [key for key in keys if taken[key]], new
+        """Return the included conversations, and the excluded ones that have no score to record this yet."""
+        included = {key: self.takes(key) for key in keys}
+        new = [key for key in keys if not included[key] and not (key in self.recorded and self.recorded[key].scored)]
+        return [key for key in keys if included[key]], new
 
     def marked(self, scored: Sequence[Scored]) -> list[Scored]:
-        """Return scores with their ratios."""
+        """Return scores with their sampling ratios."""
         return [
             item if (ratio := self.ratio(item.conversation.key)) == 1.0 else replace(item, sample_ratio=ratio)
             for item in scored
@@ -117,7 +117,7 @@ class Sample:
 
 
 def sample_of(con: Connection, settings: SamplingSettings, evaluation_id: str, keys: Sequence[Key]) -> Sample:
-    """Return which of some conversations are in, under an evaluation."""
+    """Return the sample of conversations under an evaluation."""
     recorded = {} if takes_all(settings) else recorded_ratios(con, evaluation_id, keys)
     return Sample(settings=settings, recorded=recorded)
 
@@ -125,19 +125,19 @@ def sample_of(con: Connection, settings: SamplingSettings, evaluation_id: str, k
 def left_out(
     keys: Sequence[Key], match: Callable[[Sequence[Key]], list[MatchedConversation]], stop: Callable[[], bool]
 ) -> Iterator[list[Scored]]:
-    """Yield the scores of conversations that are not in the sample, some at a time, until `stop` says so.
+    """Yield the scores of excluded conversations in batches, until `stop` returns True.
 
-    They are matched, so that it is known of which case and tags the evaluated ones are a sample.
+    They are matched, because the case and tags of the population of a sample must be known.
     """
     for start in range(0, len(keys), _PORTION):
         if stop():
             return
         matched = match(keys[start : start + _PORTION])
-        yield [Scored(conversation=one.conversation, match=one.match, score=_not_asked(one)) for one in matched]
+        yield [Scored(conversation=item.conversation, match=item.match, score=_not_asked(item)) for item in matched]
 
 
 def _not_asked(matched: MatchedConversation) -> ConversationScore:
-    """Return the score of a conversation that is not in the sample: not evaluated, and nobody was asked."""
+    """Return the score of an excluded conversation: not evaluated."""
     conversation, match = matched.conversation, matched.match
     case = match.case
     return ConversationScore(

@@ -1,4 +1,4 @@
-"""What a running collector has received since it started."""
+"""Counts of the spans and log records received since the collector started."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Any
 from otel_agentic.spans.ports import Receipt
 
 
-class Seen:
-    """Counts what became of spans and log records. Thread-safe."""
+class ReceivedCounts:
+    """Counts received spans and log records by result. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._receipt = Receipt()
         self._late_spans = 0
 
-    def received(self, receipt: Receipt) -> None:
-        """Count what became of a batch."""
+    def add(self, receipt: Receipt) -> None:
+        """Add the receipt of a batch."""
         with self._lock:
             self._receipt += receipt
 
-    def late(self, spans: int) -> None:
-        """Count spans that came after their conversation had closed."""
+    def add_late(self, spans: int) -> None:
+        """Add spans that arrived after their conversation had closed."""
         with self._lock:
             self._late_spans += spans
 
-    def told(self) -> dict[str, Any]:
-        """Return the counts as JSON can say them: `reasons` of the rejected and ignored, `altered` inside what is kept."""
+    def to_json(self) -> dict[str, Any]:
+        """Return the counts as JSON: `reasons` of rejected and ignored items, `altered` values inside stored ones."""
         with self._lock:
             receipt, late = self._receipt, self._late_spans
         counts = {

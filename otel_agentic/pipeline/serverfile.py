@@ -1,4 +1,4 @@
-"""The small file beside a database that names the collector which holds it."""
+"""The file next to a database that names the collector using it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _SUFFIX: Final = ".server.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveServer:
-    """Where a live collector listens: `admin` and `http` are URLs, `grpc` is host:port, None where it does not.
+    """The addresses of a live collector: `admin` and `http` are URLs, `grpc` is host:port; None if not listening.
 
-    `process` tells its process from a later one that was given the same id; empty where the system does not say.
+    `process` distinguishes the process from a later one with the same id; empty if the system does not provide it.
     """
 
     pid: int
@@ -30,13 +30,13 @@ class LiveServer:
 
 
 def server_file(db: Path) -> Path:
-    """Return the path of the file that names the live collector of a database, whatever link leads to that."""
-    found = db.resolve()
-    return found.with_name(found.name + _SUFFIX)
+    """Return the path of the file that names the live collector of a database; links are resolved."""
+    path = db.resolve()
+    return path.with_name(path.name + _SUFFIX)
 
 
 def write_server_file(db: Path, server: LiveServer) -> None:
-    """Say that a collector holds the database. Readers never see half a file."""
+    """Record that a collector uses the database. The file is replaced atomically."""
     target = server_file(db)
     draft = target.with_name(f"{target.name}.{server.pid}")
     draft.write_bytes(orjson.dumps(asdict(server), option=orjson.OPT_INDENT_2))
@@ -44,30 +44,30 @@ def write_server_file(db: Path, server: LiveServer) -> None:
 
 
 def remove_server_file(db: Path) -> None:
-    """Say that no collector holds the database any more."""
+    """Record that no collector uses the database any more."""
     server_file(db).unlink(missing_ok=True)
 
 
 def find_live_server(db: Path) -> LiveServer | None:
-    """Return the collector that holds the database; None when there is none, or it died without saying so."""
+    """Return the collector that uses the database; None if there is none, or it died without removing the file."""
     try:
-        found = LiveServer(**orjson.loads(server_file(db).read_bytes()))
-        names_one = found.pid > 0  # of 0 and below the system would answer for whole groups; of text, this raises
+        server = LiveServer(**orjson.loads(server_file(db).read_bytes()))
+        is_valid = server.pid > 0  # 0 and negative numbers address process groups; text raises
     except (OSError, orjson.JSONDecodeError, TypeError):
         return None
-    return found if names_one and _is_running(found) else None
+    return server if is_valid and _is_running(server) else None
 
 
 def held_in(folder: Path) -> list[Path]:
-    """Return the databases in a folder that running collectors hold."""
-    named = (file.with_name(file.name.removesuffix(_SUFFIX)) for file in sorted(folder.glob(f"*{_SUFFIX}")))
-    return [db for db in named if find_live_server(db) is not None]
+    """Return the databases in a folder that running collectors use."""
+    databases = (file.with_name(file.name.removesuffix(_SUFFIX)) for file in sorted(folder.glob(f"*{_SUFFIX}")))
+    return [db for db in databases if find_live_server(db) is not None]
 
 
 def process_mark(pid: int) -> str:
-    """Return what tells a process from a later one of the same id: boot and start time; empty where that is not told."""
+    """Return boot id and start time of a process, which no later process with the same id shares; empty if unknown."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 — a path of the system's, not of files
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 — a system path
             # The second field is the command's name in parentheses and may hold anything; the 20th after it is the start.
             started = file.read().rpartition(b")")[2].split()[19].decode()
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:  # noqa: PTH123 — same
@@ -82,5 +82,5 @@ def _is_running(server: LiveServer) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # somebody else's, but there
+        pass  # it exists and belongs to another user
     return not server.process or process_mark(server.pid) in {server.process, ""}

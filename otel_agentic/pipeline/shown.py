@@ -111,7 +111,7 @@ def unused_labels(names: Sequence[str]) -> Iterator[str]:
 def _judge(evaluation: Evaluation) -> Iterator[str]:
     """Yield what a judge that is asked was asked, and how often it failed."""
     use = evaluation.judge_use
-    asked = use.judged + use.failed + use.refused + use.cached
+    asked = use.verdicts + use.failed + use.refused + use.cached
     if not asked:
         return
     known = f", {use.cached:,} of them known before" if use.cached else ""

@@ -1,4 +1,4 @@
-"""A whole store as Parquet files, a piece at a time: whoever asks writes them, so that nobody tells a collector where to write."""
+"""A whole store as Parquet files, in pieces: the client writes the files, so no request makes the collector write to a path."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ PIECE: Final = 4 * 1024 * 1024
 def snapshot(engine: Engine, *, since_ns: int | None = None, until_ns: int | None = None) -> Iterator[dict[str, Any]]:
     """Yield the pieces of all files, one file after the other.
 
-    A piece is `{"file", "rows", "data", "last", "done", "total"}`: path from the folder on, rows of the file, base64 of
-    its next bytes, whether these are the last; and how many parts are done, of how many. A part without rows has no file:
-    its piece has `file` null.
+    A piece is `{"file", "rows", "data", "last", "done", "total"}`: the path within the folder, the number of rows in the file,
+    base64 of its next bytes, whether these are the last, and how many parts of how many are done. A part without rows has no
+    file: its piece has `file` null.
 
     Args:
-        engine: the opened store. Files are written, one at a time, in its export folder, and removed again.
-        since_ns: only days from this time's day on,
-        until_ns: that begin before this time. Tables that are not divided by time come whole.
+        engine: the opened store. Files are written to its export folder, one at a time, and deleted again.
+        since_ns: only days from the day of this time on,
+        until_ns: only days that begin before this time. Tables without a time column are always complete.
     """
     folder = export_folder_of(engine.settings).resolve()
     with engine.store.read() as con:
         parts = [(unit, day) for unit in UNITS for day in days_of(con, unit, since_ns, until_ns)]
     total = len(parts) + len(WHOLES)
-    with work_folder(folder) as made:
+    with work_folder(folder) as work:
         for done, (unit, day_ns) in enumerate(parts, 1):
             for table in UNITS[unit]:
                 with engine.store.read() as con:
-                    draft, rows = write_day(con, made, table, day_ns)
+                    draft, rows = write_day(con, work, table, day_ns)
                 yield from _pieces(draft, f"{day_folder(table, day_ns)}/{DAY}", rows, done, total)
         for done, table in enumerate(WHOLES, len(parts) + 1):
             with engine.store.read() as con:
-                draft, rows = write_whole(con, made, table)
+                draft, rows = write_whole(con, work, table)
             yield from _pieces(draft, f"{table}/{WHOLE}", rows, done, total)
 
 
@@ -53,10 +53,10 @@ def _pieces(draft: Path, file: str, rows: int, done: int, total: int) -> Iterato
         yield {"file": None, "rows": 0, "data": "", "last": True, "done": done, "total": total}
         return
     size, read = draft.stat().st_size, 0
-    with draft.open("rb") as whole:
+    with draft.open("rb") as stream:
         while read < size:
-            data = whole.read(PIECE)
+            data = stream.read(PIECE)
             read += len(data)
-            told = {"file": file, "rows": rows, "data": b64encode(data).decode(), "last": read >= size}
-            yield {**told, "done": done, "total": total}
+            piece = {"file": file, "rows": rows, "data": b64encode(data).decode(), "last": read >= size}
+            yield {**piece, "done": done, "total": total}
     draft.unlink()

@@ -9,7 +9,7 @@ from otel_agentic.errors import BadInputError
 from otel_agentic.store.truth import load_cases
 
 if TYPE_CHECKING:
-    from otel_agentic.pipeline.evaluate import Evaluating, Truth, Wanted
+    from otel_agentic.pipeline.evaluate import EvaluationRequest, EvaluationRunner, Truth
     from otel_agentic.store.database import Connection
     from otel_agentic.truth import Case
 
@@ -36,7 +36,7 @@ def require_suite(con: Connection, tag: str) -> list[Case]:
     return found
 
 
-def of_suite(evaluating: Evaluating, truth: Truth, wanted: Wanted, tag: str) -> Wanted:
+def of_suite(evaluating: EvaluationRunner, truth: Truth, wanted: EvaluationRequest, tag: str) -> EvaluationRequest:
     """Return what is wanted of conversations that are matched to a case with a tag; all of it is matched for that.
 
     Args:

@@ -1,4 +1,4 @@
-"""Counts of an evaluation: what was asked of the judge, and what came out."""
+"""Counts of an evaluation: judge calls, outcomes and reasons."""
 
 from __future__ import annotations
 
@@ -19,16 +19,27 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """What a run asked of its judge: each question counts once.
+    """Counts of a run's judge calls; each question counts once.
 
-    `refused` were not asked because the budget is exhausted; `postponed` are left for a later round because the judge does not
-    answer. `cost_usd` is None where no price is known. `models` are those that answered, now or when it was first asked. `failure`
-    is what the last failure said. Of the `canaries`, wrong answers on purpose, `fooled` passed.
+    Attributes:
+        calls: model calls, retries included.
+        cached: answers from the cache.
+        verdicts: new verdicts.
+        failed: questions that the judge did not answer.
+        refused: questions not asked because the budget is exhausted.
+        postponed: questions left for a later run because the judge is unavailable.
+        input_tokens: tokens sent to the model.
+        output_tokens: tokens received from it.
+        cost_usd: US dollars; None if no price is known.
+        models: models that answered, now or when the answer was cached.
+        failure: message of the last failure.
+        canaries: deliberately wrong answers that were judged.
+        fooled: canaries that passed.
     """
 
     calls: int = 0
     cached: int = 0
-    judged: int = 0
+    verdicts: int = 0
     failed: int = 0
     refused: int = 0
     postponed: int = 0
@@ -47,7 +58,7 @@ class Tally:
         if isinstance(answer, Verdict) and answer.cached:
             self.cached += 1
             return
-        self.judged += isinstance(answer, Verdict)
+        self.verdicts += isinstance(answer, Verdict)
         if isinstance(answer, JudgeFailure) and answer.reason == "judge_error":
             self.failed += 1
             self.failure = answer.message
@@ -60,13 +71,23 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluated:
-    """What an evaluation did: how many conversations it scored, how many of them had a score before, with what result.
+class EvaluationSummary:
+    """The result of an evaluation run.
 
-    `unchanged`: asked about again, and as before. `partial_fails`: fails while other needed parts were not evaluated.
-    `known_failures`: not evaluated because the judge is unsure, though something else failed.
-    `compared` conversations have a given verdict and a computed outcome, `disagreements` of them differ. `metrics` counts
-    what evaluators said.
+    Attributes:
+        evaluation_id: the evaluation.
+        scored: number of conversations scored.
+        restated: how many of them had a score before.
+        unchanged: conversations asked about again with the same result.
+        outcomes: conversations by outcome.
+        reasons: conversations by reason of not being evaluated.
+        warnings: warnings of the matched cases.
+        partial_fails: failures while other required parts were not evaluated.
+        known_failures: not evaluated because the judge is unsure, although another part failed.
+        compared: conversations with both a recorded verdict and a computed outcome.
+        disagreements: how many of those differ.
+        tally: judge calls.
+        metrics: counts of metric scores.
     """
 
     evaluation_id: str
@@ -90,8 +111,8 @@ class Evaluated:
 
 
 @dataclass(slots=True, kw_only=True)
-class Outcomes:
-    """Gathers what an evaluation did, part by part."""
+class OutcomeCounts:
+    """Accumulates the result of an evaluation, batch by batch."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
@@ -104,12 +125,12 @@ class Outcomes:
     disagreements: int = 0
 
     def add(self, part: Sequence[Scored], before: AbstractSet[Key], *, unchanged: int) -> None:
-        """Count a part that was stored.
+        """Count a stored batch.
 
         Args:
-            part: what was stored.
+            part: the stored scores.
             before: conversations that had a score before.
-            unchanged: how many more were scored and say what they said.
+            unchanged: number of further conversations that were scored with the same result as before.
         """
         self.unchanged += unchanged
         for item in part:
@@ -126,9 +147,9 @@ class Outcomes:
                 self.compared += 1
                 self.disagreements += score.computed_outcome != score.outcome
 
-    def told(self, evaluation_id: str, tally: Tally, metrics: MetricTally) -> Evaluated:
-        """Return all of it."""
-        return Evaluated(
+    def summary(self, evaluation_id: str, tally: Tally, metrics: MetricTally) -> EvaluationSummary:
+        """Return the totals."""
+        return EvaluationSummary(
             evaluation_id=evaluation_id,
             scored=self.outcomes.total(),
             restated=self.restated,

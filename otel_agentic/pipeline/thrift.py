@@ -1,4 +1,4 @@
-"""A judge's memory and purse without a store: verdicts kept in this process, limits of one evaluation."""
+"""A verdict cache and a budget in memory, for evaluations without a store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class MemoryCache:
-    """Verdicts of earlier evaluations of this process: give the same one to each `evaluate`, and nothing is paid twice."""
+    """Verdicts of earlier evaluations in this process; pass the same cache to every `evaluate` to pay for each only once."""
 
     def __init__(self) -> None:
         self._verdicts: dict[str, Verdict] = {}
@@ -24,22 +24,22 @@ class MemoryCache:
         return len(self._verdicts)
 
     def get(self, keys: Sequence[str]) -> dict[str, Verdict]:
-        """Return the known verdicts of those keys that have one."""
+        """Return the known verdicts by key."""
         return {key: self._verdicts[key] for key in keys if key in self._verdicts}
 
     def put(self, key: str, verdict: Verdict | JudgeFailure, question: Question) -> None:  # noqa: ARG002 — the cache's protocol
-        """Remember a verdict; a failure is asked again."""
+        """Store a verdict; a failure is not stored, so that the question is asked again."""
         if isinstance(verdict, Verdict):
             self._verdicts[key] = verdict
 
     def flush(self) -> None:
-        """Return at once: what is in memory is all there is."""
+        """Do nothing: the cache is in memory only."""
 
 
 class RunBudget:
-    """What one evaluation may spend: `max_calls`, `max_tokens` and `max_cost_usd` of the judge's settings.
+    """The budget of one evaluation: `max_calls`, `max_tokens` and `max_cost_usd` of the judge settings.
 
-    Without a store nobody remembers earlier evaluations, so the window of the settings counts for nothing here.
+    Without a store earlier evaluations are unknown, so `budget_window` has no effect.
     """
 
     def __init__(self, settings: JudgeSettings) -> None:
@@ -48,16 +48,16 @@ class RunBudget:
         self._reached: str | None = None
 
     def allows(self, *, calls: int, tokens: int) -> bool:
-        """Return whether that many more model calls and tokens may be spent."""
+        """Return whether the given number of further model calls and tokens may be spent."""
         reached = self._limits.reached(self._spent, calls=calls, tokens=tokens)
         self._reached = reached or self._reached
         return reached is None
 
     def spend(self, verdict: Verdict | JudgeFailure) -> None:
-        """Count what a verdict, or a failure, has cost."""
+        """Add the cost of a verdict or a failure."""
         self._spent += Cost.of(verdict)
 
     @property
     def used_up(self) -> str | None:
-        """Which limit was reached, in words; None while none was."""
+        """A message with the limit that was reached, or None."""
         return None if self._reached is None else f"the budget of this evaluation is used up ({self._reached})"

@@ -1,4 +1,4 @@
-"""What the tiers of a report or a gate rest on, whatever period they are about."""
+"""The conversations and removed attempts that the tiers of a report or a gate are based on, for any reporting period."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def from_the_beginning(selection: Selection) -> Selection:
-    """Return a selection without its earliest time: a claim counts from an agent version's first conversation.
+    """Return a selection without its start time: a tier claim counts from an agent version's first conversation.
 
-    A period that somebody chose, or that rolls, is no ground for a claim.
+    A chosen or rolling period is no basis for a claim.
     """
     return replace(selection, since_ns=None)
 
@@ -28,18 +28,18 @@ def from_the_beginning(selection: Selection) -> Selection:
 def tier_bases(
     engine: Engine, groups: Mapping[GroupKey, Sequence[ScoredConversation]], selection: Selection
 ) -> dict[GroupKey, ClaimBasis]:
-    """Return what the tier of each group rests on.
+    """Return the basis of each group's tier.
 
     Args:
         engine: the opened store.
-        groups: the conversations of each from the beginning.
-        selection: what they were selected by.
+        groups: the conversations of each group, from the beginning.
+        selection: how they were selected.
     """
     removed = []
-    if engine.store.evaluation == DEFAULT:  # what is removed is counted of this one only
+    if engine.store.evaluation == DEFAULT:  # removed attempts are counted only for the default evaluation
         with engine.store.read() as con:
             removed = removed_attempts(con)
         if selection.until_ns is not None:
-            removed = [each for each in removed if each.last_ns < selection.until_ns]
+            removed = [attempts for attempts in removed if attempts.last_ns < selection.until_ns]
     since_ns = engine.settings.slo.since_ns
     return {key: claim_basis(key, members, removed=removed, since_ns=since_ns) for key, members in groups.items()}

@@ -1,4 +1,4 @@
-"""Ground truth as it comes in files, and as it is in force: cases, labels, and the evaluation that they make."""
+"""Ground truth: the files it comes from, and the active cases and labels with the evaluation that they make."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from otel_agentic.truth import Case, Label
     from otel_agentic.truth.redact import Redacts
 
-#: Labels that lead nowhere, told one by one.
-_TOLD: Final = 5
-#: What an evaluation may be called.
+#: Maximum number of labels named in a message.
+_MOST_NAMED: Final = 5
+#: Allowed names of evaluations.
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TruthFile:
-    """A file of ground truth as its reader handed it over: the name for messages, and the text."""
+    """A file of ground truth as passed by its reader: the name for messages, and the text."""
 
     name: str
     text: str
@@ -39,7 +39,7 @@ class TruthFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truth:
-    """The cases and labels in force, and the evaluation that they make with judge and settings."""
+    """The active cases and labels, and the evaluation that they make with a judge and settings."""
 
     index: CaseIndex
     labels: Mapping[str, Label]
@@ -47,10 +47,10 @@ class Truth:
     evaluation: Evaluation
 
     def named(self, name: str) -> Truth:
-        """Return the same truth for an evaluation of a name, whose scores stand beside those of others.
+        """Return the same truth for a named evaluation, whose scores are stored alongside those of other evaluations.
 
         Raises:
-            UsageError: the name is not one.
+            UsageError: the name is not allowed.
         """
         if name == self.evaluation.name:
             return self
@@ -67,7 +67,7 @@ def cases_of(file: TruthFile, redacts: Redacts) -> tuple[Case, ...]:
     """Return the cases of a file, redacted.
 
     Raises:
-        CaseError: the file has problems; lists them all.
+        CaseError: the file has problems; the message lists them all.
     """
     return tuple(redacted_case(case, redacts) for case in parse_cases(file.name, file.text).require())
 
@@ -76,13 +76,13 @@ def labels_of(file: TruthFile, redacts: Redacts, reward_threshold: float) -> Map
     """Return the labels of a file by conversation id, redacted.
 
     Raises:
-        CaseError: the file has problems; lists them all.
+        CaseError: the file has problems; the message lists them all.
     """
-    found = parse_labels(file.name, file.text, reward_threshold=reward_threshold).require()
-    return redacted_labels(found, redacts)
+    labels = parse_labels(file.name, file.text, reward_threshold=reward_threshold).require()
+    return redacted_labels(labels, redacts)
 
 
-def truth_made_of(
+def make_truth(
     cases: Sequence[Case],
     labels: Mapping[str, Label],
     *,
@@ -90,7 +90,7 @@ def truth_made_of(
     settings: ScoringSettings,
     matching: MatchingSettings,
 ) -> Truth:
-    """Return the ground truth that some cases and labels make, with a judge and settings."""
+    """Return the ground truth that cases and labels make with a judge and settings."""
     version = f"{truth_version(cases)}-{_labels_version(labels)}"
     evaluation = Evaluation(
         evaluation_id=evaluator_version(judge, settings, f"{version}-{matching.model_dump_json()}"),
@@ -103,25 +103,25 @@ def truth_made_of(
 
 
 def _labels_version(labels: Mapping[str, Label]) -> str:
-    """Return the content hash of some labels, whatever files they came from."""
-    said = sorted((label.conversation_id, label.case_id, label.verdict) for label in labels.values())
-    return hashlib.blake2b(repr(said).encode(), digest_size=8).hexdigest()
+    """Return the content hash of labels, independent of their files."""
+    rows = sorted((label.conversation_id, label.case_id, label.verdict) for label in labels.values())
+    return hashlib.blake2b(repr(rows).encode(), digest_size=8).hexdigest()
 
 
 def unknown_labels(store: Store, files: Sequence[TruthFile]) -> Iterator[str]:
-    """Yield a sentence about labels of conversations that are not in the store; they are remembered all the same.
+    """Yield a message about labels whose conversation is not in the store; the labels are stored nevertheless.
 
     Args:
         store: the store.
-        files: labels files that can be read, as `Evaluating.remember` has made sure.
+        files: valid label files, as checked by `EvaluationRunner.remember`.
     """
-    named = [name for file in files for name in parse_labels(file.name, file.text).labels]
-    given: list[str] = [store.redacting.value(name) for name in named]
+    names = [name for file in files for name in parse_labels(file.name, file.text).labels]
+    redacted: list[str] = [store.redacting.value(name) for name in names]
     with store.read() as con:
-        known = places_of(con, given)
-    unknown = sorted({name for name in given if name not in known})
+        known = places_of(con, redacted)
+    unknown = sorted({name for name in redacted if name not in known})
     if unknown:
-        more = f" and {len(unknown) - _TOLD:,} more" if len(unknown) > _TOLD else ""
-        names = ", ".join(repr(name) for name in unknown[:_TOLD]) + more
+        more = f" and {len(unknown) - _MOST_NAMED:,} more" if len(unknown) > _MOST_NAMED else ""
+        listed = ", ".join(repr(name) for name in unknown[:_MOST_NAMED]) + more
         labels = "1 label waits" if len(unknown) == 1 else f"{len(unknown):,} labels wait"
-        yield f"{labels} for a conversation that is not in the store: {names}"
+        yield f"{labels} for a conversation that is not in the store: {listed}"

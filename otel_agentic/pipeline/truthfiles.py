@@ -1,4 +1,4 @@
-"""Files of cases in every format, on the side of whoever has them: read, told, and sent on as native JSON lines."""
+"""Files of cases in every format, read and written on the client; a collector receives them as native JSON lines."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _SUFFIXES: Final = (".parquet", ".pq")
 
 
 def read_file(path: Path, format_name: str | None = None) -> Document:
-    """Return what a file of cases holds, whatever its format.
+    """Return the content of a file of cases in any format.
 
     Args:
-        path: the file; its name stands in the messages.
-        format_name: a name of `FORMATS` where ending and shape do not tell.
+        path: the file; messages contain its name.
+        format_name: a name in `FORMATS`; None detects the format by suffix and content.
 
     Raises:
-        UsageError: the file cannot be read, or there is no such format.
-        CaseError: it is not UTF-8, or not the Parquet that it claims to be.
-        TooLargeError: it is larger than any file of cases.
+        UsageError: the file cannot be read, or the format is unknown.
+        CaseError: it is not UTF-8, or not a valid Parquet file.
+        TooLargeError: it exceeds the size limit of case files.
     """
     content = _bytes(path)
     if format_name == PARQUET or content.startswith(_MAGIC) or path.suffix.lower() in _SUFFIXES:
-        from otel_agentic.store.parquet import read_parquet  # noqa: PLC0415 — DuckDB, which only Parquet files need here
+        from otel_agentic.store.parquet import read_parquet  # noqa: PLC0415 — DuckDB, needed for Parquet files only
 
         table = read_parquet(path)
         return read_rows(str(path), table.columns, list(enumerate(table.rows, start=1)), format_name)
@@ -46,12 +46,12 @@ def read_file(path: Path, format_name: str | None = None) -> Document:
 
 
 def read_attempts_file(path: Path) -> tuple[Attempt, ...]:
-    """Return the rows of a RAGAS or NeMo Evaluator dataset: text in any syntax of cases, or Parquet.
+    """Return the rows of a RAGAS or NeMo Evaluator dataset: text in any case format, or Parquet.
 
     Raises:
         UsageError: the file cannot be read.
-        CaseError: it is not UTF-8, or rows cannot be read; lists the problems of all.
-        TooLargeError: it is larger than any file of cases.
+        CaseError: it is not UTF-8, or rows cannot be read; the message lists all problems.
+        TooLargeError: it exceeds the size limit of case files.
     """
     from otel_agentic.truth.formats.attempts import attempts_of, read_attempts  # noqa: PLC0415 — only `--rows` needs it
 
@@ -65,7 +65,7 @@ def read_attempts_file(path: Path) -> tuple[Attempt, ...]:
 
 
 def native_texts(paths: Iterable[Path], format_name: str | None = None) -> list[tuple[str, str]]:
-    """Return the name of each file with its cases as native JSON lines: what a collector takes.
+    """Return the name and cases of each file as native JSON lines, the format that a collector accepts.
 
     Raises:
         CaseError: files have problems; the message lists those of all.
@@ -75,10 +75,10 @@ def native_texts(paths: Iterable[Path], format_name: str | None = None) -> list[
 
 
 def require(documents: list[Document]) -> list[Document]:
-    """Return documents that have no problems.
+    """Return the documents if none has problems.
 
     Raises:
-        CaseError: some have; the message lists those of all.
+        CaseError: some have; the message lists all problems.
     """
     problems = [problem for document in documents for problem in document.problems]
     if problems:
@@ -87,14 +87,14 @@ def require(documents: list[Document]) -> list[Document]:
 
 
 def write_cases(cases: Sequence[Case], format_name: str, path: Path | None) -> tuple[str | None, tuple[Loss, ...]]:
-    """Write cases to a file; return the text where no path is given, and what did not come along.
+    """Write cases to a file; return the text if no path is passed, and the losses of the conversion.
 
     Raises:
-        UsageError: the format is no text and no path is given, or the file cannot be written.
+        UsageError: a binary format without a path, or the file cannot be written.
     """
     if format_name == PARQUET:
         if path is None:
-            raise UsageError("Parquet is no text for a terminal; give --output FILE")
+            raise UsageError("Parquet cannot be written to a terminal; pass --output FILE")
         from otel_agentic.store.parquet import write_parquet  # noqa: PLC0415 — same
 
         table = write_rows(cases)
@@ -106,12 +106,12 @@ def write_cases(cases: Sequence[Case], format_name: str, path: Path | None) -> t
     try:
         path.write_text(written.text, encoding="utf-8", newline="\n")
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}; give --output FILE in a folder that can be written") from error
+        raise UsageError(f"{path}: {error.strerror}; pass --output FILE in a writable folder") from error
     return None, written.losses
 
 
 def _bytes(path: Path, what: str = "cases") -> bytes:
-    """Return the bytes of a file, one more than is allowed at most."""
+    """Return the bytes of a file, up to one more than allowed."""
     try:
         return read_regular(path, MAX_FILE_BYTES + 1)
     except OSError as error:

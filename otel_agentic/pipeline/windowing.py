@@ -1,4 +1,4 @@
-"""Keeps the rolling windows, their rows and their gauges, true to the results."""
+"""Keeps the rolling windows, their rows and their gauges up to date with the results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from otel_agentic.errors import ConfigError
 from otel_agentic.pipeline.due import DueEnds
 from otel_agentic.pipeline.estimators import stored_estimators
-from otel_agentic.pipeline.rounds import Rounds
+from otel_agentic.pipeline.rounds import LoopErrorLogger
 from otel_agentic.store.results import results_for
 from otel_agentic.store.tick import tick
 from otel_agentic.store.tier_claims import claims_at
@@ -29,111 +29,114 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _NS_PER_S: Final = 1_000_000_000
-#: Gauges are computed anew at least this often: windows slide although nothing arrives.
+#: Maximum time between two computations of the gauges: windows move although nothing arrives.
 _REFRESH_S: Final = 15.0
-#: Under load rows are written so often at most, ...
+#: Minimum time between two writes of rows under load, ...
 _ROWS_S: Final = 1.0
-#: ... and of the time that gauges take at most one part in so many is taken.
+#: ... and the ratio of idle time to the time that computing gauges takes.
 _SHARE: Final = 4
-#: So many ends are counted by the database; for more, conversations are taken out of it and counted at all ends at once.
+#: Up to this many ends are counted by the database; for more, conversations are loaded and counted for all ends at once.
 _FEW: Final = 8
-#: Ends computed and written at once: the writer has spans to store in between.
+#: Ends computed and written in one transaction: the writer stores spans in between.
 _PORTION: Final = 200
 
 
-class Windowing:
-    """Computes windows when results change and as time goes by, on a thread of its own."""
+class WindowLoop:
+    """Computes windows when results change and as time passes, on its own thread."""
 
-    def __init__(self, engine: Engine, telemetry: Telemetry, shown: Callable[[int], None] = lambda _: None) -> None:
-        """Prepare.
+    def __init__(self, engine: Engine, telemetry: Telemetry, on_shown: Callable[[int], None] = lambda _: None) -> None:
+        """Create the loop.
 
         Args:
             engine: the opened store, its settings and its clock.
-            telemetry: what shows the gauges.
-            shown: told, ns, up to when scores that were stored are in the gauges.
+            telemetry: exports the gauges.
+            on_shown: called with the time, ns, up to which stored scores are included in the gauges.
 
         Raises:
-            ConfigError: there is no window, or one cannot be read.
+            ConfigError: no window is configured, or one is invalid.
             PluginError: an estimator does not load.
         """
         settings = engine.settings.windows
         self._engine = engine
         self._telemetry = telemetry
-        self._shown = shown
+        self._on_shown = on_shown
         self._tags = settings.tags
         self._windows = parse_windows(settings.widths)
         if not self._windows:
-            raise ConfigError("windows.widths is empty: give at least one window, e.g. 24h")
+            raise ConfigError("windows.widths is empty: give at least one window, such as 24h")
         self._estimators = stored_estimators(engine)
-        self._due = DueEnds(self._windows, int(settings.step_s * _NS_PER_S))
+        self._due_ends = DueEnds(self._windows, int(settings.step_s * _NS_PER_S))
         self._wake = threading.Event()
         self._stopping = threading.Event()
-        self._showing, self._storing = Rounds(_log, "computing gauges"), Rounds(_log, "computing windows")
+        self._gauge_errors, self._row_errors = (
+            LoopErrorLogger(_log, "computing gauges"),
+            LoopErrorLogger(_log, "computing windows"),
+        )
         self._thread = threading.Thread(target=self._run, name="otel-agentic-windows", daemon=True)
-        #: Held from reading results to storing their windows; whoever stores windows otherwise takes it, too.
+        #: Held from reading results until their windows are stored; everything else that stores windows takes it, too.
         self.lock = threading.Lock()
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._wake.set()
         self._thread.start()
 
     def stop(self) -> None:
-        """Compute what changed, then end."""
+        """Compute the remaining changes, then end."""
         self._stopping.set()
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def wake(self) -> None:
-        """Compute anew: results changed."""
+        """Recompute soon: results changed."""
         self._wake.set()
 
     def refresh(self) -> WindowTable:
-        """Compute the gauges of now and all rows that are due; return the windows of now."""
-        shown = self.show()
+        """Compute the current gauges and all due rows; return the current windows."""
+        table = self.show()
         self.store()
-        return shown
+        return table
 
     def show(self) -> WindowTable:
-        """Compute the windows that end now, and show them as gauges."""
+        """Compute the windows that end now, and export them as gauges."""
         now_ns = self._engine.clock()
         with self._engine.store.read() as con:
-            table = self._ticked(con, [now_ns])
+            table = self._count(con, [now_ns])
         self._telemetry.set_windows(table)
-        self._shown(now_ns)
+        self._on_shown(now_ns)
         return table
 
     def store(self) -> int:
-        """Compute the windows whose ends are due, and store them; return how many rows are new or restated."""
+        """Compute and store the windows whose ends are due; return the number of new or changed rows."""
         with self.lock:
             now_ns = self._engine.clock()
             with self._engine.store.read() as con:
                 changes = read_changes(con)
-                ends = self._due.ends(con, changes, now_ns)
+                ends = self._due_ends.ends(con, changes, now_ns)
             portions = [ends[start : start + _PORTION] for start in range(0, len(ends), _PORTION)]
             written = 0
             for number, portion in enumerate(portions):
                 if number and self._stopping.is_set():
-                    return written  # the rest is due at the next start: ends come in order, changes stay noted
+                    return written  # the rest is due at the next start: ends are ordered, and the changes stay recorded
                 written += self._store(portion, now_ns)
             if changes:
                 self._engine.store.write(lambda con: forget_changes(con, changes))
-            self._due.computed(now_ns)
+            self._due_ends.computed(now_ns)
         return written
 
     def _store(self, ends: Sequence[int], now_ns: int) -> int:
         with self._engine.store.read() as con:
-            table = self._ticked(con, ends) if len(ends) <= _FEW else self._rolled(con, ends)
+            table = self._count(con, ends) if len(ends) <= _FEW else self._count_in_memory(con, ends)
         return self._engine.store.write(lambda con: save_windows(con, table, ends, now_ns))
 
-    def _ticked(self, con: Connection, ends: Sequence[int]) -> WindowTable:
+    def _count(self, con: Connection, ends: Sequence[int]) -> WindowTable:
         stats = self._engine.settings.stats
         tallies = tick(con, self._windows, ends, self._tags)
         claims = self._claims(con, ends)
         return window_table(tallies, estimators=self._estimators, settings=stats, k=stats.k, claims=claims)
 
-    def _rolled(self, con: Connection, ends: Sequence[int]) -> WindowTable:
+    def _count_in_memory(self, con: Connection, ends: Sequence[int]) -> WindowTable:
         stats = self._engine.settings.stats
         results = results_for(con, self._windows, ends, self._tags)
         names = [window.name for window in self._windows]
@@ -159,20 +162,20 @@ class Windowing:
             behind |= self._wake.wait(wait_s)
             self._wake.clear()
             began = time.monotonic()
-            _try(self.show, self._showing)
+            _try(self.show, self._gauge_errors)
             self._stopping.wait(_SHARE * (time.monotonic() - began))
             if began - stored_at >= _ROWS_S:
-                _try(self.store, self._storing)
+                _try(self.store, self._row_errors)
                 stored_at, behind = time.monotonic(), False
             wait_s = _ROWS_S if behind else _REFRESH_S
-        _try(self.store, self._storing)  # what changed while the last round was under way
+        _try(self.store, self._row_errors)  # changes during the last iteration
 
 
-def _try(work: Callable[[], object], rounds: Rounds) -> None:
+def _try(work: Callable[[], object], errors: LoopErrorLogger) -> None:
     try:
         work()
-    except Exception as error:  # noqa: BLE001 — logged, and tried again
-        # Gauges keep their last values; the next round starts from the store again.
-        rounds.failed(error)
+    except Exception as error:  # noqa: BLE001 — logged and retried
+        # Gauges keep their last values; the next iteration reads from the store again.
+        errors.failed(error)
     else:
-        rounds.ended()
+        errors.ended()

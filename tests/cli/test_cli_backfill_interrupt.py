@@ -43,7 +43,7 @@ def test_the_first_ctrl_c_ends_it_well_and_leaves_no_process(tmp_path: Path, exe
     assert 130 == ran.returncode
     assert passage(told) == snapshot("stopped: what was done is kept; the same command goes on from here")
     assert err.splitlines() == snapshot(
-        ["stopping: answers that the judge is at work on are waited for and kept; Ctrl-C again ends at once"]
+        ["stopping: pending answers of the judge are awaited and stored; press Ctrl-C again to stop at once"]
     )
     wait_until(lambda: not alive(ran.pid))
     assert "new or restated" in done("backfill", *options).out

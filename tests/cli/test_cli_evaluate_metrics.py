@@ -117,9 +117,9 @@ def test_of_a_family_what_asks_a_model_is_left_out_and_told(db: Path) -> None:
     told = json.loads(done("evaluate", "--db", db, "--metrics", "all", "--force", "--format", "json").out)["evaluators"]
 
     (line,) = [
-        line for line in ran.out.splitlines() if line.startswith("left out, for a model is to be asked: layers.")
+        line for line in ran.out.splitlines() if line.startswith("skipped (needs an LLM judge): layers.")
     ]
-    assert ending(line) == snapshot("; give a judge that asks one, as in --judge langchain:openai:gpt-5-mini")
+    assert ending(line) == snapshot("; pass --judge langchain:openai:gpt-5-mini")
     assert "agentic.agentest.helpfulness" in told["left_out"]
     assert not set(told["left_out"]) & {metric["name"] for metric in told["metrics"]}
 
@@ -130,8 +130,8 @@ def test_of_a_family_what_asks_a_model_is_left_out_and_told(db: Path) -> None:
         (("--metrics", "nonsense"), "no metric 'nonsense'; allowed: default, all, none"),
         (("--metrics", "tool_recal"), "no metric 'tool_recal'; did you mean layers.tool_recall? allowed: default"),
         (("--metrics", "agentest.helpfulness"), "--judge langchain:openai:gpt-5-mini"),
-        (("--metrics", "layers,helpfulness"), "a model is to be asked for agentic.agentest.helpfulness, and"),
-        (("--metrics", "agentest"), "a model is to be asked for agentic.agentest."),
+        (("--metrics", "layers,helpfulness"), "an LLM judge is needed for agentic.agentest.helpfulness, and"),
+        (("--metrics", "agentest"), "an LLM judge is needed for agentic.agentest."),
         (("--evaluator", "checks.py"), "checks.py"),
         (("--evaluator", "checks.py:width"), "evaluators in checks.py: brief, broken"),
         (("--evaluator", "nowhere.py:brief"), "nowhere.py"),

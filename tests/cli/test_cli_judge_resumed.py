@@ -118,7 +118,7 @@ def test_after_ctrl_c_every_answer_is_judged_exactly_once(db: Path, server: Serv
     assert passage(out) == snapshot("stopped: what was judged is kept; the same command goes on from here")
     # On a busy machine a line about waiting may come before it.
     assert ending(err) == snapshot(
-        "stopping: answers that the judge is at work on are waited for and kept; Ctrl-C again ends at once\n"
+        "stopping: pending answers of the judge are awaited and stored; press Ctrl-C again to stop at once\n"
     )
     assert _COUNT == server.asked
     assert _COUNT - asked == again["scored"]

@@ -163,7 +163,7 @@ def test_a_table_of_means_says_why_rows_have_no_score_and_what_was_left_out(data
     assert "as in" in told
     assert passage(told) == snapshot("set.jsonl:3: case 'row-3' does not annotate which tools are to be called")
     assert passage(told) == snapshot("retrieved_contexts of 1 row is not looked at by any metric here")
-    assert passage(told) == snapshot("left out, for a model is to be asked: ragas.answer_accuracy")
+    assert passage(told) == snapshot("skipped (needs an LLM judge): ragas.answer_accuracy")
 
 
 def test_a_model_judges_the_rest_of_the_family(dataset: Path, serve: Callable[..., OpenAIServer]) -> None:
@@ -284,14 +284,14 @@ def test_rows_of_two_files_that_would_be_one_conversation_are_refused(dataset: P
     ran = run("evaluate", "--rows", dataset, "--rows", other, "--db", db)
     assert 3 == ran.code
     assert passage(ran.err, other=other, dataset=dataset) == snapshot(
-        "<other>:1: row 'set/row-1' stands at <dataset>:1 already; name the files differently"
+        "<other>:1: row 'set/row-1' already exists at <dataset>:1; rename one of the files"
     )
 
 
 def test_datasets_and_ids_with_slashes_make_no_two_rows_one(tmp_path: Path) -> None:
     rows = [{**ROWS[2], "dataset": "a", "id": "b/c"}, {**ROWS[2], "dataset": "a/b", "id": "c"}]
     ran = run("evaluate", "--rows", write(tmp_path / "set.jsonl", *rows), "--db", tmp_path / "t.duckdb")
-    assert passage(ran.err) == snapshot("set.jsonl:2: row 'a/b/c' stands at")
+    assert passage(ran.err) == snapshot("set.jsonl:2: row 'a/b/c' already exists at")
 
 
 def test_every_row_is_kept_whatever_its_id_looks_like(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
 
-from otel_agentic.pipeline.retaining import Retaining
+from otel_agentic.pipeline.retaining import RetentionLoop
 from otel_agentic.testing import NOON_NS
 from tests.pipeline.hours import fill_hour
 from tests.pipeline.keeping import HOUR_NS, Clock, keeping
@@ -74,7 +74,7 @@ def _opened(db: Path) -> Engine:
 def _round(db: Path, begun: Callable[[], object] = lambda: None) -> None:
     with _opened(db) as engine:
         begun()
-        wrote, _ = Retaining(engine).round()
+        wrote, _ = RetentionLoop(engine).round()
         if wrote is not None and wrote.problem:
             _tell(wrote.problem)
 

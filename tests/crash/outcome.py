@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.pipeline import Commands, Engine
 from otel_agentic.pipeline.ingest import rebuild_pending
-from otel_agentic.pipeline.rebuild import Touched
+from otel_agentic.pipeline.rebuild import AffectedItems
 from otel_agentic.spans import merge_batches
 from otel_agentic.store.links import open_conversations
 from tests.pipeline.conftest import settings_for
@@ -48,7 +48,7 @@ def finish(db: Path) -> None:
         rebuild_pending(engine, lambda *_: None)
         with engine.store.read() as con:  # those that had been read, and waited to be closed
             waiting = frozenset(found.key for found in open_conversations(con, engine.clock()))
-        engine.rebuilder.rebuild(Touched(keys=waiting, loose_traces=frozenset()), lambda _: "end_of_input")
+        engine.rebuilder.rebuild(AffectedItems(keys=waiting, loose_traces=frozenset()), lambda _: "end_of_input")
         _score(engine)
 
 

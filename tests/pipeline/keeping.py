@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.pipeline import Engine
+from otel_agentic.pipeline.engine import NoListener
 from otel_agentic.testing import NOON_NS, speak_genai
 from tests.pipeline.conftest import settings_for
 from tests.pipeline.parts import ask_hotel, feed, rows
@@ -12,7 +13,8 @@ from tests.pipeline.parts import ask_hotel, feed, rows
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from otel_agentic.pipeline.rebuild import Rebuilt
+    from otel_agentic.pipeline.engine import EngineListener
+    from otel_agentic.pipeline.rebuild import RebuildResult
     from otel_agentic.spans.model import SpanBatch
 
 HOUR_NS: Final = 3_600_000_000_000
@@ -39,12 +41,15 @@ class Clock:
         self.now_ns = NOON_NS + int(hours * HOUR_NS)
 
 
-def keeping(db: Path, clock: Clock, **sections: dict[str, Any]) -> Engine:
+def keeping(db: Path, clock: Clock, *, listener: EngineListener | None = None, **sections: dict[str, Any]) -> Engine:
     """Return an engine that keeps two hours unless said otherwise; hours are final at once."""
     windows = {"widths": ["1h"], "step_s": 300, "lateness_s": 1.0, **sections.pop("windows", {})}
     retention = {"keep": "2h", **sections.pop("retention", {})}
     return Engine(
-        settings_for(db, windows=windows, retention=retention, **sections), create=not db.exists(), clock=clock
+        settings_for(db, windows=windows, retention=retention, **sections),
+        create=not db.exists(),
+        clock=clock,
+        listener=listener or NoListener(),
     )
 
 
@@ -53,7 +58,7 @@ def talk(name: str | None, hours: float = 0, **changes: Any) -> SpanBatch:
     return speak_genai(ask_hotel(name, **changes), style="logs", start_ns=NOON_NS + int(hours * HOUR_NS))
 
 
-def told(engine: Engine, name: str | None, hours: float = 0, *, ahead: bool = False, **changes: Any) -> Rebuilt:
+def told(engine: Engine, name: str | None, hours: float = 0, *, ahead: bool = False, **changes: Any) -> RebuildResult:
     """Store a conversation and rebuild it, at its own time; `ahead` of it where the sender's clock is wrong."""
     if not ahead and isinstance(engine.clock, Clock):
         engine.clock.now_ns = max(engine.clock.now_ns, NOON_NS + int(hours * HOUR_NS))

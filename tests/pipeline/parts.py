@@ -11,7 +11,7 @@ from otel_agentic.testing import AgentRunScript, batch, made
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import Conversation
     from otel_agentic.pipeline import Engine
-    from otel_agentic.pipeline.rebuild import Rebuilt
+    from otel_agentic.pipeline.rebuild import RebuildResult
     from otel_agentic.spans.model import LogRecord, Span, SpanBatch
 
 CASE = (
@@ -26,7 +26,7 @@ def ask_hotel(conversation_id: str | None = "conversation-1", **changes: Any) ->
     return script.calls(made("search", {"q": "hotels"}, result=["Ritz"])).says("The Ritz.")
 
 
-def feed(engine: Engine, *items: Span | LogRecord | SpanBatch) -> Rebuilt:
+def feed(engine: Engine, *items: Span | LogRecord | SpanBatch) -> RebuildResult:
     """Store spans and rebuild what they touch, as at the end of a file."""
     engine.store.accept(batch(*items))
     return rebuild_pending(engine, lambda *_: None)

@@ -14,8 +14,8 @@ from otel_agentic.errors import UsageError
 from otel_agentic.pipeline import Engine, ingest_files, open_client
 from otel_agentic.pipeline.assembler import Assembler
 from otel_agentic.pipeline.evaluate import TruthFile
-from otel_agentic.pipeline.livescoring import LiveScoring
-from otel_agentic.pipeline.windowing import Windowing
+from otel_agentic.pipeline.livescoring import ScoringLoop
+from otel_agentic.pipeline.windowing import WindowLoop
 from otel_agentic.spans import Limits, SpanBatch, decode_document, merge_batches
 from otel_agentic.telemetry import Telemetry
 from otel_agentic.testing import NOON_NS, SECOND_NS, speak_genai
@@ -52,9 +52,9 @@ class Collected:
     def __init__(self, engine: Engine, clock: Clock) -> None:
         self._engine, self._clock = engine, clock
         self._telemetry = Telemetry.from_settings(engine.settings.emit, run_id="test", trigger="online")
-        self._windowing = Windowing(engine, self._telemetry)
+        self._windowing = WindowLoop(engine, self._telemetry)
         self._assembler = Assembler(engine, lambda _: None)
-        self._scoring = LiveScoring(engine, lambda *_: None)
+        self._scoring = ScoringLoop(engine, lambda *_: None)
         engine.store.listen(self._assembler.arrived)
 
     def replay(self, arriving: Iterable[tuple[int, Span]], until_ns: int, tick_ns: int) -> int:

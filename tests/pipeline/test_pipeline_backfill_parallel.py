@@ -12,9 +12,9 @@ import pytest
 from otel_agentic.pipeline import Engine
 from otel_agentic.pipeline.evaluate import TruthFile
 from otel_agentic.pipeline.ingest import rebuild_pending
-from otel_agentic.pipeline.parallel import Tools, Workers
+from otel_agentic.pipeline.parallel import WorkerPool, WorkerResources
 from otel_agentic.pipeline.parallel_rebuild import rebuilding_over
-from otel_agentic.pipeline.parallel_scoring import PooledJudging, by_bucket, score_part, scoring_over
+from otel_agentic.pipeline.parallel_scoring import PooledJudgeRun, by_bucket, score_part, scoring_over
 from otel_agentic.pipeline.portable_scores import packed, unpacked
 from otel_agentic.scoring.counts import tool_counts
 from otel_agentic.store.selection import Selection
@@ -34,8 +34,8 @@ TRUTH = TruthFile(name="cases.jsonl", text=CASE)
 
 
 @pytest.fixture(scope="module")
-def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
-    with Workers(settings_for(tmp_path_factory.mktemp("none") / "none.duckdb"), 2) as workers:
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerPool]:
+    with WorkerPool(settings_for(tmp_path_factory.mktemp("none") / "none.duckdb"), 2) as workers:
         yield workers
 
 
@@ -50,7 +50,7 @@ def spoken(count: int) -> list[Any]:
     return [*made, speak_genai(long, start_ns=NOON_NS - 86_400 * SECOND_NS)]
 
 
-def filled(db: Path, count: int, pool: Workers | None) -> dict[str, list[tuple[Any, ...]]]:
+def filled(db: Path, count: int, pool: WorkerPool | None) -> dict[str, list[tuple[Any, ...]]]:
     """Return every row of a new file after some conversations were stored, rebuilt and scored."""
     with Engine(settings_for(db), create=True, clock=lambda: NOON_NS) as engine:
         engine.store.accept(batch(*spoken(count)))
@@ -59,13 +59,13 @@ def filled(db: Path, count: int, pool: Workers | None) -> dict[str, list[tuple[A
         engine.evaluating.remember([TRUTH], [])
         evaluating = scoring_over(engine, pool)
         truth = evaluating.truth()
-        evaluating.evaluate(truth, evaluating.wanted(truth, Selection()))
+        evaluating.evaluate(truth, evaluating.select(truth, Selection()))
         found = contents(engine)
         del found["schema_migrations"]
         return found
 
 
-def test_workers_make_the_rows_that_one_process_makes(tmp_path: Path, pool: Workers) -> None:
+def test_workers_make_the_rows_that_one_process_makes(tmp_path: Path, pool: WorkerPool) -> None:
     alone = filled(tmp_path / "alone.duckdb", 20, None)
 
     assert alone == filled(tmp_path / "over.duckdb", 20, pool)
@@ -82,13 +82,13 @@ def test_workers_make_the_rows_of_tau_airline(copy_of: CopyOf, tau_file: Path, t
         engine = copy_of(tau_file)
         engine.store.clock = lambda: NOON_NS
         engine.store.write(lambda con: [con.execute(f"DELETE FROM {name}") for name in BUILT])  # noqa: S608 — of our own
-        with Workers(engine.settings, 2) as workers:
+        with WorkerPool(engine.settings, 2) as workers:
             pool = workers if count else None
             rebuilding_over(engine, pool)
             rebuild_pending(engine, lambda *_: None)
             engine.evaluating.remember(*truth)
             evaluating = scoring_over(engine, pool)
-            evaluating.evaluate(evaluating.truth(), evaluating.wanted(evaluating.truth(), Selection()))
+            evaluating.evaluate(evaluating.truth(), evaluating.select(evaluating.truth(), Selection()))
         made.append({name: rows for name, rows in contents(engine).items() if name != "schema_migrations"})
         engine.close()
 
@@ -103,12 +103,12 @@ def matched(engine: Engine) -> list[MatchedConversation]:
     feed(engine, *spoken(12))
     engine.evaluating.remember([TRUTH], [])
     truth = engine.evaluating.truth()
-    return engine.evaluating.match(truth, engine.evaluating.wanted(truth, Selection()).keys)
+    return engine.evaluating.match(truth, engine.evaluating.select(truth, Selection()).keys)
 
 
 def test_a_score_comes_out_of_its_bytes_with_all_that_it_was_made_from(engine: Engine) -> None:
     given = matched(engine)
-    scores = score_part(Tools(engine.settings), given)
+    scores = score_part(WorkerResources(engine.settings), given)
 
     again = unpacked(packed(scores, given), given)
 
@@ -120,7 +120,7 @@ def test_a_score_comes_out_of_its_bytes_with_all_that_it_was_made_from(engine: E
 
 def test_calls_are_named_by_their_place_and_not_sent(engine: Engine) -> None:
     given = matched(engine)
-    content = packed(score_part(Tools(engine.settings), given), given)
+    content = packed(score_part(WorkerResources(engine.settings), given), given)
 
     assert not [name for name in (b"ToolCall", b"CompiledCall", b"CompiledExpectation") if name in content]
     (first, *_) = [tools for score in unpacked(content, given) for tools in score.tools if tools.calls]
@@ -143,7 +143,7 @@ def test_every_conversation_is_in_one_part_whatever_its_neighbours(engine: Engin
 @pytest.mark.slow
 def test_a_worker_that_dies_is_told_and_this_process_does_the_rest(tmp_path: Path) -> None:
     alone = filled(tmp_path / "alone.duckdb", 12, None)
-    with Workers(settings_for(tmp_path / "none.duckdb"), 1) as workers:
+    with WorkerPool(settings_for(tmp_path / "none.duckdb"), 1) as workers:
         victim: Future[int] | None = workers.submit(own_process)
         assert workers.result(workers.submit(killed)) is None
         assert workers.result(victim)
@@ -153,14 +153,14 @@ def test_a_worker_that_dies_is_told_and_this_process_does_the_rest(tmp_path: Pat
         assert problem.startswith("a worker process died")
 
 
-def test_a_conversation_that_cannot_be_scored_is_told_and_the_others_are(engine: Engine, pool: Workers) -> None:
+def test_a_conversation_that_cannot_be_scored_is_told_and_the_others_are(engine: Engine, pool: WorkerPool) -> None:
     given = matched(engine)
     broken = replace(given[3], conversation=replace(given[3].conversation, turns=(None,)))  # type: ignore[arg-type]  # on purpose
     evaluating = scoring_over(engine, pool)
     pool.problems.clear()
 
     with evaluating.judging() as judging:
-        assert isinstance(judging, PooledJudging)
+        assert isinstance(judging, PooledJudgeRun)
         found = list(judging._begun([*given[:3], broken, *given[4:]]))
 
     assert [one.conversation.key for one in (*given[:3], *given[4:])] == [item.conversation.key for item in found]
@@ -170,8 +170,8 @@ def test_a_conversation_that_cannot_be_scored_is_told_and_the_others_are(engine:
 
 
 @pytest.mark.slow
-def test_what_fails_at_every_worker_is_done_by_this_process(tmp_path: Path, pool: Workers) -> None:
-    class Failing(Workers):
+def test_what_fails_at_every_worker_is_done_by_this_process(tmp_path: Path, pool: WorkerPool) -> None:
+    class Failing(WorkerPool):
         def __init__(self) -> None:
             vars(self).update(vars(pool))
 
@@ -181,7 +181,7 @@ def test_what_fails_at_every_worker_is_done_by_this_process(tmp_path: Path, pool
     assert filled(tmp_path / "alone.duckdb", 6, None) == filled(tmp_path / "over.duckdb", 6, Failing())
 
 
-def test_a_judge_that_asks_models_is_asked_from_this_process(tmp_path: Path, pool: Workers) -> None:
+def test_a_judge_that_asks_models_is_asked_from_this_process(tmp_path: Path, pool: WorkerPool) -> None:
     with Engine(settings_for(tmp_path / "t.duckdb"), create=True) as engine:
         engine.evaluating.judge = Asked()  # type: ignore[assignment]  # as much of a judge as is looked at
 
@@ -192,14 +192,14 @@ class Asked:
     name = "asked"
 
 
-def own_process(tools: Tools) -> int:
+def own_process(tools: WorkerResources) -> int:
     return os.getpid()
 
 
-def killed(tools: Tools) -> None:
+def killed(tools: WorkerResources) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def failing(tools: Tools, *arguments: Any) -> None:
+def failing(tools: WorkerResources, *arguments: Any) -> None:
     message = "on purpose"
     raise ValueError(message)

@@ -19,7 +19,7 @@ from otel_agentic.errors import QueryError
 from otel_agentic.evaluators.registry import all_evaluators, metrics_by_name
 from otel_agentic.judges.langchain_judge import LangChainJudge
 from otel_agentic.pipeline import Commands, Engine, ingest_files
-from otel_agentic.pipeline.monitoring import Monitoring
+from otel_agentic.pipeline.monitoring import MonitorLoop
 from otel_agentic.telemetry import Telemetry
 from tests.cli.small import SECOND_NS, conversation, write_spans
 from tests.judges.models import Bare
@@ -101,7 +101,7 @@ def answering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
             )
             list(commands.backfill(since_ns=since_ns, step_ns=DAY_NS, windows=["24h", "48h"]))
         telemetry = Telemetry.from_settings(settings.emit, run_id="run", trigger="online")
-        Monitoring(engine, telemetry).refresh()
+        MonitorLoop(engine, telemetry).refresh()
         telemetry.shutdown(1.0)
         yield commands
 

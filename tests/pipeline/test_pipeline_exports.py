@@ -12,8 +12,8 @@ import duckdb
 import pytest
 
 from otel_agentic.pipeline import Commands
-from otel_agentic.pipeline.exports import Exporting
-from otel_agentic.pipeline.retaining import Retaining
+from otel_agentic.pipeline.exports import HourlyExport
+from otel_agentic.pipeline.retaining import RetentionLoop
 from otel_agentic.store.export_files import exchange
 from otel_agentic.testing import NOON_NS
 from tests.pipeline.keeping import Clock, keeping, names, talk, told
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from otel_agentic.pipeline import Engine
-    from otel_agentic.pipeline.exports import Exported
+    from otel_agentic.pipeline.exports import ExportCounts
 
 EXPORT: Final = {"export": True}
 
@@ -49,8 +49,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "t.duckdb.export"
 
 
-def exported(engine: Engine) -> Exported:
-    return Exporting(engine).run()
+def exported(engine: Engine) -> ExportCounts:
+    return HourlyExport(engine).run()
 
 
 def read(sql: str, folder: Path) -> list[tuple[Any, ...]]:
@@ -151,11 +151,11 @@ def test_what_retention_removed_stays_in_an_hour_that_is_written_again(
 ) -> None:
     told(engine, "gone", 0)
     clock.at(2.5)
-    Retaining(engine).round()
+    RetentionLoop(engine).round()
     assert [] == names(engine)
 
     told(engine, "late", 0.4)
-    Retaining(engine).round()
+    RetentionLoop(engine).round()
 
     assert [("gone", 3), ("late", 3)] == spans_in(folder)
     assert [("gone",), ("late",)] == read(
@@ -171,7 +171,7 @@ def test_what_was_removed_changes_nothing_that_was_exported(engine: Engine, cloc
     told(engine, "two", 0.6)
     Commands(engine).evaluate(cases=[("cases.jsonl", CASE)])
     clock.at(2.5)
-    wrote, gone = Retaining(engine).round()
+    wrote, gone = RetentionLoop(engine).round()
     assert wrote is not None
     assert gone is not None
     assert (3, 1) == (wrote.hours, gone.conversations)
@@ -184,7 +184,7 @@ def test_nothing_is_removed_before_its_hour_was_exported(engine: Engine, clock: 
     folder.write_text("no folder")
     clock.at(2.5)
 
-    wrote, gone = Retaining(engine).round()
+    wrote, gone = RetentionLoop(engine).round()
 
     assert wrote is not None
     assert "could not be exported" in str(wrote.problem)
@@ -192,7 +192,7 @@ def test_nothing_is_removed_before_its_hour_was_exported(engine: Engine, clock: 
     assert ["c"] == names(engine)
 
     folder.unlink()
-    _, gone = Retaining(engine).round()
+    _, gone = RetentionLoop(engine).round()
     assert gone
     assert [("c", 3)] == spans_in(folder)
 
@@ -218,11 +218,11 @@ def test_a_late_span_of_a_day_in_one_file_is_in_that_file(engine: Engine, clock:
     told(engine, "c-0", 0)
     told(engine, "c-2", 2)
     clock.at(14)
-    Retaining(engine).round()
+    RetentionLoop(engine).round()
     assert ["day=2026-05-29/day.parquet"] == files_in(folder)
 
     told(engine, "late", 1)
-    Retaining(engine).round()
+    RetentionLoop(engine).round()
 
     assert ["day=2026-05-29/day.parquet"] == files_in(folder)
     assert [("c-0", 3), ("c-2", 3), ("late", 3)] == spans_in(folder)
@@ -270,7 +270,7 @@ def test_a_damaged_file_is_named_and_stays_as_it_is(engine: Engine, clock: Clock
 FULL: Final = """
 import resource, sys
 from pathlib import Path
-from otel_agentic.pipeline.exports import Exporting
+from otel_agentic.pipeline.exports import HourlyExport
 from otel_agentic.testing import NOON_NS
 from tests.pipeline.keeping import Clock, keeping, told
 import signal
@@ -279,13 +279,13 @@ clock = Clock()
 with keeping(Path(sys.argv[1]), clock, retention={"export": True}) as engine:
     told(engine, "c", 0)
     clock.at(1.5)
-    Exporting(engine).look()
+    HourlyExport(engine).look()
     resource.setrlimit(resource.RLIMIT_FSIZE, (200, resource.RLIM_INFINITY))
-    found = Exporting(engine).run()
+    found = HourlyExport(engine).run()
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     print(found.problem)
-    print(sorted(str(path) for path in Exporting(engine).folder.rglob("*.parquet*")))
-    print(Exporting(engine).run())
+    print(sorted(str(path) for path in HourlyExport(engine).folder.rglob("*.parquet*")))
+    print(HourlyExport(engine).run())
 """
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from otel_agentic.cli.store_files import find_files, receive, send
 from otel_agentic.pipeline import Commands
-from otel_agentic.pipeline.removal import Removing
+from otel_agentic.pipeline.removal import RetentionPass
 from otel_agentic.store.conversations import Built, content_hash, save_conversations
 from otel_agentic.testing import NOON_NS, SECOND_NS, conversation, tool_call, turn
 from tests.conversations.rebuilding import act, assistant, chat, run, tool, user
@@ -197,7 +197,7 @@ def test_tools_go_with_the_last_conversation_that_was_given_them(engine: Engine,
     clock.at(3)
     feed(engine, *later)
 
-    Removing(engine, keep_ns=3600 * SECOND_NS).run()
+    RetentionPass(engine, keep_ns=3600 * SECOND_NS).run()
 
     assert [("c-3", 1, False)] == revisions(engine)
     assert [("search", "object")] == tools_kept(engine)

@@ -11,7 +11,7 @@ import pytest
 from otel_agentic.cli.store_files import find_files, receive, require_empty, send
 from otel_agentic.errors import BackendError, BadInputError, OverloadedError, UsageError
 from otel_agentic.pipeline import Commands
-from otel_agentic.pipeline.retaining import Retaining
+from otel_agentic.pipeline.retaining import RetentionLoop
 from otel_agentic.store.importing import ORDER
 from tests.pipeline.keeping import Clock, counts, keeping, names, talk, told
 from tests.pipeline.parts import CASE, contents, rows
@@ -160,7 +160,7 @@ def test_what_a_collector_exported_is_read_back_too(tmp_path: Path, clock: Clock
         told(live, "kept", 1.5)
         before = counts(live)
         clock.at(3)
-        Retaining(live).round()
+        RetentionLoop(live).round()
         assert ["kept"] == names(live)
 
         imported(target, tmp_path / "live.duckdb.export")
@@ -175,7 +175,7 @@ def test_a_removed_conversation_that_is_back_is_frozen_no_more(tmp_path: Path, c
         told(engine, "back", 0)
         export(engine, tmp_path / "out")
         clock.at(2.5)
-        Retaining(engine).round()
+        RetentionLoop(engine).round()
         assert [] == names(engine)
 
         imported(engine, tmp_path / "out")
@@ -209,7 +209,7 @@ def test_an_import_that_was_killed_begins_anew_and_tells_nothing_twice(
 def test_one_import_at_a_time(target: Engine) -> None:
     target.uploads.begin()
 
-    with pytest.raises(OverloadedError, match="another import is under way"):
+    with pytest.raises(OverloadedError, match="another import is running"):
         target.uploads.begin()
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from otel_agentic.errors import StoreUnusableError
 from otel_agentic.judges import Verdict
-from otel_agentic.pipeline.asking import _pumped
-from otel_agentic.pipeline.interrupt import ends_well
+from otel_agentic.pipeline.asking import _prefetched
+from otel_agentic.pipeline.interrupt import stop_on_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 def test_the_first_interrupt_asks_for_an_end_and_the_second_takes_it(caplog: pytest.LogCaptureFixture) -> None:
     stop, before = threading.Event(), signal.getsignal(signal.SIGINT)
 
-    with ends_well(stop):
+    with stop_on_interrupt(stop):
         signal.raise_signal(signal.SIGINT)
         assert stop.is_set()
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
 
     assert before == signal.getsignal(signal.SIGINT)
-    assert ["stopping: answers that the judge is at work on are waited for and kept; Ctrl-C again ends at once"] == [
+    assert ["stopping: pending answers of the judge are awaited and stored; press Ctrl-C again to stop at once"] == [
         record.message for record in caplog.records
     ]
 
 
 def test_without_an_interrupt_everything_is_as_before() -> None:
     stop, before = threading.Event(), signal.getsignal(signal.SIGINT)
-    with ends_well(stop):
+    with stop_on_interrupt(stop):
         pass
 
     assert (False, before) == (stop.is_set(), signal.getsignal(signal.SIGINT))
@@ -45,7 +45,7 @@ def test_without_an_interrupt_everything_is_as_before() -> None:
 
 def test_in_another_thread_signals_are_left_alone() -> None:
     def inside() -> object:
-        with ends_well(threading.Event()):
+        with stop_on_interrupt(threading.Event()):
             return signal.getsignal(signal.SIGINT)
 
     with ThreadPoolExecutor(1) as thread:
@@ -65,7 +65,7 @@ def answers(closed: threading.Event, fails: Exception | None = None) -> Generato
 
 def test_who_takes_no_more_answers_ends_the_asking() -> None:
     closed = threading.Event()
-    taken = _pumped(answers(closed))
+    taken = _prefetched(answers(closed))
     next(taken)
     taken.close()  # type: ignore[attr-defined]  # it is a generator
 
@@ -73,7 +73,7 @@ def test_who_takes_no_more_answers_ends_the_asking() -> None:
 
 
 def test_what_fails_while_asking_fails_where_the_answers_are_taken() -> None:
-    taken = _pumped(answers(threading.Event(), StoreUnusableError("no space left")))
+    taken = _prefetched(answers(threading.Event(), StoreUnusableError("no space left")))
 
     assert [0, 1, 2] == [next(taken)[0] for _ in range(3)]
     with pytest.raises(StoreUnusableError, match="no space left"):

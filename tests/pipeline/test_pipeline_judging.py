@@ -11,7 +11,7 @@ import pytest
 from otel_agentic.conversations.model import ConversationId
 from otel_agentic.judges import JudgeFailure, Question, Verdict
 from otel_agentic.pipeline import Commands, Engine
-from otel_agentic.pipeline.sampling import place_of
+from otel_agentic.pipeline.sampling import position_of
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, made, speak_genai
 from tests.evaluators.own import Asker
 from tests.judges.parts import PlainJudge, Streaming
@@ -233,7 +233,7 @@ def test_what_is_judged_before_the_budget_is_exhausted_is_a_random_sample(
         found = rows(engine, "SELECT conversation_id FROM conversation_scores WHERE outcome = 'pass'")
         assert {"budget_exhausted": 32} == done["reasons"]
 
-    by_place = sorted((f"c{number}" for number in range(40)), key=lambda name: place_of(("", ConversationId(name))))
+    by_place = sorted((f"c{number}" for number in range(40)), key=lambda name: position_of(("", ConversationId(name))))
     assert set(by_place[:8]) == {name for (name,) in found}
 
 

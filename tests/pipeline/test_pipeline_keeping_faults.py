@@ -11,8 +11,8 @@ import pytest
 from otel_agentic.cli.store_files import find_files, send
 from otel_agentic.errors import BadInputError
 from otel_agentic.pipeline import Commands
-from otel_agentic.pipeline.exports import Exporting
-from otel_agentic.pipeline.removal import Removing
+from otel_agentic.pipeline.exports import HourlyExport
+from otel_agentic.pipeline.removal import RetentionPass
 from otel_agentic.testing import NOON_NS, batch, span
 from tests.pipeline.keeping import HOUR_NS, Clock, counts, keeping, names, told
 from tests.pipeline.parts import feed, rows
@@ -62,7 +62,7 @@ def test_a_trace_that_ends_with_time_itself_does_not_hold_up_retention(tmp_path:
         )
         clock.at(5)
 
-        assert 2 == Removing(engine, KEEP_NS).run().conversations
+        assert 2 == RetentionPass(engine, KEEP_NS).run().conversations
         assert {} == counts(engine)
 
 
@@ -80,14 +80,14 @@ def test_what_arrived_since_the_last_round_is_not_removed_by_hand_before_it_is_e
 ) -> None:
     told(engine, "c", 0)
     clock.at(1.5)
-    Exporting(engine).run()
+    HourlyExport(engine).run()
     told(engine, "late", 0.5)
     clock.at(5)
 
     Commands(engine).store_vacuum(keep="2h")
     assert ["c", "late"] == names(engine)
 
-    Exporting(engine).run()
+    HourlyExport(engine).run()
     Commands(engine).store_vacuum(keep="2h")
     assert {} == counts(engine)
     assert [("c", 3), ("late", 3)] == spans_in(folder)
@@ -96,10 +96,10 @@ def test_what_arrived_since_the_last_round_is_not_removed_by_hand_before_it_is_e
 def test_a_span_that_arrives_between_the_look_and_the_removal_stays(engine: Engine, clock: Clock) -> None:
     feed(engine, span("http", start_ns=NOON_NS, end_ns=NOON_NS + 1))
     clock.at(1.5)
-    Exporting(engine).run()
+    HourlyExport(engine).run()
     clock.at(5)
 
-    class Late(Removing):
+    class Late(RetentionPass):
         def _announce(self) -> None:
             engine.store.accept(batch(span("late", start_ns=NOON_NS + 5, end_ns=NOON_NS + 6)))
             super()._announce()
@@ -111,20 +111,20 @@ def test_a_span_that_arrives_between_the_look_and_the_removal_stays(engine: Engi
 def test_a_damaged_file_holds_up_no_other_hour(engine: Engine, clock: Clock, folder: Path) -> None:
     told(engine, "c", 0)
     clock.at(1.5)
-    Exporting(engine).run()
+    HourlyExport(engine).run()
     (damaged := folder / "spans" / "day=2026-05-29" / "hour-12.parquet").write_bytes(b"damaged")
     told(engine, "late", 0.5)
     told(engine, "next", 2)
     clock.at(6)
 
-    found = Exporting(engine).run()
+    found = HourlyExport(engine).run()
 
     assert found.problem is not None
     assert "hour-12.parquet" in found.problem
     assert b"damaged" == damaged.read_bytes()
     damaged.rename(folder / "aside")
     assert [("next", 3)] == spans_in(folder)
-    Removing(engine, KEEP_NS).run()
+    RetentionPass(engine, KEEP_NS).run()
     assert ["c", "late"] == names(engine)  # of which an hour waits
 
 
@@ -134,7 +134,7 @@ def test_a_full_disk_is_not_tried_hour_by_hour(engine: Engine, clock: Clock, fol
     clock.at(11)
     (folder / "spans").parent.mkdir(parents=True)
     (folder / "spans").write_bytes(b"no folder")  # every hour of spans fails
-    tried = Exporting(engine)
+    tried = HourlyExport(engine)
 
     assert tried.run().problem is not None
     assert 5 == len(tried._failed)
@@ -205,11 +205,11 @@ def test_imported_spans_count_as_received_after_all_that_was_there(
         export(source, tmp_path / "out")
     clock.at(1)
     told(engine, "own", 1)
-    Exporting(engine).look()
+    HourlyExport(engine).look()
     clock.at(0)  # the clock of this computer was set back, or a batch was committed while the import waited
 
     send(Local(engine), find_files(tmp_path / "out"), silent)
     clock.at(3)
-    Exporting(engine).run()
+    HourlyExport(engine).run()
 
     assert [("c", 3), ("own", 3)] == spans_in(folder)

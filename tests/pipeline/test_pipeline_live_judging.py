@@ -12,7 +12,7 @@ from otel_agentic.errors import PluginError, UsageError
 from otel_agentic.judges import JudgeFailure, Question, Verdict
 from otel_agentic.pipeline import Engine, LiveCollector
 from otel_agentic.pipeline.evaluate import TruthFile
-from otel_agentic.pipeline.livescoring import LiveScoring
+from otel_agentic.pipeline.livescoring import ScoringLoop
 from otel_agentic.testing import span, speak_genai
 from tests.judges.parts import Streaming
 from tests.pipeline.conftest import settings_for
@@ -73,7 +73,7 @@ def test_a_stop_does_not_wait_for_the_judge_for_long_and_the_next_start_judges_t
         feed(engine, *spans, ended)
         engine.evaluating.remember([TruthFile(name=name, text=text) for name, text in CASES], [])
         judge = engine.evaluating.judge = Pondering()
-        scoring = LiveScoring(engine, lambda *_: None)
+        scoring = ScoringLoop(engine, lambda *_: None)
         scoring.start()
         assert judge.began.wait(20)
         scoring.stop(0.01)
@@ -81,7 +81,7 @@ def test_a_stop_does_not_wait_for_the_judge_for_long_and_the_next_start_judges_t
         assert (True, []) == (judge.closed, rows(engine, SCORED))
 
     with Engine(settings) as engine:
-        scoring = LiveScoring(engine, lambda *_: None)
+        scoring = ScoringLoop(engine, lambda *_: None)
         scoring.start()
         eventually(lambda: rows(engine, SCORED), [("conversation-1", "pass")])
         scoring.stop(10)

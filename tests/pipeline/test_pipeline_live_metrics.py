@@ -9,7 +9,7 @@ import pytest
 from otel_agentic.errors import UsageError
 from otel_agentic.pipeline import Engine, LiveCollector
 from otel_agentic.pipeline.evaluate import TruthFile
-from otel_agentic.pipeline.livescoring import LiveScoring
+from otel_agentic.pipeline.livescoring import ScoringLoop
 from otel_agentic.testing import span, speak_genai
 from tests.evaluators.own import Plain
 from tests.pipeline.conftest import settings_for
@@ -58,7 +58,7 @@ def test_what_a_kill_left_without_evaluators_is_caught_up_and_older_things_wait(
 
         with_own(engine, Plain())
         engine.evaluating.chosen = engine.evaluating.choose(["length"])
-        scoring = LiveScoring(engine, lambda *_: None)
+        scoring = ScoringLoop(engine, lambda *_: None)
         scoring.start()
         eventually(lambda: rows(engine, LENGTHS), [("new", 9.0)])
         scoring.stop(10)

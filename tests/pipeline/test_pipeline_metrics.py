@@ -13,6 +13,7 @@ from otel_agentic.errors import UsageError
 from otel_agentic.evaluators.base import MetricScore
 from otel_agentic.judges import JudgeFailure, LangChainJudge, Verdict
 from otel_agentic.pipeline import Commands, Engine
+from otel_agentic.pipeline.engine import NoListener
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
 from tests.evaluators.own import Asker, OfGroup, Plain, metric
 from tests.judges.models import Bare, fields_of
@@ -20,7 +21,7 @@ from tests.judges.parts import Streaming
 from tests.pipeline.parts import feed, rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from otel_agentic.evaluators.base import AnyEvaluator, Subject
     from otel_agentic.judges import Judge, Question
@@ -326,8 +327,8 @@ def test_a_metric_that_needs_a_model_is_refused_where_the_judge_asks_none(engine
         with_own(engine, Asker()).evaluate(cases=CASES, metrics=["polite"])
 
     assert (
-        "a model is to be asked for manners.polite, and judge 'exact' asks none; choose one that does, as in "
-        "--judge langchain:openai:gpt-5-mini, or other metrics" == str(refused.value)
+        "an LLM judge is needed for manners.polite, and judge 'exact' calls no model; pass "
+        "--judge langchain:openai:gpt-5-mini, or choose other metrics" == str(refused.value)
     )
     assert [] == rows(engine, CORE)
 
@@ -465,10 +466,15 @@ def test_a_real_langchain_model_is_asked_with_the_rubric(engine: Engine) -> None
     )
 
 
-def test_who_listens_is_told_of_what_was_stored(engine: Engine) -> None:
-    tell(engine, "The Ritz.")
+def test_a_listener_receives_stored_metric_scores(open_engine: OpenEngine) -> None:
     heard: list[Measured] = []
-    engine.evaluating.measured = heard.extend
+
+    class Listener(NoListener):
+        def metrics_stored(self, measured: Sequence[Measured]) -> None:
+            heard.extend(measured)
+
+    engine = open_engine(listener=Listener())
+    tell(engine, "The Ritz.")
     commands = with_own(engine, Plain())
 
     commands.evaluate(cases=CASES)

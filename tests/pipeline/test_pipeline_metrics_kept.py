@@ -8,8 +8,9 @@ import duckdb
 import pytest
 
 from otel_agentic.pipeline import Engine
-from otel_agentic.pipeline.exports import Exporting
-from otel_agentic.pipeline.removal import Removing
+from otel_agentic.pipeline.engine import NoListener
+from otel_agentic.pipeline.exports import HourlyExport
+from otel_agentic.pipeline.removal import RetentionPass
 from tests.evaluators.own import Asker, Plain
 from tests.pipeline.conftest import settings_for
 from tests.pipeline.keeping import HOUR_NS, Clock, keeping, told
@@ -37,11 +38,11 @@ def test_an_exported_hour_is_written_anew_once_an_evaluator_caught_up(tmp_path: 
         told(engine, "first", 0)
         with_own(engine).evaluate(cases=[("c.jsonl", CASE)])
         clock.at(1.9)
-        Exporting(engine).run()
-        assert 0 == lengths_in(folder) == Exporting(engine).run().hours
+        HourlyExport(engine).run()
+        assert 0 == lengths_in(folder) == HourlyExport(engine).run().hours
 
         with_own(engine, Plain()).evaluate()
-        again = Exporting(engine).run()
+        again = HourlyExport(engine).run()
 
     assert (True, 2) == (again.hours > 0, lengths_in(folder))
 
@@ -53,7 +54,7 @@ def test_what_is_removed_takes_its_scores_along(tmp_path: Path) -> None:
         told(engine, "young", 3)
         with_own(engine, Plain()).evaluate(cases=[("c.jsonl", CASE)])
         clock.at(4)
-        Removing(engine, 2 * HOUR_NS).run()
+        RetentionPass(engine, 2 * HOUR_NS).run()
 
         assert [("young",)] == rows(engine, "SELECT DISTINCT conversation_id FROM scores")
 
@@ -67,12 +68,13 @@ def test_after_a_kill_only_what_was_not_answered_is_asked(tmp_path: Path) -> Non
     judge.slots = 1
     answers = [f"answer {number}" for number in range(6)]
 
-    def dies(_: Sequence[Measured]) -> None:
-        raise Killed
+    class Dies(NoListener):
+        def metrics_stored(self, measured: Sequence[Measured]) -> None:
+            del measured
+            raise Killed
 
-    with Engine(settings_for(tmp_path / "t.duckdb"), create=True) as engine:
+    with Engine(settings_for(tmp_path / "t.duckdb"), create=True, listener=Dies()) as engine:
         tell(engine, *answers)
-        engine.evaluating.measured = dies
         with pytest.raises(Killed):
             with_own(engine, Asker(), judge=judge).evaluate(cases=CASES, metrics=["polite"])
     with Engine(settings_for(tmp_path / "t.duckdb")) as engine:

@@ -13,7 +13,7 @@ import pytest
 
 from otel_agentic.config import EmitSettings
 from otel_agentic.errors import StoreUnusableError
-from otel_agentic.pipeline.monitoring import Monitoring
+from otel_agentic.pipeline.monitoring import MonitorLoop
 from otel_agentic.pipeline.objectives import Monitors, objectives_report
 from otel_agentic.stats.blocks import BlockEvidence
 from otel_agentic.stats.evidence import Evidence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from otel_agentic.pipeline import Engine
     from tests.pipeline.conftest import OpenEngine
 
-    Start = Callable[..., tuple[Engine, Monitoring]]
+    Start = Callable[..., tuple[Engine, MonitorLoop]]
 
 NINE: dict[str, Any] = {"target": 0.9}
 LATENESS_NS = 3_600 * SECOND_NS
@@ -49,11 +49,11 @@ def telemetry() -> Iterator[Telemetry]:
 def start(open_engine: OpenEngine, telemetry: Telemetry) -> Start:
     """Open an engine with objectives, an hour after everything became final; and monitoring on it."""
 
-    def started(*objectives: dict[str, Any], **slo: Any) -> tuple[Engine, Monitoring]:
+    def started(*objectives: dict[str, Any], **slo: Any) -> tuple[Engine, MonitorLoop]:
         # One by one, unless a test is about blocks: what a single conversation does is easier to tell.
         engine = open_engine(slo={"block": "none", "objectives": objectives or (NINE,), **slo})
         set_clock(engine, NOON_NS)
-        return engine, Monitoring(engine, telemetry)
+        return engine, MonitorLoop(engine, telemetry)
 
     return started
 
@@ -111,7 +111,7 @@ def test_going_on_gives_the_rows_that_starting_anew_gives(start: Start, telemetr
     stored = rows(engine, STORED)
     assert {180} == {row[10] for row in stored}
 
-    Monitoring(engine, telemetry).refresh()
+    MonitorLoop(engine, telemetry).refresh()
 
     assert approximate(stored) == rows(engine, STORED)
 
@@ -210,7 +210,7 @@ def test_an_alarm_is_logged_once_and_not_again_after_a_restart(
         put_results(engine, ["fail"], first_ns=5_000, name="more")
         monitoring.changed([5_000])
         monitoring.refresh()
-        Monitoring(engine, telemetry).refresh()
+        MonitorLoop(engine, telemetry).refresh()
 
     (told,) = [record.getMessage() for record in caplog.records]
     assert told.startswith(
@@ -231,7 +231,7 @@ def test_an_alarm_from_before_the_counting_began_anew_does_not_hush_the_next(
         put_results(engine, outcomes(0, 3), first_ns=SECOND_NS, name="later")
         since = engine.settings.slo.model_copy(update={"since": datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)})
         engine.settings = engine.settings.model_copy(update={"slo": since})
-        Monitoring(engine, telemetry).refresh()
+        MonitorLoop(engine, telemetry).refresh()
 
     before, after = [record.getMessage() for record in caplog.records]
     assert "after 4 conversations" in before
@@ -248,7 +248,7 @@ def test_another_promise_under_the_same_name_raises_its_own_alarm(
         (objective,) = engine.settings.slo.objectives
         softer = engine.settings.slo.model_copy(update={"objectives": (objective.model_copy(update={"target": 0.8}),)})
         engine.settings = engine.settings.model_copy(update={"slo": softer})
-        Monitoring(engine, telemetry).refresh()
+        MonitorLoop(engine, telemetry).refresh()
 
     assert 2 == len(caplog.records)
 
@@ -305,7 +305,7 @@ def test_a_block_counts_once_it_is_closed_also_after_a_restart(start: Start, blo
     set_clock(engine, NOON_NS + 2 * hour_ns)
     monitoring.refresh()
     later = rows(engine, columns)
-    Monitoring(engine, monitoring._telemetry).refresh()
+    MonitorLoop(engine, monitoring._telemetry).refresh()
     assert [(6, 3, 3)] == [row[:3] for row in later]
     assert later == rows(engine, columns)
 
@@ -344,7 +344,7 @@ def test_objectives_that_are_no_longer_set_leave_no_row(
     monitoring.refresh()
     engine.settings = engine.settings.model_copy(update={"slo": type(engine.settings.slo)()})
 
-    later = Monitoring(engine, telemetry)
+    later = MonitorLoop(engine, telemetry)
     later.start()
     later.stop()
 

@@ -251,7 +251,7 @@ def test_a_chat_model_is_asked_where_an_event_loop_is_running() -> None:
 
     assert {"right": "pass", "wrong": "pass"} == outcomes(found)
     assert ("langchain", 2, {"FakeListChatModel"}) == (
-        found.judge_name, found.judge_use.judged, found.judge_use.models,
+        found.judge_name, found.judge_use.verdicts, found.judge_use.models,
     )  # fmt: skip
     assert "judge langchain: 2 questions; 2 calls, 0 tokens" in found.summary()
 

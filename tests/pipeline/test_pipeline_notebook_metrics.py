@@ -81,7 +81,7 @@ def test_those_of_the_settings_run_unless_others_are_chosen() -> None:
     ("arguments", "error", "told"),
     [
         ({"metrics": "nonsense"}, UsageError, "no metric 'nonsense'; allowed: default, all, none"),
-        ({"metrics": "none", "evaluators": Asker()}, UsageError, "a model is to be asked for manners.polite"),
+        ({"metrics": "none", "evaluators": Asker()}, UsageError, "an LLM judge is needed for manners.polite"),
         ({"metrics": "none", "evaluators": Plain}, PluginError, "is a class, not an object"),
         ({"metrics": "none", "evaluators": [Plain(), Plain()]}, PluginError, "evaluator 'length' is given twice"),
         (

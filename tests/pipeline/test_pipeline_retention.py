@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from otel_agentic.errors import ConfigError, UsageError
 from otel_agentic.pipeline import Commands
 from otel_agentic.pipeline.backfill.plan import Asked, plan_of
-from otel_agentic.pipeline.removal import Removing
-from otel_agentic.pipeline.retaining import Retaining
-from otel_agentic.pipeline.windowing import Windowing
+from otel_agentic.pipeline.engine import NoListener
+from otel_agentic.pipeline.removal import RetentionPass
+from otel_agentic.pipeline.retaining import RetentionLoop
+from otel_agentic.pipeline.windowing import WindowLoop
 from otel_agentic.store.kept import kept
 from otel_agentic.store.not_rebuilt import NotRebuilt, save_not_rebuilt
 from otel_agentic.telemetry import Telemetry
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from otel_agentic.pipeline import Engine
-    from otel_agentic.pipeline.removal import Removed
+    from otel_agentic.pipeline.removal import RemovalCounts
 
 KEEP_NS = 2 * HOUR_NS
 
@@ -42,15 +43,32 @@ def clock() -> Clock:
     return Clock()
 
 
+class LateCounts(NoListener):
+    """Records the counts of late spans."""
+
+    def __init__(self) -> None:
+        self.counts: list[int] = []
+
+    def late_spans(self, count: int) -> None:
+        """Record a count."""
+        self.counts.append(count)
+
+
 @pytest.fixture
-def engine(tmp_path: Path, clock: Clock) -> Iterator[Engine]:
+def late_counts() -> LateCounts:
+    """The listener of the engine."""
+    return LateCounts()
+
+
+@pytest.fixture
+def engine(tmp_path: Path, clock: Clock, late_counts: LateCounts) -> Iterator[Engine]:
     """An engine that keeps two hours."""
-    with keeping(tmp_path / "t.duckdb", clock) as opened:
+    with keeping(tmp_path / "t.duckdb", clock, listener=late_counts) as opened:
         yield opened
 
 
-def removed(engine: Engine, keep_ns: int = KEEP_NS, **options: Any) -> Removed:
-    return Removing(engine, keep_ns, **options).run()
+def removed(engine: Engine, keep_ns: int = KEEP_NS, **options: Any) -> RemovalCounts:
+    return RetentionPass(engine, keep_ns, **options).run()
 
 
 def test_a_conversation_that_is_old_goes_whole_and_a_young_one_stays(engine: Engine, clock: Clock) -> None:
@@ -171,13 +189,12 @@ def engine_kept(engine: Engine) -> int:
 
 
 def test_a_late_span_of_a_removed_conversation_is_counted_and_not_rebuilt_into_a_stump(
-    engine: Engine, clock: Clock
+    late_counts: LateCounts, engine: Engine, clock: Clock
 ) -> None:
+    late = late_counts.counts
     told(engine, "old", 0)
     clock.at(2.5)
     removed(engine)
-    late: list[int] = []
-    engine.rebuilder.frozen = late.append
     run = talk("old", 0).spans[0]
 
     feed(engine, replace(run, span_id="ab" * 8, start_ns=clock.now_ns, end_ns=clock.now_ns + 1))
@@ -205,12 +222,12 @@ def test_a_span_that_is_too_old_is_rejected_by_reason_also_when_it_was_stored_be
     tmp_path: Path, clock: Clock
 ) -> None:
     with keeping(tmp_path / "t.duckdb", clock) as engine:
-        retaining = Retaining(engine)
-        first = engine.store.accept(retaining.admitted(talk("old", 0)))
+        retaining = RetentionLoop(engine)
+        first = engine.store.accept(retaining.without_expired(talk("old", 0)))
         clock.at(2.5)
         removed(engine)
 
-        again = engine.store.accept(retaining.admitted(talk("old", 0)))
+        again = engine.store.accept(retaining.without_expired(talk("old", 0)))
 
         assert (6, 0, 0, {}) == (first.accepted, first.duplicate, first.rejected, dict(first.reasons))
         assert (0, 0, 6, {"expired": 6}) == (again.accepted, again.duplicate, again.rejected, dict(again.reasons))
@@ -241,7 +258,7 @@ def test_window_ends_that_reach_back_to_what_was_removed_stay_as_they_are(tmp_pa
         told(engine, "old", 0.9)
         Commands(engine).evaluate(cases=[("cases.jsonl", CASE)])
         clock.at(1.5)
-        Windowing(engine, telemetry).store()
+        WindowLoop(engine, telemetry).store()
         told(engine, "also", 0.95)
         before = rows(engine, 'SELECT "end", n, revision FROM windows ORDER BY ALL')
         clock.at(5.5)
@@ -252,7 +269,7 @@ def test_window_ends_that_reach_back_to_what_was_removed_stay_as_they_are(tmp_pa
             )
         )
 
-        Windowing(engine, telemetry).store()
+        WindowLoop(engine, telemetry).store()
 
         assert before
         assert {1} == {n for _, n, _ in before}
@@ -363,6 +380,6 @@ def test_an_empty_batch_of_expired_spans_is_a_receipt_not_an_error(engine: Engin
     clock.at(9)
     old = batch(span("a", start_ns=NOON_NS, end_ns=NOON_NS + 1))
 
-    receipt = engine.store.accept(Retaining(engine).admitted(old))
+    receipt = engine.store.accept(RetentionLoop(engine).without_expired(old))
 
     assert (0, 1) == (receipt.accepted, receipt.rejected)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_agentic.errors import BadInputError, StoreBusyError, StoreUnusableError
-from otel_agentic.pipeline.rounds import Rounds
+from otel_agentic.pipeline.rounds import LoopErrorLogger
 from tests.pipeline.running import OPEN, live_settings, running
 from tests.store.test_store_reopening import fill, kill
 
@@ -28,7 +28,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str, bool]]:
 
 
 def test_trouble_of_the_store_is_one_line_until_it_changes_or_is_over(caplog: pytest.LogCaptureFixture) -> None:
-    rounds = Rounds(log, "computing windows")
+    rounds = LoopErrorLogger(log, "computing windows")
     for error in (FULL, FULL, HELD, HELD, FULL):
         rounds.failed(error)
     rounds.ended()
@@ -42,7 +42,7 @@ def test_trouble_of_the_store_is_one_line_until_it_changes_or_is_over(caplog: py
 def test_whatever_else_fails_is_told_each_time_with_its_places(
     caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
-    rounds = Rounds(log, "computing windows")
+    rounds = LoopErrorLogger(log, "computing windows")
     for _ in range(2):
         rounds.failed(error)
     assert [("ERROR", "computing windows failed", True)] * 2 == lines(caplog)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from otel_agentic.config import SamplingSettings
 from otel_agentic.judges import Question, Verdict
 from otel_agentic.pipeline import Commands, Engine
-from otel_agentic.pipeline.sampling import place_of, ratio_of
+from otel_agentic.pipeline.sampling import position_of, ratio_of
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
 from tests.judges.parts import PlainJudge
 from tests.pipeline.conftest import settings_for
@@ -80,7 +80,7 @@ def sampling(open_engine: OpenEngine, db: Path, **settings: Any) -> tuple[Engine
 
 def inside(ratio: float, names: list[str] = NAMES) -> set[str]:
     """Return which conversations are in."""
-    return {name for name in names if place_of(("", name)) < ratio}
+    return {name for name in names if position_of(("", name)) < ratio}
 
 
 def said(engine: Engine) -> dict[str, tuple[str, str | None, float]]:
@@ -160,7 +160,7 @@ def test_another_evaluator_version_samples_anew(open_engine: OpenEngine, db: Pat
 
 
 def test_a_late_span_of_a_conversation_that_was_in_leaves_it_in(open_engine: OpenEngine, empty: Path) -> None:
-    name = next(name for name in NAMES if 0.2 < place_of(("", name)) < 0.6)
+    name = next(name for name in NAMES if 0.2 < position_of(("", name)) < 0.6)
     for ratio in (0.6, 0.2):
         engine, commands, _ = sampling(open_engine, empty, ratio=ratio)
         with engine:
@@ -257,14 +257,14 @@ def test_a_live_collector_samples_too(tmp_path: Path) -> None:
 
 @given(st.text(max_size=10), st.text(min_size=1, max_size=40))
 def test_every_conversation_has_one_place_below_one(environment: str, name: str) -> None:
-    place = place_of((environment, name))
+    place = position_of((environment, name))
 
     assert 0.0 <= place < 1.0
-    assert place == place_of((environment, name))
+    assert place == position_of((environment, name))
 
 
 def test_places_are_spread_evenly() -> None:
-    places = sorted(place_of(("production", f"conversation {number}")) for number in range(5_000))
+    places = sorted(position_of(("production", f"conversation {number}")) for number in range(5_000))
     furthest = max(abs(place - (number + 0.5) / 5_000) for number, place in enumerate(places))
 
     assert furthest < 1.95 / 5_000**0.5  # Kolmogorov's bound at .001

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_agentic.pipeline.retaining import Retaining
+from otel_agentic.pipeline.retaining import RetentionLoop
 from tests.pipeline.hours import fill_hour
 from tests.pipeline.keeping import Clock, keeping
 from tests.pipeline.parts import rows
@@ -26,7 +26,7 @@ def test_the_file_of_a_store_that_keeps_some_hours_does_not_grow_on(tmp_path: Pa
         retention={"keep": f"{KEEP_HOURS}h", "export": True},
         store={"checkpoint_threshold_mb": 4},
     ) as engine:
-        retaining = Retaining(engine)
+        retaining = RetentionLoop(engine)
         for hour in range(24):
             fill_hour(engine, hour, conversations=400, spans=25)
             clock.at(hour + 1)

@@ -10,8 +10,9 @@ import pytest
 from otel_agentic.config import EmitSettings
 from otel_agentic.judges import JudgeFailure, Question, Verdict
 from otel_agentic.pipeline import Commands, Engine
-from otel_agentic.pipeline.rebuild import Rebuilt
-from otel_agentic.pipeline.telling import Telling
+from otel_agentic.pipeline.engine import NoListener
+from otel_agentic.pipeline.rebuild import RebuildResult
+from otel_agentic.pipeline.telling import EventReporter
 from otel_agentic.telemetry import Telemetry
 from otel_agentic.testing import SECOND_NS, speak_genai
 from tests.judges.parts import PlainJudge
@@ -19,16 +20,37 @@ from tests.pipeline.conftest import settings_for
 from tests.pipeline.parts import CASE, ask_hotel, feed, rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from otel_agentic.store.metric_scores import Measured
     from tests.judges.parts import Answer
     from tests.pipeline.conftest import OpenEngine
 
 
+class Relay(NoListener):
+    """Passes the events of an engine to a reporter, which needs the engine first."""
+
+    reporter: EventReporter | None = None
+
+    def judge_answered(self, answer: Answer) -> None:
+        """Pass an answer."""
+        if self.reporter is not None:
+            self.reporter.report_answer(answer)
+
+    def metrics_stored(self, measured: Sequence[Measured]) -> None:
+        """Pass metric scores."""
+        if self.reporter is not None:
+            self.reporter.report_metrics(measured)
+
+
+RELAY = Relay()
+
+
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[Engine]:
-    with Engine(settings_for(tmp_path / "t.duckdb"), create=True) as opened:
+    RELAY.reporter = None
+    with Engine(settings_for(tmp_path / "t.duckdb"), create=True, listener=RELAY) as opened:
         yield opened
 
 
@@ -43,8 +65,9 @@ def shown(telemetry: Telemetry, name: str) -> list[str]:
     return [line for line in telemetry.render()[1].decode().splitlines() if line.startswith(name)]
 
 
-def evaluated(engine: Engine, telling: Telling, *answers: str) -> Commands:
-    commands = Commands(engine, scored=telling.scored)
+def evaluated(engine: Engine, telling: EventReporter, *answers: str) -> Commands:
+    RELAY.reporter = telling
+    commands = Commands(engine, scored=telling.report_scores)
     for number, answer in enumerate(answers):
         feed(engine, speak_genai(ask_hotel(f"c-{number}").says(answer)))
     commands.evaluate(cases=[("cases.jsonl", CASE)])
@@ -59,7 +82,7 @@ def by_answer(asked: Question) -> Answer:
 def test_answers_of_a_paid_judge_are_told_and_those_of_the_exact_judge_are_not(
     engine: Engine, telemetry: Telemetry
 ) -> None:
-    telling = Telling(engine, telemetry)
+    telling = EventReporter(engine, telemetry)
     evaluated(engine, telling, "The Ritz.")
     assert shown(telemetry, "agentic_judge") == []
     engine.evaluating.judge = PlainJudge(say=by_answer, name="paid")
@@ -76,7 +99,7 @@ def test_answers_of_a_paid_judge_are_told_and_those_of_the_exact_judge_are_not(
 
 def test_an_answer_from_the_cache_is_a_hit(engine: Engine, telemetry: Telemetry) -> None:
     engine.evaluating.judge = PlainJudge(say=by_answer, name="paid")
-    telling = Telling(engine, telemetry)
+    telling = EventReporter(engine, telemetry)
     commands = evaluated(engine, telling, "The Ritz.")
     commands.evaluate(force=True)
     found = {line.partition('agentic_result="')[2][:4]: line[-3:] for line in shown(telemetry, "agentic_judge_cache")}
@@ -88,32 +111,32 @@ def test_a_judge_that_fails_costs_what_it_cost(engine: Engine, telemetry: Teleme
         return JudgeFailure(reason="judge_error", message="429", tries=3, model="m", cost_usd=0.25)
 
     engine.evaluating.judge = PlainJudge(say=fails, name="paid")
-    evaluated(engine, Telling(engine, telemetry), "The Ritz.")
+    evaluated(engine, EventReporter(engine, telemetry), "The Ritz.")
     assert [line[-4:] for line in shown(telemetry, "agentic_judge_cost")] == ["0.25"]
     assert shown(telemetry, "agentic_evaluation_conversations_total")[0].count('agentic_reason="judge_error"') == 1
 
 
 def test_agreement_is_told_of_the_judge_in_force_and_after_a_restart(engine: Engine, telemetry: Telemetry) -> None:
     engine.evaluating.judge = PlainJudge(say=by_answer, name="paid")
-    telling = Telling(engine, telemetry)
+    telling = EventReporter(engine, telemetry)
     commands = evaluated(engine, telling, "The Ritz.", "The Plaza.")
     commands.judge_calibrate(labels=[("people.csv", "conversation_id,verdict\nc-0,pass\nc-1,fail\n")])
     assert shown(telemetry, "agentic_judge_agreement{") == []
-    telling.calibrated()
+    telling.report_agreement()
     (line,) = shown(telemetry, "agentic_judge_agreement{")
     assert ('agentic_evaluation_target="conversation"' in line, line[-4:]) == (True, " 1.0")
-    Telling(engine, telemetry)
+    EventReporter(engine, telemetry)
     assert shown(telemetry, "agentic_judge_agreement{") == [line]
     engine.evaluating.judge = PlainJudge(say=by_answer, name="paid", version="2")
-    Telling(engine, telemetry)
+    EventReporter(engine, telemetry)
     assert shown(telemetry, "agentic_judge_agreement{") == []
 
 
 def test_what_is_counted_of_metrics_adds_up_to_the_report_and_to_the_store(
     open_engine: OpenEngine, telemetry: Telemetry
 ) -> None:
-    engine = open_engine(evaluators={"thresholds": {"operations.tool_calls": {"max": 0}}})
-    commands = evaluated(engine, Telling(engine, telemetry), "The Ritz.", "The Plaza.", "The Ritz.")
+    engine = open_engine(listener=RELAY, evaluators={"thresholds": {"operations.tool_calls": {"max": 0}}})
+    commands = evaluated(engine, EventReporter(engine, telemetry), "The Ritz.", "The Plaza.", "The Ritz.")
     lines = shown(telemetry, "agentic_metric_results_total")
     told = [(dict(re.findall(r'(\w+)="(.*?)"', line)), int(float(line.rpartition(" ")[2]))) for line in lines]
 
@@ -143,20 +166,20 @@ def test_what_is_counted_of_metrics_adds_up_to_the_report_and_to_the_store(
 
 
 def test_late_spans_and_open_conversations_are_told(engine: Engine, telemetry: Telemetry) -> None:
-    Telling(engine, telemetry).rebuilt(Rebuilt(late_spans=3), 7)
+    EventReporter(engine, telemetry).report_rebuild(RebuildResult(late_spans=3), 7)
     assert shown(telemetry, "agentic_ingest_late_spans_total") == ["agentic_ingest_late_spans_total 3.0"]
     assert shown(telemetry, "agentic_conversations_open") == ["agentic_conversations_open 7.0"]
 
 
 def test_only_what_closed_is_assembled(engine: Engine, telemetry: Telemetry) -> None:
-    telling = Telling(engine, telemetry)
+    telling = EventReporter(engine, telemetry)
     spans = speak_genai(ask_hotel()).spans
     engine.store.accept(speak_genai(ask_hotel()))
     rebuilder = engine.rebuilder
-    telling.rebuilt(rebuilder.rebuild(rebuilder.read(rebuilder.pending()), lambda _: None), 1)
+    telling.report_rebuild(rebuilder.rebuild(rebuilder.read(rebuilder.pending()), lambda _: None), 1)
     assert shown(telemetry, "agentic_evaluation_delay_seconds_count") == []
     closed = feed(engine, *speak_genai(ask_hotel("other")).spans)
-    telling.rebuilt(closed, 0)
+    telling.report_rebuild(closed, 0)
     (line,) = shown(telemetry, "agentic_evaluation_delay_seconds_count")
     assert 'agentic_stage="assembled"' in line
     assert spans
@@ -169,11 +192,11 @@ def test_a_score_is_in_its_window_once_gauges_were_computed_after_it_was_stored(
         lines = shown(telemetry, "agentic_evaluation_delay_seconds_count")
         return [line.rpartition(" ")[2] for line in lines if 'agentic_stage="window"' in line]
 
-    telling = Telling(engine, telemetry)
+    telling = EventReporter(engine, telemetry)
     before_ns = engine.clock()
     evaluated(engine, telling, "The Ritz.", "The Plaza.")
-    telling.shown(before_ns)
+    telling.report_gauges(before_ns)
     assert timed() == []
-    telling.shown(engine.clock() + SECOND_NS)
-    telling.shown(engine.clock() + SECOND_NS)
+    telling.report_gauges(engine.clock() + SECOND_NS)
+    telling.report_gauges(engine.clock() + SECOND_NS)
     assert timed() == ["2.0"]

@@ -63,5 +63,5 @@ def test_files_that_cannot_be_read_or_written_are_told(tmp_path: Path) -> None:
         read_file(tmp_path / "absent.jsonl")
     with pytest.raises(UsageError, match="No such file or directory; give --output FILE"):
         write_cases(CASES, "native", tmp_path / "absent" / "x.jsonl")
-    with pytest.raises(UsageError, match="Parquet is no text for a terminal; give --output FILE"):
+    with pytest.raises(UsageError, match="Parquet cannot be written to a terminal; pass --output FILE"):
         write_cases(CASES, "parquet", None)

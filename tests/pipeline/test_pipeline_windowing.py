@@ -14,7 +14,7 @@ from otel_agentic.errors import ConfigError
 from otel_agentic.pipeline import Engine
 from otel_agentic.pipeline.due import MOST_ENDS, DueEnds
 from otel_agentic.pipeline.estimators import stored_estimators
-from otel_agentic.pipeline.windowing import Windowing
+from otel_agentic.pipeline.windowing import WindowLoop
 from otel_agentic.store.conversations import supersede
 from otel_agentic.store.results import results_for
 from otel_agentic.store.window_changes import Changes
@@ -62,9 +62,9 @@ def engine(tmp_path: Path, clock: Clock) -> Iterator[Engine]:
         yield opened
 
 
-def windowing(engine: Engine) -> Windowing:
+def windowing(engine: Engine) -> WindowLoop:
     telemetry = Telemetry.from_settings(engine.settings.emit, run_id="test", trigger="online")
-    return Windowing(engine, telemetry)
+    return WindowLoop(engine, telemetry)
 
 
 def one(number: int = 1, minute: float = 0, **changes: Any) -> Conversation:
@@ -268,7 +268,9 @@ def test_whatever_comes_late_the_rows_are_those_of_the_finished_store(
         assert _finished(engine, own["widths"], clock.now_ns) == live
 
 
-def _replay(engine: Engine, clock: Clock, windows: Windowing, happenings: Sequence[Happening]) -> list[tuple[Any, ...]]:
+def _replay(
+    engine: Engine, clock: Clock, windows: WindowLoop, happenings: Sequence[Happening]
+) -> list[tuple[Any, ...]]:
     revisions: dict[int, int] = {}
     for does, number, minutes in happenings:
         if does == "wait":

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
     from otel_agentic.pipeline.backfill.plan import Asked, Plan
     from otel_agentic.pipeline.backfill.questions import JudgeEstimate
-    from otel_agentic.pipeline.engine import Engine
+    from otel_agentic.pipeline.engine import Engine, Progress
     from otel_agentic.pipeline.evaluate import Truth, TruthFile
-    from otel_agentic.pipeline.ingest import Progress
     from otel_agentic.pipeline.rebuild import Key
     from otel_agentic.scoring import MatchedConversation
     from otel_agentic.store.database import Connection

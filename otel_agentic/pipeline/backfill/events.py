@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from otel_agentic.pipeline.backfill.identity import identity_of
 from otel_agentic.pipeline.backfill.sinks import endpoint_of
-from otel_agentic.pipeline.telling import evaluator_of
+from otel_agentic.pipeline.score_events import evaluator_of
 from otel_agentic.telemetry import EventHistory, SentEvents
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from otel_agentic.config import ScoringSettings
     from otel_agentic.pipeline.backfill.plan import Asked
     from otel_agentic.pipeline.engine import Engine
-    from otel_agentic.pipeline.evaluate import Evaluating, OnScored
+    from otel_agentic.pipeline.evaluate import EvaluationRunner, OnScored
     from otel_agentic.pipeline.rebuild import Key
     from otel_agentic.store.selection import Scored
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Events:
     """Sends the events of scores that were just stored, before more are made; or none, without a history."""
 
-    def __init__(self, evaluating: Evaluating, settings: ScoringSettings, history: EventHistory | None) -> None:
+    def __init__(self, evaluating: EvaluationRunner, settings: ScoringSettings, history: EventHistory | None) -> None:
         self._evaluating = evaluating
         self._settings = settings
         self._history = history
@@ -43,14 +43,14 @@ class Events:
 
         def told(scored: Sequence[Scored], restated: AbstractSet[Key]) -> None:
             on_scored(scored, restated)
-            truth = self._evaluating.underway or self._evaluating.truth()
+            truth = self._evaluating.current_truth or self._evaluating.truth()
             history.send((each.conversation, each.score, evaluator_of(each, truth, self._settings)) for each in scored)
 
         return told
 
 
 @contextmanager
-def events_of(engine: Engine, asked: Asked, evaluating: Evaluating) -> Iterator[Events]:
+def events_of(engine: Engine, asked: Asked, evaluating: EvaluationRunner) -> Iterator[Events]:
     """Lend what sends the events of a backfill: over OTLP, unless the settings want none."""
     emit = engine.emit
     if asked.emit != "otlp" or emit.events == "none":

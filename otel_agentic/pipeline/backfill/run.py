@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from otel_agentic.pipeline.backfill.sinks import PointSink
-    from otel_agentic.pipeline.engine import Engine
-    from otel_agentic.pipeline.evaluate import Evaluating, OnScored
-    from otel_agentic.pipeline.ingest import Progress
+    from otel_agentic.pipeline.engine import Engine, Progress
+    from otel_agentic.pipeline.evaluate import EvaluationRunner, OnScored
     from otel_agentic.store.database import Connection
 
 
@@ -82,7 +81,7 @@ def backfill(
     engine: Engine,
     asked: Asked,
     *,
-    evaluating: Evaluating | None = None,
+    evaluating: EvaluationRunner | None = None,
     out: Path | None = None,
     around: Surroundings | None = None,
 ) -> Backfilled:

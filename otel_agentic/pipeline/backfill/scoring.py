@@ -16,11 +16,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from otel_agentic.pipeline.backfill.plan import Plan
-    from otel_agentic.pipeline.engine import Engine
-    from otel_agentic.pipeline.evaluate import Evaluating, OnScored, Truth, Wanted
-    from otel_agentic.pipeline.ingest import Progress
+    from otel_agentic.pipeline.engine import Engine, Progress
+    from otel_agentic.pipeline.evaluate import EvaluationRequest, EvaluationRunner, OnScored, Truth
     from otel_agentic.pipeline.rebuild import Key
-    from otel_agentic.pipeline.tally import Evaluated
+    from otel_agentic.pipeline.tally import EvaluationSummary
     from otel_agentic.store.selection import Scored
 
 #: Conversations scored before others may: a running collector scores what closes meanwhile in between. As many as go to
@@ -30,7 +29,7 @@ _PORTION: Final = 2000
 
 @dataclass(slots=True, kw_only=True)
 class Scoring:
-    """What the scoring of a backfill did; see `Evaluated`. `wanted` conversations had no score, or one left open."""
+    """What the scoring of a backfill did; see `EvaluationSummary`. `wanted` conversations had no score, or one left open."""
 
     wanted: int = 0
     scored: int = 0
@@ -40,7 +39,7 @@ class Scoring:
     warnings: set[str] = field(default_factory=set)
     tally: Tally = field(default_factory=Tally)
 
-    def add(self, part: Evaluated) -> None:
+    def add(self, part: EvaluationSummary) -> None:
         """Count a part."""
         self.scored += part.scored
         self.unchanged += part.unchanged
@@ -56,12 +55,12 @@ def selection_of(plan: Plan) -> Selection:
     return Selection(since_ns=since_ns, until_ns=plan.last_ns + 1)
 
 
-def wanted_of(evaluating: Evaluating, truth: Truth, plan: Plan, *, live: bool) -> Wanted:
+def wanted_of(evaluating: EvaluationRunner, truth: Truth, plan: Plan, *, live: bool) -> EvaluationRequest:
     """Return the conversations of a plan that have no score under the truth in force, or one that the judge left open.
 
     In a running collector, those that just closed are left to it: it counts them, emits their events, and restates windows.
     """
-    wanted = evaluating.wanted(truth, selection_of(plan))
+    wanted = evaluating.select(truth, selection_of(plan))
     if not live:
         return wanted
     own = set(evaluating.never_scored().keys)
@@ -70,7 +69,7 @@ def wanted_of(evaluating: Evaluating, truth: Truth, plan: Plan, *, live: bool) -
 
 def score_missing(
     engine: Engine,
-    evaluating: Evaluating,
+    evaluating: EvaluationRunner,
     plan: Plan,
     *,
     live: bool,
@@ -110,7 +109,7 @@ def score_missing(
             part = replace(wanted, keys=wanted.keys[start : start + _PORTION])
             done.add(evaluating.evaluate(truth, part, step, stop))
         progress("scoring", min(start + _PORTION, len(wanted.keys)), len(wanted.keys))
-    return done, judge_json(engine, done.tally, wanted.keys)
+    return done, judge_json(engine.evaluating, done.tally, wanted.keys)
 
 
 def total(first: Tally, second: Tally) -> Tally:

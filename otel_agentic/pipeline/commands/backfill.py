@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from otel_agentic.errors import OverloadedError, UsageError
 from otel_agentic.pipeline.commands.base import EngineCommands, Json
 from otel_agentic.pipeline.evaluate import TruthFile
-from otel_agentic.pipeline.interrupt import ends_well
+from otel_agentic.pipeline.interrupt import stop_on_interrupt
 
 if TYPE_CHECKING:
     from otel_agentic.pipeline.backfill.plan import Asked
     from otel_agentic.pipeline.backfill.run import Surroundings
-    from otel_agentic.pipeline.ingest import Progress
+    from otel_agentic.pipeline.engine import Progress
 
 #: Characters of a file that are handed on at once.
 _PIECE: Final = 256 * 1024
@@ -95,11 +95,11 @@ class BackfillCommands(EngineCommands):
     ) -> Iterator[Json]:
         from otel_agentic.pipeline.backfill.run import backfill  # noqa: PLC0415 — same
         from otel_agentic.pipeline.backfill.told import done_json  # noqa: PLC0415 — same
-        from otel_agentic.pipeline.parallel import workers_of  # noqa: PLC0415 — same
+        from otel_agentic.pipeline.parallel import open_workers  # noqa: PLC0415 — same
         from otel_agentic.pipeline.parallel_scoring import scoring_over  # noqa: PLC0415 — same
 
         around = self._around(progress, stop)
-        with self._alone(), workers_of(self._engine.settings, workers) as pool, TemporaryDirectory() as folder:
+        with self._alone(), open_workers(self._engine.settings, workers) as pool, TemporaryDirectory() as folder:
             if any(truth):
                 with around.lock:
                     self._engine.evaluating.remember(*truth)
@@ -157,7 +157,7 @@ def _told(work: Callable[[Progress, Callable[[], bool]], Iterator[Json]]) -> Ite
     thread = threading.Thread(target=run, name="otel-agentic-backfill", daemon=True)
     thread.start()
     try:
-        with ends_well(stop):
+        with stop_on_interrupt(stop):
             while (item := arrived.get()) is not None:
                 if isinstance(item, BaseException):
                     raise item

@@ -12,7 +12,7 @@ from otel_agentic.evaluators.failures import FailureRules
 from otel_agentic.evaluators.registry import metrics_by_name
 from otel_agentic.pipeline.commands.base import EngineCommands, Json
 from otel_agentic.pipeline.export import conversation_json
-from otel_agentic.pipeline.metric_standing import standing
+from otel_agentic.pipeline.metric_standing import with_severity
 from otel_agentic.pipeline.wire import plain
 from otel_agentic.store import browse
 from otel_agentic.store.conversations import load_conversations
@@ -65,7 +65,7 @@ class ConversationCommands(EngineCommands):
             "evaluation": evaluation,
             "conversation": conversation_json(conversation, told),
             "score": plain(score),
-            "metrics": plain(standing(metrics, conversation, rules)),
+            "metrics": plain(with_severity(metrics, conversation, rules)),
         }
 
     def conversations_export(

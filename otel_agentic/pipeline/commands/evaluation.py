@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from otel_agentic.evaluators.registry import asks
 from otel_agentic.pipeline.commands.base import EngineCommands, Json
 from otel_agentic.pipeline.evaluate import TruthFile
-from otel_agentic.pipeline.interrupt import ends_well
+from otel_agentic.pipeline.interrupt import stop_on_interrupt
 from otel_agentic.pipeline.judge_use import judge_json
 from otel_agentic.pipeline.report import IntervalKind, report
 from otel_agentic.pipeline.suites import of_suite, require_suite
@@ -49,7 +49,7 @@ class EvaluationCommands(EngineCommands):
         fresh = evaluating.remember([TruthFile(name=n, text=t) for n, t in cases], labels_given)
         truth = evaluating.truth().named(evaluation)
         selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
-        wanted = evaluating.wanted(truth, selection, again=force, chosen=chosen)
+        wanted = evaluating.select(truth, selection, again=force, chosen=chosen)
         if suite is not None:
             with self._engine.store.read() as con:
                 require_suite(con, suite)
@@ -73,8 +73,8 @@ class EvaluationCommands(EngineCommands):
                 self._progress("asking for metrics", said, total)
 
         stopping = self._engine.stopping
-        with ends_well(stopping):
-            found = evaluating.evaluate(truth, wanted, step, stopping.is_set, measured=measured)
+        with stop_on_interrupt(stopping):
+            found = evaluating.evaluate(truth, wanted, step, stopping.is_set, on_metrics=measured)
         return {
             "evaluation": evaluation,
             "evaluation_id": found.evaluation_id,
@@ -95,8 +95,8 @@ class EvaluationCommands(EngineCommands):
             "compared": found.compared,
             "disagreements": found.disagreements,
             "warnings": [*found.warnings, *unknown_labels(self._engine.store, labels_given)],
-            "judge": judge_json(self._engine, found.tally, [*wanted.keys, *wanted.lacking]),
-            "evaluators": {**found.metrics.told(chosen.metrics), "left_out": list(chosen.unasked)},
+            "judge": judge_json(self._engine.evaluating, found.tally, [*wanted.keys, *wanted.lacking]),
+            "evaluators": {**found.metrics.to_json(chosen.metrics), "left_out": list(chosen.unasked)},
         }
 
     def report(

@@ -10,7 +10,7 @@ from pydantic import Field
 from otel_agentic.pipeline.calibrate import calibrate_judge
 from otel_agentic.pipeline.commands.base import EngineCommands, Json
 from otel_agentic.pipeline.evaluate import TruthFile
-from otel_agentic.pipeline.interrupt import ends_well
+from otel_agentic.pipeline.interrupt import stop_on_interrupt
 from otel_agentic.pipeline.wire import plain
 from otel_agentic.store.judge_calls import clear_verdicts, judge_summary
 
@@ -27,7 +27,7 @@ class JudgeCommands(EngineCommands):
     ) -> dict[str, Json]:
         """Compare the judge with people, whose verdicts are given as (name, text) of CSV files; both are remembered."""
         files = [TruthFile(name=name, text=text) for name, text in labels]
-        with ends_well(self._engine.stopping):
+        with stop_on_interrupt(self._engine.stopping):
             found = calibrate_judge(self._engine, files, random_sample=random_sample, examples=examples)
         told: dict[str, Json] = plain(found)
         return told

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from otel_agentic.pipeline.commands.base import EngineCommands, Json
 from otel_agentic.pipeline.ingest import rebuild_pending
-from otel_agentic.pipeline.removal import Removing
+from otel_agentic.pipeline.removal import RetentionPass
 from otel_agentic.pipeline.snapshot import snapshot
 from otel_agentic.pipeline.wire import plain
 from otel_agentic.store.export_layout import export_folder_of
@@ -63,17 +63,17 @@ class KeepingCommands(EngineCommands):
         age = keep or engine.settings.retention.keep
         told: dict[str, Json] = {"keep": age, "dry_run": dry_run, "removed": None}
         with engine.retaining:
-            if not dry_run and not engine.uploads.under_way:  # what an import brings hangs on no conversation at first
+            if not dry_run and not engine.uploads.is_active:  # what an import brings hangs on no conversation at first
                 engine.store.write(drop_orphans)
             if age is not None:
-                removing = Removing(
+                removing = RetentionPass(
                     engine,
                     parse_width(age),
                     stop=engine.stopping.is_set,
                     progress=lambda done, total: self._progress("removing", done, total),
                     dry_run=dry_run,
                 )
-                told["removed"] = removing.run().json()
+                told["removed"] = removing.run().to_json()
         return told
 
     def store_export(self, *, since_ns: int | None = None, until_ns: int | None = None) -> Iterator[Json]:
