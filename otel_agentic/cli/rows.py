@@ -79,7 +79,7 @@ def evaluate_row_files(context: click.Context) -> int:
     return 0
 
 
-def store_rows(settings: Settings, files: Sequence[Path], *, quiet: bool) -> None:
+def keep_rows(settings: Settings, files: Sequence[Path], *, quiet: bool) -> None:
     """Keep rows as conversations in the store of the settings, with the cases that they are held against.
 
     Raises:
@@ -101,12 +101,12 @@ def store_rows(settings: Settings, files: Sequence[Path], *, quiet: bool) -> Non
 
     rows = read_rows_files(files)
     with Engine(settings, create=True) as engine:
-        kept = keep(engine, rows)
+        stored = keep(engine, rows)
     if not quiet:
         bare = (
-            f"; {plural(kept.without_agent, 'row')} without anything of an agent left out" if kept.without_agent else ""
+            f"; {plural(stored.without_agent, 'row')} without anything of an agent left out" if stored.without_agent else ""
         )
-        say(console(), f"{plural(kept.kept, 'row')} kept as conversations, {kept.new:,} of them new or changed{bare}")
+        say(console(), f"{plural(stored.stored, 'row')} kept as conversations, {stored.new:,} of them new or changed{bare}")
 
 
 def _print(told: dict[str, Any]) -> None:

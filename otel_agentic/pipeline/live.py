@@ -40,12 +40,8 @@ if TYPE_CHECKING:
     from otel_agentic.judges import JudgeFailure, Verdict
     from otel_agentic.pipeline.rebuild import Key, RebuildResult
     from otel_agentic.spans import Collector, Receipt, SpanBatch
-<<<<<<< HEAD
-    from otel_agentic.store.selection import Scored
-=======
     from otel_agentic.store.metric_scores import Measured
-    from otel_agentic.store.scores import Scored
->>>>>>> be27691 (Pass listeners to constructors and rename live and evaluation classes)
+    from otel_agentic.store.selection import Scored
     from otel_agentic.telemetry import Vitals
 
 _log = logging.getLogger(__name__)

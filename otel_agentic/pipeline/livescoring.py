@@ -10,13 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from otel_agentic.pipeline.evaluate import EvaluationRequest
 from otel_agentic.pipeline.metrics import unasked_note
-<<<<<<< HEAD
-from otel_agentic.pipeline.rounds import Rounds
-from otel_agentic.store.selection import Selection
-=======
 from otel_agentic.pipeline.rounds import LoopErrorLogger
-from otel_agentic.store.scores import Selection
->>>>>>> be27691 (Pass listeners to constructors and rename live and evaluation classes)
+from otel_agentic.store.selection import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,13 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from otel_agentic.evaluators.registry import asks
 from otel_agentic.pipeline.judging import ASKED
-<<<<<<< HEAD
-from otel_agentic.pipeline.sampling import in_order_of_place
-from otel_agentic.store.selection import Scored
-=======
 from otel_agentic.pipeline.sampling import in_order_of_position
-from otel_agentic.store.scores import Scored
->>>>>>> be27691 (Pass listeners to constructors and rename live and evaluation classes)
+from otel_agentic.store.selection import Scored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

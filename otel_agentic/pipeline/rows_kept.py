@@ -36,7 +36,7 @@ _MOST_PROBLEMS: Final = 1000
 class StoredRows:
     """The number of stored rows, of new or changed ones among them, and of rows without agent output."""
 
-    kept: int
+    stored: int
     new: int
     without_agent: int
 
@@ -71,7 +71,7 @@ def store_rows(engine: Engine, rows: Sequence[Attempt]) -> StoredRows:
         )
 
     engine.store.write(write)
-    return StoredRows(kept=len(conversations), new=len(fresh), without_agent=len(rows) - len(conversations))
+    return StoredRows(stored=len(conversations), new=len(fresh), without_agent=len(rows) - len(conversations))
 
 
 def _require_apart(rows: Sequence[Attempt]) -> None:

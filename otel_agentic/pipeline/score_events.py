@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from otel_agentic.evaluators.failures import FailureRules
     from otel_agentic.pipeline.truth_in_force import Truth
     from otel_agentic.store.metric_scores import Measured
-    from otel_agentic.store.scores import Scored
+    from otel_agentic.store.selection import Scored
 
 
 def evaluator_of(item: Scored, truth: Truth, settings: ScoringSettings) -> Evaluator:

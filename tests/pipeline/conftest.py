@@ -10,21 +10,16 @@ import pytest
 
 from otel_agentic.config import Settings
 from otel_agentic.pipeline import Commands, Engine, ingest_files
-from otel_agentic.pipeline.engine import NoListener
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from otel_agentic.pipeline.engine import EngineListener
-
 
 class OpenEngine(Protocol):
     """Opens an engine."""
 
-    def __call__(
-        self, db: Path | None = None, *, listener: EngineListener | None = None, **sections: dict[str, Any]
-    ) -> Engine: ...
+    def __call__(self, db: Path | None = None, **sections: dict[str, Any]) -> Engine: ...
 
 
 def settings_for(db: Path, **sections: dict[str, Any]) -> Settings:
@@ -45,13 +40,11 @@ def open_engine(tmp_path: Path, empty_file: Path) -> Iterator[OpenEngine]:
     """Open engines that are closed after the test."""
     with ExitStack() as stack:
 
-        def opened(
-            db: Path | None = None, *, listener: EngineListener | None = None, **sections: dict[str, Any]
-        ) -> Engine:
+        def opened(db: Path | None = None, **sections: dict[str, Any]) -> Engine:
             file = db or tmp_path / "t.duckdb"
             if not file.exists():
                 shutil.copy(empty_file, file)
-            return stack.enter_context(Engine(settings_for(file, **sections), listener=listener or NoListener()))
+            return stack.enter_context(Engine(settings_for(file, **sections)))
 
         yield opened
 

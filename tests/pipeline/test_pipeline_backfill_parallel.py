@@ -161,7 +161,7 @@ def test_a_conversation_that_cannot_be_scored_is_told_and_the_others_are(engine:
 
     with evaluating.judging() as judging:
         assert isinstance(judging, PooledJudgeRun)
-        found = list(judging._begun([*given[:3], broken, *given[4:]]))
+        found = list(judging._submit([*given[:3], broken, *given[4:]]))
 
     assert [one.conversation.key for one in (*given[:3], *given[4:])] == [item.conversation.key for item in found]
     (problem,) = pool.problems

@@ -100,9 +100,9 @@ def test_a_span_that_arrives_between_the_look_and_the_removal_stays(engine: Engi
     clock.at(5)
 
     class Late(RetentionPass):
-        def _announce(self) -> None:
+        def _save_bounds(self) -> None:
             engine.store.accept(batch(span("late", start_ns=NOON_NS + 5, end_ns=NOON_NS + 6)))
-            super()._announce()
+            super()._save_bounds()
 
     assert 1 == Late(engine, KEEP_NS).run().spans
     assert [("late",)] == rows(engine, "SELECT name FROM spans")

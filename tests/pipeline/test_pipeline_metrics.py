@@ -18,10 +18,12 @@ from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
 from tests.evaluators.own import Asker, OfGroup, Plain, metric
 from tests.judges.models import Bare, fields_of
 from tests.judges.parts import Streaming
+from tests.pipeline.conftest import settings_for
 from tests.pipeline.parts import feed, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from otel_agentic.evaluators.base import AnyEvaluator, Subject
     from otel_agentic.judges import Judge, Question
@@ -466,28 +468,28 @@ def test_a_real_langchain_model_is_asked_with_the_rubric(engine: Engine) -> None
     )
 
 
-def test_a_listener_receives_stored_metric_scores(open_engine: OpenEngine) -> None:
+def test_a_listener_receives_stored_metric_scores(tmp_path: Path) -> None:
     heard: list[Measured] = []
 
     class Listener(NoListener):
         def metrics_stored(self, measured: Sequence[Measured]) -> None:
             heard.extend(measured)
 
-    engine = open_engine(listener=Listener())
-    tell(engine, "The Ritz.")
-    commands = with_own(engine, Plain())
+    with Engine(settings_for(tmp_path / "t.duckdb"), create=True, listener=Listener()) as engine:
+        tell(engine, "The Ritz.")
+        commands = with_own(engine, Plain())
 
-    commands.evaluate(cases=CASES)
-    commands.evaluate(force=True)
+        commands.evaluate(cases=CASES)
+        commands.evaluate(force=True)
 
-    first, second = heard
-    assert (("length", "hotel", False), ("length", "hotel", True)) == tuple(
-        (one.evaluator.name, one.case_id, one.restated) for one in heard
-    )
-    assert first.score_ids == second.score_ids
-    assert {(one,) for one in first.score_ids} == set(
-        rows(engine, "SELECT score_id FROM scores WHERE evaluator <> 'core'")
-    )
+        first, second = heard
+        assert (("length", "hotel", False), ("length", "hotel", True)) == tuple(
+            (one.evaluator.name, one.case_id, one.restated) for one in heard
+        )
+        assert first.score_ids == second.score_ids
+        assert {(one,) for one in first.score_ids} == set(
+            rows(engine, "SELECT score_id FROM scores WHERE evaluator <> 'core'")
+        )
 
 
 def test_metrics_of_groups_are_not_stored(engine: Engine) -> None:

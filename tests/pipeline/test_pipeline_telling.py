@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from otel_agentic.store.metric_scores import Measured
     from tests.judges.parts import Answer
-    from tests.pipeline.conftest import OpenEngine
 
 
 class Relay(NoListener):
@@ -133,9 +132,10 @@ def test_agreement_is_told_of_the_judge_in_force_and_after_a_restart(engine: Eng
 
 
 def test_what_is_counted_of_metrics_adds_up_to_the_report_and_to_the_store(
-    open_engine: OpenEngine, telemetry: Telemetry
+    tmp_path: Path, telemetry: Telemetry
 ) -> None:
-    engine = open_engine(listener=RELAY, evaluators={"thresholds": {"operations.tool_calls": {"max": 0}}})
+    sections = {"evaluators": {"thresholds": {"operations.tool_calls": {"max": 0}}}}
+    engine = Engine(settings_for(tmp_path / "t.duckdb", **sections), create=True, listener=RELAY)
     commands = evaluated(engine, EventReporter(engine, telemetry), "The Ritz.", "The Plaza.", "The Ritz.")
     lines = shown(telemetry, "agentic_metric_results_total")
     told = [(dict(re.findall(r'(\w+)="(.*?)"', line)), int(float(line.rpartition(" ")[2]))) for line in lines]
@@ -163,6 +163,7 @@ def test_what_is_counted_of_metrics_adds_up_to_the_report_and_to_the_store(
     assert [(sum(count for _, count in told),)] == stored
     assert (3, 0, 3) == reported["agentic.operations.tool_calls"]
     assert 3 == counted("agentic.operations.tool_calls", agentic_severity="medium", agentic_revision="first")
+    engine.close()
 
 
 def test_late_spans_and_open_conversations_are_told(engine: Engine, telemetry: Telemetry) -> None:
