@@ -104,9 +104,14 @@ def keep_rows(settings: Settings, files: Sequence[Path], *, quiet: bool) -> None
         stored = keep(engine, rows)
     if not quiet:
         bare = (
-            f"; {plural(stored.without_agent, 'row')} without anything of an agent left out" if stored.without_agent else ""
+            f"; {plural(stored.without_agent, 'row')} without anything of an agent left out"
+            if stored.without_agent
+            else ""
         )
-        say(console(), f"{plural(stored.stored, 'row')} kept as conversations, {stored.new:,} of them new or changed{bare}")
+        say(
+            console(),
+            f"{plural(stored.stored, 'row')} kept as conversations, {stored.new:,} of them new or changed{bare}",
+        )
 
 
 def _print(told: dict[str, Any]) -> None:

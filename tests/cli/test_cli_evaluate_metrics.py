@@ -116,9 +116,7 @@ def test_of_a_family_what_asks_a_model_is_left_out_and_told(db: Path) -> None:
     ran = done("evaluate", "--db", db, "--metrics", "layers", "--force")
     told = json.loads(done("evaluate", "--db", db, "--metrics", "all", "--force", "--format", "json").out)["evaluators"]
 
-    (line,) = [
-        line for line in ran.out.splitlines() if line.startswith("skipped (needs an LLM judge): layers.")
-    ]
+    (line,) = [line for line in ran.out.splitlines() if line.startswith("skipped (needs an LLM judge): layers.")]
     assert ending(line) == snapshot("; pass --judge langchain:openai:gpt-5-mini")
     assert "agentic.agentest.helpfulness" in told["left_out"]
     assert not set(told["left_out"]) & {metric["name"] for metric in told["metrics"]}
