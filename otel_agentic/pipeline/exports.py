@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from otel_agentic.errors import OtelAgenticError
 from otel_agentic.store import exports
-from otel_agentic.store.database import told
+from otel_agentic.store.database import error_summary
 from otel_agentic.store.export_files import clear_work
 from otel_agentic.store.export_layout import HOUR_NS, UNITS, day_folder, export_folder_of, hour_file
 from otel_agentic.store.exporting import merge_day, write_hour
@@ -121,7 +121,7 @@ class HourlyExport:
             raise  # a problem of the store, not of the folder
         except Exception as error:  # noqa: BLE001 — a full disk, a read-only folder, a damaged file
             # Without the name of the temporary file, which differs at each try, so that a lasting problem is logged once.
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else told(error)
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else error_summary(error)
             self._failed[name] = f"{self.folder / name}: could not be exported: {reason}"
             return None
 

@@ -28,7 +28,7 @@ def vitals_of(
         why_not=why_not,
         queued_requests=store.queued_requests,
         queued_spans=store.queued_spans,
-        store_open=store.trouble is None,
+        store_open=store.problem is None,
         store_reopened=store.reopened,
         store_bytes=store.data_bytes,
         log_bytes=store.log_bytes,
@@ -50,6 +50,6 @@ def why_not_ready(phase: Phase, engine: Engine) -> str | None:
 def _why_not(phase: Phase, store: StoreState) -> str | None:
     if phase != "running":
         return f"the collector is {phase}"
-    if store.trouble is not None:
-        return store.trouble
+    if store.problem is not None:
+        return store.problem
     return f"{store.queued_spans} spans wait to be written: the queue is full" if store.full else None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.pipeline.exports import HourlyExport
 from otel_agentic.pipeline.removal import RemovalCounts, RetentionPass, keep_ns_of
-from otel_agentic.store.database import told
+from otel_agentic.store.database import error_summary
 
 if TYPE_CHECKING:
     from otel_agentic.pipeline.engine import Engine
@@ -94,7 +94,7 @@ class RetentionLoop:
         except Exception as error:  # noqa: BLE001 — logged and retried: nothing was lost
             # A library's message may quote stored content: logs and `doctor` show the class, the debug log the rest.
             _log.debug("retention failed", exc_info=error)
-            self._set_problem(f"retention failed: {told(error)}")
+            self._set_problem(f"retention failed: {error_summary(error)}")
             return
         self._set_problem(exported.problem if exported is not None else None)
         if exported is not None and (exported.hours or exported.days):

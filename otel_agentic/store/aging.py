@@ -10,7 +10,7 @@ import numpy as np
 from otel_agentic.store.definitions import drop_unused
 from otel_agentic.store.exports import LOOKED_UNTIL, hour_sql
 from otel_agentic.store.kept import TRACE_ID
-from otel_agentic.store.table import lent, rows_with
+from otel_agentic.store.table import registered, rows_with
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,11 +61,11 @@ _COUNT_LOOSE: Final = {unit: f"SELECT count(*) FROM ({sql})" for unit, sql in _L
 #: Traces of open conversations that are to go with their spans: the rest of such a trace must not become a conversation.
 _LEFT: Final = """
 SELECT DISTINCT trace_id FROM trace_links l
-SEMI JOIN wanted USING (trace_id)
+SEMI JOIN requested USING (trace_id)
 WHERE conversation_id IS NOT NULL
 """
-_TOMBSTONES: Final = f"INSERT INTO removed SELECT 'trace', {TRACE_ID}, make_timestamp_ns($now) FROM wanted"  # noqa: S608 — a constant of our own
-_UNLINK: Final = "DELETE FROM trace_links WHERE trace_id IN (SELECT trace_id FROM wanted)"
+_TOMBSTONES: Final = f"INSERT INTO removed SELECT 'trace', {TRACE_ID}, make_timestamp_ns($now) FROM requested"  # noqa: S608 — a constant of our own
+_UNLINK: Final = "DELETE FROM trace_links WHERE trace_id IN (SELECT trace_id FROM requested)"
 _DELETE: Final = {
     unit: f"DELETE FROM {unit} WHERE rowid IN (SELECT place FROM doomed) AND trace_id IN (SELECT trace_id FROM doomed)"  # noqa: S608 — the same
     for unit in _OLD
@@ -167,12 +167,12 @@ def count_loose(con: DuckDBPyConnection, unit: str, cut_ns: int, *, exported: bo
 
 def remove_loose(con: DuckDBPyConnection, loose: Loose, now_ns: int) -> int:
     """Take such rows out, in a transaction of the writer's; return how many there were still."""
-    wanted = {"trace_id": sorted(set(loose.traces))}
-    left = {"trace_id": [trace_id for (trace_id,) in rows_with(con, wanted, _LEFT)]}
+    requested = {"trace_id": sorted(set(loose.traces))}
+    left = {"trace_id": [trace_id for (trace_id,) in rows_with(con, requested, _LEFT)]}
     rows_with(con, left, _TOMBSTONES, {"now": now_ns}, fetch=False)
     rows_with(con, left, _UNLINK, fetch=False)
     doomed = {"place": np.array(loose.places, dtype="int64"), "trace_id": np.array(loose.traces, dtype=object)}
-    with lent(con, "doomed", doomed):
+    with registered(con, "doomed", doomed):
         return int(con.execute(_DELETE[loose.unit]).fetchall()[0][0])
 
 
@@ -220,7 +220,7 @@ def remove_results(con: DuckDBPyConnection, old: OldResults) -> int:
         "environment": np.array(old.environments, dtype=object),
         "conversation_id": np.array(old.names, dtype=object),
     }
-    with lent(con, "doomed", doomed):
+    with registered(con, "doomed", doomed):
         con.execute(_COUNTED, {"cut": old.before_ns})
         for statement in _KEEP_COUNTED:
             con.execute(statement)

@@ -80,7 +80,7 @@ WHERE NOT superseded AND closed_by IS NOT NULL
 _RESTATED: Final = """
 SELECT DISTINCT epoch_ns("end") AS ends
 FROM windows
-SEMI JOIN wanted ON "end" = make_timestamp_ns(ends)
+SEMI JOIN requested ON "end" = make_timestamp_ns(ends)
 WHERE computed_at > make_timestamp_ns($since)
 ORDER BY ends
 """
@@ -196,8 +196,8 @@ def count_groups(con: DuckDBPyConnection) -> int:
 
 def computed_since(con: DuckDBPyConnection, ends_ns: Iterable[int], since_ns: int) -> list[int]:
     """Return those of some window ends that have a row computed after a time, ascending."""
-    wanted: dict[str, Sequence[Any]] = {"ends": sorted(set(ends_ns))}
-    return [int(end_ns) for (end_ns,) in rows_with(con, wanted, _RESTATED, {"since": since_ns})]
+    requested: dict[str, Sequence[Any]] = {"ends": sorted(set(ends_ns))}
+    return [int(end_ns) for (end_ns,) in rows_with(con, requested, _RESTATED, {"since": since_ns})]
 
 
 def ended_by_group(

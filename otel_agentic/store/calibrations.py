@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 _PLACES: Final = """
 SELECT conversation_id, environment, revision, turn_count, closed_by IS NOT NULL
 FROM conversations
-SEMI JOIN wanted USING (conversation_id)
+SEMI JOIN requested USING (conversation_id)
 WHERE NOT superseded
 ORDER BY conversation_id, environment
 """
 _FORGET: Final = """
-DELETE FROM human_verdicts h USING wanted w
+DELETE FROM human_verdicts h USING requested w
 WHERE h.environment = w.environment AND h.conversation_id = w.conversation_id
     AND coalesce(h.turn_index, -1) = w.turn_index
 """

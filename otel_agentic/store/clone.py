@@ -1,4 +1,4 @@
-"""Copies of whole files: by reflink where the file system can, byte by byte elsewhere, complete or not there at all."""
+"""Copies of whole files: by reflink if the file system supports it, byte by byte otherwise; complete or not at all."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 #: `ioctl(2)` request of Linux that shares the blocks of one file with another (Btrfs, XFS, bcachefs, ZFS).
 _FICLONE: Final = 0x40049409
 _COPY_BYTES: Final = 4 * 1024 * 1024
-#: Disk space that a copy leaves to whoever writes next to it.
+#: Disk space that a copy leaves free for other writers.
 _LEAVE_FREE_BYTES: Final = 64 * 1024 * 1024
 
 
 def clone_file(source: Path, target: Path) -> bool:
     """Make `target` a copy of `source`, readable by its owner only; return whether the blocks are shared (reflink).
 
-    The target is replaced atomically once the copy is on disk. The caller makes sure that nobody writes to the source.
+    The target is replaced atomically once the copy is on disk. The caller ensures that no process writes to the source.
 
     Raises:
         OSError: the source cannot be read, or the target cannot be written; an existing target stays as it was.
@@ -35,10 +35,10 @@ def clone_file(source: Path, target: Path) -> bool:
 
 
 def clone_open_file(source: int, target: Path, go_on: Callable[[], bool] = lambda: True) -> bool:
-    """Do what `clone_file` does for a file descriptor, whose position is left alone. `go_on` is asked every few megabytes.
+    """Do what `clone_file` does for a file descriptor, whose position does not change. `go_on` is called every few megabytes.
 
-    A process that closes any descriptor of a DuckDB file gives up its lock on it: where this process has the database
-    open, pass one that stays open.
+    A process that closes any descriptor of a DuckDB file releases its lock on it: if this process has the database open, pass a
+    descriptor that stays open.
 
     Raises:
         InterruptedError: `go_on` returned False; an existing target stays as it was.
@@ -49,19 +49,19 @@ def clone_open_file(source: int, target: Path, go_on: Callable[[], bool] = lambd
             return True
         size = os.fstat(source).st_size
         if shutil.disk_usage(target.parent).free < size + _LEAVE_FREE_BYTES:
-            raise OSError(errno.ENOSPC, f"a copy takes {size:,} bytes, and there is less room", str(target.parent))
+            raise OSError(errno.ENOSPC, f"a copy takes {size:,} bytes, and less space is free", str(target.parent))
         position = 0
         while part := os.pread(source, _COPY_BYTES, position):
             draft.write(part)
             position += len(part)
             if not go_on():
-                raise InterruptedError(errno.EINTR, "the copy was given up", str(target))
+                raise InterruptedError(errno.EINTR, "the copy was cancelled", str(target))
     return False
 
 
 @contextmanager
 def replacing(target: Path) -> Iterator[IO[bytes]]:
-    """Return a new file, mode 0600, that takes the place of `target` at the end, durably; on an error it is removed.
+    """Provide a new file, mode 0600, that durably replaces `target` at the end; after an error it is removed.
 
     Its `name` is a path next to `target`.
 
@@ -84,7 +84,7 @@ def replacing(target: Path) -> Iterator[IO[bytes]]:
 
 
 def reflink(source: int, target: int) -> bool:
-    """Have one file share the blocks of another, by descriptors; return whether the file system can."""
+    """Share the blocks of one file with another, by descriptors; return whether the file system supports it."""
     try:
         import fcntl  # noqa: PLC0415 — not on every system; without it the bytes are copied
 

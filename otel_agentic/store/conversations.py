@@ -24,20 +24,20 @@ SELECT
     environment, conversation_id, revision, closed_by IS NOT NULL, superseded, ambiguous_link, content_hash,
     epoch_ns(built_at)
 FROM conversations
-SEMI JOIN wanted USING (environment, conversation_id)
+SEMI JOIN requested USING (environment, conversation_id)
 QUALIFY row_number() OVER (PARTITION BY environment, conversation_id ORDER BY revision DESC) = 1
 """
 _SUPERSEDE: Final = """
-UPDATE conversations c SET superseded = true FROM wanted w
+UPDATE conversations c SET superseded = true FROM requested w
 WHERE c.environment = w.environment AND c.conversation_id = w.conversation_id AND NOT c.superseded
 """
 _KNOWN: Final = """
 SELECT count(*), count(*) FILTER (c.revision = w.revision)
-FROM conversations c JOIN wanted w USING (environment, conversation_id)
+FROM conversations c JOIN requested w USING (environment, conversation_id)
 """
 #: One statement a table: an open conversation is rewritten in place, so its rows of that revision go first.
 _DELETE: Final = tuple(
-    f"DELETE FROM {table} t USING wanted w WHERE t.environment = w.environment "  # noqa: S608 — our own table names
+    f"DELETE FROM {table} t USING requested w WHERE t.environment = w.environment "  # noqa: S608 — our own table names
     "AND t.conversation_id = w.conversation_id AND t.revision = w.revision"
     for table in ("conversations", "turns", "tool_calls")
 )
@@ -46,7 +46,7 @@ SELECT
     environment, conversation_id, revision, agent, agent_version, service, epoch_ns(started_at), epoch_ns(ended_at),
     closed_by, link_method, case_id, verdict, definitions_hash, final_state, user_hash, session_hash
 FROM conversations
-SEMI JOIN wanted USING (environment, conversation_id)
+SEMI JOIN requested USING (environment, conversation_id)
 WHERE NOT superseded
 ORDER BY started_at, environment, conversation_id
 """
@@ -57,7 +57,7 @@ SELECT
     t.models, t.plans
 FROM turns t
 JOIN conversations c USING (environment, conversation_id, revision)
-SEMI JOIN wanted USING (environment, conversation_id)
+SEMI JOIN requested USING (environment, conversation_id)
 WHERE NOT c.superseded
 ORDER BY t.turn_index
 """
@@ -68,7 +68,7 @@ SELECT
     epoch_ns(t.started_at), epoch_ns(t.ended_at)
 FROM tool_calls t
 JOIN conversations c USING (environment, conversation_id, revision)
-SEMI JOIN wanted USING (environment, conversation_id)
+SEMI JOIN requested USING (environment, conversation_id)
 WHERE NOT c.superseded
 ORDER BY t.turn_index, t.position
 """
@@ -79,11 +79,11 @@ _NOT_CONTENT_OF_CALL: Final = frozenset({"started_ns", "ended_ns"})
 #: Of conversations with a span that ended long after it was received: when the first of their spans was.
 _CLOCK_AHEAD: Final = """
 SELECT environment, conversation_id, epoch_ns(min(received_from))
-FROM trace_links SEMI JOIN wanted USING (environment, conversation_id)
+FROM trace_links SEMI JOIN requested USING (environment, conversation_id)
 GROUP BY environment, conversation_id HAVING bool_or(clock_ahead)
 """
 _WINDOW_TIMES: Final = """
-SELECT DISTINCT epoch_ns(window_time) FROM conversations SEMI JOIN wanted USING (environment, conversation_id)
+SELECT DISTINCT epoch_ns(window_time) FROM conversations SEMI JOIN requested USING (environment, conversation_id)
 """
 
 
@@ -181,15 +181,15 @@ def save_conversations(con: DuckDBPyConnection, built: Sequence[Built], now_ns: 
         return
     conversations = [item.conversation for item in built]
     keys = [(conversation.environment, str(conversation.conversation_id)) for conversation in conversations]
-    wanted: dict[str, Sequence[str | int]] = {
+    requested: dict[str, Sequence[str | int]] = {
         "environment": [environment for environment, _ in keys],
         "conversation_id": [name for _, name in keys],
         "revision": [conversation.revision for conversation in conversations],
     }
-    ((known, same_revision),) = rows_with(con, wanted, _KNOWN)
+    ((known, same_revision),) = rows_with(con, requested, _KNOWN)
     for statement, needed in (*((each, same_revision) for each in _DELETE), (_SUPERSEDE, known)):
         if needed:
-            rows_with(con, wanted, statement, fetch=False)
+            rows_with(con, requested, statement, fetch=False)
     if known > same_revision:
         drop_superseded_results(con, keys)
     hashes = [definitions_hash(conversation.tool_definitions) for conversation in conversations]
@@ -214,14 +214,14 @@ def supersede(con: DuckDBPyConnection, keys: Iterable[Key]) -> None:
 
 def load_conversations(con: DuckDBPyConnection, keys: Iterable[Key]) -> list[Conversation]:
     """Return the newest revisions of some conversations, by start time."""
-    wanted = key_columns(keys)
+    requested = key_columns(keys)
     calls: dict[tuple[str, str, int], list[ToolCall]] = {}
-    for row in rows_with(con, wanted, _CALLS):
+    for row in rows_with(con, requested, _CALLS):
         calls.setdefault((row[0], row[1], row[2]), []).append(_call(row))
     turns: dict[Key, list[Turn]] = {}
-    for row in rows_with(con, wanted, _TURNS):
+    for row in rows_with(con, requested, _TURNS):
         turns.setdefault((row[0], row[1]), []).append(_turn(row, tuple(calls.get((row[0], row[1], row[2]), ()))))
-    rows = rows_with(con, wanted, _SELECTED)
+    rows = rows_with(con, requested, _SELECTED)
     definitions = load_definitions(con, {row[12] for row in rows})
     return [
         Conversation(

@@ -1,4 +1,4 @@
-"""A copy of a store's file, taken while nobody writes to it."""
+"""A copy of a store's file, taken while no process writes to it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def copy_store(source: Path, target: Path) -> None:
-    """Copy a DuckDB file with what waits in its log, and leave it as it is.
+    """Copy a DuckDB file and its log without changing them.
 
     Raises:
         StoreBusyError: another process writes to the file; names it.
@@ -25,7 +25,7 @@ def copy_store(source: Path, target: Path) -> None:
     except duckdb.Error as error:
         raise describe(error, source) from error
     with con:
-        # The log first: a process that closes a file gives up its locks on it, so after the file itself a writer may come.
+        # The log first: closing a file releases this process's locks on it, so another writer may start after the file is copied.
         for suffix in (".wal", ""):
             part = source.with_name(source.name + suffix)
             if part.is_file():

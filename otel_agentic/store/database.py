@@ -10,17 +10,17 @@ import duckdb
 
 from otel_agentic.errors import StoreBusyError, StoreUnusableError
 
-#: What `Store.write` and `Store.read` lend, for rooms above that may not name DuckDB themselves.
+#: The connection that `Store.write` and `Store.read` provide, for packages that may not import DuckDB themselves.
 Connection: TypeAlias = duckdb.DuckDBPyConnection
 
-#: The oldest file format that has everything we use, so that other DuckDB versions open the file too.
+#: The oldest file format with every feature that is used here, so that other DuckDB versions can open the file too.
 FILE_FORMAT: Final = "v1.4.0"
 _HOLDER: Final = re.compile(r"PID (\d+)")
-#: How operating systems say that nothing more can be written: by the disk, by a quota, by a limit of the process.
+#: Messages of operating systems when nothing more can be written because of the disk, a quota or a process limit.
 _FULL: Final = re.compile(r"no space left|disk quota exceeded|file too large", re.IGNORECASE)
-#: What DuckDB says when another process has the file, and when this very process has it open already.
+#: Messages of DuckDB when another process holds the file, and when this process has it open already.
 _HELD: Final = re.compile(r"could not set lock|conflicting lock", re.IGNORECASE)
-#: Errors about values, which DuckDB shows in them.
+#: Errors about values; their messages contain the values.
 _QUOTING: Final = (duckdb.DataError, duckdb.IntegrityError, duckdb.InvalidInputException)
 _BAD_LOG: Final = re.compile(r"\bWAL\b")
 _DAMAGED: Final = re.compile(r"corrupt|checksum", re.IGNORECASE)
@@ -28,25 +28,25 @@ _OPEN_HERE: Final = re.compile(r"configuration has been locked|different configu
 
 
 class Limits(Protocol):
-    """What DuckDB may use."""
+    """The resources that DuckDB may use."""
 
     @property
     def memory_limit_mb(self) -> int:
-        """Memory before it spills to disk, MB."""
+        """Memory before DuckDB spills to disk, MB."""
         ...
 
     @property
     def temp_limit_mb(self) -> int:
-        """Disk space for what is spilled, MB."""
+        """Disk space for spilled data, MB."""
         ...
 
 
 def require_file(path: Path, *, create: bool) -> None:
-    """Return nothing where a file is there, or may be made.
+    """Check that a file exists, or may be created.
 
     Raises:
-        StoreUnusableError: it is missing, or its folder is; or it is missing and its log is there: DuckDB would remove that
-            to make the file, and with it what was acknowledged.
+        StoreUnusableError: the file or its folder is missing; or the file is missing while its log exists: DuckDB would remove
+            the log when creating the file, and acknowledged data with it.
     """
     if not create and not path.is_file():
         raise StoreUnusableError(f"{path}: no such DuckDB file; `otel-agentic ingest --db {path} …` makes one")
@@ -55,7 +55,7 @@ def require_file(path: Path, *, create: bool) -> None:
     log = Path(f"{path.resolve()}.wal")
     if not path.exists() and log.is_file() and log.stat().st_size:
         raise StoreUnusableError(
-            f"{path} is not there, and {log} holds what was last stored in it: put the file back beside its log, or remove the log"
+            f"{path} is missing, and {log} holds the last data stored in it: put the file back next to its log, or remove the log"
         )
 
 
@@ -68,14 +68,14 @@ def open_database(
     read_only: bool = False,
     spill: str | None = None,
 ) -> duckdb.DuckDBPyConnection:
-    """Return a connection to the file, hardened: no file system, no configuration changes, no extensions from outside.
+    """Return a hardened connection to the file: no file system, no configuration changes, no extensions from outside.
 
-    Of the file system only `export_folder` is left, where one is given. With `read_only` other processes may have the file
-    open, too, if they do the same; each then needs a folder `spill` of its own for what does not fit in memory.
+    Only `export_folder`, if there is one, can be read and written. With `read_only`, other processes may have the file open
+    if they open it read-only too; each then needs its own folder `spill` for data that does not fit in memory.
 
     Raises:
         StoreBusyError: another process holds the file; names it.
-        StoreUnusableError: the file is missing (and not to be created), is not a DuckDB file, or cannot be written.
+        StoreUnusableError: the file is missing (and must not be created), is not a DuckDB file, or cannot be written.
     """
     require_file(path, create=create)
     con = None
@@ -89,20 +89,20 @@ def open_database(
                 "autoload_known_extensions": "false",
             },
         )
-        con.execute("SET checkpoint_threshold = '1TB'")  # the writer makes checkpoints, and can undo them
+        con.execute("SET checkpoint_threshold = '1TB'")  # the writer makes checkpoints, because it can undo them
         con.execute("PRAGMA disable_checkpoint_on_shutdown")  # as above
-        con.execute("SET max_vacuum_tasks = 0")  # a checkpoint writes what is new: it merges nothing while senders wait
+        con.execute("SET max_vacuum_tasks = 0")  # a checkpoint writes new data only: merging would delay senders
         con.execute(f"SET memory_limit = '{settings.memory_limit_mb}MB'")
         if spill is not None:
             con.execute("SET temp_directory = $spill", {"spill": spill})
         con.execute(f"SET max_temp_directory_size = '{settings.temp_limit_mb}MB'")
-        con.execute("SET pandas_analyze_sample = 0")  # arrays of objects that we lend are text; to look costs time
-        con.execute("SET python_enable_replacements = false")  # a name in SQL is no variable of ours
-        con.execute("SET GLOBAL TimeZone = 'UTC'")  # each reader has a connection of its own
+        con.execute("SET pandas_analyze_sample = 0")  # registered object arrays contain text; analysing them takes time
+        con.execute("SET python_enable_replacements = false")  # a name in SQL must not refer to a Python variable
+        con.execute("SET GLOBAL TimeZone = 'UTC'")  # global, because each reader has its own connection
         if export_folder is not None:
-            # Resolved: DuckDB refuses what a symbolic link inside the folder leads to.
+            # Resolved, because DuckDB refuses paths that leave the folder through a symbolic link.
             con.execute("SET allowed_directories = $folders", {"folders": [str(export_folder.resolve())]})
-        con.execute("SET enable_external_access = false")  # what is allowed can only be said before this
+        con.execute("SET enable_external_access = false")  # allowed folders can be set only before this
         con.execute("SET lock_configuration = true")
     except duckdb.Error as error:
         if con is not None:
@@ -111,12 +111,12 @@ def open_database(
     return con
 
 
-def told(error: BaseException) -> str:
-    """Return an error's first line for logs; where DuckDB may quote what it was given to store, only its class.
+def error_summary(error: BaseException) -> str:
+    """Return the first line of an error for logs; only its class if DuckDB may quote stored values in the message.
 
-    >>> told(duckdb.ConversionException("Conversion Error: Could not convert string 'private' to INT32"))
+    >>> error_summary(duckdb.ConversionException("Conversion Error: Could not convert string 'private' to INT32"))
     'ConversionException'
-    >>> told(duckdb.IOException("IO Error: No space left on device"))
+    >>> error_summary(duckdb.IOException("IO Error: No space left on device"))
     'IO Error: No space left on device'
     """
     if isinstance(error, _QUOTING):
@@ -124,37 +124,39 @@ def told(error: BaseException) -> str:
     return next(iter(str(error).splitlines()), type(error).__name__)
 
 
-def says_full(error: Exception) -> bool:
-    """Return whether an error says that nothing more can be written: by the disk, a quota or a limit of the process."""
+def is_disk_full(error: Exception) -> bool:
+    """Return whether an error means that nothing more can be written, because of the disk, a quota or a process limit."""
     return _FULL.search(str(error)) is not None
 
 
 def describe(error: Exception, path: Path) -> StoreBusyError | StoreUnusableError:
-    """Return the error that tells a person what is wrong with the file."""
+    """Return the error that explains to the user why the file cannot be used."""
     text = str(error)
     if _OPEN_HERE.search(text):
-        return StoreBusyError(f"{path} is open in this very process already: a file has one store; close that first")
+        return StoreBusyError(
+            f"{path} is already open in this process: only one Store may have a file open; close it first"
+        )
     if _HELD.search(text):
         holder = _HOLDER.search(text)
         who = f"process {holder[1]}" if holder else "another process"
         return StoreBusyError(
             f"{path} is held by {who}: DuckDB lets one process at a time open a file. "
-            "If that is a running collector, use --server URL; else stop that process"
+            "If this is a running collector, use --server URL; otherwise stop that process"
         )
     first_line = text.splitlines()[0]
     if "not a valid DuckDB database" in text:
         return StoreUnusableError(f"{path} is not a DuckDB file; give another --db")
-    if says_full(error):
-        return StoreUnusableError(f"{path}: {first_line}. Nothing of it was stored; free some space")
-    return StoreUnusableError(f"{path} cannot be used: {told(error)}{_advice(text, path)}")
+    if is_disk_full(error):
+        return StoreUnusableError(f"{path}: {first_line}. Nothing was stored; free some disk space")
+    return StoreUnusableError(f"{path} cannot be used: {error_summary(error)}{_advice(text, path)}")
 
 
 def _advice(text: str, path: Path) -> str:
-    """Return what to do about a damaged file or log."""
+    """Return advice for a damaged file or log."""
     if _BAD_LOG.search(text):
         return (
             f". Its log {path}.wal cannot be replayed: restore a backup (`otel-agentic store restore`), or move the log away "
-            "to go on without what it holds"
+            "to continue without its content"
         )
     if _DAMAGED.search(text):
         return (

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
-_KNOWN: Final = "SELECT DISTINCT definitions_hash FROM tool_definitions SEMI JOIN wanted USING (definitions_hash)"
+_KNOWN: Final = "SELECT DISTINCT definitions_hash FROM tool_definitions SEMI JOIN requested USING (definitions_hash)"
 _SELECTED: Final = """
-SELECT definitions_hash, name, parameters FROM tool_definitions SEMI JOIN wanted USING (definitions_hash)
+SELECT definitions_hash, name, parameters FROM tool_definitions SEMI JOIN requested USING (definitions_hash)
 ORDER BY definitions_hash, name
 """
 _UNUSED: Final = """
@@ -40,11 +40,11 @@ _NO_TOOLS: Final = definitions_hash({})
 
 def save_definitions(con: DuckDBPyConnection, given: Mapping[str | None, Mapping[str, Any] | None]) -> None:
     """Write lists of tools, by their hash, that are not there yet."""
-    wanted = {name: tools for name, tools in given.items() if name is not None and tools}
-    known = {name for (name,) in rows_with(con, {"definitions_hash": sorted(wanted)}, _KNOWN)}
+    requested = {name: tools for name, tools in given.items() if name is not None and tools}
+    known = {name for (name,) in rows_with(con, {"definitions_hash": sorted(requested)}, _KNOWN)}
     rows = [
         (name, tool, parameters)
-        for name, tools in sorted(wanted.items())
+        for name, tools in sorted(requested.items())
         if name not in known
         for tool, parameters in sorted(tools.items())
     ]
@@ -60,9 +60,9 @@ def save_definitions(con: DuckDBPyConnection, given: Mapping[str | None, Mapping
 
 def load_definitions(con: DuckDBPyConnection, hashes: Iterable[str | None]) -> dict[str | None, Mapping[str, Any]]:
     """Return lists of tools by their hash; one whose rows are not there (an import without them) is not."""
-    wanted: Sequence[str] = sorted({name for name in hashes if name is not None})
+    requested: Sequence[str] = sorted({name for name in hashes if name is not None})
     found: dict[str | None, dict[str, Any]] = {_NO_TOOLS: {}}
-    for name, tool, parameters in rows_with(con, {"definitions_hash": wanted}, _SELECTED):
+    for name, tool, parameters in rows_with(con, {"definitions_hash": requested}, _SELECTED):
         found.setdefault(name, {})[tool] = None if parameters is None else orjson.loads(parameters)
     return dict(found)
 

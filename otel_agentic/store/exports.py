@@ -61,12 +61,10 @@ _DIGEST: Final = f"""
 WITH marks AS ({MARKS})
 SELECT bit_xor(mark) FROM marks WHERE hour >= make_timestamp_ns($first) AND hour < make_timestamp_ns($last)
 """  # noqa: S608 — the same
-_SOIL: Final = (
-    "UPDATE exports x SET dirty = true FROM wanted w WHERE x.table_name = $unit AND x.hour = make_timestamp_ns(w.hour)"
-)
+_SOIL: Final = "UPDATE exports x SET dirty = true FROM requested w WHERE x.table_name = $unit AND x.hour = make_timestamp_ns(w.hour)"
 _EXPECT: Final = """
 INSERT INTO exports
-SELECT $unit, make_timestamp_ns(w.hour), 0, NULL, NULL, true, NULL FROM wanted w
+SELECT $unit, make_timestamp_ns(w.hour), 0, NULL, NULL, true, NULL FROM requested w
 WHERE NOT EXISTS (SELECT 1 FROM exports x WHERE x.table_name = $unit AND x.hour = make_timestamp_ns(w.hour))
 """
 _LOOKED: Final = "INSERT INTO export_looks VALUES ($unit, make_timestamp_ns($until))"

@@ -1,4 +1,4 @@
-"""The id of a store in telemetry: the same after every restart, and for history as for what is emitted live."""
+"""The id of a store in telemetry: the same after every restart, for live telemetry and for history."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _WRITE: Final = "INSERT INTO instance VALUES ($id, make_timestamp_ns($now))"
 
 
 def instance_id_of(store: Store) -> str:
-    """Return the id of a store; it is made and kept at the first call."""
+    """Return the id of a store; the first call creates and stores it."""
     with store.read() as con:
-        found = con.execute(_READ).fetchall()
-    return str(found[0][0]) if found else store.write(lambda con: _made(con, store.clock()))
+        rows = con.execute(_READ).fetchall()
+    return str(rows[0][0]) if rows else store.write(lambda con: _created(con, store.clock()))
 
 
-def _made(con: DuckDBPyConnection, now_ns: int) -> str:
-    found = con.execute(_READ).fetchall()  # another thread may have made it meanwhile
-    if found:
-        return str(found[0][0])
+def _created(con: DuckDBPyConnection, now_ns: int) -> str:
+    rows = con.execute(_READ).fetchall()  # another thread may have created it in the meantime
+    if rows:
+        return str(rows[0][0])
     instance_id = str(uuid.uuid4())
     con.execute(_WRITE, {"id": instance_id, "now": now_ns})
     return instance_id

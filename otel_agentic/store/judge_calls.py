@@ -32,7 +32,7 @@ SELECT
     content_hash, score, reasoning, model, tries, latency_s, input_tokens, output_tokens, cost_usd,
     epoch_ns(coalesce(used_at, judged_at)), label, texts, coalesce(unsure, false)
 FROM judge_calls
-SEMI JOIN wanted USING (content_hash)
+SEMI JOIN requested USING (content_hash)
 WHERE (score IS NOT NULL OR label IS NOT NULL OR texts IS NOT NULL) AND cleared IS NOT TRUE
 QUALIFY row_number() OVER (PARTITION BY content_hash ORDER BY judged_at DESC) = 1
 """
@@ -59,12 +59,12 @@ _DROP: Final = "DELETE FROM judge_calls WHERE cleared AND judged_at < make_times
 #: Verdicts that were taken are as young as that: retention goes by it.
 _USED: Final = """
 UPDATE judge_calls SET used_at = make_timestamp_ns($now)
-WHERE content_hash IN (SELECT content_hash FROM wanted) AND error IS NULL
+WHERE content_hash IN (SELECT content_hash FROM requested) AND error IS NULL
 """
 #: Models that the spans of some conversations name.
 _MODELS: Final = """
 SELECT DISTINCT model FROM spans
-SEMI JOIN (SELECT trace_id FROM trace_links SEMI JOIN wanted USING (environment, conversation_id)) USING (trace_id)
+SEMI JOIN (SELECT trace_id FROM trace_links SEMI JOIN requested USING (environment, conversation_id)) USING (trace_id)
 WHERE model IS NOT NULL
 """
 

@@ -28,7 +28,7 @@ SELECT
 FROM conversation_scores s
 JOIN conversations c USING (environment, conversation_id, revision)
 LEFT JOIN matches m USING (evaluation_id, environment, conversation_id, revision)
-SEMI JOIN wanted USING (environment, conversation_id)
+SEMI JOIN requested USING (environment, conversation_id)
 WHERE s.evaluation_id = $id AND NOT c.superseded
 """
 _TURNS: Final = """
@@ -37,7 +37,7 @@ SELECT
     t.answer_outcome, t.answer_reason, t.tool_outcome, t.explanation
 FROM turn_scores t
 JOIN conversations c USING (environment, conversation_id, revision)
-SEMI JOIN wanted USING (environment, conversation_id)
+SEMI JOIN requested USING (environment, conversation_id)
 WHERE t.evaluation_id = $id AND NOT c.superseded
 ORDER BY t.turn_index
 """
@@ -101,13 +101,13 @@ def stored_scores(con: DuckDBPyConnection, evaluation_id: str, keys: Iterable[Ke
 
     One whose newest revision has no such score is left out.
     """
-    wanted, evaluation = key_columns(keys), {"id": evaluation_id}
+    requested, evaluation = key_columns(keys), {"id": evaluation_id}
     turns: dict[Key, list[TurnScore]] = {}
-    for row in rows_with(con, wanted, _TURNS, evaluation):
+    for row in rows_with(con, requested, _TURNS, evaluation):
         turns.setdefault((row[0], row[1]), []).append(_turn(row))
     return {
         (row[0], row[1]): _conversation(row, tuple(turns.get((row[0], row[1]), ())))
-        for row in rows_with(con, wanted, _SCORES, evaluation)
+        for row in rows_with(con, requested, _SCORES, evaluation)
     }
 
 

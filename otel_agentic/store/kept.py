@@ -21,11 +21,11 @@ _KEPT: Final = (
     "SELECT epoch_ns(conversations_from), epoch_ns(results_from), conversations, spans, log_records FROM retention"
 )
 _FROZEN_KEYS: Final = f"""
-SELECT environment, conversation_id FROM wanted w
+SELECT environment, conversation_id FROM requested w
 WHERE EXISTS (SELECT 1 FROM removed r WHERE r.kind = 'conversation' AND r.identity = {CONVERSATION_ID})
 """  # noqa: S608 — a constant of our own
 _FROZEN_TRACES: Final = f"""
-SELECT trace_id FROM wanted w
+SELECT trace_id FROM requested w
 WHERE EXISTS (SELECT 1 FROM removed r WHERE r.kind = 'trace' AND r.identity = {TRACE_ID})
 """  # noqa: S608 — the same
 

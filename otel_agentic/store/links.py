@@ -48,23 +48,23 @@ ORDER BY min(first_at), trace_id
 _BY_ARRIVAL: Final = """
 SELECT environment, conversation_id
 FROM trace_links
-SEMI JOIN wanted USING (environment, conversation_id)
+SEMI JOIN requested USING (environment, conversation_id)
 GROUP BY environment, conversation_id
 ORDER BY min(received_until), environment, conversation_id
 """
 _OF_TRACES: Final = """
 SELECT DISTINCT environment, conversation_id
 FROM trace_links
-WHERE conversation_id IS NOT NULL AND trace_id IN (SELECT trace_id FROM wanted)
+WHERE conversation_id IS NOT NULL AND trace_id IN (SELECT trace_id FROM requested)
 """
 _FORGET: Final = """
-DELETE FROM trace_links WHERE trace_id IN (SELECT trace_id FROM wanted)
+DELETE FROM trace_links WHERE trace_id IN (SELECT trace_id FROM requested)
 RETURNING trace_id, epoch_ns(received_from), clock_ahead
 """
 _OF_CONVERSATIONS: Final = """
 SELECT DISTINCT l.trace_id
 FROM trace_links l
-SEMI JOIN wanted USING (environment, conversation_id)
+SEMI JOIN requested USING (environment, conversation_id)
 """
 #: Conversations that are open or not built yet, or of which something was read after they were built (a process that was
 #: killed in between leaves them so, also closed ones); and those that no trace belongs to any more, as if touched just now.
@@ -102,17 +102,17 @@ WITH near AS MATERIALIZED (
     SELECT * FROM trace_links
     WHERE ended_at >= make_timestamp_ns($first) AND started_at <= make_timestamp_ns($last)
 ), own AS (
-    SELECT * FROM near SEMI JOIN wanted USING (trace_id) WHERE events > 0
+    SELECT * FROM near SEMI JOIN requested USING (trace_id) WHERE events > 0
 ), goes_on AS (
     SELECT trace_id, environment, service, started_at, unnest(history_in) AS digest FROM near
 ), ends AS (
     SELECT trace_id, environment, service, ended_at, unnest(history_out) AS digest FROM near
 ), own_goes_on AS (
     SELECT environment, service, digest, min(started_at) AS first, max(started_at) AS last
-    FROM goes_on SEMI JOIN wanted USING (trace_id) GROUP BY ALL
+    FROM goes_on SEMI JOIN requested USING (trace_id) GROUP BY ALL
 ), own_ends AS (
     SELECT environment, service, digest, min(ended_at) AS first, max(ended_at) AS last
-    FROM ends SEMI JOIN wanted USING (trace_id) GROUP BY ALL
+    FROM ends SEMI JOIN requested USING (trace_id) GROUP BY ALL
 ), own_queries AS (
     SELECT environment, service, query_digest, scopes, min(started_at) AS first, max(ended_at) AS last
     FROM own WHERE query_digest IS NOT NULL GROUP BY ALL
@@ -128,8 +128,8 @@ SELECT a.trace_id
 FROM goes_on a
 JOIN own_ends b ON b.digest = a.digest AND b.environment = a.environment AND b.service IS NOT DISTINCT FROM a.service
 WHERE a.started_at >= b.first AND a.started_at <= b.last + to_microseconds($idle_us)
-UNION SELECT before FROM tied SEMI JOIN wanted ON wanted.trace_id = after
-UNION SELECT after FROM tied SEMI JOIN wanted ON wanted.trace_id = before
+UNION SELECT before FROM tied SEMI JOIN requested ON requested.trace_id = after
+UNION SELECT after FROM tied SEMI JOIN requested ON requested.trace_id = before
 UNION
 SELECT o.trace_id
 FROM trace_links o
@@ -151,26 +151,26 @@ SELECT
     l.trace_id, l.events > 0, epoch_ns(l.started_at), epoch_ns(l.ended_at),
     CASE WHEN l.explicit_id IS NULL THEN l.conversation_id END
 FROM trace_links l
-SEMI JOIN wanted USING (trace_id)
+SEMI JOIN requested USING (trace_id)
 WHERE l.rowid >= $from
 """
 _ASSIGN: Final = """
 UPDATE trace_links l
 SET conversation_id = w.conversation_id
-FROM wanted w
+FROM requested w
 WHERE l.trace_id = w.trace_id AND l.environment = w.environment AND l.explicit_id IS NOT DISTINCT FROM w.explicit_id
     AND l.conversation_id IS DISTINCT FROM w.conversation_id
 """
 
 
 _SINCE: Final = """
-SELECT count(*) FROM spans s JOIN wanted w ON w.trace_id = s.trace_id WHERE s.received_at > make_timestamp_ns(w.since)
+SELECT count(*) FROM spans s JOIN requested w ON w.trace_id = s.trace_id WHERE s.received_at > make_timestamp_ns(w.since)
 """
 
 
 _UNREAD: Final = """
 SELECT count(*) FROM spans s
-JOIN wanted w USING (trace_id)
+JOIN requested w USING (trace_id)
 LEFT JOIN (SELECT trace_id, max(received_until) AS until FROM trace_links GROUP BY trace_id) l USING (trace_id)
 WHERE l.until IS NULL OR s.received_at > l.until
 """
@@ -273,9 +273,9 @@ def traces_of(con: DuckDBPyConnection, keys: Iterable[Key]) -> set[str]:
 
 def by_arrival(con: DuckDBPyConnection, keys: Iterable[Key]) -> list[Key]:
     """Return conversations in the order in which their traces arrived, those that no trace belongs to last."""
-    wanted = set(keys)
-    found = [(environment, name) for environment, name in rows_with(con, key_columns(wanted), _BY_ARRIVAL)]
-    return found + sorted(wanted.difference(found))
+    requested = set(keys)
+    found = [(environment, name) for environment, name in rows_with(con, key_columns(requested), _BY_ARRIVAL)]
+    return found + sorted(requested.difference(found))
 
 
 def open_conversations(con: DuckDBPyConnection, now_ns: int) -> list[OpenConversation]:
@@ -336,13 +336,13 @@ def assign(con: DuckDBPyConnection, linked: Iterable[Linked]) -> None:
         for conversation in linked
         for segment in (*conversation.segments, *conversation.echoes)
     ]
-    wanted: dict[str, Sequence[str | None]] = {
+    requested: dict[str, Sequence[str | None]] = {
         "trace_id": [segment.trace_id for segment, _ in rows],
         "environment": [segment.environment for segment, _ in rows],
         "explicit_id": [segment.explicit_id for segment, _ in rows],
         "conversation_id": [str(name) for _, name in rows],
     }
-    rows_with(con, wanted, _ASSIGN, fetch=False)
+    rows_with(con, requested, _ASSIGN, fetch=False)
 
 
 def _traces(trace_ids: Iterable[str]) -> dict[str, list[str]]:

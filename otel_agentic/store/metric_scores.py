@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from otel_agentic.store.table import Key
 
 _DELETE: Final = """
-DELETE FROM scores s USING wanted w
+DELETE FROM scores s USING requested w
 WHERE s.evaluation_id = w.evaluation_id AND s.environment = w.environment AND s.conversation_id = w.conversation_id
     AND s.revision = w.revision
 """
 _SUPERSEDE: Final = """
-UPDATE scores s SET superseded = true FROM wanted w
+UPDATE scores s SET superseded = true FROM requested w
 WHERE s.evaluator = w.evaluator AND s.evaluation = w.evaluation AND s.environment = w.environment
     AND s.conversation_id = w.conversation_id AND NOT s.superseded
 """
 _NOTE: Final = """
-UPDATE conversation_scores s SET metrics_at = make_timestamp_ns($now) FROM wanted w
+UPDATE conversation_scores s SET metrics_at = make_timestamp_ns($now) FROM requested w
 WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND s.revision = w.revision
     AND s.evaluation = w.evaluation AND NOT s.superseded
 """
@@ -107,13 +107,13 @@ def save_metrics(con: DuckDBPyConnection, measured: Sequence[Measured], now_ns: 
         [(one, score, score_id) for one in measured for score, score_id in zip(one.scores, one.score_ids, strict=True)],
     )
     keys = {(one.evaluation, *one.conversation.key): one.conversation.revision for one in measured}
-    wanted: dict[str, list[Any]] = {
+    requested: dict[str, list[Any]] = {
         "evaluation": [evaluation for evaluation, _, _ in keys],
         "environment": [environment for _, environment, _ in keys],
         "conversation_id": [str(name) for _, _, name in keys],
         "revision": list(keys.values()),
     }
-    rows_with(con, wanted, _NOTE, {"now": now_ns}, fetch=False)
+    rows_with(con, requested, _NOTE, {"now": now_ns}, fetch=False)
 
 
 def _identity(measured: Sequence[Measured]) -> dict[str, list[Any]]:
@@ -180,7 +180,7 @@ def lacking(
 
 
 _HAD: Final = """
-SELECT DISTINCT environment, conversation_id, evaluator FROM scores SEMI JOIN wanted USING (environment, conversation_id)
+SELECT DISTINCT environment, conversation_id, evaluator FROM scores SEMI JOIN requested USING (environment, conversation_id)
 WHERE evaluator <> 'core' AND evaluation = $evaluation
 """
 

@@ -26,7 +26,7 @@ _OF_TURN: Final = (
 _OF_TOOLS: Final = ("outcome", "reason", "overall", *DIMENSIONS)
 _FROM: Final = """
 FROM {table} t
-SEMI JOIN wanted USING (environment, conversation_id)
+SEMI JOIN requested USING (environment, conversation_id)
 SEMI JOIN (
     SELECT * FROM conversation_scores WHERE evaluation_id = $id AND NOT superseded
 ) s USING (evaluation_id, environment, conversation_id, revision)
@@ -74,11 +74,11 @@ class StoredScore:
 
 def stored_scores(con: DuckDBPyConnection, evaluation_id: str, keys: Collection[Key]) -> dict[Key, StoredScore]:
     """Return what the newest core scores of some conversations under an evaluation say."""
-    wanted, given = key_columns(keys), {"id": evaluation_id}
+    requested, given = key_columns(keys), {"id": evaluation_id}
     parts: dict[str, dict[Key, dict[Any, tuple[Any, ...]]]] = {}
     for sql in (_TURNS, _TOOLS):
         own = parts.setdefault(sql, {})
-        for environment, name, index, *told in rows_with(con, wanted, sql, given):
+        for environment, name, index, *told in rows_with(con, requested, sql, given):
             own.setdefault((environment, name), {})[index] = tuple(told)
     return {
         (row[0], row[1]): StoredScore(
@@ -86,5 +86,5 @@ def stored_scores(con: DuckDBPyConnection, evaluation_id: str, keys: Collection[
             turns=parts[_TURNS].get((row[0], row[1]), {}),
             tools=parts[_TOOLS].get((row[0], row[1]), {}),
         )
-        for row in rows_with(con, wanted, _SCORES, given)
+        for row in rows_with(con, requested, _SCORES, given)
     }

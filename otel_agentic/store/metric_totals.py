@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _FOUND: Final = f"""
 WITH found AS (
     SELECT w.group_no, c.window_time, s.*
-    FROM wanted w
+    FROM requested w
     JOIN conversations c USING (environment, conversation_id)
     JOIN scores s USING (environment, conversation_id, revision)
     WHERE NOT c.superseded AND s.{SHOWN} AND NOT s.superseded AND s.evaluator <> 'core'
@@ -58,7 +58,7 @@ ORDER BY c.environment, c.conversation_id
 """  # noqa: S608 — the same
 _OUTCOMES: Final = f"""
 SELECT w.group_no, c.environment, c.conversation_id, s.outcome
-FROM wanted w
+FROM requested w
 JOIN conversations c USING (environment, conversation_id)
 LEFT JOIN (SELECT * FROM conversation_scores WHERE {SHOWN} AND NOT superseded) s
     USING (environment, conversation_id, revision)
@@ -117,10 +117,10 @@ def metric_totals(
         names: whole names of metrics, None for all.
         thresholds: which values are good, by name of the metric.
     """
-    wanted, given = _wanted(groups), {"names": None if names is None else sorted(names)}
-    totals = {(row[0], row[1], row[2]): _total(row, {}, {}, {}) for row in rows_with(con, wanted, _TOTALS, given)}
+    requested, given = _requested(groups), {"names": None if names is None else sorted(names)}
+    totals = {(row[0], row[1], row[2]): _total(row, {}, {}, {}) for row in rows_with(con, requested, _TOTALS, given)}
     for group, name, evaluator, label, reason, count, outside in rows_with(
-        con, wanted, _KINDS, {**given, **_bounds(thresholds)}
+        con, requested, _KINDS, {**given, **_bounds(thresholds)}
     ):
         total = totals[group, name, evaluator]
         if reason is not None:
@@ -148,7 +148,7 @@ def _bounds(thresholds: Mapping[str, Threshold]) -> dict[str, list[Any]]:
     }
 
 
-def _wanted(groups: Sequence[AbstractSet[Key]]) -> dict[str, list[Any]]:
+def _requested(groups: Sequence[AbstractSet[Key]]) -> dict[str, list[Any]]:
     rows = [(number, *key) for number, keys in enumerate(groups) for key in sorted(keys)]
     return {
         "group_no": [row[0] for row in rows],
@@ -167,13 +167,13 @@ def members_of(
     con: DuckDBPyConnection, groups: Sequence[AbstractSet[Key]], names: Collection[str]
 ) -> list[list[Member]]:
     """Return each group's conversations with their outcomes and their newest scores of some metrics, by end time."""
-    wanted = _wanted(groups)
+    requested = _requested(groups)
     scores: dict[tuple[int, str, str], dict[str, list[MetricScore]]] = {}
-    for group, environment, name, *told in rows_with(con, wanted, _SCORES, {"names": sorted(names)}):
+    for group, environment, name, *told in rows_with(con, requested, _SCORES, {"names": sorted(names)}):
         score = _score(told)
         scores.setdefault((group, environment, name), {}).setdefault(score.name, []).append(score)
     found: list[list[Member]] = [[] for _ in groups]
-    for group, environment, name, outcome in rows_with(con, wanted, _OUTCOMES):
+    for group, environment, name, outcome in rows_with(con, requested, _OUTCOMES):
         found[group].append(Member(outcome=outcome, scores=scores.get((group, environment, name), {})))
     return found
 
@@ -187,5 +187,5 @@ def _score(told: Sequence[Any]) -> MetricScore:
 
 def values_of(con: DuckDBPyConnection, keys: AbstractSet[Key], name: str) -> dict[Key, float]:
     """Return the mean value of a metric in each conversation that has one."""
-    found = rows_with(con, _wanted([keys]), _VALUES, {"names": [name]})
+    found = rows_with(con, _requested([keys]), _VALUES, {"names": [name]})
     return {(environment, conversation): value for environment, conversation, value in found}

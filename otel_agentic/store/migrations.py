@@ -21,7 +21,7 @@ import duckdb
 
 from otel_agentic.errors import StoreUnusableError
 from otel_agentic.store.clone import clone_open_file
-from otel_agentic.store.database import told
+from otel_agentic.store.database import error_summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -199,7 +199,7 @@ def bring_up_to_date(
         _apply(con, pending)
     except duckdb.Error as error:
         raise StoreUnusableError(
-            f"{path}: the upgrade failed ({told(error)}): nothing was changed, and the copy from before is {copy}; report it, "
+            f"{path}: the upgrade failed ({error_summary(error)}): nothing was changed, and the copy from before is {copy}; report it, "
             "and use the release that wrote the store meanwhile"
         ) from error
     return Upgrade(applied=names, copy=copy)

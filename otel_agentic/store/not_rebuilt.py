@@ -20,9 +20,9 @@ SELECT trace_id, environment, conversation_id, reason, epoch_ns(first_at), epoch
 FROM not_rebuilt
 ORDER BY last_at, trace_id, environment, conversation_id
 """
-_DELETE_TRACES: Final = "DELETE FROM not_rebuilt WHERE trace_id IN (SELECT trace_id FROM wanted)"
+_DELETE_TRACES: Final = "DELETE FROM not_rebuilt WHERE trace_id IN (SELECT trace_id FROM requested)"
 _DELETE_CONVERSATIONS: Final = """
-DELETE FROM not_rebuilt n USING wanted w
+DELETE FROM not_rebuilt n USING requested w
 WHERE n.environment = w.environment AND n.conversation_id = w.conversation_id
 """
 
@@ -74,8 +74,8 @@ def save_not_rebuilt(con: DuckDBPyConnection, found: Sequence[NotRebuilt]) -> No
 
 def delete_not_rebuilt(con: DuckDBPyConnection, items: Iterable[Item]) -> None:
     """Delete the rows of traces and conversations."""
-    wanted = list(items)
-    traces = [item for item in wanted if isinstance(item, str)]
+    requested = list(items)
+    traces = [item for item in requested if isinstance(item, str)]
     rows_with(con, {"trace_id": traces}, _DELETE_TRACES, fetch=False)
-    keys = [item for item in wanted if not isinstance(item, str)]
+    keys = [item for item in requested if not isinstance(item, str)]
     rows_with(con, key_columns(keys), _DELETE_CONVERSATIONS, fetch=False)

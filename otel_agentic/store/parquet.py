@@ -10,7 +10,7 @@ import duckdb
 import numpy as np
 
 from otel_agentic.errors import CaseError, TooLargeError
-from otel_agentic.store.table import lent
+from otel_agentic.store.table import registered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -75,7 +75,7 @@ def write_parquet(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str
     values = {column: [row.get(column) for row in rows] for column in columns}
     kinds = {column: _kind(held) for column, held in values.items()}
     casts = ", ".join(f'CAST("{column}" AS {kind}) AS "{column}"' for column, kind in kinds.items())
-    with _connection() as con, lent(con, "batch", {column: _texts(held) for column, held in values.items()}):
+    with _connection() as con, registered(con, "batch", {column: _texts(held) for column, held in values.items()}):
         try:
             con.sql(f"SELECT {casts} FROM batch").write_parquet(str(path))  # noqa: S608 — columns of our own layout
         except duckdb.Error as error:

@@ -12,7 +12,7 @@ import duckdb
 import numpy as np
 
 from otel_agentic.errors import QueryError
-from otel_agentic.store.table import lent
+from otel_agentic.store.table import registered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +49,7 @@ def parquet_of(columns: Sequence[str], types: Sequence[str], rows: Sequence[Sequ
     )
     with tempfile.TemporaryDirectory(prefix="otel-agentic-") as folder:
         path = Path(folder, "answer.parquet")
-        with duckdb.connect(":memory:", config=dict(_LIMITS)) as con, lent(con, "answer", texts):
+        with duckdb.connect(":memory:", config=dict(_LIMITS)) as con, registered(con, "answer", texts):
             try:
                 con.execute("SET TimeZone = 'UTC'")
                 con.sql(f"SELECT {casts} FROM answer").write_parquet(str(path))  # noqa: S608 — types are matched, names quoted

@@ -40,7 +40,7 @@ _QUERIES: Final = """
 SELECT t.environment, t.conversation_id, list(t.query ORDER BY t.turn_index)
 FROM turns t
 JOIN conversations c USING (environment, conversation_id, revision)
-SEMI JOIN wanted USING (environment, conversation_id)
+SEMI JOIN requested USING (environment, conversation_id)
 WHERE NOT c.superseded
 GROUP BY t.environment, t.conversation_id
 """

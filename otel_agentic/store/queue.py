@@ -1,4 +1,4 @@
-"""What waits for the writer: batches of senders, and other work, each bounded and each having its turn."""
+"""The queue of the writer: batches from senders and other work, both bounded, taken in turn."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from otel_agentic.spans.model import SpanBatch
     from otel_agentic.spans.ports import Receipt
 
-#: What one transaction takes of what waits: enough to make the commit cheap, little enough to acknowledge quickly.
+#: How much of the queue one transaction takes: enough for an efficient commit, little enough to acknowledge quickly.
 GROUP_SPANS: Final = 8_000
 GROUP_BYTES: Final = 16 * 1024 * 1024
-#: Where so many senders shared the last commit, one of few spans waits a moment for others to join it: a commit costs as
-#: much CPU as storing a hundred spans, and what it takes from the receivers delays everybody more (as PostgreSQL's
+#: If this many senders shared the last commit, a commit of few spans waits a moment for others to join it: a commit costs as
+#: much CPU as storing a hundred spans, and CPU time taken from the receivers delays every sender more (as PostgreSQL's
 #: `commit_delay` does for `commit_siblings`).
 _SIBLINGS: Final = 4
 _FEW_SPANS: Final = 64
 _JOIN_S: Final = 0.01
-#: Taken for an item of a batch that does not say its size.
+#: Assumed size of an item in a batch that does not state its size.
 _ITEM_BYTES: Final = 2 * 1024
 
 
 def _begun() -> Future[Any]:
-    """Return a future that nobody can cancel: what was queued is written, whoever went away meanwhile."""
+    """Return a future that cannot be cancelled: queued data is written even if its sender disconnected."""
     begun: Future[Any] = Future()
     begun.set_running_or_notify_cancel()
     return begun
@@ -53,13 +53,13 @@ class BatchJob:
 
     @property
     def size_bytes(self) -> int:
-        """Size of the request that it came in, about."""
+        """Approximate size of the request that contained it."""
         return self.batch.size_bytes or _ITEM_BYTES * self.spans
 
 
 @dataclass(slots=True, kw_only=True)
 class WorkJob:
-    """Any other work in a transaction of its own; `bare` work is done outside any."""
+    """Any other work in a transaction of its own; `bare` work runs outside a transaction."""
 
     work: Callable[[DuckDBPyConnection], Any]
     bare: bool = False
@@ -68,7 +68,7 @@ class WorkJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueLimits:
-    """What may wait before senders are refused. A batch beyond them is taken where nothing waits."""
+    """How much may wait before senders are refused. A batch larger than the limits is accepted if the queue is empty."""
 
     batches: int
     spans: int
@@ -76,7 +76,7 @@ class QueueLimits:
 
 
 class WriteQueue:
-    """Batches and other work in two lines; the writer takes a group of batches and one work in turn. Thread-safe."""
+    """Batches and other work in two queues; the writer alternates between a group of batches and one work. Thread-safe."""
 
     def __init__(self, path: Path, limits: QueueLimits) -> None:
         self._path = path
@@ -94,17 +94,17 @@ class WriteQueue:
         self._sharers = 0
 
     def __len__(self) -> int:
-        """Return how many batches wait."""
+        """Return the number of waiting batches."""
         return len(self._batches)
 
     @property
     def spans(self) -> int:
-        """How many spans and log records wait."""
+        """The number of waiting spans and log records."""
         return self._spans
 
     @property
     def is_full(self) -> bool:
-        """Whether the last batch that came was refused, and none of those that waited then was taken since."""
+        """Whether the last batch was refused, and no batch that was waiting then has been taken since."""
         return self._full
 
     @property
@@ -116,7 +116,7 @@ class WriteQueue:
         """Return the future receipt of a batch.
 
         Raises:
-            OverloadedError: too much waits.
+            OverloadedError: too much is waiting.
             StoreUnusableError: nothing can be written now.
         """
         job = BatchJob(batch=batch)
@@ -152,7 +152,7 @@ class WriteQueue:
         return job.done
 
     def next(self, timeout_s: float | None) -> list[BatchJob] | WorkJob | None:
-        """Return what to write next: a group of batches or one work; `[]` after a quiet while; None when all is done."""
+        """Return a group of batches or one work to write next; `[]` after an idle time; None when all is finished."""
         with self._wake:
             while not (self._batches or self._work):
                 if self._closing:
@@ -171,13 +171,13 @@ class WriteQueue:
             return group
 
     def nudge(self) -> None:
-        """Have the writer look up although nothing waits."""
+        """Wake the writer although nothing is waiting."""
         with self._wake:
             self._nudged = True
             self._wake.notify_all()
 
     def refuse(self, why: str) -> list[BatchJob | WorkJob]:
-        """Refuse everything from now on, with these words; return what waited."""
+        """Refuse everything from now on, with this message; return the waiting jobs."""
         with self._wake:
             self._refusal = why
             waited: list[BatchJob | WorkJob] = [*self._batches, *self._work]
@@ -188,23 +188,23 @@ class WriteQueue:
         return waited
 
     def admit(self) -> None:
-        """Take jobs again."""
+        """Accept jobs again."""
         with self._wake:
             self._refusal = None
 
     def close(self) -> None:
-        """Refuse later jobs; those that wait are still handed out."""
+        """Refuse later jobs; waiting ones are still returned by `next`."""
         with self._wake:
             self._closing = True
             self._wake.notify_all()
 
     def wait_closing(self, timeout_s: float) -> bool:
-        """Return whether it is closing, at once or within a time."""
+        """Wait until the queue is closing; return False after the timeout."""
         with self._wake:
             return self._wake.wait_for(lambda: self._closing, timeout_s)
 
     def _has_enough(self) -> bool:
-        """Return whether a commit need not wait: all who shared the last one are back, or there is plenty."""
+        """Return whether a commit need not wait: all who shared the last one are back, or there is enough to write."""
         waiting = len(self._batches)
         return waiting >= self._sharers or not waiting or self._spans >= _FEW_SPANS or self._closing
 

@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
-#: By row id: the narrow column of trace ids is searched first, so that wide ones are read only where they are wanted.
+#: By row id: the narrow column of trace ids is searched first, so that wide ones are read only where they are requested.
 _SPANS: Final = """
 SELECT
     trace_id, span_id, parent_span_id, name, kind, epoch_ns(start_time), epoch_ns(end_time), status, status_message,
     scope, scope_version, attributes, events, links, resource, epoch_ns(received_at)
 FROM spans
-WHERE rowid IN (SELECT rowid FROM spans WHERE trace_id IN (SELECT trace_id FROM wanted))
+WHERE rowid IN (SELECT rowid FROM spans WHERE trace_id IN (SELECT trace_id FROM requested))
 """
 _LOGS: Final = """
 SELECT
     trace_id, span_id, epoch_ns("time"), event_name, body, attributes, scope, resource, epoch_ns(received_at)
 FROM log_records
-WHERE rowid IN (SELECT rowid FROM log_records WHERE trace_id IN (SELECT trace_id FROM wanted))
+WHERE rowid IN (SELECT rowid FROM log_records WHERE trace_id IN (SELECT trace_id FROM requested))
 """
 
 
@@ -88,8 +88,8 @@ class TraceRows:
 
 def load_rows(con: DuckDBPyConnection, trace_ids: Iterable[str]) -> TraceRows:
     """Return the rows of everything stored of the given traces."""
-    wanted = {"trace_id": sorted(set(trace_ids))}
-    return TraceRows(spans=rows_with(con, wanted, _SPANS), logs=rows_with(con, wanted, _LOGS))
+    requested = {"trace_id": sorted(set(trace_ids))}
+    return TraceRows(spans=rows_with(con, requested, _SPANS), logs=rows_with(con, requested, _LOGS))
 
 
 def load_traces(con: DuckDBPyConnection, trace_ids: Iterable[str]) -> StoredTraces:

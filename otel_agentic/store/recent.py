@@ -37,10 +37,10 @@ class RecentIds:
         found = self._waiting.intersection(ids)
         generations = [ids_of for ids_of in (self._young, self._old) if len(ids_of)]
         if generations and ids:
-            wanted = _packed(ids)
+            requested = _packed(ids)
             for generation in generations:
-                places = np.minimum(np.searchsorted(generation, wanted), len(generation) - 1)
-                found.update(ids[place] for place in np.flatnonzero(generation[places] == wanted).tolist())
+                places = np.minimum(np.searchsorted(generation, requested), len(generation) - 1)
+                found.update(ids[place] for place in np.flatnonzero(generation[places] == requested).tolist())
         return found
 
     def add(self, ids: Collection[str], latest_ns: int) -> None:

@@ -1,6 +1,6 @@
-"""The key of a store's marks: a file beside the database, never in it.
+"""The key of a store's redaction marks: a file next to the database, never in it.
 
-Whoever is given the database alone cannot try card numbers or passwords against its marks.
+The database alone is not enough to test card numbers or passwords against its marks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OTHERS: Final = 0o077
 
 
 def key_path(db: Path) -> Path:
-    """Return where the key of a store lies.
+    """Return the path of a store's key.
 
     >>> from pathlib import Path
     >>> key_path(Path("agents.duckdb")).name
@@ -34,17 +34,17 @@ def key_path(db: Path) -> Path:
 
 
 class StoreKey:
-    """Gives the key of one store; it is made when it is needed for the first time. Thread-safe."""
+    """Provides the key of one store, which is created when it is first needed. Thread-safe."""
 
     def __init__(self, db: Path, holds_marks: Callable[[], bool]) -> None:
         """Read the key, if there is one.
 
         Args:
             db: the database.
-            holds_marks: whether the store has marks already; asked only where a key has to be made.
+            holds_marks: returns whether the store contains marks already; called only before a key is created.
 
         Raises:
-            StoreUnusableError: the file is there and holds no key, or cannot be read.
+            StoreUnusableError: the file exists but does not contain a key, or cannot be read.
         """
         self._path = key_path(db)
         self._holds_marks = holds_marks
@@ -60,19 +60,19 @@ class StoreKey:
         if self._key is None:
             with self._making:
                 if (known := self._known()) is None:
-                    self._key = known = self._made()
+                    self._key = known = self._created()
                 return known
         return self._key
 
     def _known(self) -> bytes | None:
-        return self._key  # another thread may have made it meanwhile
+        return self._key  # another thread may have created it in the meantime
 
-    def _made(self) -> bytes:
+    def _created(self) -> bytes:
         key = secrets.token_bytes(KEY_BYTES)
         if self._holds_marks():
             _log.warning(
-                "%s is missing, and the store has marks of redaction already: a new key was made, and marks of old never "
-                "equal new ones; if you have the old file, stop this process and put it back",
+                "%s is missing, but the store contains redaction marks: a new key was created, and old marks never "
+                "equal new ones; if you have the old file, stop this process and restore it",
                 self._path,
             )
         _write(self._path, key)
@@ -96,7 +96,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def _write(path: Path, key: bytes) -> None:
-    """Write the file whole, and have it on the disk before the first mark is."""
+    """Write the complete file, and sync it before the first mark is written."""
     new = path.with_name(f"{path.name}.new")
     try:
         new.unlink(missing_ok=True)
@@ -113,12 +113,12 @@ def _write(path: Path, key: bytes) -> None:
             os.close(folder)
     except OSError as error:
         raise StoreUnusableError(
-            f"{path}: the key of redaction cannot be written: {error.strerror}; make the folder writable, or free space"
+            f"{path}: the redaction key cannot be written: {error.strerror}; make the folder writable, or free space"
         ) from error
 
 
 def _unusable(path: Path, why: str) -> StoreUnusableError:
     return StoreUnusableError(
-        f"{path}: not the key of a store: {why}; put the right file back, or remove it: then a new key is made, and marks of "
-        "old never equal new ones"
+        f"{path} is not the key of a store: {why}; restore the right file, or remove it: a new key is then created, and old marks never "
+        "equal new ones"
     )

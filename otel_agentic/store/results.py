@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 _FORGET: Final = """
-DELETE FROM results r USING wanted w
+DELETE FROM results r USING requested w
 WHERE r.environment = w.environment AND r.conversation_id = w.conversation_id
 RETURNING epoch_ns(r.window_time), r.closed_by
 """
@@ -42,15 +42,15 @@ WHERE r.environment = c.environment AND r.conversation_id = c.conversation_id AN
 RETURNING epoch_ns(r.window_time), r.closed_by
 """
 _CHANGED: Final = """
-SELECT DISTINCT epoch_ns(window_time), closed_by FROM results SEMI JOIN wanted USING (environment, conversation_id)
+SELECT DISTINCT epoch_ns(window_time), closed_by FROM results SEMI JOIN requested USING (environment, conversation_id)
 """
 _NOTE: Final = """
 INSERT INTO window_changes
-SELECT (SELECT coalesce(max(serial), 0) FROM window_changes) + 1, make_timestamp_ns(time_ns), live FROM wanted
+SELECT (SELECT coalesce(max(serial), 0) FROM window_changes) + 1, make_timestamp_ns(time_ns), live FROM requested
 """
 #: Those that waited already; the new ones stay, whose serial nobody has read.
 _FORGET_NOTED: Final = """
-DELETE FROM window_changes x USING wanted w
+DELETE FROM window_changes x USING requested w
 WHERE x.window_time = make_timestamp_ns(w.time_ns) AND x.live = w.live
     AND x.serial < (SELECT max(serial) FROM window_changes)
 """
@@ -58,14 +58,14 @@ WHERE x.window_time = make_timestamp_ns(w.time_ns) AND x.live = w.live
 _NEW: Final = """
 SELECT
     (
-        SELECT count(*) FROM wanted w
+        SELECT count(*) FROM requested w
         ANTI JOIN subjects s ON s.agent IS NOT DISTINCT FROM w.agent
             AND s.agent_version IS NOT DISTINCT FROM w.agent_version
             AND s.environment = w.environment AND s.service IS NOT DISTINCT FROM w.service
     ),
     (
         SELECT count(*)
-        FROM (SELECT coalesce(CAST(dataset AS VARCHAR), '') AS dataset, case_id FROM wanted WHERE case_id IS NOT NULL)
+        FROM (SELECT coalesce(CAST(dataset AS VARCHAR), '') AS dataset, case_id FROM requested WHERE case_id IS NOT NULL)
         ANTI JOIN result_cases USING (dataset, case_id)
     )
 """
@@ -75,7 +75,7 @@ SELECT
     (SELECT coalesce(max(subject), 0) FROM subjects)
         + row_number() OVER (ORDER BY agent, agent_version, environment, service),
     agent, agent_version, environment, service
-FROM (SELECT DISTINCT agent, agent_version, environment, service FROM wanted) n
+FROM (SELECT DISTINCT agent, agent_version, environment, service FROM requested) n
 ANTI JOIN subjects s ON s.agent IS NOT DISTINCT FROM n.agent AND s.agent_version IS NOT DISTINCT FROM n.agent_version
     AND s.environment = n.environment AND s.service IS NOT DISTINCT FROM n.service
 """
@@ -84,7 +84,7 @@ INSERT INTO result_cases
 SELECT (SELECT coalesce(max(case_no), 0) FROM result_cases) + row_number() OVER (ORDER BY dataset, case_id), *
 FROM (
     SELECT DISTINCT coalesce(CAST(dataset AS VARCHAR), '') AS dataset, CAST(case_id AS VARCHAR) AS case_id
-    FROM wanted WHERE case_id IS NOT NULL
+    FROM requested WHERE case_id IS NOT NULL
 ) n
 ANTI JOIN result_cases USING (dataset, case_id)
 """
@@ -97,7 +97,7 @@ SELECT
     nullif(w.selection, 'nan'::DOUBLE), nullif(w.parameters, 'nan'::DOUBLE), nullif(w.sequence, 'nan'::DOUBLE),
     nullif(w.utilization, 'nan'::DOUBLE), w.sample_ratio, c.user_hash, c.session_hash,
     nullif(w.pass_probability, 'nan'::DOUBLE)
-FROM wanted w
+FROM requested w
 JOIN conversations c USING (environment, conversation_id, revision)
 JOIN subjects s ON s.agent IS NOT DISTINCT FROM c.agent AND s.agent_version IS NOT DISTINCT FROM c.agent_version
     AND s.environment = c.environment AND s.service IS NOT DISTINCT FROM c.service
@@ -108,7 +108,7 @@ RETURNING epoch_ns(window_time), closed_by
 """
 #: Scores of conversations that dissolved: none of their revisions is in force.
 _RETIRE: Final = """
-UPDATE conversation_scores s SET superseded = true FROM wanted w
+UPDATE conversation_scores s SET superseded = true FROM requested w
 WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND NOT s.superseded
     AND EXISTS (
         SELECT 1 FROM conversations c
@@ -165,9 +165,9 @@ def save_results(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[S
 
 def drop_results(con: DuckDBPyConnection, keys: Iterable[Key]) -> None:
     """Take out the results of conversations that dissolved into others; their scores are not in force any more."""
-    wanted = key_columns(keys)
-    _note(con, rows_with(con, wanted, _FORGET))
-    _retire(con, wanted)
+    requested = key_columns(keys)
+    _note(con, rows_with(con, requested, _FORGET))
+    _retire(con, requested)
 
 
 def drop_superseded_results(con: DuckDBPyConnection, keys: Iterable[Key] | None = None) -> None:
@@ -175,13 +175,13 @@ def drop_superseded_results(con: DuckDBPyConnection, keys: Iterable[Key] | None 
     if keys is None:
         _note(con, con.execute(_FORGET_SUPERSEDED.format(only="")).fetchall())
         return
-    only = "AND (r.environment, r.conversation_id) IN (SELECT (environment, conversation_id) FROM wanted)"
+    only = "AND (r.environment, r.conversation_id) IN (SELECT (environment, conversation_id) FROM requested)"
     _note(con, rows_with(con, key_columns(keys), _FORGET_SUPERSEDED.format(only=only)))
 
 
-def _retire(con: DuckDBPyConnection, wanted: Mapping[str, Column]) -> None:
+def _retire(con: DuckDBPyConnection, requested: Mapping[str, Column]) -> None:
     for statement in (_RETIRE, _RETIRE_NAMED):
-        rows_with(con, wanted, statement, fetch=False)
+        rows_with(con, requested, statement, fetch=False)
 
 
 def note_changes(con: DuckDBPyConnection, keys: Iterable[Key]) -> None:
@@ -192,10 +192,10 @@ def note_changes(con: DuckDBPyConnection, keys: Iterable[Key]) -> None:
 def _note(con: DuckDBPyConnection, changed: Iterable[tuple[int, ClosedBy]]) -> None:
     """Have the windows computed anew that hold a window time: (ns, what closed that conversation)."""
     times = sorted({(time_ns, closed_by != "end_of_input") for time_ns, closed_by in changed})
-    wanted: dict[str, Column] = {"time_ns": [time_ns for time_ns, _ in times], "live": [live for _, live in times]}
-    rows_with(con, wanted, _NOTE, fetch=False)
+    requested: dict[str, Column] = {"time_ns": [time_ns for time_ns, _ in times], "live": [live for _, live in times]}
+    rows_with(con, requested, _NOTE, fetch=False)
     if len(times) > _MANY:
-        rows_with(con, wanted, _FORGET_NOTED, fetch=False)
+        rows_with(con, requested, _FORGET_NOTED, fetch=False)
 
 
 def watermark(con: DuckDBPyConnection, now_ns: int, lateness_ns: int) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from otel_agentic.store.export_layout import FAMILY, HOUR_NS
 from otel_agentic.store.exports import LOOKED_UNTIL, MARKS, hour_sql
 from otel_agentic.store.kept import CONVERSATION_ID, TRACE_ID
-from otel_agentic.store.table import LAST_NS, key_columns, lent, rows_with
+from otel_agentic.store.table import LAST_NS, key_columns, registered, rows_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,15 +36,15 @@ ORDER BY max(least(ended_at, built_at)), environment, conversation_id
 """
 #: Conversations of which an hour waits to be exported.
 _WAITING: Final = f"""
-SELECT DISTINCT environment, conversation_id FROM conversations SEMI JOIN wanted USING (environment, conversation_id)
+SELECT DISTINCT environment, conversation_id FROM conversations SEMI JOIN requested USING (environment, conversation_id)
 WHERE {hour_sql("ended_at")} NOT IN ({_CLEAN.format(unit="conversations")})
 """  # noqa: S608 — names of our own schema
 #: Traces that belong to no other conversation.
 _TRACES: Final = """
-WITH own AS (SELECT * FROM trace_links SEMI JOIN wanted USING (environment, conversation_id))
+WITH own AS (SELECT * FROM trace_links SEMI JOIN requested USING (environment, conversation_id))
 SELECT trace_id, epoch_ns(min(started_at)), epoch_ns(max(ended_at)) FROM own
 WHERE trace_id NOT IN (
-    SELECT trace_id FROM trace_links ANTI JOIN wanted USING (environment, conversation_id)
+    SELECT trace_id FROM trace_links ANTI JOIN requested USING (environment, conversation_id)
     WHERE conversation_id IS NOT NULL AND trace_id IN (SELECT trace_id FROM own)
 )
 GROUP BY trace_id
@@ -54,7 +54,7 @@ _PLACES: Final = {
 SELECT rowid, trace_id, {time_hour} NOT IN ({_CLEAN.format(unit=unit)}) OR received_at > {LOOKED_UNTIL.format(unit=unit)}
 FROM {unit}
 WHERE {time} >= make_timestamp_ns($first) AND {time} <= make_timestamp_ns($last)
-    AND trace_id IN (SELECT trace_id FROM wanted)
+    AND trace_id IN (SELECT trace_id FROM requested)
 """  # noqa: S608 — the same
     for unit, time, time_hour in (
         ("spans", "start_time", hour_sql("start_time")),
@@ -62,7 +62,7 @@ WHERE {time} >= make_timestamp_ns($first) AND {time} <= make_timestamp_ns($last)
     )
 }
 _FAMILY_PLACES: Final = {
-    table: f"SELECT rowid FROM {table} SEMI JOIN wanted USING (environment, conversation_id)"  # noqa: S608 — the same
+    table: f"SELECT rowid FROM {table} SEMI JOIN requested USING (environment, conversation_id)"  # noqa: S608 — the same
     for table in FAMILY
 }
 _DELETE: Final = {
@@ -78,14 +78,14 @@ _DELETE: Final = {
 #: What a portion of conversations adds to the digests of hours.
 _MARKS: Final = f"""
 WITH marks AS ({MARKS})
-SELECT epoch_ns(hour), bit_xor(mark) FROM marks SEMI JOIN wanted USING (environment, conversation_id) GROUP BY hour
+SELECT epoch_ns(hour), bit_xor(mark) FROM marks SEMI JOIN requested USING (environment, conversation_id) GROUP BY hour
 """  # noqa: S608 — the same
 _UNMARK: Final = """
-UPDATE exports x SET digest = xor(x.digest, w.mark) FROM wanted w
+UPDATE exports x SET digest = xor(x.digest, w.mark) FROM requested w
 WHERE x.table_name = 'conversations' AND x.hour = make_timestamp_ns(w.hour) AND x.digest IS NOT NULL
 """
 _TOMBSTONES: Final = {
-    kind: f"INSERT INTO removed SELECT '{kind}', {identity}, make_timestamp_ns($now) FROM wanted"  # noqa: S608 — the same
+    kind: f"INSERT INTO removed SELECT '{kind}', {identity}, make_timestamp_ns($now) FROM requested"  # noqa: S608 — the same
     for kind, identity in (("conversation", CONVERSATION_ID), ("trace", TRACE_ID))
 }
 
@@ -128,8 +128,8 @@ def portions(con: DuckDBPyConnection, keys: Sequence[Key], *, exported: bool) ->
 def _portions(con: DuckDBPyConnection, keys: Sequence[Key], *, exported: bool) -> Iterator[Portion]:
     if not keys:
         return
-    wanted = key_columns(keys)
-    traces = rows_with(con, wanted, _TRACES)
+    requested = key_columns(keys)
+    traces = rows_with(con, requested, _TRACES)
     found = {unit: _unit_places(con, unit, traces) for unit in _PLACES}
     total = sum(map(len, found.values()))
     if len(keys) > 1 and (total > MOST_SPANS or (exported and _waits(found))):
@@ -145,8 +145,8 @@ def _portions(con: DuckDBPyConnection, keys: Sequence[Key], *, exported: bool) -
         while len(places[unit]) > MOST_SPANS:
             yield Portion(places={unit: places[unit][:MOST_SPANS]}, traces=names)
             places[unit] = places[unit][MOST_SPANS:]
-    family = {table: [place for (place,) in rows_with(con, wanted, sql)] for table, sql in _FAMILY_PLACES.items()}
-    marks = {int(hour): int(mark) for hour, mark in rows_with(con, wanted, _MARKS)} if exported else {}
+    family = {table: [place for (place,) in rows_with(con, requested, sql)] for table, sql in _FAMILY_PLACES.items()}
+    marks = {int(hour): int(mark) for hour, mark in rows_with(con, requested, _MARKS)} if exported else {}
     yield Portion(places={**places, **family}, traces=names, keys=tuple(keys), marks=marks)
 
 
@@ -161,8 +161,8 @@ def _unit_places(
         "first": max(0, min(first for first, _ in timed) - _AROUND_NS),
         "last": min(max(last for _, last in timed) + _AROUND_NS, LAST_NS),
     }
-    wanted = {"trace_id": sorted(trace_id for trace_id, _, _ in traces)}
-    return [(row[0], row[1], row[2]) for row in rows_with(con, wanted, _PLACES[unit], bound)]
+    requested = {"trace_id": sorted(trace_id for trace_id, _, _ in traces)}
+    return [(row[0], row[1], row[2]) for row in rows_with(con, requested, _PLACES[unit], bound)]
 
 
 def _waits(found: Mapping[str, Sequence[tuple[int, str, bool]]]) -> bool:
@@ -192,13 +192,13 @@ def remove(con: DuckDBPyConnection, portion: Portion, now_ns: int) -> None:
     rows_with(con, marks, _UNMARK, fetch=False)
 
 
-def _tombstones(con: DuckDBPyConnection, kind: str, wanted: Mapping[str, Sequence[str]], now_ns: int) -> None:
-    rows_with(con, wanted, _TOMBSTONES[kind], {"now": now_ns}, fetch=False)
+def _tombstones(con: DuckDBPyConnection, kind: str, requested: Mapping[str, Sequence[str]], now_ns: int) -> None:
+    rows_with(con, requested, _TOMBSTONES[kind], {"now": now_ns}, fetch=False)
 
 
 def _delete(con: DuckDBPyConnection, table: str, places: Sequence[int], guards: Mapping[str, Sequence[str]]) -> None:
     guarding = {name: np.array(values, dtype=object) for name, values in guards.items()}
-    with lent(con, "doomed", {"place": np.array(places, dtype="int64")}), lent(con, "guarding", guarding):
+    with registered(con, "doomed", {"place": np.array(places, dtype="int64")}), registered(con, "guarding", guarding):
         gone = con.execute(_DELETE[table]).fetchall()[0][0]
         if gone == len(places):
             return

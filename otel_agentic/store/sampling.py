@@ -25,13 +25,13 @@ _RECORDED: Final = """
 WITH known AS (
     SELECT environment, conversation_id, max(coalesce(sample_ratio, 1.0)) AS ratio, max(revision) AS revision
     FROM conversation_scores
-    SEMI JOIN wanted USING (environment, conversation_id)
+    SEMI JOIN requested USING (environment, conversation_id)
     WHERE evaluation_id = $id
     GROUP BY ALL
 )
 SELECT c.environment, c.conversation_id, c.agent, k.ratio, k.revision IS NOT DISTINCT FROM c.revision
 FROM conversations c
-SEMI JOIN wanted USING (environment, conversation_id)
+SEMI JOIN requested USING (environment, conversation_id)
 LEFT JOIN known k USING (environment, conversation_id)
 WHERE NOT c.superseded
 """
@@ -46,16 +46,16 @@ _RAISED: Final = f"""
 SELECT c.environment, c.conversation_id, w.ratio
 FROM conversations c
 JOIN conversation_scores s USING (environment, conversation_id, revision)
-JOIN wanted w ON w.agent IS NOT DISTINCT FROM c.agent
+JOIN requested w ON w.agent IS NOT DISTINCT FROM c.agent
 WHERE NOT s.superseded AND s.evaluation_id = $id AND s.sample_ratio < w.ratio AND {BOUNDS}
 """  # noqa: S608 — a constant of our own
 _RAISE: Final = """
-UPDATE conversation_scores s SET sample_ratio = w.ratio FROM wanted w
+UPDATE conversation_scores s SET sample_ratio = w.ratio FROM requested w
 WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND s.evaluation_id = $id
     AND NOT s.superseded
 """
 _RAISE_RESULTS: Final = """
-UPDATE results r SET sample_ratio = w.ratio FROM wanted w
+UPDATE results r SET sample_ratio = w.ratio FROM requested w
 WHERE r.environment = w.environment AND r.conversation_id = w.conversation_id AND r.evaluation_id = $id
 """
 
@@ -91,8 +91,8 @@ def raise_ratios(
     """
     looked_at = {"id": evaluation_id, **bounds(selection)}
     agents = [row[0] for row in con.execute(_SAMPLED, looked_at).fetchall()]
-    wanted = {"agent": agents, "ratio": [ratio_of(agent) for agent in agents]}
-    raised = rows_with(con, wanted, _RAISED, looked_at)
+    requested = {"agent": agents, "ratio": [ratio_of(agent) for agent in agents]}
+    raised = rows_with(con, requested, _RAISED, looked_at)
     columns = {
         "environment": [row[0] for row in raised],
         "conversation_id": [row[1] for row in raised],

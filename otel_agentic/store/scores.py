@@ -49,18 +49,18 @@ WHERE NOT superseded AND closed_by IN ('idle', 'end_mark')
 ORDER BY window_time, environment, conversation_id
 """  # noqa: S608 — a constant of our own
 _SCORED_BEFORE: Final = """
-SELECT DISTINCT environment, conversation_id FROM conversation_scores SEMI JOIN wanted USING (environment, conversation_id)
+SELECT DISTINCT environment, conversation_id FROM conversation_scores SEMI JOIN requested USING (environment, conversation_id)
 WHERE evaluation = $evaluation
 """
 _SUPERSEDE: Final = """
-UPDATE conversation_scores s SET superseded = true FROM wanted w
+UPDATE conversation_scores s SET superseded = true FROM requested w
 WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND s.evaluation = $evaluation
     AND NOT s.superseded
 RETURNING 1
 """
 #: Core scores by name; and of evaluators those of another revision, whatever becomes of that evaluator.
 _SUPERSEDE_NAMED: Final = """
-UPDATE scores s SET superseded = true FROM wanted w
+UPDATE scores s SET superseded = true FROM requested w
 WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND s.evaluation = $evaluation
     AND NOT s.superseded AND (coalesce(s.evaluator, 'core') = 'core' OR s.revision <> w.revision)
 """
@@ -74,11 +74,11 @@ _TABLES: Final = (
     "scores",
 )
 _KNOWN_SCORE: Final = """
-SELECT 1 FROM conversation_scores SEMI JOIN wanted USING (evaluation_id, environment, conversation_id, revision) LIMIT 1
+SELECT 1 FROM conversation_scores SEMI JOIN requested USING (evaluation_id, environment, conversation_id, revision) LIMIT 1
 """
 #: A score of the same conversation revision under the same evaluation is replaced.
 _DELETE: Final = tuple(
-    f"DELETE FROM {table} t USING wanted w WHERE t.evaluation_id = w.evaluation_id "  # noqa: S608 — our own table names
+    f"DELETE FROM {table} t USING requested w WHERE t.evaluation_id = w.evaluation_id "  # noqa: S608 — our own table names
     "AND t.environment = w.environment AND t.conversation_id = w.conversation_id AND t.revision = w.revision"
     for table in _TABLES
 )

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 #: Spans of the batch that the file holds already, looked for in the batch's own range of start times.
 _STORED: Final = """
 SELECT DISTINCT b.trace_id || b.span_id
-FROM wanted b
+FROM requested b
 JOIN spans s ON s.trace_id = b.trace_id AND s.span_id = b.span_id
 WHERE s.start_time BETWEEN make_timestamp_ns($first) AND make_timestamp_ns($last)
 """
 _STORED_LOGS: Final = """
 SELECT DISTINCT b.content_hash
-FROM wanted b
+FROM requested b
 JOIN log_records s ON s.content_hash = b.content_hash
 WHERE s."time" BETWEEN make_timestamp_ns($first) AND make_timestamp_ns($last)
 """
@@ -118,16 +118,16 @@ class SpanTables:
         old = [span for span in spans if span.start_ns <= until_ns and span.trace_id + span.span_id not in known]
         if not old:
             return set()
-        wanted = {"trace_id": [span.trace_id for span in old], "span_id": [span.span_id for span in old]}
-        return {name for (name,) in rows_with(con, wanted, _STORED, _bounds([span.start_ns for span in old]))}
+        requested = {"trace_id": [span.trace_id for span in old], "span_id": [span.span_id for span in old]}
+        return {name for (name,) in rows_with(con, requested, _STORED, _bounds([span.start_ns for span in old]))}
 
     def _new_logs(self, con: DuckDBPyConnection, batches: Sequence[SpanBatch]) -> list[list[tuple[int, LogRecord]]]:
         hashed = [[(log_hash(log), log) for log in batch.logs] for batch in batches]
         flat = [item for group in hashed for item in group]
         if not flat:
             return [[] for _ in batches]
-        wanted = {"content_hash": np.array([value for value, _ in flat], dtype="uint64")}
-        found = rows_with(con, wanted, _STORED_LOGS, _bounds([log.time_ns for _, log in flat]))
+        requested = {"content_hash": np.array([value for value, _ in flat], dtype="uint64")}
+        found = rows_with(con, requested, _STORED_LOGS, _bounds([log.time_ns for _, log in flat]))
         seen = {int(value) for (value,) in found}
         fresh: list[list[tuple[int, LogRecord]]] = []
         for group in hashed:

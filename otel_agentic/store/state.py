@@ -1,4 +1,4 @@
-"""How an open store does: whether it takes spans, what waits, and how large its files are."""
+"""The state of an open store: whether it accepts spans, how much waits, and the size of its files."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreState:
-    """One moment of a store.
+    """The state of a store at one moment.
 
     Attributes:
-        trouble: why spans cannot be written now; None while they can.
+        problem: why spans cannot be written now, or None if they can.
         reopened: how often the file was opened again since the start, because DuckDB gave up on it.
-        full: whether the last batch that came was refused because too much waits.
-        queued_requests: batches that wait to be written.
-        queued_spans: spans and log records in them.
-        data_bytes: size of the DuckDB file; None where it is gone.
-        log_bytes: size of its write-ahead log, 0 where there is none.
+        full: whether the last batch was refused because too much is waiting.
+        queued_requests: batches waiting to be written.
+        queued_spans: spans and log records in these batches.
+        data_bytes: size of the DuckDB file, or None if it is missing.
+        log_bytes: size of its write-ahead log, 0 without a log.
     """
 
-    trouble: str | None
+    problem: str | None
     reopened: int
     full: bool
     queued_requests: int
@@ -33,7 +33,7 @@ class StoreState:
 
 
 def file_bytes(path: Path) -> int | None:
-    """Return the size of a file, None where it is gone."""
+    """Return the size of a file, or None if it is missing."""
     try:
         return path.stat().st_size
     except OSError:

@@ -17,7 +17,7 @@ from otel_agentic.store.backup import copy_of_open_file, remove_leftover_copies
 from otel_agentic.store.checkpoints import Checkpoints, sync_folder
 from otel_agentic.store.database import describe, open_database, require_file
 from otel_agentic.store.evaluations import DEFAULT, show
-from otel_agentic.store.living import LivingDatabase
+from otel_agentic.store.living import ConnectionManager
 from otel_agentic.store.migrations import bring_up_to_date
 from otel_agentic.store.queue import QueueLimits
 from otel_agentic.store.redaction_key import StoreKey
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from otel_agentic.store.migrations import Migration, Upgrade
 
 T = TypeVar("T")
-#: Whether one of the newest spans, or a case, has a mark of redaction.
+#: Whether one of the newest spans, or a case, contains a redaction mark.
 _MARKED: Final = """
 SELECT EXISTS (FROM (SELECT attributes FROM spans ORDER BY received_at DESC LIMIT 10000) WHERE attributes LIKE ?)
     OR EXISTS (FROM cases WHERE definition LIKE ?)
@@ -50,7 +50,7 @@ SELECT EXISTS (FROM (SELECT attributes FROM spans ORDER BY received_at DESC LIMI
 
 
 class Store:
-    """One open DuckDB file. A `Sink`; thread-safe; a context manager that closes it."""
+    """One open DuckDB file: a thread-safe `Sink`, and a context manager that closes the file."""
 
     #: The evaluation whose scores readers see.
     evaluation: str = DEFAULT
@@ -67,33 +67,33 @@ class Store:
         export_folder: Path | None = None,
         redaction: RedactionSettings | None = None,
     ) -> None:
-        """Open the file, and give a new one its schema.
+        """Open the file, and create the schema in a new one.
 
         Args:
             settings: path and limits.
-            reader: tells the dialect of each span.
-            create: make the file when it is missing.
-            upgrade: bring a store of an earlier release up to date, after a copy; else it is refused.
+            reader: detects the dialect of each span.
+            create: create the file if it is missing.
+            upgrade: upgrade a store of an earlier release, after copying it; otherwise such a store is refused.
             schema: the migrations of this release; None takes `all_migrations`.
-            clock: the time of commits, ns since the epoch.
-            export_folder: the one directory that SQL may read and write Parquet files in; None: there is none.
-            redaction: what is taken out of everything before it is written; None takes the defaults.
+            clock: returns the time of a commit, ns since the epoch.
+            export_folder: the only directory in which SQL may read and write Parquet files; None for no directory.
+            redaction: which values are removed before anything is written; None takes the defaults.
 
         Raises:
             StoreBusyError: another process holds the file.
-            StoreUnusableError: the file is missing, damaged, or of another release.
+            StoreUnusableError: the file is missing, damaged, or written by another release.
         """
-        require_file(settings.db, create=create)  # by the name that was given: people know it again
-        self.path: Path = settings.db.resolve()  # the log of a file lies beside its own name, not beside a link to it
+        require_file(settings.db, create=create)  # not resolved: the message shows the name that the user passed
+        self.path: Path = settings.db.resolve()  # DuckDB puts the log next to the file itself, not next to a link to it
         self.clock = clock
-        #: Runs the queries of people.
+        #: Runs user queries.
         self.user_queries = UserQueries()
-        #: Takes secrets out of all that comes in.
+        #: Removes secrets from everything received.
         self.redacting = CountingRedactor(redaction, StoreKey(self.path, self._holds_marks))
         self._undo = UndoFile(self.path)
-        #: What the upgrade of an earlier release did, None where there was none.
+        #: The result of upgrading an older store, or None if there was no upgrade.
         self.upgraded: Upgrade | None = None
-        may_create = iter((create,))  # a file that vanishes later is not made anew: what it held would be forgotten
+        may_create = iter((create,))  # a file that disappears later is not created again: that would hide the loss
 
         def connect() -> duckdb.DuckDBPyConnection:
             self._undo.close()
@@ -113,7 +113,7 @@ class Store:
                 raise
             return con
 
-        self._database = LivingDatabase(self.path, connect)
+        self._database = ConnectionManager(self.path, connect)
         try:
             self._writer = Writer(
                 self._database,
@@ -141,7 +141,7 @@ class Store:
         return self.submit(batch).result()
 
     def submit(self, batch: SpanBatch) -> Future[Receipt]:
-        """Begin to store a batch; see `Submits.submit`."""
+        """Start to store a batch; see `Submits.submit`."""
         return self._writer.submit(self.redacting.batch(batch))
 
     def _holds_marks(self) -> bool:
@@ -157,45 +157,45 @@ class Store:
         return self._writer.write(work)
 
     def showing(self, evaluation: str) -> Store:
-        """Return this store with readers that see the scores of an evaluation instead of the default one."""
-        shown = copy.copy(self)
-        shown.evaluation = evaluation
-        return shown
+        """Return this store with readers that use the scores of another evaluation instead of the default one."""
+        store = copy.copy(self)
+        store.evaluation = evaluation
+        return store
 
     @contextmanager
     def read(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Lend a connection for reading. All its queries see the same moment: everything committed before, nothing after.
+        """Provide a connection for reading. All its queries read one snapshot: everything committed before, nothing later.
 
         Raises:
-            StoreUnusableError: the store is closed, or is being opened again after a failure.
+            StoreUnusableError: the store is closed, or is being reopened after a failure.
         """
         with self.connection() as con:
-            con.execute("BEGIN TRANSACTION READ ONLY")  # it ends when the connection closes
+            con.execute("BEGIN TRANSACTION READ ONLY")  # ends when the connection is closed
             if self.evaluation != DEFAULT:
                 show(con, self.evaluation)
             yield con
 
     @contextmanager
     def connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Lend a connection of its own, outside any transaction.
+        """Provide a separate connection, outside any transaction.
 
         Raises:
-            StoreUnusableError: the store is closed, or is being opened again after a failure.
+            StoreUnusableError: the store is closed, or is being reopened after a failure.
         """
         with self._database.connection() as con:
             yield con
 
     @property
-    def trouble(self) -> str | None:
-        """Why the file cannot be used now, None while it can: it is opened again in the background."""
-        return self._database.trouble
+    def problem(self) -> str | None:
+        """Why the file cannot be used now, or None if it can; it is reopened in the background."""
+        return self._database.problem
 
     @property
     def state(self) -> StoreState:
-        """How the store does now. Asks DuckDB nothing, so it is answered while the file cannot be used."""
+        """The current state of the store. Does not query DuckDB, so it is available while the file cannot be used."""
         writer = self._writer
         return StoreState(
-            trouble=self._database.trouble or self._database.displaced or writer.failing,
+            problem=self._database.problem or self._database.displaced or writer.failing,
             reopened=writer.reopened,
             full=writer.is_full,
             queued_requests=writer.queued_batches,
@@ -206,14 +206,14 @@ class Store:
 
     @contextmanager
     def backup(self) -> Iterator[IO[bytes]]:
-        """Return a copy of the file for reading; see `copy_of_open_file`. One at a time.
+        """Provide a copy of the file for reading; see `copy_of_open_file`. Only one backup runs at a time.
 
         Raises:
-            OverloadedError: another backup is under way, or the store is too busy for one.
-            StoreUnusableError: there is no room for a copy.
+            OverloadedError: another backup is running, or the store is too busy for one.
+            StoreUnusableError: there is not enough disk space for a copy.
         """
         if not self._backing_up.acquire(blocking=False):
-            raise OverloadedError("another backup is under way; try again when it is done")
+            raise OverloadedError("another backup is running; try again when it is finished")
         try:
             with copy_of_open_file(self.path, self._writer, self._undo, self._closed) as file:
                 yield file
@@ -221,23 +221,23 @@ class Store:
             self._backing_up.release()
 
     def time_commits(self, listener: Callable[[float], None]) -> None:
-        """Call `listener` with how long each commit of spans took, s; it must be quick."""
+        """Call `listener` with the duration of each commit of spans, s; it must return quickly."""
         self._writer.committed = listener
 
     def forget_ids(self) -> None:
-        """Call this before `write` adds spans: from then on the file is asked whether a span that arrives is stored."""
+        """Call this before `write` adds spans: from then on, the file is searched for the id of each received span."""
         self._writer.forget_ids()
 
     def listen(self, listener: Callable[[frozenset[str]], None]) -> None:
-        """Call `listener` with the trace ids that each commit of spans touched; it must be quick."""
+        """Call `listener` with the trace ids of each commit of spans; it must return quickly."""
         self._writer.listen(listener)
 
     def close(self) -> bool:
-        """Write what is queued, checkpoint, and release the file. May be called twice.
+        """Write everything queued, checkpoint, and release the file. May be called twice.
 
         Returns:
-            False where a reader does not end although it was interrupted. The file then stays open until this process ends,
-            which must be by `os._exit`: Python would abort the process for a thread that is inside DuckDB.
+            False if a reader does not end although it was interrupted. The file then stays open until this process ends,
+            which must be by `os._exit`: Python would abort the process because of a thread that is inside DuckDB.
         """
         if self._closed.is_set():
             return not self._database.has_readers
@@ -261,7 +261,7 @@ class Store:
 def _opened(
     path: Path, settings: StoreSettings, *, create: bool, export_folder: Path | None
 ) -> duckdb.DuckDBPyConnection:
-    """Return a connection to the file, after what a dead process left of it was repaired."""
+    """Return a connection to the file, after repairing what a killed process left behind."""
     try:
         restore(path)
         keep_damaged_log(path)

@@ -32,7 +32,7 @@ Key = tuple[str, str]
 
 
 @contextmanager
-def lent(con: DuckDBPyConnection, name: str, columns: Mapping[str, np.ndarray[Any, Any]]) -> Iterator[None]:
+def registered(con: DuckDBPyConnection, name: str, columns: Mapping[str, np.ndarray[Any, Any]]) -> Iterator[None]:
     """Let SQL read numpy arrays as a table `name` while the block runs."""
     con.register(name, dict(columns))
     try:
@@ -43,47 +43,49 @@ def lent(con: DuckDBPyConnection, name: str, columns: Mapping[str, np.ndarray[An
 
 def rows_with(
     con: DuckDBPyConnection,
-    wanted: Mapping[str, Column],
+    requested: Mapping[str, Column],
     sql: str,
     parameters: Mapping[str, Any] | None = None,
     *,
     fetch: bool = True,
 ) -> list[tuple[Any, ...]]:
-    """Return the rows of a query that reads the table `wanted`, whole; `[]` without asking when that is empty.
+    """Return the rows of a query that reads the table `requested`, whole; `[]` without asking when that is empty.
 
     Args:
         con: a connection.
-        wanted: columns of text or integers, all of one length.
+        requested: columns of text or integers, all of one length.
         sql: the query.
         parameters: named parameters of the query.
         fetch: False for a statement without rows.
     """
-    size = len(next(iter(wanted.values())))
+    size = len(next(iter(requested.values())))
     if not size:
         return []
     if size <= _FEW:
-        few = {f"wanted_{place}": _listed(values) for place, values in enumerate(wanted.values())}
-        result = con.execute(_with_few(sql, tuple(wanted)), {**few, **(parameters or {})})
+        few = {f"requested_{place}": _listed(values) for place, values in enumerate(requested.values())}
+        result = con.execute(_with_few(sql, tuple(requested)), {**few, **(parameters or {})})
         return result.fetchall() if fetch else []
-    arrays = {name: object_array(values) if _textual(values) else np.array(values) for name, values in wanted.items()}
-    with lent(con, "wanted", arrays):
+    arrays = {
+        name: object_array(values) if _textual(values) else np.array(values) for name, values in requested.items()
+    }
+    with registered(con, "requested", arrays):
         result = con.execute(sql, dict(parameters)) if parameters else con.execute(sql)
         return result.fetchall() if fetch else []
 
 
 @cache
 def _with_few(sql: str, names: tuple[str, ...]) -> str:
-    """Return a query whose table `wanted` is made of parameters: for a few rows that is quicker than to lend arrays."""
-    columns = ", ".join(f'unnest($wanted_{place}) AS "{name}"' for place, name in enumerate(names))
+    """Return a query whose table `requested` is made of parameters: for a few rows that is quicker than to lend arrays."""
+    columns = ", ".join(f'unnest($requested_{place}) AS "{name}"' for place, name in enumerate(names))
     own = sql.lstrip()
-    first = f"WITH wanted AS (SELECT {columns})"
+    first = f"WITH requested AS (SELECT {columns})"
     return f"{first}, {own[len('WITH ') :]}" if own.startswith("WITH ") else f"{first} {own}"
 
 
 def key_columns(keys: Iterable[Key]) -> dict[str, list[str]]:
     """Return conversation identities as columns, each once, sorted."""
-    wanted = sorted(set(keys))
-    return {"environment": [key[0] for key in wanted], "conversation_id": [key[1] for key in wanted]}
+    requested = sorted(set(keys))
+    return {"environment": [key[0] for key in requested], "conversation_id": [key[1] for key in requested]}
 
 
 def _listed(values: Column) -> list[Any]:
@@ -129,7 +131,7 @@ class Table:
             )
             return
         arrays = {name: _array(kind, columns[name]) for name, kind in zip(names, kinds, strict=True)}
-        with lent(con, "batch", arrays):
+        with registered(con, "batch", arrays):
             con.execute(_insert_sql(self.name, names, kinds))
 
 

@@ -1,4 +1,4 @@
-"""One transaction that is durable or did not happen, whatever fails in it."""
+"""One transaction that either is durable or did not happen at all, even after an error."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import duckdb
 
 from otel_agentic.errors import StoreUnusableError
-from otel_agentic.store.database import says_full, told
+from otel_agentic.store.database import error_summary, is_disk_full
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_agentic.store.living import LivingDatabase
+    from otel_agentic.store.living import ConnectionManager
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-#: Waits between tries of a transaction for which there was no memory.
+#: Waits between retries of a transaction that ran out of memory, seconds.
 _MEMORY_WAITS_S: Final = (0.05, 0.2, 0.5)
 
 
 class Transactions:
-    """Transactions of the one connection that writes. Used by the writer thread alone."""
+    """Transactions of the one connection that writes. Used by the writer thread only."""
 
-    def __init__(self, database: LivingDatabase) -> None:
+    def __init__(self, database: ConnectionManager) -> None:
         self._database = database
 
     def durably(self, con: duckdb.DuckDBPyConnection, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
-        """Return the result of `work` once it is committed; where memory is short it is done again.
+        """Return the result of `work` once it is committed; `work` is run again if memory was short.
 
         Raises:
-            StoreUnusableError: the file is gone, or a COMMIT failed so that only the file knows what became of it: then
-                it must be opened again.
+            StoreUnusableError: the file is missing, or a COMMIT failed in a way that leaves its outcome unknown: the file must
+                then be opened again.
         """
         for wait_s in _MEMORY_WAITS_S:
             try:
                 return self._once(con, work)
             except (duckdb.OutOfMemoryException, MemoryError) as error:
-                if self._database.trouble is not None:
+                if self._database.problem is not None:
                     raise
-                _log.warning("no memory for a write (%s); trying again", told(error))
+                _log.warning("no memory for a write (%s); trying again", error_summary(error))
                 time.sleep(wait_s)
         return self._once(con, work)
 
@@ -51,7 +51,7 @@ class Transactions:
         try:
             result = work(con)
         except BaseException as error:
-            self._database.found_dead(error)  # before the rollback: its own error would hide this reason
+            self._database.has_failed(error)  # before the rollback, whose own error would hide this reason
             self._rollback(con)
             raise
         self._commit(con)
@@ -62,16 +62,16 @@ class Transactions:
             con.execute("COMMIT")
         except duckdb.Error as error:
             self._rollback(con)
-            if says_full(error):
-                raise  # DuckDB cuts off what it had begun to write to the log
-            # Any other failure, for want of memory say, may leave it stored all the same, or in memory only: a second
-            # try could store it twice. So the file is opened again, and asked what it holds.
+            if is_disk_full(error):
+                raise  # DuckDB truncates the partial write from the log
+            # After any other failure, such as a lack of memory, the data may be stored all the same, or only in memory: a retry
+            # could store it twice. So the file is opened again and searched for it.
             raise StoreUnusableError(self._database.give_up(error)) from error
 
     def _rollback(self, con: duckdb.DuckDBPyConnection) -> None:
         try:
             con.execute("ROLLBACK")
         except duckdb.TransactionException as error:
-            _log.debug("rollback: %s", error)  # a failed COMMIT has rolled back already
+            _log.debug("rollback: %s", error)  # a failed COMMIT has been rolled back already
         except duckdb.Error as error:
-            self._database.give_up(error)  # the connection stays in a transaction that takes nothing any more
+            self._database.give_up(error)  # the connection is stuck in a transaction that accepts nothing

@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 _VERSIONS: Final = "SELECT dataset, case_id, version FROM cases"
 _RETIRE: Final = """
-UPDATE cases c SET current = false FROM wanted w
+UPDATE cases c SET current = false FROM requested w
 WHERE c.dataset = w.dataset AND c.case_id = w.case_id AND c.current AND c.version <> w.version
 """
 #: A case that its own file no longer holds is not in force any more.
 _DROP: Final = """
 UPDATE cases SET current = false
 WHERE source = $source AND current AND NOT EXISTS (
-    SELECT 1 FROM wanted w WHERE w.dataset = cases.dataset AND w.case_id = cases.case_id
+    SELECT 1 FROM requested w WHERE w.dataset = cases.dataset AND w.case_id = cases.case_id
 )
 """
 _REVIVE: Final = """
-UPDATE cases c SET current = true, source = $source FROM wanted w
+UPDATE cases c SET current = true, source = $source FROM requested w
 WHERE c.dataset = w.dataset AND c.case_id = w.case_id AND c.version = w.version
 """
 _CURRENT: Final = "SELECT definition FROM cases WHERE current ORDER BY dataset, case_id"
-_FORGET_LABELS: Final = "DELETE FROM labels l USING wanted w WHERE l.conversation_id = w.conversation_id"
+_FORGET_LABELS: Final = "DELETE FROM labels l USING requested w WHERE l.conversation_id = w.conversation_id"
 _LABELS_OF_FILE: Final = """
 SELECT conversation_id, case_id, verdict, source FROM labels WHERE regexp_replace(source, ':[0-9]+$', '') = $source
 """

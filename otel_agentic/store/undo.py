@@ -1,10 +1,10 @@
-"""The undo file: what a checkpoint overwrites in place, kept until it is done.
+"""The undo file: a copy of the blocks that a checkpoint overwrites in place, kept until the checkpoint is finished.
 
-DuckDB writes a checkpoint into blocks that nothing refers to, syncs them, and then one header that refers to them. Its
-metadata blocks (256 KB) are the exception: free parts of one are filled by writing the whole block anew, where it is. A kill
-or a power loss in the middle of such a write leaves a block that is neither the old nor the new one, and a file that cannot
-be opened. So these blocks, and the headers, are copied first. If the headers are still the same when the file is opened
-next, the checkpoint was not finished: the blocks are put back, and the log, which is removed last, is replayed as ever.
+DuckDB writes a checkpoint into unused blocks, syncs them, and then writes one header that refers to them. Its metadata blocks
+(256 KB) are the exception: free parts of one are filled by rewriting the whole block in place. A kill or a power loss during
+such a write leaves a block that is neither the old nor the new one, and a file that cannot be opened. So these blocks and the
+headers are copied first. If the headers are unchanged when the file is next opened, the checkpoint was not finished: the blocks
+are restored, and the log, which is removed last, is replayed as usual.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 _log = logging.getLogger(__name__)
-#: The start of a DuckDB file: one page that says what it is, then two headers, of which each checkpoint writes one.
+#: The start of a DuckDB file: one page that identifies it, then two headers; each checkpoint writes one of them.
 _HEADERS_BYTES: Final = 3 * 4096
 _MAGIC: Final = b"otel-agentic undo 2\n"
-_DIGEST_BYTES: Final = 32  # SHA-256: processors have instructions for it, and senders wait meanwhile
+_DIGEST_BYTES: Final = 32  # SHA-256: processors have instructions for it, and senders wait in the meantime
 _PIECE: Final = struct.Struct("<QQ")
 _METADATA: Final = "SELECT block_id FROM pragma_metadata_info() ORDER BY block_id"
 _BLOCK_BYTES: Final = "SELECT block_size FROM pragma_database_size() WHERE database_name = current_database()"
@@ -39,14 +39,14 @@ _BLOCK_BYTES: Final = "SELECT block_size FROM pragma_database_size() WHERE datab
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Piece:
-    """Some bytes of the file, and where they stand."""
+    """Some bytes of the file, and their offset."""
 
     offset: int
     content: bytes
 
 
 class UndoFile:
-    """The undo file of one database; it holds that open for reading as long as DuckDB does."""
+    """The undo file of one database; keeps the database open for reading as long as DuckDB does."""
 
     def __init__(self, db: Path) -> None:
         self._db = db
@@ -55,11 +55,11 @@ class UndoFile:
         self._in_use = threading.Lock()
 
     def open(self) -> None:
-        """Begin to read the database, once DuckDB has opened it."""
+        """Open the database for reading, after DuckDB has opened it."""
         self._handle = os.open(self._db, os.O_RDONLY | getattr(os, "O_BINARY", 0))
 
     def close(self) -> None:
-        """Let go of the database, once DuckDB has: to close any handle of a file gives up this process's lock on it."""
+        """Close the database after DuckDB has: closing any handle of a file releases this process's lock on it."""
         with self._in_use:
             if self._handle is not None:
                 os.close(self._handle)
@@ -67,7 +67,7 @@ class UndoFile:
 
     @contextmanager
     def handle(self) -> Iterator[int]:
-        """Lend the handle of the database to another reader; it stays open while the block runs.
+        """Provide the handle of the database to another reader; it stays open while the block runs.
 
         Raises:
             OSError: the database is closed.
@@ -78,15 +78,15 @@ class UndoFile:
             yield self._handle
 
     def save(self, con: DuckDBPyConnection) -> None:
-        """Keep what the next checkpoint of the connection's database may overwrite.
+        """Save the parts of the connection's database that the next checkpoint may overwrite.
 
         Raises:
-            OSError: there is no room, or the disk fails; no checkpoint may be made then.
+            OSError: there is not enough space, or the disk fails; no checkpoint may be made then.
         """
         ((block_bytes,),) = con.execute(_BLOCK_BYTES).fetchall()
         blocks = [int(block) for (block,) in con.execute(_METADATA).fetchall()]
-        places = [(0, _HEADERS_BYTES), *((_HEADERS_BYTES + block * block_bytes, block_bytes) for block in blocks)]
-        content = _encoded([_Piece(offset=offset, content=self._read(offset, size)) for offset, size in places])
+        pieces = [(0, _HEADERS_BYTES), *((_HEADERS_BYTES + block * block_bytes, block_bytes) for block in blocks)]
+        content = _encoded([_Piece(offset=offset, content=self._read(offset, size)) for offset, size in pieces])
         draft = self._path.with_name(f"{self._path.name}.draft")
         draft.unlink(missing_ok=True)
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:  # it holds content
@@ -97,7 +97,7 @@ class UndoFile:
         sync_folder(self._path.parent)
 
     def checkpoint(self, con: DuckDBPyConnection) -> None:
-        """Have DuckDB write its log into the database; where that fails the copy stays, for the next opening.
+        """Have DuckDB write its log into the database; if that fails, the copy stays until the file is opened again.
 
         Raises:
             OSError: see `save`.
@@ -108,7 +108,7 @@ class UndoFile:
         self.discard()
 
     def discard(self) -> None:
-        """Forget it: the checkpoint is done, or was not begun."""
+        """Remove the undo file: the checkpoint is finished, or was never started."""
         self._path.unlink(missing_ok=True)
 
     def _read(self, offset: int, size: int) -> bytes:
@@ -126,9 +126,9 @@ def undo_path(db: Path) -> Path:
 
 
 def restore(db: Path) -> bool:
-    """Take back a checkpoint that was not finished; return whether there was one. This process may not have it open.
+    """Undo an unfinished checkpoint; return whether there was one. This process must not have the file open.
 
-    A file that another process holds is left alone: it may be at that very checkpoint.
+    A file that another process holds is left alone: that process may be making this very checkpoint.
 
     Raises:
         OSError: the disk fails.
@@ -147,15 +147,15 @@ def restore(db: Path) -> bool:
                 file.write(piece.content)
             file.flush()
             os.fsync(file.fileno())
-            _log.warning("%s: a checkpoint was interrupted; it was taken back, and nothing is lost", db)
+            _log.warning("%s: a checkpoint was interrupted; it was undone, and no data is lost", db)
         path.unlink()
     return unfinished
 
 
 def lock_like_duckdb(handle: int) -> bool:
-    """Lock a file as DuckDB does, until it is closed; return whether that could be done."""
+    """Lock a file as DuckDB does, until it is closed; return whether that succeeded."""
     try:
-        import fcntl  # noqa: PLC0415 — not on every system; where it is not, an open file cannot be opened again
+        import fcntl  # noqa: PLC0415 — not on every system; without it, a file that is open elsewhere cannot be opened
     except ImportError:
         return True
     try:
@@ -171,7 +171,7 @@ def _encoded(pieces: list[_Piece]) -> bytes:
 
 
 def _decoded(data: bytes) -> list[_Piece]:
-    """Return the pieces; `[]` for a file that is not whole: its checkpoint was not begun."""
+    """Return the pieces; `[]` for an incomplete file, because its checkpoint was never started."""
     body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
     if not body.startswith(_MAGIC) or hashlib.sha256(body).digest() != digest:
         return []
@@ -179,9 +179,9 @@ def _decoded(data: bytes) -> list[_Piece]:
 
 
 def _pieces(body: bytes) -> Iterator[_Piece]:
-    place = len(_MAGIC)
-    while place < len(body):
-        offset, size = _PIECE.unpack_from(body, place)
-        place += _PIECE.size
-        yield _Piece(offset=offset, content=body[place : place + size])
-        place += size
+    position = len(_MAGIC)
+    while position < len(body):
+        offset, size = _PIECE.unpack_from(body, position)
+        position += _PIECE.size
+        yield _Piece(offset=offset, content=body[position : position + size])
+        position += size

@@ -56,14 +56,14 @@ SELECT
     environment, conversation_id,
     outcome, reason, computed_outcome, computed_reason, answer_outcome, tool_outcome, both_outcome
 FROM conversation_scores
-SEMI JOIN wanted USING (environment, conversation_id)
+SEMI JOIN requested USING (environment, conversation_id)
 WHERE evaluation_id = $id AND NOT superseded
 """
 _TURNS: Final = """
 SELECT t.environment, t.conversation_id, t.turn_index, t.outcome, t.reason, t.answer_score
 FROM turn_scores t
 JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
-SEMI JOIN wanted USING (environment, conversation_id)
+SEMI JOIN requested USING (environment, conversation_id)
 WHERE t.evaluation_id = $id AND NOT s.superseded
 """
 _TOOLS: Final = _TURNS.replace("turn_scores", "tool_scores").replace("t.answer_score", "t.overall")
@@ -94,11 +94,11 @@ def news(
 
 def stored_results(con: DuckDBPyConnection, evaluation_id: str, keys: Iterable[Key]) -> Mapping[Key, Result]:
     """Return what the newest scores of some conversations under an evaluation say; without one it is left out."""
-    wanted, evaluation = key_columns(keys), {"id": evaluation_id}
+    requested, evaluation = key_columns(keys), {"id": evaluation_id}
     parts: dict[Key, list[set[Any]]] = {}
-    whole = {(row[0], row[1]): row[2:] for row in rows_with(con, wanted, _STORED, evaluation)}
+    whole = {(row[0], row[1]): row[2:] for row in rows_with(con, requested, _STORED, evaluation)}
     for place, sql in enumerate((_TURNS, _TOOLS)):
-        for row in rows_with(con, wanted, sql, evaluation):
+        for row in rows_with(con, requested, sql, evaluation):
             parts.setdefault((row[0], row[1]), [set(), set()])[place].add(row[2:])
     return {key: (said, *map(frozenset, parts.get(key, [set(), set()]))) for key, said in whole.items()}
 

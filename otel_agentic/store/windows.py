@@ -9,7 +9,7 @@ import numpy as np
 from otel_agentic.scoring.model import DIMENSIONS
 from otel_agentic.store.evaluations import SHOWN
 from otel_agentic.store.selection import BOUNDS, bounds
-from otel_agentic.store.table import lent
+from otel_agentic.store.table import registered
 from otel_agentic.store.window_rows import rows_of
 from otel_agentic.windows.model import ScoredConversation
 
@@ -185,7 +185,7 @@ def save_windows(con: DuckDBPyConnection, table: WindowTable, ends_ns: Iterable[
     if not table.tallies.size:
         con.execute(_CLEAR, {**at_ends, **computed})
         return 0
-    with lent(con, "fresh", {"place": np.arange(len(rows["k"])), **rows}):
+    with registered(con, "fresh", {"place": np.arange(len(rows["k"])), **rows}):
         con.execute(_CLEAR_GONE, {**at_ends, **computed})
         found = con.execute(_CHANGED, at_ends).fetchnumpy()
     place = np.asarray(found["place"])
@@ -202,6 +202,6 @@ def _replace(con: DuckDBPyConnection, rows: Columns, revision: np.ndarray[Any, A
         "revision": np.where(revision == 0, 1, revision + passed),
         "computed_at": np.full(len(passed), now_ns),
     }
-    with lent(con, "fresh", fresh):
+    with registered(con, "fresh", fresh):
         con.execute(_DELETE)
         con.execute(_INSERT)

@@ -1,9 +1,9 @@
-"""Checks DuckDB's write-ahead log before it is replayed.
+"""Checks of DuckDB's write-ahead log before it is replayed.
 
-DuckDB stops replaying at an entry that claims to be longer than the rest of the log: that is how a write looks that a kill
-or a power loss cut off. One changed bit in the length of an entry looks the same, and then everything after it, although it
-was acknowledged, is dropped without a message. So the log is read once before DuckDB opens the file. A torn end is left to
-DuckDB. From a damaged log a copy is kept, the part before the damage is replayed, and a warning says how much was not.
+DuckDB stops replaying at an entry whose length exceeds the rest of the log, because a write that a kill or a power loss cut off
+looks like that. One flipped bit in the length of an entry looks the same, and then everything after it is dropped without a
+message, although it was acknowledged. So the log is read once before DuckDB opens the file. A torn end is left to DuckDB. A
+damaged log is copied, the part before the damage is replayed, and a warning reports how much was not.
 
 The format (version 2): a header without a checksum, then entries of length, checksum and content. A transaction ends with
 an entry of constant content.
@@ -49,12 +49,12 @@ _MASK: Final = 2**64 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogState:
-    """What a log holds.
+    """The content of a log.
 
     Attributes:
         size: of the file, bytes.
         committed: end of the last transaction that can be replayed, bytes.
-        damaged: whether the rest is damaged; False where there is none, and where it is the torn end of a write.
+        damaged: whether the rest is damaged; False without a rest, and if it is the torn end of a write.
     """
 
     size: int
@@ -73,13 +73,13 @@ def log_path(db: Path) -> Path:
 
 
 def keep_damaged_log(db: Path) -> Path | None:
-    """Keep a copy of a damaged log, and cut off the log what cannot be replayed; return the path of the copy.
+    """Keep a copy of a damaged log, and truncate the log to the part that can be replayed; return the path of the copy.
 
-    None where the log is intact, missing, of a format that this release does not know, or where another process has the
-    database open.
+    Returns None if the log is intact, missing, of a format unknown to this release, or if another process has the database
+    open.
 
     Raises:
-        OSError: the log cannot be read, or there is no room for the copy.
+        OSError: the log cannot be read, or there is no space for the copy.
     """
     log = log_path(db)
     state = _examine_file(log)
@@ -103,8 +103,8 @@ def keep_damaged_log(db: Path) -> Path | None:
         sync_folder(log.parent)
     _log.warning(
         "%s is damaged at byte %d: %d of its %d bytes cannot be replayed, so spans that were acknowledged are missing. "
-        "What comes before the damage is in the store; the damaged log is kept as %s. Restore a backup (`otel-agentic "
-        "store restore`), or have the senders of the last minutes send again: a span that is stored already is not "
+        "The part before the damage is in the store; the damaged log is kept as %s. Restore a backup (`otel-agentic "
+        "store restore`), or have senders repeat the last minutes: a span that is already stored is not "
         "stored twice",
         log,
         state.committed,
@@ -116,7 +116,7 @@ def keep_damaged_log(db: Path) -> Path | None:
 
 
 def _examine_file(log: Path) -> LogState | None:
-    """Return what a log holds; None where it is missing, empty, or of an unknown format."""
+    """Return the content of a log, or None if it is missing, empty, or of an unknown format."""
     try:
         with log.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             return examine(content)
@@ -125,7 +125,7 @@ def _examine_file(log: Path) -> LogState | None:
 
 
 def examine(log: bytes | mmap.mmap) -> LogState | None:
-    """Return what a log holds, None for a format that this release does not know."""
+    """Return the content of a log, or None for a format unknown to this release."""
     header = _HEADER.match(log)
     if header is not None and header["version"][0] != _KNOWN_VERSION:
         return None
@@ -140,15 +140,15 @@ def examine(log: bytes | mmap.mmap) -> LogState | None:
         if log[end - size : end] == _COMMIT_CONTENT:
             committed = end
     if header is not None and committed == header.end():
-        committed = 0  # a header alone holds nothing
+        committed = 0  # a header alone contains no data
     return LogState(size=len(log), committed=committed, damaged=_is_damaged(log, position))
 
 
 def _is_damaged(log: bytes | mmap.mmap, position: int) -> bool:
-    """Return whether what begins at the first unreadable entry is more than the torn end of one write.
+    """Return whether the part that starts at the first unreadable entry is more than the torn end of one write.
 
-    A write that was cut off is a beginning: the last entry lacks bytes, and no end of a transaction follows, because that
-    is written last. Zeros are what a power loss leaves of a write whose blocks did not reach the disk.
+    A write that was cut off is only a beginning: its last entry is too short, and it has no end-of-transaction entry, because
+    that is written last. After a power loss, zeros replace blocks that did not reach the disk.
     """
     rest = log[position:]
     if not rest.strip(b"\0"):
@@ -160,17 +160,17 @@ def _is_damaged(log: bytes | mmap.mmap, position: int) -> bool:
     return len(rest) >= _ENTRY.size and position + _ENTRY.size + _ENTRY.unpack_from(rest)[0] <= len(log)
 
 
-def _differ_in_one_byte(one: bytes, other: bytes) -> bool:
-    return len(one) == len(other) and sum(a != b for a, b in zip(one, other, strict=True)) <= 1
+def _differ_in_one_byte(first: bytes, second: bytes) -> bool:
+    return len(first) == len(second) and sum(a != b for a, b in zip(first, second, strict=True)) <= 1
 
 
 def checksum(content: bytes | memoryview) -> int:
     """Return DuckDB's checksum of the content of an entry."""
     count = len(content) // 8
     words = np.frombuffer(content, dtype="<u8", count=count)
-    found = 5381 ^ int(np.bitwise_xor.reduce(words * np.uint64(_WORD_FACTOR), initial=np.uint64(0)))
+    result = 5381 ^ int(np.bitwise_xor.reduce(words * np.uint64(_WORD_FACTOR), initial=np.uint64(0)))
     rest = bytes(content[8 * count :])
-    return found ^ _murmur(rest) if rest else found
+    return result ^ _murmur(rest) if rest else result
 
 
 def _murmur(rest: bytes) -> int:

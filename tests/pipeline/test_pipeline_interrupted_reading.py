@@ -41,6 +41,6 @@ def test_what_is_interrupted_to_open_the_store_again_is_taken_up_after_it(tmp_pa
         assert began.wait(10)
         kill(live.engine.store)
 
-        eventually(lambda: live.engine.store.trouble, None)
+        eventually(lambda: live.engine.store.problem, None)
         eventually(lambda: ("c",) in rows(live.engine, FOUND), wanted=True, timeout_s=5)
         assert [] == list(rebuilder.not_rebuilt)

@@ -84,7 +84,7 @@ def test_what_changes_the_file_while_it_is_copied_has_it_copied_again(store: Sto
         copied.append(len(copied))
         if len(copied) == 1:
             fill(store, 5, 1)
-            store.write(lambda _: store._writer._take_in_log())  # as where somebody removed the log
+            store.write(lambda _: store._writer._merge_log())  # as if the log had been removed
         return real(source, target, go_on)
 
     with pytest.MonkeyPatch.context() as patch:

@@ -59,7 +59,7 @@ def test_no_file_is_made_beside_the_log_of_another_one(
     db.rename(moved)
 
     with pytest.raises(
-        StoreUnusableError, match=r"t\.duckdb is not there, and .*t\.duckdb\.wal holds .*put the file back"
+        StoreUnusableError, match=r"t\.duckdb is missing, and .*t\.duckdb\.wal holds .*put the file back"
     ):
         open_store()
     store.close()

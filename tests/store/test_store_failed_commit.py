@@ -100,8 +100,8 @@ def test_readiness_tells_of_a_failed_commit_until_one_succeeds(open_store: OpenS
     faults["COMMIT"] = "before"
     with refused_once(store):
         store.accept(TWO)
-    assert "Out of Memory" in str(store.state.trouble)
+    assert "Out of Memory" in str(store.state.problem)
 
     eventually(lambda: store.accept(TWO))
 
-    assert store.state.trouble is None
+    assert store.state.problem is None

@@ -39,7 +39,7 @@ def test_a_file_held_by_another_process_is_busy_and_names_it(open_store: OpenSto
 def test_a_file_that_is_open_in_this_process_is_busy(open_store: OpenStore) -> None:
     open_store()
 
-    with pytest.raises(StoreBusyError, match=r"t\.duckdb is open in this very process already"):
+    with pytest.raises(StoreBusyError, match=r"t\.duckdb is already open in this process"):
         open_store()
 
 

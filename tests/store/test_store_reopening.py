@@ -86,7 +86,7 @@ def eventually(work: Callable[[], T]) -> T:
 def test_a_commit_without_room_is_refused_at_once_and_reads_go_on(store: Store) -> None:
     fill(store)
     with full_disk(store.path):
-        with pytest.raises(StoreUnusableError, match=r"t\.duckdb: .*File too large.*free some space"):
+        with pytest.raises(StoreUnusableError, match=r"t\.duckdb: .*File too large.*free some disk space"):
             store.accept(large("surplus"))
         assert 200 == value(store, COUNT)
 
@@ -100,7 +100,7 @@ def test_a_file_that_duckdb_gave_up_is_opened_again_by_itself(store: Store) -> N
 
     assert 200 == eventually(lambda: value(store, COUNT))
     assert 10 == eventually(lambda: store.accept(large("later"))).accepted
-    assert store.trouble is None
+    assert store.problem is None
 
 
 def test_spans_are_refused_while_the_file_is_opened_again_and_their_senders_are_told_why(store: Store) -> None:

@@ -120,7 +120,7 @@ def test_where_no_checkpoint_can_be_made_the_last_snapshot_answers_and_a_fresh_o
         assert first.as_of_ns == quick.snapshots.latest().as_of_ns
         with pytest.raises(OverloadedError, match="too busy for a snapshot"):
             quick.snapshots.latest(fresh=True)
-        assert quick.state.trouble is None
+        assert quick.state.problem is None
     assert quick.snapshots.latest().as_of_ns > first.as_of_ns
 
 

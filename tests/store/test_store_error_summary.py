@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
-from otel_agentic.store.database import describe, told
+from otel_agentic.store.database import describe, error_summary
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,11 +32,11 @@ def failing(sql: str) -> duckdb.Error:
 def test_an_error_that_quotes_a_value_is_told_by_its_class(sql: str, tmp_path: Path) -> None:
     error = failing(sql)
     assert PRIVATE[:4] in str(error)  # DuckDB quotes it
-    assert type(error).__name__ == told(error)
+    assert type(error).__name__ == error_summary(error)
     assert f"{tmp_path} cannot be used: {type(error).__name__}" == str(describe(error, tmp_path))
 
 
 def test_an_error_about_the_file_is_told_in_its_own_words(tmp_path: Path) -> None:
     with pytest.raises(duckdb.IOException) as caught:
         duckdb.connect(str(tmp_path))
-    assert str(caught.value).splitlines()[0] == told(caught.value)
+    assert str(caught.value).splitlines()[0] == error_summary(caught.value)
