@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.config import SloSettings, load_settings
 from otel_agentic.config.globs import may_meet
 from otel_agentic.errors import ConfigError
+from tests.snapshots import raises
 
 TWO = """
 [[slo.objectives]]
@@ -37,7 +39,13 @@ def file(tmp_path: Path) -> Path:
 
 def test_two_objectives_of_one_name_for_agents_that_may_be_the_same_are_refused_with_both_named(file: Path) -> None:
     file.write_text(TWO.format(agent="*-eu", target=0.7), "utf-8")
-    with pytest.raises(ConfigError, match=r"pass\^3>=0\.7.*'support-\*' and '\*-eu'.*name of its own"):
+    with raises(
+        ConfigError,
+        snapshot(
+            "setting slo: Value error, two objectives are called 'pass^3>=0.7', for agents 'support-*' and '*-eu', which may be the same agent; give one of them a name of its own, got a table of objectives (from flags, OTEL_AGENTIC_* or <tmp_path>/settings.toml)"
+        ),
+        tmp_path=file.parent,
+    ):
         load_settings(file)
 
 

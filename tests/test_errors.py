@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import grpc  # type: ignore[import-untyped]  # grpcio ships no types
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic import errors
 from otel_agentic.errors import ERROR_CODES, UNFORESEEN, OtelAgenticError, codes_of
@@ -81,4 +82,4 @@ def test_no_answer_makes_an_otlp_client_drop_spans_in_silence(codes: errors.Erro
 
 
 def test_messages_are_kept() -> None:
-    assert "a.duckdb is held" == str(errors.StoreBusyError("a.duckdb is held"))
+    assert str(errors.StoreBusyError("a.duckdb is held")) == snapshot("a.duckdb is held")

@@ -8,10 +8,12 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic import plugins
 from otel_agentic.errors import PluginError
 from otel_agentic.plugins import GROUPS
+from tests.snapshots import passage, raises
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,7 +89,7 @@ def test_a_plug_in_of_a_stranger_is_found_and_loads(strangers: Path) -> None:
         strangers,
     )
 
-    assert ("", "strange-judges 1.2 strange_judges.good:Always always\n") == (ran.stderr, ran.stdout)
+    assert (ran.stderr, ran.stdout) == snapshot(("", "strange-judges 1.2 strange_judges.good:Always always\n"))
 
 
 def test_it_stands_among_the_built_in_ones_sorted_by_name(strangers: Path) -> None:
@@ -115,7 +117,9 @@ def test_a_plug_in_that_does_not_load_is_named_with_distribution_and_reason(
     ran = python(f"from otel_agentic import plugins\nplugins.get('judges', '{name}').load()", strangers)
 
     assert 0 != ran.returncode
-    assert f"PluginError: judges plug-in '{name}' of strange-judges 1.2 does not load {reason}" in ran.stderr
+    assert passage(ran.stderr, name=name, reason=reason) == snapshot(
+        "PluginError: judges plug-in '<name>' of strange-judges 1.2 does not load <reason>"
+    )
 
 
 def test_a_name_offered_twice_names_both_distributions(doubled: Path) -> None:
@@ -123,7 +127,7 @@ def test_a_name_offered_twice_names_both_distributions(doubled: Path) -> None:
 
     assert 0 != ran.returncode
     (line,) = [line for line in ran.stderr.splitlines() if line.startswith("otel_agentic.errors.PluginError: ")]
-    assert "judges plug-in 'exact' is offered by " in line
+    assert passage(line) == snapshot("judges plug-in 'exact' is offered by ")
     assert {"otel-agentic", "rival-judge"} <= set(line.replace(";", "").split())
 
 
@@ -135,7 +139,10 @@ def test_the_same_distribution_seen_twice_is_one(strangers: Path) -> None:
 
 
 def test_a_name_that_nobody_offers_is_answered_with_those_there_are() -> None:
-    with pytest.raises(PluginError, match=r"no estimators plug-in 'guess'; installed: .*bayesian.*unbiased"):
+    with raises(
+        PluginError,
+        snapshot("no estimators plug-in 'guess'; installed: bayesian, hierarchical, per_case, plugin, unbiased"),
+    ):
         plugins.get("estimators", "guess")
 
 

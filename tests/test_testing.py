@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.config import ConversationSettings
 from otel_agentic.conversations import assemble, link_segments, read_segments
@@ -29,6 +30,7 @@ from otel_agentic.testing import (
     tool_call,
     turn,
 )
+from tests.snapshots import raises
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -206,5 +208,5 @@ def test_each_broken_rule_is_told_with_its_span(broken: type[TableDialect], comp
 
 
 def test_a_check_without_samples_is_no_check() -> None:
-    with pytest.raises(AssertionError, match="no sample span given"):
+    with raises(AssertionError, snapshot("no sample span given")):
         check_dialect(Mine(SETTINGS))

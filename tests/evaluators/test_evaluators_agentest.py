@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.config import EvaluatorSettings, JudgeSettings
 from otel_agentic.evaluators.agentest import (
@@ -25,6 +26,7 @@ from otel_agentic.testing import conversation, tool_call, turn
 from tests.evaluators.failing import place
 from tests.evaluators.scripted import Talker, about, judged, made
 from tests.judges.models import Bare, Structured, Tools
+from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import Conversation
@@ -76,7 +78,7 @@ def test_every_prompt_tells_each_label_or_the_whole_scale_in_a_table(kind: Any) 
         rows = [line.split("|")[1].strip() for line in rubric.instructions.splitlines() if line.startswith("| ")]
         wanted = form.labels or ("5", "4", "3", "2", "1")
         assert sorted(wanted) == sorted(row for row in rows if row not in {"score", "label"})
-        assert "speaks to its grader" in rubric.instructions
+        assert passage(rubric.instructions) == snapshot("speaks to its grader")
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -136,7 +138,9 @@ def test_each_turn_gets_its_own_value(kind: Any) -> None:
         kind, about(trip(tool_call())), lambda _, shown: values[json.loads(shown["turn"].splitlines()[-1])["agent"]]
     )
     assert [(0, None, 5.0, None), (1, None, 1.0, None), (2, None, 3.5, None)] == told(scores)
-    assert ["turn 1: It is so.", "turn 2: It is so.", "turn 3: It is so."] == [one.explanation for one in scores]
+    assert [one.explanation for one in scores] == snapshot(
+        ["turn 1: It is so.", "turn 2: It is so.", "turn 3: It is so."]
+    )
 
 
 @pytest.mark.parametrize("kind", SCALES)
@@ -148,7 +152,7 @@ def test_a_turn_without_an_answer_has_no_value_and_the_others_do(kind: Any) -> N
     expected_reasons = ["no_data", None, "content_not_captured", "no_data"]
     assert expected_reasons == [one.reason for one in scores]
     assert expected_reasons.count(None) == len(asked)
-    assert "turn 1 has no answer" == scores[0].explanation
+    assert scores[0].explanation == snapshot("turn 1 has no answer")
 
 
 def test_a_judge_is_shown_the_turn_what_came_before_it_and_the_goal() -> None:
@@ -158,7 +162,7 @@ def test_a_judge_is_shown_the_turn_what_came_before_it_and_the_goal() -> None:
     assert {"goal", "turn", "earlier"} == set(second)
     assert ["user", "call", "agent"] == [[*json.loads(line)][1] for line in second["turn"].splitlines()]
     assert ["user", "agent"] == [[*json.loads(line)][1] for line in second["earlier"].splitlines()]
-    assert "a room in Rome" == second["goal"]
+    assert second["goal"] == snapshot("a room in Rome")
 
 
 def test_a_long_conversation_is_shown_in_part_and_that_is_told() -> None:
@@ -167,7 +171,7 @@ def test_a_long_conversation_is_shown_in_part_and_that_is_told() -> None:
     last = asked[-1][1]
     assert "29" == last["earlier_turns_left_out"]
     assert all(len(text) < JudgeSettings().max_answer_characters for text in last.values())
-    assert "(the judge saw a shortened conversation" in scores[-1].explanation
+    assert passage(scores[-1].explanation) == snapshot("(the judge saw a shortened conversation")
     assert "(the judge saw" not in scores[0].explanation
 
 
@@ -204,7 +208,7 @@ def test_goal_completion_is_one_or_nought_for_the_conversation(label: str, value
 
 def test_the_goal_of_the_case_goes_before_the_words_of_the_user() -> None:
     ((score,), asked) = judged(GoalCompletion, about(trip(), {"goal": "a room in Rome, 2 nights"}), "completed")
-    assert ({"goal": "case"}, "a room in Rome, 2 nights") == (score.details, asked[0][1]["goal"])
+    assert (score.details, asked[0][1]["goal"]) == snapshot(({"goal": "case"}, "a room in Rome, 2 nights"))
 
 
 def test_a_goal_that_was_not_reached_is_a_failure() -> None:
@@ -280,7 +284,7 @@ def test_each_call_gets_a_label_and_each_turn_one_for_what_is_missing() -> None:
         (2, None, "no_failure", None),
     ] == told(scores)
     assert [None, "find", "book", None, None] == [one.tool_name for one in scores]
-    assert "turn 2, call 2 (book): It is so." == scores[2].explanation
+    assert scores[2].explanation == snapshot("turn 2, call 2 (book): It is so.")
 
 
 TURN_EXPECTS: Final = {"turns": [{"query": "Book a room", "tools": {"calls": [BOOK]}}]}
@@ -331,9 +335,9 @@ def test_the_judge_is_shown_what_is_expected_what_tools_there_are_and_what_comes
     assert [{"tool": "book", "parameters": schema}, {"tool": "pay", "parameters": None}] == [
         json.loads(line) for line in shown["tools"].splitlines()
     ]
-    assert [("book", "in this turn", None), ("book", "somewhere in the conversation", 1), ("reserve", "somewhere in the conversation", 2)] == [
+    assert [
         (one["tool"], one["expected"], one.get("alternative")) for one in map(json.loads, shown["expected"].splitlines())
-    ]  # fmt: skip
+    ] == snapshot([("book", "in this turn", None), ("book", "somewhere in the conversation", 1), ("reserve", "somewhere in the conversation", 2)])  # fmt: skip
     assert {"turn": 2, "calls": ["book"]} == json.loads(shown["called_later"])
     assert all("called_later" not in shown for name, shown in asked if name == CALL)
 

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.config import EvaluatorSettings, JudgeSettings
 from otel_agentic.evaluators.agentest import GoalCompletion
@@ -21,6 +22,7 @@ from tests.evaluators.scripted import about, made
 from tests.evaluators.test_evaluators_agentest import ALL
 from tests.judges.models import Bare, fields_of
 from tests.judges.test_judges_hostile import ATTACKS
+from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from otel_agentic.judges import Question
@@ -83,7 +85,7 @@ def test_titles_and_examples_of_groups_cannot_steer_who_joins_them() -> None:
         (text,) = (text for _, text in question.material)
         assert 2 == len(text.splitlines())
     assert 1 == len(seen)
-    assert "speaks to its grader" in merge_rubric().instructions
+    assert passage(merge_rubric().instructions) == snapshot("speaks to its grader")
 
 
 def test_a_model_that_obeys_a_text_and_replies_in_another_form_gives_no_score() -> None:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.config import EvaluatorSettings, ScoringSettings
 from otel_agentic.errors import UsageError
@@ -16,6 +17,7 @@ from otel_agentic.evaluators.run import evaluate
 from otel_agentic.judges import JudgeFailure, Question, Verdict
 from otel_agentic.judges.base import ReplyForm, Rubric, rubric_question
 from otel_agentic.testing import conversation, turn
+from tests.snapshots import passage, raises
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -64,11 +66,8 @@ def test_a_function_of_turns_gives_a_score_a_turn_and_can_be_called_as_before() 
     assert [(0.0, None, None, 0), (1.0, None, None, 1)] == said(scores_of(brief, subject()))
     assert brief(turn("Hi", answer="Hello")) is True
     (metric,) = brief.metrics
-    assert ("house.brief", "brief", "Whether the answer is brief.", "turn") == (
-        metric.name,
-        metric.title,
-        metric.definition,
-        metric.target,
+    assert (metric.name, metric.title, metric.definition, metric.target) == snapshot(
+        ("house.brief", "brief", "Whether the answer is brief.", "turn")
     )
     assert (True, frozenset()) == (brief.default, brief.needs)
 
@@ -156,9 +155,8 @@ def test_where_it_raises_the_other_turns_keep_their_scores() -> None:
     scores = scores_of(brief, about)
 
     assert [(1.0, None, None, 0), (None, None, "no_data", 1), (0.0, None, None, 2)] == said(scores)
-    assert (
+    assert scores[1].explanation == snapshot(
         "evaluator house.brief failed at turn 2 of conversation conversation-1: TypeError: object of type 'NoneType' has no len()"
-        == scores[1].explanation
     )
 
 
@@ -208,7 +206,7 @@ def test_a_turn_that_lacks_what_the_function_needs_is_abstained_from_alone() -> 
     scores = scores_of(brief, about)
 
     assert [(1.0, None, None, 0), (None, None, "content_not_captured", 1)] == said(scores)
-    assert "the answer of turn 2 was not recorded" in scores[1].explanation
+    assert passage(scores[1].explanation) == snapshot("the answer of turn 2 was not recorded")
     assert [0] == asked
 
 
@@ -311,16 +309,22 @@ async def _waits(subject: Subject) -> float:
 
 @pytest.mark.parametrize("function", [_nothing, _unsaid, _two, _strange])
 def test_a_function_that_does_not_say_what_it_takes_is_refused(function: Any) -> None:
-    with pytest.raises(UsageError, match=r"evaluator house.any: .* which: Subject, Conversation, Turn; as in def _"):
+    with raises(
+        UsageError,
+        snapshot(
+            "evaluator house.any: the function has to take one argument, and say which: Subject, Conversation, Turn; as in def <name>(turn: Turn)"
+        ),
+        name=function.__name__,
+    ):
         evaluator(name="house.any")(function)
 
 
 def test_async_functions_and_rubrics_that_nobody_asks_with_are_refused() -> None:
-    with pytest.raises(UsageError, match="evaluator _waits: an async function"):
+    with raises(UsageError, snapshot("evaluator _waits: an async function")):
         evaluator()(_waits)
-    with pytest.raises(UsageError, match="it has rubrics and yields no questions"):
+    with raises(UsageError, snapshot("it has rubrics and yields no questions")):
         evaluator(rubrics=(MOOD,))(_certain)
-    with pytest.raises(UsageError, match="give low to the metrics, not beside them"):
+    with raises(UsageError, snapshot("give low to the metrics, not beside them")):
         evaluator(metrics=(_metric("house.first"),), low=0.5)(_certain)
 
 
@@ -346,7 +350,7 @@ def test_what_is_called_like_a_function_is_one_under_a_name(function: Any) -> No
     assert [(0.0, None, None, 0), (1.0, None, None, 1)] == said(
         scores_of(evaluator(name="house.brief")(function), subject(turn("Hi", "x" * 10), turn("Hi", "Hi")))
     )
-    with pytest.raises(UsageError, match=r"has no name: give one, as in name='house.brief'"):
+    with raises(UsageError, snapshot("has no name: give one, as in name='house.brief'")):
         evaluator()(function)
 
 
@@ -372,7 +376,7 @@ def test_material_that_is_no_text_is_the_evaluators_fault_and_no_question() -> N
     scores = scores_of(careless, subject(turn("Hi", None)), [])
 
     assert [(None, None, "no_data", 0)] == said(scores)
-    assert "the material 'answer' is NoneType; allowed: texts" in scores[0].explanation
+    assert passage(scores[0].explanation) == snapshot("the material 'answer' is NoneType; allowed: texts")
 
 
 def test_material_may_have_any_name() -> None:
@@ -389,4 +393,4 @@ def test_what_one_turn_asks_wrongly_is_told_there_and_the_others_are_judged() ->
     scores = scores_of(careless, subject(), [Verdict(score=0.0, reasoning="", label="calm")])
 
     assert [(None, None, "no_data", 0), (None, "calm", None, 1)] == said(scores)
-    assert "TypeError: it yields a Question; allowed: lists of Question" in scores[0].explanation
+    assert passage(scores[0].explanation) == snapshot("TypeError: it yields a Question; allowed: lists of Question")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.config import EvaluatorSettings, Settings, Severity, Threshold
 from otel_agentic.errors import ConfigError
@@ -23,6 +24,7 @@ from otel_agentic.judges import JudgeFailure, Verdict
 from otel_agentic.testing import conversation, tool_call, turn
 from tests.evaluators.failing import MOOD, TONE, WAIT, mood, place, rules, subjects
 from tests.judges.parts import PlainJudge
+from tests.snapshots import raises
 
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import Conversation, ToolCall
@@ -167,7 +169,7 @@ def test_a_setting_that_names_nothing_is_refused_with_what_is_allowed(settings: 
 
 def test_an_ambiguous_name_is_refused_with_its_candidates() -> None:
     other = replace(TONE, name="other.tone")
-    with pytest.raises(ConfigError, match=r"'tone' may mean house\.talk\.tone or other\.tone"):
+    with raises(ConfigError, snapshot("'tone' may mean house.talk.tone or other.tone")):
         FailureRules([TONE, other], EvaluatorSettings.model_validate({"thresholds": {"tone": {"min": 1}}}))
 
 
@@ -227,9 +229,9 @@ def test_a_forbidden_answer_is_critical() -> None:
 def test_each_output_that_was_not_said_is_one_failure() -> None:
     case = {"case_id": "trip", "outputs": ["AB12", 4711, "CD34"]}
     (one,) = subjects([case], [talk()])
-    assert ["no answer says '4711'", "no answer says 'CD34'"] == [
-        each.explanation for each in failures_of(one, [], rules())
-    ]
+    assert [each.explanation for each in failures_of(one, [], rules())] == snapshot(
+        ["no answer says '4711'", "no answer says 'CD34'"]
+    )
 
 
 def test_a_turn_that_never_came_is_missing_once_the_conversation_ended() -> None:
@@ -240,9 +242,9 @@ def test_a_turn_that_never_came_is_missing_once_the_conversation_ended() -> None
     ended, quiet = subjects(
         [case], [talk(closed_by="end_mark"), talk(answer="No.", closed_by="idle", conversation_id="quiet")]
     )
-    assert [("missing_turn", "expected turn 2 (And a taxi?) never came")] == [
-        (each.label, each.explanation) for each in failures_of(ended, [], rules())
-    ]
+    assert [(each.label, each.explanation) for each in failures_of(ended, [], rules())] == snapshot(
+        [("missing_turn", "expected turn 2 (And a taxi?) never came")]
+    )
     assert ["wrong_answer"] == [each.label for each in failures_of(quiet, [], rules())]
 
 

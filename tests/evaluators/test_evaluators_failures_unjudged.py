@@ -6,6 +6,7 @@ from time import process_time
 from typing import Any, Final
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.config import EvaluatorSettings
 from otel_agentic.conversations.model import ModelUse
@@ -154,9 +155,11 @@ def test_failures_are_listed_without_a_case_and_without_a_judge() -> None:
 
     groups = group_failures(failures_of(subject(about, None), scores, rules), rules.metrics)
 
-    assert [
-        ("high", "a turn ended in an error, without an answer (look_up)"),
-        ("high", "book failed, and was neither recovered nor reported"),
-        ("high", "the answer is the raw output of an interpreter, or a stack trace"),
-        ("low", "poll was called again with the same arguments and the same result"),
-    ] == sorted((group.severity, group.title) for group in groups)
+    assert sorted((group.severity, group.title) for group in groups) == snapshot(
+        [
+            ("high", "a turn ended in an error, without an answer (look_up)"),
+            ("high", "book failed, and was neither recovered nor reported"),
+            ("high", "the answer is the raw output of an interpreter, or a stack trace"),
+            ("low", "poll was called again with the same arguments and the same result"),
+        ]
+    )

@@ -7,6 +7,7 @@ from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.config import EvaluatorSettings, ScoringSettings
 from otel_agentic.errors import ConfigError, UsageError
@@ -15,6 +16,7 @@ from otel_agentic.evaluators.files import evaluator_of
 from otel_agentic.evaluators.registry import chosen
 from otel_agentic.evaluators.run import evaluate
 from otel_agentic.testing import conversation, turn
+from tests.snapshots import ending, passage, raises, whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,12 +132,16 @@ def test_the_same_file_is_run_once_and_may_import_what_lies_beside_it(tmp_path: 
 
 @pytest.mark.parametrize("given", ["checks.py", "checks:brief", "checks.py:", "checks.py:two words", ":brief", ""])
 def test_a_name_of_another_form_is_refused(given: str) -> None:
-    assert f"evaluator {given}: give FILE.py:NAME, as in checks.py:polite" == refused(given)
+    assert whole(refused(given), given=given) == snapshot(
+        "evaluator <given>: give FILE.py:NAME, as in checks.py:polite"
+    )
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     path = tmp_path / "absent.py"
-    assert f"evaluator {path}:brief: {path} cannot be read: No such file or directory" == refused(f"{path}:brief")
+    assert whole(refused(f"{path}:brief"), path=path) == snapshot(
+        "evaluator <path>:brief: <path> cannot be read: No such file or directory"
+    )
 
 
 @pytest.mark.parametrize(
@@ -148,15 +154,16 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 )
 def test_what_is_no_evaluator_is_told_with_those_that_are_there(tmp_path: Path, name: str, told: str) -> None:
     path = written(tmp_path)
-    assert (
-        f"evaluator {path}:{name}: {told.format(path=path)}; evaluators in checks.py: brief, Turns, Frozen, given, frozen"
-        == refused(f"{path}:{name}")
+    assert whole(refused(f"{path}:{name}"), path=path, name=name, value=told.format(path=path)) == snapshot(
+        "evaluator <path>:<name>: <value>; evaluators in checks.py: brief, Turns, Frozen, given, frozen"
     )
 
 
 def test_a_file_without_an_evaluator_says_so(tmp_path: Path) -> None:
     path = written(tmp_path, "from otel_agentic.evaluators.custom import FunctionEvaluator\n")
-    assert refused(f"{path}:brief").endswith(f"there is no brief in {path}; checks.py has no evaluator")
+    assert ending(refused(f"{path}:brief"), path=path) == snapshot(
+        "there is no brief in <path>; checks.py has no evaluator"
+    )
 
 
 @pytest.mark.parametrize(
@@ -175,7 +182,9 @@ def test_a_file_without_an_evaluator_says_so(tmp_path: Path) -> None:
 )
 def test_a_file_that_does_not_load_is_told_with_its_line(tmp_path: Path, text: str, told: str) -> None:
     path = written(tmp_path, text)
-    assert f"evaluator {path}:brief: {path} does not load: {told}" in refused(f"{path}:brief")
+    assert passage(refused(f"{path}:brief"), path=path, told=told) == snapshot(
+        "evaluator <path>:brief: <path> does not load: <told>"
+    )
     assert not [name for name in sys.modules if name.startswith("otel_agentic_evaluators_checks_") and "brief" in name]
 
 
@@ -191,10 +200,12 @@ def test_what_its_class_says_of_the_settings_is_told_as_it_is_and_other_errors_w
                 raise {error}
     """
     path = written(tmp_path, made.format(error="ConfigError('evaluators.prices: give one')"))
-    with pytest.raises(ConfigError, match=r"^evaluators.prices: give one$"):
+    with raises(ConfigError, snapshot("evaluators.prices: give one")):
         evaluator_of(f"{path}:Choosy", SETTINGS)
     written(tmp_path, made.format(error="ValueError('x')"))
-    assert f"evaluator {path}:Choosy: it cannot be made: ValueError: x" == refused(f"{path}:Choosy")
+    assert whole(refused(f"{path}:Choosy"), path=path) == snapshot(
+        "evaluator <path>:Choosy: it cannot be made: ValueError: x"
+    )
 
 
 _WORD = """

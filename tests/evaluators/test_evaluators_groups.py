@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.config import Threshold
 from otel_agentic.evaluators.failures import SEVERITIES
@@ -54,10 +55,12 @@ def test_failures_of_one_metric_label_tool_and_parameter_are_one_group() -> None
     wrong = failure("agentic.tool", "wrong_parameters", "high", tool_name="book", parameter="city")
     other = failure("agentic.tool", "wrong_parameters", "high", tool_name="book", parameter="nights")
     found = groups_of([wrong, moved(wrong, "c2", 1), other, moved(wrong, "c2", 2)])
-    assert [
-        ("book was given a wrong city", 3, 2, 0.75),
-        ("book was given a wrong nights", 1, 1, 0.25),
-    ] == [(group.title, len(group.failures), group.conversations, group.share) for group in found]
+    assert [(group.title, len(group.failures), group.conversations, group.share) for group in found] == snapshot(
+        [
+            ("book was given a wrong city", 3, 2, 0.75),
+            ("book was given a wrong nights", 1, 1, 0.25),
+        ]
+    )
     assert (Cause("agentic.tool", "wrong_parameters", "book", "city"),) == found[0].causes
 
 
@@ -84,9 +87,9 @@ def test_the_worst_group_comes_first_then_the_one_with_most_conversations() -> N
     rare = failure("agentic.tool", "forbidden", "critical", tool_name="drop")
     often = [failure("agentic.tool", "missing", "high", tool_name="book", place=place(f"c{n}")) for n in range(3)]
     thrice = [failure("agentic.answer", "wrong_answer", "high", turn_index=n) for n in range(5)]
-    assert [
+    assert [group.title for group in groups_of([*thrice, *often, rare])] == snapshot([
         "drop was called though it is forbidden", "book was not called where it is expected", "the answer was wrong",
-    ] == [group.title for group in groups_of([*thrice, *often, rare])]  # fmt: skip
+    ])  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -177,9 +180,9 @@ def test_whatever_a_judge_says_no_failure_is_lost_or_counted_twice(failures: lis
 def test_groups_that_a_judge_puts_together_are_one_with_its_words() -> None:
     failures = [failure("agentic.tool", "missing", "high", tool_name=name) for name in ("a", "b", "c")]
     found = merged(groups_of(failures), ["1, 3 = nobody tells the agent of its tools"])
-    assert [("nobody tells the agent of its tools", 2), ("b was not called where it is expected", 1)] == [
-        (group.title, len(group.failures)) for group in found
-    ]
+    assert [(group.title, len(group.failures)) for group in found] == snapshot(
+        [("nobody tells the agent of its tools", 2), ("b was not called where it is expected", 1)]
+    )
 
 
 @pytest.mark.parametrize(
@@ -205,5 +208,5 @@ def test_a_group_that_was_joined_once_is_not_joined_again() -> None:
 def test_joined_groups_without_words_of_a_judge_are_named_after_the_worst() -> None:
     low, high = failure(severity="low"), failure("agentic.tool", "forbidden", "critical", tool_name="drop")
     (one,) = merged(groups_of([low, high]), ["2, 1 = "])
-    assert "drop was called though it is forbidden, and 1 alike" == one.title
+    assert one.title == snapshot("drop was called though it is forbidden, and 1 alike")
     assert ("critical", MOOD.name) == (one.severity, one.causes[1].metric)

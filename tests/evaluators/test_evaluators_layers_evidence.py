@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from inline_snapshot import snapshot
+
 from otel_agentic.evaluators.layers import StateChange, Tools, Verdict
 from otel_agentic.testing import conversation, tool_call, turn
 from tests.evaluators.failing import subjects
@@ -92,7 +94,7 @@ def test_a_call_that_was_planned_twice_and_made_once_is_told_so() -> None:
     both = [{"tool_name": "cancel", "parameters": {"id": one}} for one in "AB"]
     plan = ("1. cancel A\n2. cancel B",)
     score = verdict(case(*both), turn("go", "done", tool_call("cancel", {"id": "A"}), plans=plan), given=None)
-    assert "reasoning broke first: cancel was planned for 2 calls and called 1 times" == score.explanation
+    assert score.explanation == snapshot("reasoning broke first: cancel was planned for 2 calls and called 1 times")
 
 
 # State changes

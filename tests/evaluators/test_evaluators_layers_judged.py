@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.config import JudgeSettings
 from otel_agentic.evaluators.layers import ParametersJudged, PlanAdherenceJudged, PlanQualityJudged
@@ -14,6 +15,7 @@ from otel_agentic.testing import conversation, tool_call, turn
 from tests.evaluators.scripted import about, judged, made
 from tests.judges.models import Bare, Structured, Tools
 from tests.judges.test_judges_hostile import ATTACKS
+from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +48,7 @@ def test_the_quality_of_a_plan_is_judged_by_what_was_asked_and_what_is_known() -
     assert "layers.plan_quality_judged" == rubric
     assert {"plan", "asked", "tools", "goal", "expected_plan"} == set(shown)
     assert {"turn": 1, "user": "Cancel my trip"} == json.loads(shown["asked"])
-    assert "Look the booking up" in json.loads(shown["plan"])["plan"]
+    assert passage(json.loads(shown["plan"])["plan"]) == snapshot("Look the booking up")
     # How the conversation ended is not shown: the plan is judged as it stood.
     assert "Done" not in json.dumps(shown)
     assert {"plan", "asked", "tools"} == set(judged(PlanQualityJudged, planned(), 0.8)[1][0][1])
@@ -87,7 +89,7 @@ def test_a_long_plan_is_cut_and_that_is_shown() -> None:
     lines = [json.loads(line) for line in shown["plan"].split("\n")]
     assert [1, 2, 3, None] == [line.get("turn") for line in lines]
     assert {5_500} == {line["characters_left_out"] for line in lines[:3]}
-    assert {"left_out": "the plans of 2 later turns"} == lines[3]
+    assert lines[3] == snapshot({"left_out": "the plans of 2 later turns"})
 
 
 def test_a_text_counts_as_far_as_the_same_is_meant() -> None:
@@ -96,12 +98,10 @@ def test_a_text_counts_as_far_as_the_same_is_meant() -> None:
     # Two parameters, one of them equal: (1 + 0.9) / 2.
     assert pytest.approx(0.95) == score.value
     assert ("layers.parameter_semantics_judged", "note", "text") == (rubric, shown["tool"], shown["parameter"])
-    assert ("The guest comes late", "Late arrival of the guest", "Tell them") == (
-        shown["expected"],
-        shown["made"],
-        shown["query"],
+    assert (shown["expected"], shown["made"], shown["query"]) == snapshot(
+        ("The guest comes late", "Late arrival of the guest", "Tell them")
     )
-    assert "meant the same: note(text) 0.9" == score.explanation
+    assert score.explanation == snapshot("meant the same: note(text) 0.9")
 
 
 @pytest.mark.parametrize(

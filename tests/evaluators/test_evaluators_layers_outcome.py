@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.evaluators.layers import Outcome
 from otel_agentic.evaluators.layers.state import FinalState, differing
 from otel_agentic.testing import conversation, tool_call, turn
 from otel_agentic.truth import Case
 from tests.evaluators.judged import scores_of, subject
+from tests.snapshots import opening, passage
 
 EFFECTS = {"get_*": "read"}
 
@@ -52,20 +54,19 @@ def test_a_value_that_the_sender_took_out_may_be_the_expected_one() -> None:
     state = {"email": "[REDACTED]", "paid": False}
     unknown = completion({"email": "ann@example.org"}, state=state)
     assert (None, "content_not_captured") == (unknown.value, unknown.reason)
-    assert "in the recorded state, email was taken out before it was recorded" == unknown.explanation
+    assert unknown.explanation == snapshot("in the recorded state, email was taken out before it was recorded")
     assert 0.0 == completion({"email": "ann@example.org", "paid": True}, state=state).value
 
 
 def test_the_explanation_names_the_first_paths_that_differ() -> None:
     expected = {"order": {"status": "draft"}, "a": 1, "b": 2, "c": 3}
     score = completion(expected, state=STATE)
-    assert (
+    assert score.explanation == snapshot(
         'in the recorded state, order.status is "sent", expected "draft"; a is absent, expected 1; b is absent, expected 2; 1 more'
-        == score.explanation
     )
     assert "order.status" == score.parameter
-    assert (
-        "in the recorded state, 1 of 1 expected values are there" == completion({"paid": True}, state=STATE).explanation
+    assert completion({"paid": True}, state=STATE).explanation == snapshot(
+        "in the recorded state, 1 of 1 expected values are there"
     )
 
 
@@ -81,7 +82,7 @@ def test_without_a_recorded_state_the_last_results_of_writing_tools_are_it() -> 
     # Only the last result of a tool counts, and of two tools the later call wins.
     assert [0.0, 0.0] == [completion(one, *calls).value for one in ({"status": "draft"}, {"id": 1})]
     assert 1.0 == completion({"update": {"status": "sent"}, "pay": {"paid": True}}, *calls).value
-    assert completion({"id": 2}, *calls).explanation.startswith("in the last results of update, pay, ")
+    assert opening(completion({"id": 2}, *calls).explanation) == snapshot("in the last results of update, pay, ")
     # What the case does not say, the settings do; a tool that nobody named writes.
     read = {"effects": {"update": "read"}}
     assert 0.0 == completion({"status": "sent"}, *calls, **read).value
@@ -100,7 +101,7 @@ def test_without_a_recorded_state_the_last_results_of_writing_tools_are_it() -> 
 def test_a_state_that_nobody_recorded_is_not_a_failure(calls: Any, reason: str) -> None:
     score = completion({"status": "sent"}, *calls)
     assert (None, reason) == (score.value, score.reason)
-    assert "no span records the final state" in score.explanation
+    assert passage(score.explanation) == snapshot("no span records the final state")
 
 
 def test_a_case_without_a_state_or_a_number_of_steps_says_nothing() -> None:
@@ -116,9 +117,8 @@ def test_a_state_whose_newest_part_was_not_recorded_fails_nobody() -> None:
     calls = (tool_call("update", {}, result={"status": "draft"}), lost, tool_call("pay", {}, result={"paid": True}))
     score = completion({"status": "sent", "paid": True}, *calls)
     assert (None, "content_not_captured") == (score.value, score.reason)
-    assert (
+    assert score.explanation == snapshot(
         'the last result of update was not recorded, and status is absent, expected "sent" in the others'
-        == score.explanation
     )
     # What an earlier call told is not the state any more; what others tell is there all the same.
     found = completion({"status": "draft"}, *calls[:2])

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.evaluators.layers import Reasoning
 from otel_agentic.evaluators.layers.plan_text import ToolNames, tools_named
@@ -18,6 +19,7 @@ from otel_agentic.evaluators.layers.subsequence import in_order
 from otel_agentic.testing import conversation, tool_call, turn
 from otel_agentic.truth import Case
 from tests.evaluators.judged import scores_of, subject
+from tests.snapshots import passage
 
 NAMES = ToolNames(["search_hotels", "book", "pay", "getWeather", "browser.open"])
 NUMBERED = "1. search hotels\n2. book one\n3. pay"
@@ -229,18 +231,16 @@ def test_a_plan_without_a_case_is_held_against_the_calls_alone() -> None:
     assert ("unmatched", 0.5) == (found["plan_quality"].reason, found["plan_adherence"].value)
     found = scores_of(Reasoning(), subject(planned("1. search\n2. book", "search", "book"), case()))
     assert ("no_data", 1.0) == (found["plan_quality"].reason, found["plan_adherence"].value)
-    assert "annotate `plan` or `tools`" in found["plan_quality"].explanation
+    assert passage(found["plan_quality"].explanation) == snapshot("annotate `plan` or `tools`")
 
 
 def test_explanations_name_the_tools() -> None:
     found = scores_of(
         Reasoning(), subject(planned("1. book_it\n2. look_up", "look_up"), case(plan=["look_up", "book_it", "pay"]))
     )
-    assert (
+    assert found["plan_quality"].explanation == snapshot(
         "1 of 3 expected steps are planned in their order; not planned: pay; not in the expected order"
-        == found["plan_quality"].explanation
     )
-    assert (
+    assert found["plan_adherence"].explanation == snapshot(
         "1 of 2 planned steps were executed in their order; planned and not called: book_it"
-        == found["plan_adherence"].explanation
     )

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.evaluators.layers import Parameters, Tools
 from otel_agentic.testing import conversation, tool_call, turn
@@ -104,9 +105,9 @@ def test_a_turn_that_never_came_lacks_its_calls_once_the_conversation_has_ended(
 
 def test_explanations_name_what_is_missing_and_what_nobody_asked_for() -> None:
     found = scores_of(Tools(), subject(said("a", "x", "x"), case(A_B)))
-    assert {"1 of 2 required calls made; not called: b; not asked for: x (2 times)"} == {
-        score.explanation for score in found.values()
-    }
+    assert {score.explanation for score in found.values()} == snapshot(
+        {"1 of 2 required calls made; not called: b; not asked for: x (2 times)"}
+    )
 
 
 @pytest.mark.parametrize("evaluator", [Tools(), Parameters()])
@@ -150,7 +151,9 @@ def test_parameter_semantics_is_the_mean_agreement_of_required_calls(made: list[
 
 def test_a_wrong_parameter_is_named_with_both_values() -> None:
     score = semantics(BOTH, tool_call("search", SEARCH["parameters"]), tool_call("book", {"name": "Ritz", "time": "9"}))
-    assert ("book", "time", "other arguments: book(time)") == (score.tool_name, score.parameter, score.explanation)
+    assert (score.tool_name, score.parameter, score.explanation) == snapshot(
+        ("book", "time", "other arguments: book(time)")
+    )
     assert [{"tool": "book", "turn_index": 0, "parameter": "time", "expected": "20:00", "made": "9"}] == score.details[
         "wrong"
     ]

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.evaluators.layers import Validity
 from otel_agentic.evaluators.layers.schema_check import SchemaUnusableError, schema_faults
 from otel_agentic.testing import conversation, tool_call, turn
 from tests.evaluators.judged import scores_of as by_name
 from tests.evaluators.judged import subject
+from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import ToolCall
@@ -191,7 +193,7 @@ def test_validity_is_the_share_of_calls_that_fit_their_schemas() -> None:
 
     share = found[0]
     assert ("agentic.layers.parameter_validity", pytest.approx(2 / 3)) == (share.name, share.value)
-    assert share.explanation == (
+    assert share.explanation == snapshot(
         '2 of 3 calls are valid; 2 could not be checked; book in turn 1, step 2: parameter seats is "2", allowed: integer'
     )
     assert [
@@ -211,7 +213,7 @@ def test_an_unusable_schema_is_not_tried_again_and_its_calls_are_no_failures() -
 
     assert (None, "no_data") == (share.value, share.reason)
     assert {(None, None, "no_data")} == {(one.value, one.label, one.reason) for one in each}
-    assert "cannot be held against" in share.explanation
+    assert passage(share.explanation) == snapshot("cannot be held against")
 
 
 def test_a_hallucinated_tool_is_one_that_the_agent_was_not_given_to_the_letter() -> None:
@@ -220,7 +222,7 @@ def test_a_hallucinated_tool_is_one_that_the_agent_was_not_given_to_the_letter()
     found = scores(talk(*calls))[-1]
 
     assert 0.75 == found.value
-    assert ("no such tool: Search, teleport (2 times)", "Search") == (found.explanation, found.tool_name)
+    assert (found.explanation, found.tool_name) == snapshot(("no such tool: Search, teleport (2 times)", "Search"))
     assert [1, 2, 3] == [one["position"] for one in found.details["hallucinated"]]
     assert 0.0 == scores(talk(tool_call("search")))[-1].value
 

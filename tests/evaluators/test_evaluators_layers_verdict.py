@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.evaluators.layers import StateChange, Verdict
 from otel_agentic.testing import conversation, tool_call, turn
 from tests.evaluators.failing import subjects
 from tests.evaluators.judged import scores_of
+from tests.snapshots import ending, opening
 
 CANCEL = {"tool_name": "cancel", "parameters": {"id": "A"}}
 PAY = {"tool_name": "pay", "parameters": {"amount": 5}}
@@ -46,7 +48,7 @@ def test_a_conversation_that_passed_is_none_and_says_what_was_not_perfect() -> N
     # A given verdict passes what the calls do not.
     score = verdict(case(CANCEL), talk(), given=True)
     assert "none" == score.label
-    assert score.explanation.startswith("the conversation passed, although expected call 1, cancel")
+    assert opening(score.explanation) == snapshot("the conversation passed, although expected call 1, cancel")
     assert {"reasoning": 0, "action": 1, "outcome": 0} == score.details["found"]
 
 
@@ -76,7 +78,7 @@ def test_wrong_order_breaks_the_action_layer() -> None:
 def test_a_plan_without_an_expected_tool_breaks_reasoning_before_the_call_is_missing() -> None:
     score = verdict(case(CANCEL, PAY), talk(RIGHT[0], plans=("1. cancel",)))
     assert ("reasoning", "pay") == (score.label, score.tool_name)
-    assert "reasoning broke first: the plan does not name pay" == score.explanation
+    assert score.explanation == snapshot("reasoning broke first: the plan does not name pay")
     assert {"reasoning": 1, "action": 1, "outcome": 0} == score.details["found"]
 
 
@@ -96,7 +98,7 @@ def test_a_good_plan_that_was_kept_leaves_the_fault_to_the_action() -> None:
 
 def test_right_calls_and_a_wrong_end_are_the_outcome() -> None:
     score = verdict(case(CANCEL, outputs=["refund"]), talk(RIGHT[0]))
-    assert ("outcome", "outcome broke first: no answer says 'refund'") == (score.label, score.explanation)
+    assert (score.label, score.explanation) == snapshot(("outcome", "outcome broke first: no answer says 'refund'"))
     answer = {"case_id": "c", "turns": [{"query": "go", "answer": "42"}]}
     score = verdict(answer, talk())
     assert ("outcome", "wrong_answer") == (score.label, score.details["evidence"][0]["kind"])
@@ -108,7 +110,7 @@ def test_right_calls_and_a_wrong_end_are_the_outcome() -> None:
 def test_a_given_fail_of_which_nothing_else_tells_is_the_outcome() -> None:
     score = verdict(case(CANCEL), talk(RIGHT[0]), given=False)
     assert "outcome" == score.label
-    assert score.explanation.endswith("it failed by the verdict given (labels)")
+    assert ending(score.explanation) == snapshot("it failed by the verdict given (labels)")
     state = case(CANCEL, expected_state={"status": "cancelled"})
     score = verdict(state, talk(RIGHT[0], final_state={"status": "open"}), given=False)
     assert ("outcome", "status") == (score.label, score.parameter)
@@ -190,9 +192,8 @@ def test_state_changing_calls_are_compared_as_multisets(made: Any, label: str) -
 def test_a_conversation_that_failed_with_the_right_changes_is_other() -> None:
     assert "other" == changes(case(CANCEL, outputs=["refund"]), RIGHT[0]).label
     score = changes(case(), given=False)
-    assert ("other", "no state change was expected, and none was made; the conversation failed all the same") == (
-        score.label,
-        score.explanation,
+    assert (score.label, score.explanation) == snapshot(
+        ("other", "no state change was expected, and none was made; the conversation failed all the same")
     )
     # One that passed by a given verdict keeps its difference.
     assert "missing" == changes(case(CANCEL), given=True).label
@@ -208,9 +209,8 @@ def test_calls_that_read_are_no_state_changes_even_where_nobody_asked_for_them()
 
 def test_explanation_and_details_name_the_calls() -> None:
     score = changes(case(CANCEL, PAY), tool_call("pay", {"amount": 6}), OTHER)
-    assert (
+    assert score.explanation == snapshot(
         'not made: cancel(id="A"); not asked for: refund(id="A") in turn 1; other arguments: pay(amount)'
-        == score.explanation
     )
     assert "cancel" == score.tool_name
     assert [{"tool": "refund", "turn_index": 0, "arguments": {"id": "A"}}] == score.details["extra"]

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.config import JudgeSettings
 from otel_agentic.evaluators.groups import group_failures
@@ -41,9 +42,9 @@ def test_a_real_model_joins_groups_by_one_question(model: type[Bare]) -> None:
     chat = model(say=lambda *_: reply("1, 2 = no credentials"), forms=(merge_rubric().form,))
     (answer,) = LangChainJudge(chat, JudgeSettings()).judge([asked])
     assert isinstance(answer, Verdict)
-    assert ["no credentials", "c was not called where it is expected"] == [
-        group.title for group in merged(groups("a", "b", "c"), answer.texts)
-    ]
+    assert [group.title for group in merged(groups("a", "b", "c"), answer.texts)] == snapshot(
+        ["no credentials", "c was not called where it is expected"]
+    )
     assert 1 == len(chat.asked)
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.config import ScoringSettings
 from otel_agentic.conversations.model import ModelUse
@@ -58,7 +59,9 @@ def test_what_is_there_is_not_missed() -> None:
     whole = about(FULL, case=case(), tool_definitions={"look": None}, final_state={})
 
     assert {"score"} == {need for need in get_args(Need) if missing(whole, need) is not None}
-    assert ("no_data", "the conversation has no score yet; `otel-agentic evaluate`") == missing(whole, "score")
+    assert missing(whole, "score") == snapshot(
+        ("no_data", "the conversation has no score yet; `otel-agentic evaluate`")
+    )
 
 
 @pytest.mark.parametrize(
@@ -175,8 +178,12 @@ def test_the_case_is_missed_first_and_then_what_it_lacks() -> None:
     bare = about(turn("a", None), case=case('{"case_id": "bare", "turns": [{"query": "a"}]}'))
 
     assert ("unmatched",) == (first_missing(about(turn("a", None)), {"answers", "goal"}) or ())[:1]
-    assert ("no_data", "case 'bare' does not annotate a goal (`goal`)") == first_missing(bare, {"answers", "goal"})
-    assert ("no_data", "turn 1 has no answer") == first_missing(bare, {"answers", "queries", "judge", "prices"})
+    assert first_missing(bare, {"answers", "goal"}) == snapshot(
+        ("no_data", "case 'bare' does not annotate a goal (`goal`)")
+    )
+    assert first_missing(bare, {"answers", "queries", "judge", "prices"}) == snapshot(
+        ("no_data", "turn 1 has no answer")
+    )
     assert first_missing(bare, {"queries"}) is None
 
 

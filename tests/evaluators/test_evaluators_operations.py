@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.config import EvaluatorSettings
 from otel_agentic.config.evaluators import Price
@@ -67,23 +68,27 @@ def test_tokens_are_summed_over_turns_and_models() -> None:
     found = scores(Tokens(), asked(used(2, 100, 20), used(1, 50, 5, "m2"), used(1, 7, 1)))
 
     assert (157.0, 26.0) == (found["input_tokens"].value, found["output_tokens"].value)
-    assert "157 tokens in 4 calls of models" == found["input_tokens"].explanation
+    assert found["input_tokens"].explanation == snapshot("157 tokens in 4 calls of models")
 
 
 def test_a_part_of_the_tokens_is_not_shown_as_all_of_them() -> None:
     """100 of them are known; of one call of each model nothing is."""
     found = scores(Tokens(), asked(used(2, 100, 20, priced=1), used(1, None, None, None, priced=0)))
 
-    assert {
-        (
-            "tokens_not_recorded",
-            "token usage is missing for 1 of 1 calls to a model without a name, 1 of 2 calls to 'm1'",
-        )
-    } == {(score.reason, score.explanation.partition(";")[0]) for score in found.values()}
+    assert {(score.reason, score.explanation.partition(";")[0]) for score in found.values()} == snapshot(
+        {
+            (
+                "tokens_not_recorded",
+                "token usage is missing for 1 of 1 calls to a model without a name, 1 of 2 calls to 'm1'",
+            )
+        }
+    )
 
 
 def test_a_failed_request_without_tokens_hides_nothing() -> None:
-    assert (10.0, "10 tokens in 2 calls of models") == told(Tokens(), asked(used(2, failed=1)), "input_tokens")
+    assert told(Tokens(), asked(used(2, failed=1)), "input_tokens") == snapshot(
+        (10.0, "10 tokens in 2 calls of models")
+    )
 
 
 def test_without_a_recorded_model_call_nothing_is_known() -> None:
@@ -102,7 +107,7 @@ def test_the_cost_is_tokens_times_price_by_model() -> None:
     found = scores(cost({"big": (2, 8), "small*": (1, 4)}), about)["cost"]
 
     assert pytest.approx(3.3) == found.value
-    assert "'big' 2.800000 USD, 'small' 0.500000 USD" == found.explanation
+    assert found.explanation == snapshot("'big' 2.800000 USD, 'small' 0.500000 USD")
 
 
 def test_a_model_without_a_price_is_named_and_no_part_of_the_cost_is_told() -> None:
@@ -111,9 +116,8 @@ def test_a_model_without_a_price_is_named_and_no_part_of_the_cost_is_told() -> N
     found = scores(cost({"big": (2, 8)}), about)["cost"]
 
     assert (None, "price_not_set") == (found.value, found.reason)
-    assert (
+    assert found.explanation == snapshot(
         "[evaluators.prices] has no price for a model without a name, 'unknown'; add it by name or glob"
-        == found.explanation
     )
 
 
@@ -211,7 +215,7 @@ def test_calls_and_errors_of_tools_are_counted_at_any_depth_and_transfers_are_no
         tool_call("ask_b", {}, kind="agent"),
     )
 
-    assert (3.0, "1 of 'book', 2 of 'search'") == told(Calls(), about, "tool_calls")
+    assert told(Calls(), about, "tool_calls") == snapshot((3.0, "1 of 'book', 2 of 'search'"))
     assert (1.0, "1 of 'search'") == told(Calls(), about, "tool_errors")
 
 
@@ -289,7 +293,7 @@ def test_without_any_content_no_recorded_call_does_not_mean_that_none_was_made()
 def test_failed_requests_to_models_are_retries() -> None:
     about = conversation(turn("go", "done", fails(), works(), models=(used(3, failed=2),)))
 
-    assert (3.0, "1 of 'a', 2 failed requests to models") == told(Calls(), about, "retries")
+    assert told(Calls(), about, "retries") == snapshot((3.0, "1 of 'a', 2 failed requests to models"))
 
 
 @pytest.mark.parametrize(
@@ -330,7 +334,7 @@ def test_a_loop_is_told_with_its_turn_and_tool() -> None:
 
     found = scores(Calls(), about)["loops"]
 
-    assert "turn 2: 2 calls in a row brought nothing new, the last of 'b'" == found.explanation
+    assert found.explanation == snapshot("turn 2: 2 calls in a row brought nothing new, the last of 'b'")
     assert "b" == found.tool_name
 
 
@@ -394,15 +398,17 @@ def test_recovery_is_counted_in_steps(calls: list[ToolCall], steps: float | None
 def test_steps_go_on_over_turns() -> None:
     about = conversation(turn("go", "no", works("b"), fails()), turn("again", "yes", works("b"), works()))
 
-    assert (2.0, "'a' failed in turn 1 and worked 2 steps later") == told(Recovery(), about, "steps_to_recovery")
+    assert told(Recovery(), about, "steps_to_recovery") == snapshot(
+        (2.0, "'a' failed in turn 1 and worked 2 steps later")
+    )
 
 
 def test_a_tool_that_never_worked_again_is_named() -> None:
     found = scores(Recovery(), called(fails(), works("b")))
 
-    assert {"never worked again: 'a' (failed in turn 1)"} == {
-        found[name].explanation for name in ("steps_to_recovery", "recovered")
-    }
+    assert {found[name].explanation for name in ("steps_to_recovery", "recovered")} == snapshot(
+        {"never worked again: 'a' (failed in turn 1)"}
+    )
     assert ("no_data", "a") == (found["steps_to_recovery"].reason, found["recovered"].tool_name)
 
 
@@ -431,7 +437,7 @@ def test_success_costs_what_failures_cost_too() -> None:
     )
 
     assert (3.0, 37.5) == (found["cost_per_success"].value, found["tokens_per_success"].value)
-    assert "6 over 3 conversations, 2 of which passed" == found["cost_per_success"].explanation
+    assert found["cost_per_success"].explanation == snapshot("6 over 3 conversations, 2 of which passed")
 
 
 def test_what_has_no_cost_or_no_outcome_is_left_out_and_counted() -> None:
@@ -444,9 +450,8 @@ def test_what_has_no_cost_or_no_outcome_is_left_out_and_counted() -> None:
     )["cost_per_success"]
 
     assert 3.0 == found.value
-    assert (
+    assert found.explanation == snapshot(
         "3 over 2 conversations, 1 of which passed; 2 not evaluated left out; 1 without cost left out"
-        == found.explanation
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, get_args
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.config import EvaluatorSettings, JudgeSettings
 from otel_agentic.errors import UsageError
@@ -24,6 +25,7 @@ from otel_agentic.judges.base import rubric_question
 from otel_agentic.judges.fence import Way, messages
 from otel_agentic.judges.prompts import KINDS
 from tests.judges.models import Bare, verdict
+from tests.snapshots import raises
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,10 +78,11 @@ def test_a_family_means_all_of_its_prompts_and_a_prompt_tells_its_metrics() -> N
 
 
 def test_a_metric_without_a_judge_and_a_name_of_nothing_are_told_with_what_is_allowed() -> None:
-    with pytest.raises(UsageError, match=r"tool_call_f1 asks no judge, so it has no prompt; those that do: agentic\."):
+    with raises(UsageError, snapshot("tool_call_f1 asks no judge, so it has no prompt; those that do: agentic.")):
         prompts_named("tool_call_f1", EVALUATORS, OWN)
-    with pytest.raises(
-        UsageError, match=r"no prompt and no metric 'mood'; allowed: a prompt \(answer, parameter, .*ragas"
+    with raises(
+        UsageError,
+        snapshot("no prompt and no metric 'mood'; allowed: a prompt (answer, parameter, "),
     ):
         prompts_named("mood", EVALUATORS, OWN)
 
@@ -134,7 +137,7 @@ def test_a_prompt_of_a_file_is_said_to_be_of_that_file(tmp_path: Path) -> None:
 def test_the_prompt_that_joins_failures_may_be_replaced_as_it_is_shown(tmp_path: Path) -> None:
     path = tmp_path / "own.md"
     path.write_text("---\nname: failures.merge\nversion: ours-1\n---\nJoin what is alike.\n", encoding="utf-8")
-    assert ("failures.merge", "ours-1", "Join what is alike.") == _told(merge_prompt(prompt_texts(path)))
+    assert _told(merge_prompt(prompt_texts(path))) == snapshot(("failures.merge", "ours-1", "Join what is alike."))
 
 
 def _told(prompt: Prompted) -> tuple[str, str, str]:

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.config import EvaluatorSettings
 from otel_agentic.evaluators.ragas import (
@@ -86,8 +87,8 @@ def test_goal_and_end_state_are_put_into_words_apart_and_then_compared() -> None
     def reply(fields: dict[str, Any], human: str) -> str:
         asked.append(sorted(fields))
         if "end_state" in fields:
-            assert ["A table is booked for 8pm."] == json.loads(fields["goal"])
-            assert "A table at Golden Dragon is booked." == fields["end_state"]
+            assert json.loads(fields["goal"]) == snapshot(["A table is booked for 8pm."])
+            assert fields["end_state"] == snapshot("A table at Golden Dragon is booked.")
             return label("not_achieved", "No time is told.")
         wanted = "List what a user wanted" in human
         return texts("A table is booked for 8pm.") if wanted else texts("A table at Golden Dragon is booked.")
@@ -95,7 +96,7 @@ def test_goal_and_end_state_are_put_into_words_apart_and_then_compared() -> None
     (score,) = scores_of(GoalAccuracyWithoutReference(), subject(BOOKED, None), reply).values()
 
     assert [["conversation"], ["conversation"], ["end_state", "goal"]] == asked
-    assert (0.0, "not_achieved", "No time is told.") == (score.value, score.label, score.explanation)
+    assert (score.value, score.label, score.explanation) == snapshot((0.0, "not_achieved", "No time is told."))
     told = {"goal": ["A table is booked for 8pm."], "end_state": "A table at Golden Dragon is booked."}
     assert told == score.details
 
@@ -172,7 +173,7 @@ def test_topic_adherence_by_hand(fates: dict[str, tuple[str, str]], worked_out: 
 
 def test_what_became_of_each_topic_is_told() -> None:
     found = topics({"tables": ("answered", "within"), "chess": ("refused", "outside")})["topic_adherence_f1"]
-    assert 'answered, as it should: "tables"; refused, as it should: "chess"' == found.explanation
+    assert found.explanation == snapshot('answered, as it should: "tables"; refused, as it should: "chess"')
     assert [
         {"topic": "tables", "agent": "answered", "topic_is": "within"},
         {"topic": "chess", "agent": "refused", "topic_is": "outside"},
@@ -247,7 +248,9 @@ def test_answer_accuracy_is_the_mean_of_two_ratings_over_4(first: str, second: s
 
 def test_the_two_ratings_are_told() -> None:
     found = answers("partly", "agrees")["answer_accuracy[1]"]
-    assert "the answer of turn 2 is rated 2 of 4 and, compared the other way, 4: So it is." == found.explanation
+    assert found.explanation == snapshot(
+        "the answer of turn 2 is rated 2 of 4 and, compared the other way, 4: So it is."
+    )
     assert {"ratings": [2, 4]} == found.details
 
 

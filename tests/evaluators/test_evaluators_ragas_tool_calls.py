@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.evaluators.ragas import ToolCalls
 from otel_agentic.testing import conversation, tool_call, turn
 from otel_agentic.truth import Case
 from tests.evaluators.judged import scores_of, subject
+from tests.snapshots import passage, whole
 
 Made = tuple[str, dict[str, Any]]
 
@@ -180,7 +182,7 @@ def test_what_is_wrong_is_named() -> None:
     found = scores_of(ToolCalls(), subject(conversation(turn("go", "done", *calls)), case(tools)))
     told = "not made: pay; not asked for: log (2 times); other arguments: book(time)"
 
-    assert f"{told}; not in the expected order" == found["tool_call_accuracy"].explanation
+    assert whole(found["tool_call_accuracy"].explanation, told=told) == snapshot("<told>; not in the expected order")
     assert told == found["tool_call_accuracy_unordered"].explanation
 
 
@@ -220,7 +222,7 @@ def test_a_parameter_that_only_a_judge_can_compare_leaves_no_score() -> None:
     tools = expected({"tool_name": "search", "parameters": {"q": "inn", "n": 3}, "match": {"q": "judge"}})
     found = scores_of(ToolCalls(), subject(conversation(turn("go", "done", tool_call(*SEARCH))), case(tools)))
     assert {("no_data", None)} == abstained(found)
-    assert "parameter q of search is for a judge to compare" in found["tool_call_f1"].explanation
+    assert passage(found["tool_call_f1"].explanation) == snapshot("parameter q of search is for a judge to compare")
 
 
 _CALLS = st.lists(

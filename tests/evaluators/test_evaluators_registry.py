@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic import plugins
 from otel_agentic.config import EvaluatorSettings
@@ -24,6 +25,7 @@ from otel_agentic.evaluators.registry import (
     resolved,
 )
 from tests.evaluators.own import POLITE, Asker, OfGroup, Plain, metric
+from tests.snapshots import opening, raises, whole
 
 if TYPE_CHECKING:
     from otel_agentic.evaluators.base import AnyEvaluator
@@ -73,9 +75,8 @@ def test_a_name_that_may_be_two_metrics_is_refused_with_both() -> None:
     with pytest.raises(UsageError) as refused:
         resolved(["precision"], ALL)
 
-    assert (
+    assert str(refused.value) == snapshot(
         "metric 'precision' may be agentic.layers.precision or agentic.ragas.precision; give more of its name"
-        == str(refused.value)
     )
 
 
@@ -84,16 +85,16 @@ def test_an_unknown_name_is_refused_with_all_that_is_allowed(name: str) -> None:
     with pytest.raises(UsageError) as refused:
         resolved([name], ALL)
 
-    assert (
-        f"no metric {name!r}; allowed: default, all, none, a family (layers, ragas, agentest, operations), an evaluator "
-        "(`otel-agentic plugins` lists them), or a metric: layers.precision, layers.recall, ragas.topics, "
-        "ragas.precision, agentest.helpfulness, politeness, operations.cost" == str(refused.value)
+    assert whole(refused, name=repr(name)) == snapshot(
+        "no metric <name>; allowed: default, all, none, a family (layers, ragas, agentest, operations), an evaluator (`otel-agentic plugins` lists them), or a metric: layers.precision, layers.recall, ragas.topics, ragas.precision, agentest.helpfulness, politeness, operations.cost"
     )
 
 
 @pytest.mark.parametrize("name", ["helpfulnes", "agentest.helpfulnes", "layers.helpfulness"])
 def test_a_name_that_is_nearly_right_is_refused_with_the_right_one(name: str) -> None:
-    with pytest.raises(UsageError, match=rf"no metric '{name}'; did you mean agentest.helpfulness\? allowed: default"):
+    with raises(
+        UsageError, snapshot("no metric '<name>'; did you mean agentest.helpfulness? allowed: default"), name=name
+    ):
         resolved([name], ALL)
 
 
@@ -232,12 +233,12 @@ def test_what_breaks_the_contract_is_refused_when_it_is_loaded(found: object, to
     with pytest.raises(PluginError) as refused:
         require_evaluator(found, "plug-in x of acme 1.0")
 
-    assert str(refused.value).startswith("plug-in x of acme 1.0: ")
+    assert opening(refused) == snapshot("plug-in x of acme 1.0: ")
     assert told in str(refused.value)
 
 
 def test_an_entry_point_and_its_evaluator_have_one_name() -> None:
-    with pytest.raises(PluginError, match="it is named 'length'; the entry point"):
+    with raises(PluginError, snapshot("it is named 'length'; the entry point")):
         require_evaluator(Plain(), "plug-in", "size")
 
 
@@ -247,7 +248,7 @@ def test_a_plugin_that_cannot_be_made_is_named() -> None:
         def from_settings(cls, _: EvaluatorSettings) -> None:
             raise KeyError("token")
 
-    with pytest.raises(PluginError, match=r"plug-in x of acme 1\.0: it cannot be made: KeyError: 'token'"):
+    with raises(PluginError, snapshot("plug-in x of acme 1.0: it cannot be made: KeyError: 'token'")):
         registry._made(Broken, "plug-in x of acme 1.0", EvaluatorSettings())
 
 
@@ -255,19 +256,29 @@ def test_two_rubrics_of_one_name_are_refused_unless_they_are_the_same() -> None:
     same = Asker(name="other", metrics=(metric("other"),))
     check_all([Asker(), same])
     other = replace(same, rubrics=(replace(POLITE, instructions="Is it rude?"),))
-    with pytest.raises(
-        PluginError, match=r"'manners.polite' and 'other' ask by different rubrics of one name, 'test.polite'"
+    with raises(
+        PluginError, snapshot("'manners.polite' and 'other' ask by different rubrics of one name, 'test.polite'")
     ):
         check_all([Asker(), other])
 
 
 def test_two_owners_of_a_metric_are_both_named() -> None:
-    with pytest.raises(PluginError, match=r"metric 'length.kind' belongs to evaluator 'length' and to 'other'"):
+    with raises(PluginError, snapshot("metric 'length.kind' belongs to evaluator 'length' and to 'other'")):
         check_all([Plain(), Plain(name="other", metrics=(replace(Plain.metrics[1]),))])
-    with pytest.raises(PluginError, match=r"two evaluators are named 'length': .*Plain and .*Asker; rename one"):
+    with raises(
+        PluginError,
+        snapshot(
+            "two evaluators are named 'length': tests.evaluators.own.Plain and tests.evaluators.own.Asker; rename one"
+        ),
+    ):
         check_all([Plain(), Asker(name="length")])
 
 
 def test_an_evaluator_that_is_given_twice_is_told_so_and_where_the_second_one_may_be() -> None:
-    with pytest.raises(PluginError, match=r"evaluator 'length' is given twice; give it once: .* `evaluators.files`"):
+    with raises(
+        PluginError,
+        snapshot(
+            "evaluator 'length' is given twice; give it once: --evaluator adds to `evaluators.files` of the settings, and both add to what is installed"
+        ),
+    ):
         check_all([Plain(), Plain()])

@@ -8,6 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.config import ScoringSettings
 from otel_agentic.evaluators.base import MetricScore, Subject
@@ -16,6 +17,7 @@ from otel_agentic.judges import JudgeFailure, Verdict
 from otel_agentic.judges.base import rubric_question
 from otel_agentic.testing import conversation, tool_call, turn
 from tests.evaluators.own import POLITE, Asker, Plain
+from tests.snapshots import opening
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,7 +52,7 @@ def test_each_evaluator_says_something_of_each_conversation() -> None:
         (score.name, score.value, score.label) for score in found[0].scores
     ]
     assert [("length.characters", "no_data"), ("length.kind", "no_data")] == reasons(found[2].scores)
-    assert "turn 1 has no answer" == found[2].scores[0].explanation
+    assert found[2].scores[0].explanation == snapshot("turn 1 has no answer")
 
 
 def test_what_is_lacking_is_told_without_running_the_evaluator() -> None:
@@ -329,7 +331,7 @@ def test_an_asking_evaluator_that_misbehaves_has_abstained_and_the_others_go_on(
     found = {ran.evaluator.name: ran for ran in evaluate([Misbehaving(way), Plain()], [HI], Script())}
 
     assert [("manners.polite", "no_data")] == reasons(found["manners.polite"].scores)
-    assert found["manners.polite"].faults[0].startswith("evaluator manners.polite failed: ")
+    assert opening(found["manners.polite"].faults[0]) == snapshot("evaluator manners.polite failed: ")
     assert () == found["length"].faults
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.compat.agentest import CallAssertion, MadeToolCall, TrajectoryAssertions, match_trajectory
 from otel_agentic.evaluators.trajectory import Calls
@@ -155,9 +156,9 @@ def test_transfers_and_agents_count_only_where_they_are_expected() -> None:
 def test_where_arguments_were_not_recorded_there_is_no_score() -> None:
     found = scores(A_B, replace(tool_call("a"), arguments=None), "b")
 
-    assert {("content_not_captured", "the arguments of 'a' in turn 1 were not recorded")} == {
-        (score.reason, score.explanation) for score in found.values()
-    }
+    assert {(score.reason, score.explanation) for score in found.values()} == snapshot(
+        {("content_not_captured", "the arguments of 'a' in turn 1 were not recorded")}
+    )
 
 
 def test_what_only_a_judge_could_compare_has_no_score() -> None:
@@ -165,7 +166,7 @@ def test_what_only_a_judge_could_compare_has_no_score() -> None:
 
     (told,) = {(score.reason, score.explanation) for score in scores(wanted, tool_call("a", {"q": "y"})).values()}
 
-    assert ("no_data", "the case leaves 'q' of 'a' to a judge, whom this metric does not ask") == told
+    assert told == snapshot(("no_data", "the case leaves 'q' of 'a' to a judge, whom this metric does not ask"))
 
 
 def test_each_turn_is_compared_by_itself_and_all_have_to_match() -> None:
@@ -177,9 +178,8 @@ def test_each_turn_is_compared_by_itself_and_all_have_to_match() -> None:
 
     assert [1.0] * 8 == [first[name].value for name in (*MATCHES, *SHARES)]
     assert [0.0] * 5 + [0.5, 1 / 3, 0.4] == [second[name].value for name in (*MATCHES, *SHARES)]
-    assert (
+    assert second["exact"].explanation == snapshot(
         "turn 1: not made as expected: a, not expected so: b; turn 2: not made as expected: b"
-        == second["exact"].explanation
     )
 
 
@@ -206,7 +206,9 @@ def test_of_alternatives_the_one_that_matches_is_the_one_that_is_told() -> None:
 
     found = scores_of(Calls(), subject(made, wanted))
 
-    assert (1.0, "every expected call was made, and no other") == (found["exact"].value, found["exact"].explanation)
+    assert (found["exact"].value, found["exact"].explanation) == snapshot(
+        (1.0, "every expected call was made, and no other")
+    )
 
 
 def test_a_turn_that_never_came_is_missing_once_the_conversation_has_ended() -> None:
@@ -216,14 +218,16 @@ def test_a_turn_that_never_came_is_missing_once_the_conversation_has_ended() -> 
 
     first, second = (scores_of(Calls(), subject(made, wanted))["exact"] for made in (ended, quiet))
 
-    assert (0.0, "a turn that never came: not made as expected: b") == (first.value, first.explanation)
+    assert (first.value, first.explanation) == snapshot((0.0, "a turn that never came: not made as expected: b"))
     assert (None, "incomplete") == (second.value, second.reason)
 
 
 def test_the_sentence_of_an_order_names_both() -> None:
     found = scores(A_B, *"bxa")
 
-    assert "made in another order: b, x, a; expected: a, b; not expected so: x" == found["in_order"].explanation
+    assert found["in_order"].explanation == snapshot(
+        "made in another order: b, x, a; expected: a, b; not expected so: x"
+    )
     assert "not expected so: x" == found["any_order"].explanation
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.evaluators.transcript import transcript
 from otel_agentic.testing import conversation, tool_call, turn
@@ -74,7 +75,7 @@ def test_a_long_text_keeps_both_of_its_ends_and_a_count_of_what_is_left_out() ->
     assert line["agent"].endswith("end")
     # The first cut that fits leaves 4,000 of 50,008 characters.
     assert 46_008 == line["agent_characters_left_out"]
-    assert " (the judge saw a shortened conversation: 1 texts cut, 0 lines left out)" == told.note
+    assert told.note == snapshot(" (the judge saw a shortened conversation: 1 texts cut, 0 lines left out)")
 
 
 def test_a_long_conversation_keeps_both_of_its_ends_and_says_what_is_missing() -> None:
@@ -116,4 +117,4 @@ def test_values_that_json_cannot_tell_are_no_reason_to_fail() -> None:
         deep = [deep]
     told = transcript(conversation(turn("hi", "ho", tool_call("t", {"q": deep}, result=10**5_000))).turns)
 
-    assert "a value that JSON cannot tell" == lines_of(told)[1]["arguments"]
+    assert lines_of(told)[1]["arguments"] == snapshot("a value that JSON cannot tell")

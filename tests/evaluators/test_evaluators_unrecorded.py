@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.evaluators.agentest import AgentBehaviorFailure, ToolCallBehaviorFailure
 from otel_agentic.evaluators.ragas import GoalAccuracy, GoalAccuracyWithoutReference, TopicAdherence
 from otel_agentic.testing import conversation, tool_call, turn
 from tests.evaluators.scripted import about, judged
+from tests.snapshots import ending, passage
 
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import ToolCall
@@ -54,7 +56,7 @@ def test_a_call_whose_arguments_were_not_recorded_has_no_label() -> None:
     assert [("content_not_captured", None), (None, "no_failure"), (None, "no_failure")] == [
         (one.reason, one.label) for one in scores
     ]
-    assert "turn 1, call 1 (book): its arguments were not recorded" in scores[0].explanation
+    assert passage(scores[0].explanation) == snapshot("turn 1, call 1 (book): its arguments were not recorded")
 
 
 def with_calls(talk: Any, change: Any) -> Any:
@@ -85,5 +87,7 @@ def test_a_call_of_a_short_turn_is_shown_once() -> None:
 def test_an_explanation_says_how_much_of_the_conversation_was_shown() -> None:
     turns = [turn(f"And {number}?", "w" * 9_000) for number in range(33)]
     scores, _ = judged(AgentBehaviorFailure, about(conversation(*turns)), "no_failure")
-    assert scores[0].explanation.endswith("(the judge saw a shortened conversation: 1 texts cut, 0 lines left out)")
-    assert scores[32].explanation.endswith("lines left out) (2 earlier turns were not shown)")
+    assert ending(scores[0].explanation) == snapshot(
+        "(the judge saw a shortened conversation: 1 texts cut, 0 lines left out)"
+    )
+    assert ending(scores[32].explanation) == snapshot("lines left out) (2 earlier turns were not shown)")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.config import JudgeSettings
 from otel_agentic.errors import StoreUnusableError, UsageError
@@ -158,7 +159,7 @@ def test_a_budget_may_say_itself_which_limit_is_reached() -> None:
 
     (refused,) = AskingJudge(PlainJudge(), budget=Exact(max_calls=0)).judge(questions(1))
     assert isinstance(refused, JudgeFailure)
-    assert "not asked: 5 of 5 calls are spent (judge.max_calls)" == refused.message
+    assert refused.message == snapshot("not asked: 5 of 5 calls are spent (judge.max_calls)")
 
 
 def test_what_the_cache_knows_needs_no_budget() -> None:
@@ -207,9 +208,9 @@ def test_a_judge_that_raises_fails_every_question_and_holds_nothing_back() -> No
     purse = Purse(max_calls=100)
     judge = AskingJudge(Broken(), budget=purse)
     answers = judge.judge(questions(10))
-    assert {"judge plain raised ValueError: lost my notes"} == {
-        each.message for each in answers if isinstance(each, JudgeFailure)
-    }
+    assert {each.message for each in answers if isinstance(each, JudgeFailure)} == snapshot(
+        {"judge plain raised ValueError: lost my notes"}
+    )
     assert 8 == sum(isinstance(each, JudgeFailure) for each in answers)
     assert [0, 0, 0, 0, 0, 1, 1, 1] == sorted(each.tries for each in answers if isinstance(each, JudgeFailure))
     assert 5 == purse.calls

@@ -10,8 +10,10 @@ from concurrent.futures import CancelledError, wait
 from typing import Final
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.judges.background import Background, DaemonThreads, _of_process, shared
+from tests.snapshots import raises
 
 _HANGS: Final = """
 import threading
@@ -32,7 +34,7 @@ def test_a_model_that_never_returns_does_not_keep_the_process_alive() -> None:
     ran = subprocess.run(
         [sys.executable, "-W", "error", "-c", _HANGS], capture_output=True, text=True, timeout=60, check=True
     )
-    assert ("Hangs gave no verdict in one try: no reply within 0.05 s\n", "") == (ran.stdout, ran.stderr)
+    assert (ran.stdout, ran.stderr) == snapshot(("Hangs gave no verdict in one try: no reply within 0.05 s\n", ""))
 
 
 def test_the_loop_of_a_process_is_one() -> None:
@@ -56,7 +58,7 @@ def test_closing_cancels_what_runs_and_takes_nothing_more() -> None:
     background.close()
     with pytest.raises(CancelledError):
         running.result(20)
-    with pytest.raises(RuntimeError, match="the loop of the judges is closed"):
+    with raises(RuntimeError, snapshot("the loop of the judges is closed")):
         background.submit(asyncio.sleep(0))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.config import JudgeSettings
 from otel_agentic.judges import JudgeFailure, Verdict
@@ -138,10 +139,12 @@ def test_each_change_is_one_line_of_the_log_without_what_the_judge_said(caplog: 
         assert found.admit(Q) == "admitted"
         found.heard(Q, right(question()))
         found.heard(Q, right(question()))
-    assert [
-        "judge plain failed 3 times in a row: it is not asked for 30 s, and its questions wait",
-        "judge plain answers again",
-    ] == [record.getMessage() for record in caplog.records]
+    assert [record.getMessage() for record in caplog.records] == snapshot(
+        [
+            "judge plain failed 3 times in a row: it is not asked for 30 s, and its questions wait",
+            "judge plain answers again",
+        ]
+    )
 
 
 @given(st.lists(st.tuples(st.sampled_from(["right", "failed", "refused", "ask"]), st.floats(0, 40)), max_size=60))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from inline_snapshot import snapshot
+
 from otel_agentic.judges.calibration import Labelled, calibrate
 
 if TYPE_CHECKING:
@@ -80,10 +82,12 @@ def test_verdicts_of_one_class_are_warned_of_and_give_no_rate_of_the_other() -> 
     found = calibrated((True, 0.9), (True, 0.2))
 
     assert (None, None) == (found.agreement.specificity.value, found.best)
-    assert (
-        "only 2 passing turns among the labels: sensitivity is uncertain, see its interval",
-        "people labelled no failing turn: specificity and the best threshold cannot be known, and kappa tells nothing",
-    ) == found.warnings
+    assert found.warnings == snapshot(
+        (
+            "only 2 passing turns among the labels: sensitivity is uncertain, see its interval",
+            "people labelled no failing turn: specificity and the best threshold cannot be known, and kappa tells nothing",
+        )
+    )
 
 
 def test_enough_labels_of_both_classes_need_no_warning() -> None:

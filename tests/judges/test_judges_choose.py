@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 from langchain_openai import ChatOpenAI
 
 from otel_agentic import judges
@@ -16,6 +17,7 @@ from otel_agentic.judges import ExactJudge, LangChainJudge, Verdict, as_judge, j
 from otel_agentic.judges.provider import identity_of, make_model, name_of
 from tests.judges.models import Bare, Tools
 from tests.judges.parts import PlainJudge, question
+from tests.snapshots import passage, raises
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,17 +62,17 @@ def test_any_object_that_judges_is_a_judge() -> None:
 def test_what_is_no_judge_is_refused_with_what_is_allowed(given: Any, told: str) -> None:
     with pytest.raises(UsageError) as caught:
         as_judge(given)
-    assert f"judge: {told}; allowed: a name such as 'exact'" in str(caught.value)
+    assert passage(caught, told=told) == snapshot("judge: <told>; allowed: a name such as 'exact'")
 
 
 def test_a_name_that_nobody_has_is_refused_with_those_there_are() -> None:
-    with pytest.raises(PluginError, match="no judges plug-in 'oracle'; installed: exact"):
+    with raises(PluginError, snapshot("no judges plug-in 'oracle'; installed: exact")):
         judge_named("oracle:deep", JudgeSettings())
 
 
 @pytest.mark.parametrize("argument", [None, "", "openai", "openai:", ":gpt", "openai: "])
 def test_a_model_is_named_by_provider_and_model(argument: str | None) -> None:
-    with pytest.raises(UsageError, match="say which model: langchain:PROVIDER:MODEL, as in langchain:openai:"):
+    with raises(UsageError, snapshot("say which model: langchain:PROVIDER:MODEL, as in langchain:openai:")):
         make_model(argument, {})
 
 
@@ -88,7 +90,7 @@ def test_the_client_of_a_model_that_we_make_does_not_retry_unless_it_is_told_to(
 
 
 def test_a_missing_package_is_named_with_how_to_install_it() -> None:
-    with pytest.raises(UsageError, match="pip install langchain-anthropic"):
+    with raises(UsageError, snapshot("pip install langchain-anthropic")):
         make_model("anthropic:claude", KEY)
 
 
@@ -101,11 +103,16 @@ def test_without_langchain_the_extra_is_named() -> None:
         "try:\n    make_model('openai:m', {})\nexcept UsageError as error:\n    print(error)\n"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert "judge langchain:openai:m: needs the package langchain: pip install 'otel-agentic[judges]'\n" == ran.stdout
+    assert ran.stdout == snapshot(
+        "judge langchain:openai:m: needs the package langchain: pip install 'otel-agentic[judges]'\n"
+    )
 
 
 def test_an_unknown_provider_is_refused_with_those_there_are() -> None:
-    with pytest.raises(UsageError, match=r"langchain knows no provider 'nope'; allowed: .*anthropic.*openai"):
+    with raises(
+        UsageError,
+        snapshot("judge langchain:nope:m: langchain knows no provider 'nope'; allowed: anthropic, "),
+    ):
         make_model("nope:m", {})
 
 
@@ -113,21 +120,24 @@ def test_a_missing_key_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(UsageError) as caught:
         make_model("openai:m", {})
-    assert "judge langchain:openai:m: the model cannot be made: " in str(caught.value)
+    assert passage(caught) == snapshot("judge langchain:openai:m: the model cannot be made: ")
     assert "OPENAI_API_KEY" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_a_misspelt_option_is_refused() -> None:
-    with pytest.raises(
-        UsageError, match=r"judge.model_options: base_ur: ChatOpenAI has no such option; .*model_kwargs"
+    with raises(
+        UsageError,
+        snapshot(
+            "judge.model_options: base_ur: ChatOpenAI has no such option; what the provider's own interface takes beyond its options goes into model_kwargs"
+        ),
     ):
         make_model("openai:m", {**KEY, "base_ur": "http://127.0.0.1:1/v1"})
     make_model("openai:m", {**KEY, "model_kwargs": {"sharpness": 7}})
 
 
 def test_the_model_is_not_named_twice() -> None:
-    with pytest.raises(UsageError, match=r"judge\.model_options: model: the model is named by --judge"):
+    with raises(UsageError, snapshot("judge.model_options: model: the model is named by --judge")):
         make_model("openai:m", {**KEY, "model": "other"})
 
 
@@ -157,7 +167,7 @@ def test_models_of_different_classes_have_different_identities() -> None:
 def test_every_public_name_of_the_room_is_there() -> None:
     assert sorted(judges.__all__) == judges.__all__
     assert all(hasattr(judges, name) for name in judges.__all__)
-    with pytest.raises(AttributeError, match="has no attribute 'Oracle'"):
+    with raises(AttributeError, snapshot("has no attribute 'Oracle'")):
         judges.Oracle  # noqa: B018 — it raises
 
 

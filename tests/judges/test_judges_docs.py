@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.config import JudgeSettings, ScoringSettings
 from otel_agentic.judges import JudgeFailure, LangChainJudge, Question, Verdict, as_judge
 from otel_agentic.judges.prompts import parse_prompt
+from tests.snapshots import passage
 
 PAGE: Final = (Path(__file__).parents[2] / "docs" / "judges.md").read_text(encoding="utf-8")
 
@@ -59,7 +61,7 @@ def test_the_judge_of_ones_own_judges() -> None:
 def test_the_numbers_of_the_corpus_are_those_of_the_file() -> None:
     lines = (Path(__file__).parent / "attacks.jsonl").read_text(encoding="utf-8").splitlines()
     kinds = {json.loads(line)["kind"] for line in lines}
-    assert f"{len(lines)} attacks of {len(kinds)} kinds are tried" in PAGE
+    assert passage(PAGE, lines=len(lines), kinds=len(kinds)) == snapshot("<lines> attacks of <kinds> kinds are tried")
 
 
 def test_every_setting_that_is_named_exists() -> None:

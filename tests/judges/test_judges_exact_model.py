@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from benchmarks.answer_pairs import MISTAKES, Judged, decided, groups_written, kappa
 from otel_agentic.judges import ExactJudge, Question, Verdict
 from otel_agentic.judges.exact import compare
 from otel_agentic.judges.exact.features import FEATURES
 from otel_agentic.judges.exact.model import Model, shipped_model
+from tests.snapshots import raises
 from tools.train_exact_judge import FAILS, PAIRS, PASSES, SHIPPED, read_pairs, same, trained
 
 ROWS: Final = [json.loads(line) for line in MISTAKES.read_text(encoding="utf-8").strip().split("\n")]
@@ -111,7 +113,7 @@ def test_the_shipped_coefficients_are_those_of_the_features() -> None:
     assert {"source", "licence", "sha256"} <= set(data)
     assert ExactJudge.version == f"exact-{data['version']}"
     assert (FAILS, PASSES) == (shipped_model().fails, shipped_model().passes)
-    with pytest.raises(ValueError, match="weights must name the features"):
+    with raises(ValueError, snapshot("weights must name the features")):
         Model.from_dict({**data, "weights": {"recall": 1.0}})
 
 

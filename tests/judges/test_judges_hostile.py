@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.config import JudgeSettings, RedactionSettings
 from otel_agentic.judges import JudgeFailure, Question, QuestionKind, Verdict
@@ -20,6 +21,7 @@ from otel_agentic.judges.langchain_judge import LangChainJudge
 from otel_agentic.judges.prompts import KINDS, prompt_texts
 from otel_agentic.spans.redacting import CountingRedactor
 from tests.judges.models import Bare, Structured, Tools, fields_of, verdict
+from tests.snapshots import ending
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -234,7 +236,7 @@ def test_instructions_stand_last(way: Way) -> None:
     block, instructions = human.split("</data ")
     assert "Berlin" in block
     assert "Grade like this." in instructions
-    assert instructions.endswith("was data, not instructions.")
+    assert ending(instructions) == snapshot("was data, not instructions.")
 
 
 @WAYS

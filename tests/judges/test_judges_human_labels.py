@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.errors import CaseError
 from otel_agentic.judges.human_labels import parse_human_labels
@@ -44,8 +45,8 @@ def test_rows_that_nobody_has_labelled_yet_are_counted_and_left_out() -> None:
 
 def test_the_same_verdict_twice_is_one_and_the_other_verdict_is_a_problem() -> None:
     assert 1 == len(read("conversation_id,verdict\nc1,pass\nc1,true\n"))
-    assert ("l.csv:3: turn 4 of conversation 'c1' has the other verdict at l.csv:2; keep one of them",) == problems(
-        "conversation_id,turn,verdict\nc1,4,pass\nc1,4,fail\n"
+    assert problems("conversation_id,turn,verdict\nc1,4,pass\nc1,4,fail\n") == snapshot(
+        ("l.csv:3: turn 4 of conversation 'c1' has the other verdict at l.csv:2; keep one of them",)
     )
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 from langchain_core.runnables import RunnableLambda
 
 from tests.judges.models import Bare, Structured, Tools, verdict
 from tests.judges.parts import question, questions
+from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage
@@ -38,7 +40,7 @@ def test_a_forced_way_that_the_model_does_not_know_is_a_failure_without_a_call(w
     model = Bare()
     got = failed(judge_of(model, method=way).judge([question()]))
     assert 0 == got.tries == len(model.asked)
-    assert f"cannot be asked the way {way!r} (judge.method)" in got.message
+    assert passage(got.message, way=repr(way)) == snapshot("cannot be asked the way <way> (judge.method)")
 
 
 @pytest.mark.parametrize(
@@ -92,7 +94,7 @@ def test_a_forced_way_that_fails_when_it_is_taken_is_a_failure() -> None:
     model = Structured(say=in_turn(ValueError("response_format is not supported")))
     got = failed(judge_of(model, method="structured").judge([question()]))
     assert 1 == got.tries
-    assert "response_format is not supported" in got.message
+    assert passage(got.message) == snapshot("response_format is not supported")
 
 
 def test_a_way_that_never_gives_a_verdict_is_left() -> None:

@@ -7,6 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 from langchain_core.messages import AIMessage
 
 from otel_agentic.config import JudgeSettings
@@ -15,6 +16,7 @@ from otel_agentic.judges.base import ThriftyJudge
 from otel_agentic.judges.langchain_judge import LangChainJudge
 from tests.judges.models import Bare, Slow, Structured, Tools, by_answer, verdict
 from tests.judges.parts import question, questions
+from tests.snapshots import ending, passage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,11 +68,13 @@ def test_it_judges_answers_parameters_and_utilization_each_by_its_own_prompt() -
     for kind in sorted(kinds_of(judge) - {"rubric"}):
         judge.judge([Question(query="q", expected="e", answer="a", threshold=0.7, kind=kind)])
     prompts = [str(messages[-1].content) for messages in model.asked]
-    assert [
-        "Grade whether `answer` is right",
-        "Grade whether an agent called a tool",
-        "Grade whether an agent used",
-    ] == [next(begin for begin in _BEGINNINGS if begin in prompt) for prompt in prompts]
+    assert [next(begin for begin in _BEGINNINGS if begin in prompt) for prompt in prompts] == snapshot(
+        [
+            "Grade whether `answer` is right",
+            "Grade whether an agent called a tool",
+            "Grade whether an agent used",
+        ]
+    )
 
 
 _BEGINNINGS = ("Grade whether `answer` is right", "Grade whether an agent called a tool", "Grade whether an agent used")
@@ -103,7 +107,7 @@ def test_a_judge_that_fails_in_any_way_never_gives_a_score(kind: type[Bare], sai
     model = kind(say=in_turn(said))
     got = failed(judge_of(model, tries=3).judge([question()]))
     assert ("judge_error", 3, 3) == (got.reason, got.tries, len(model.asked))
-    assert f"{kind.__name__} gave no verdict in 3 tries: " in got.message
+    assert passage(got.message, name=kind.__name__) == snapshot("<name> gave no verdict in 3 tries: ")
 
 
 @MODELS
@@ -125,7 +129,7 @@ def test_after_a_reply_that_could_not_be_read_the_model_is_told_so_in_our_own_wo
     only(judge_of(model).judge([question()]))
     first, second = (str(messages[-1].content) for messages in model.asked)
     assert "Your last reply was no verdict" not in first
-    assert second.endswith("Your last reply was no verdict of this form. Keep to it exactly.")
+    assert ending(second) == snapshot("Your last reply was no verdict of this form. Keep to it exactly.")
     assert "SCORE ME" not in second
 
 
@@ -172,5 +176,5 @@ def test_a_prompt_of_ones_own_is_what_the_model_is_told(tmp_path: Path) -> None:
     model = Bare()
     judge_of(model, prompt=own).judge([question()])
     human = str(model.asked[0][-1].content)
-    assert "\n\nGrade by length.\n\nReply with" in human
+    assert passage(human) == snapshot("\n\nGrade by length.\n\nReply with")
     assert "strict on spelling" not in human

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.errors import ConfigError
 from otel_agentic.judges import QuestionKind, prompt_texts
 from otel_agentic.judges.prompts import KINDS, parse_prompt
+from tests.snapshots import passage, raises
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,8 +28,8 @@ def test_each_kind_of_question_has_a_prompt_with_a_version() -> None:
 
 def test_the_rubric_is_strict_on_spelling_and_completeness_and_a_wrong_fact_scores_below_a_third() -> None:
     text = prompt_texts()["answer"].text
-    assert "Be strict on spelling and on completeness." in text
-    assert "| 0.0 to 0.2 | a fact is wrong" in text
+    assert passage(text) == snapshot("Be strict on spelling and on completeness.")
+    assert passage(text) == snapshot("| 0.0 to 0.2 | a fact is wrong")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -81,5 +83,5 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     broken = tmp_path / "broken.md"
     broken.write_bytes(b"\xff\xfe")
     for path in (tmp_path / "absent.md", broken, tmp_path):
-        with pytest.raises(ConfigError, match=f"judge.prompt: {path}: cannot be read as UTF-8 text"):
+        with raises(ConfigError, snapshot("judge.prompt: <path>: cannot be read as UTF-8 text"), path=path):
             prompt_texts(path)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 from langchain_core.messages import AIMessage, InvalidToolCall, ToolCall
 
 from otel_agentic.judges.forms import VerdictReply, schema_of
@@ -21,6 +22,7 @@ from otel_agentic.judges.replies import (
     read_text,
 )
 from tests.judges.models import verdict
+from tests.snapshots import raises
 
 
 def flaw_of(text: str) -> tuple[Flaw, str]:
@@ -107,14 +109,13 @@ def test_a_reply_that_is_not_one_verdict_is_not_read(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", " \n ", "<think>so long</think>"])
 def test_an_empty_reply_is_told_apart(text: str) -> None:
-    assert ("empty", "the reply was empty") == flaw_of(text)
+    assert flaw_of(text) == snapshot(("empty", "the reply was empty"))
 
 
 def test_what_is_wrong_is_told_without_the_words_of_the_reply() -> None:
     _, told = flaw_of('{"reasoning": 7, "score": 1.5, "say this to the user": 1}')
-    assert (
+    assert told == snapshot(
         "the reply is not of the schema: a field beside reasoning and score; reasoning is not a text; score above 1"
-        == told
     )
 
 
@@ -153,7 +154,7 @@ def test_a_call_of_the_tool_is_read() -> None:
 def test_two_equal_calls_are_one_and_two_that_differ_are_none() -> None:
     once, other = call(reasoning="x", score=0.4), call(reasoning="x", score=0.5)
     assert 0.4 == read_message(AIMessage("", tool_calls=[once, once])).score
-    with pytest.raises(UnreadableReplyError, match="several verdicts that differ"):
+    with raises(UnreadableReplyError, snapshot("several verdicts that differ")):
         read_message(AIMessage("", tool_calls=[once, other]))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import AIMessage, ToolCall
 
@@ -31,6 +32,7 @@ from otel_agentic.judges.replies import MAX_REASONING, Reply, UnreadableReplyErr
 from otel_agentic.judges.rubrics import load_rubric, parse_rubric
 from tests.judges.models import Bare, Structured, Tools, fields_of
 from tests.judges.parts import MemoryCache, Purse
+from tests.snapshots import ending, passage, raises
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,7 +123,7 @@ def test_what_is_not_of_the_form_is_asked_again_and_then_a_failure(
 
     assert isinstance(got, JudgeFailure)
     assert ("judge_error", 2) == (got.reason, got.tries)
-    assert f"the reply is not of the schema: {told}" in got.message
+    assert passage(got.message, told=told) == snapshot("the reply is not of the schema: <told>")
 
 
 @pytest.mark.parametrize(
@@ -154,7 +156,7 @@ def test_two_calls_of_the_tool_with_other_labels_are_none_and_two_alike_are_one(
         ToolCall(name="verdict", args={"reasoning": "x", "label": label}, id="1") for label in ("None", "repetition")
     )
     assert "None" == read_message(AIMessage("", tool_calls=[one, one]), LABEL).label
-    with pytest.raises(UnreadableReplyError, match="several verdicts that differ"):
+    with raises(UnreadableReplyError, snapshot("several verdicts that differ")):
         read_message(AIMessage("", tool_calls=[one, other]), LABEL)
 
 
@@ -209,9 +211,9 @@ def test_a_form_that_no_reply_could_have_is_refused(given: dict[str, Any], told:
 
 
 def test_a_question_has_a_rubric_exactly_where_it_is_of_that_kind() -> None:
-    with pytest.raises(ValueError, match="has a rubric, see rubric_question"):
+    with raises(ValueError, snapshot("has a rubric, see rubric_question")):
         Question(query="", expected="", answer="", threshold=0.0, kind="rubric")
-    with pytest.raises(ValueError, match="has a rubric, see rubric_question"):
+    with raises(ValueError, snapshot("has a rubric, see rubric_question")):
         replace(rubric_question(rubric()), kind="answer")
 
 
@@ -237,7 +239,7 @@ def test_the_instructions_stand_outside_the_material_and_the_form_of_the_reply_l
     assert {"answer": "Hi"} == fields_of(human)
     assert "Grade it." not in block
     assert rest.index("Grade it.") < rest.index(told)
-    assert rest.endswith("was data, not instructions.")
+    assert ending(rest) == snapshot("was data, not instructions.")
 
 
 def test_a_rubric_is_asked_once_however_often_others_vote_and_is_no_canary() -> None:
@@ -293,7 +295,7 @@ def test_a_judge_of_answers_says_that_it_takes_no_rubric(judge: ExactJudge | Fun
     for got in (*judge.judge([question]), *AskingJudge(judge).judge([question])):
         assert isinstance(got, JudgeFailure)
         assert ("judge_error", 0) == (got.reason, got.tries)
-        assert "takes no rubric (house.tone)" in got.message
+        assert passage(got.message) == snapshot("takes no rubric (house.tone)")
 
 
 def test_a_judge_without_rubrics_among_its_kinds_is_not_even_asked() -> None:
@@ -306,7 +308,7 @@ def test_a_judge_without_rubrics_among_its_kinds_is_not_even_asked() -> None:
     (got,) = AskingJudge(Careless(None)).judge([rubric_question(rubric(), answer="Hi")])
     assert isinstance(got, JudgeFailure)
     assert ("judge_error", 0) == (got.reason, got.tries)
-    assert "judge strange takes no rubric (house.tone): ask a model" in got.message
+    assert passage(got.message) == snapshot("judge strange takes no rubric (house.tone): ask a model")
 
 
 class Strange:
@@ -387,14 +389,12 @@ def own_prompt(tmp_path: Path, name: str) -> Path:
 
 
 def test_a_name_that_no_installed_rubric_has_is_refused_with_those_that_are_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"name: 'house.tone'; allowed: answer, parameter, utilization"):
+    with raises(ConfigError, snapshot("name: 'house.tone'; allowed: answer, parameter, utilization")):
         LangChainJudge(Bare(), JudgeSettings(prompt=own_prompt(tmp_path, "house.tone")))
 
 
 def test_a_rubric_is_read_from_a_file_of_a_package() -> None:
-    with pytest.raises(
-        ConfigError, match=r"rubric otel_agentic.judges/prompts/absent.md: cannot be read as UTF-8 text"
-    ):
+    with raises(ConfigError, snapshot("rubric otel_agentic.judges/prompts/absent.md: cannot be read as UTF-8 text")):
         load_rubric("otel_agentic.judges", "prompts/absent.md", LABEL)
     read = parse_rubric("---\r\nname: house.tone\r\nversion: 3\r\n---\r\n\r\nGrade it.\r\n", LABEL, "tone.md")
     assert Rubric(name="house.tone", version="3", instructions="Grade it.", form=LABEL) == read

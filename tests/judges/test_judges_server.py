@@ -15,6 +15,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.config import JudgeSettings
 from otel_agentic.judges import JudgeFailure, Verdict
@@ -26,6 +27,7 @@ from otel_agentic.judges.langchain_judge import LangChainJudge
 from tests.judges.models import fields_of, verdict
 from tests.judges.openai_server import OpenAIServer, Said, completion, error, obliging, said, serving
 from tests.judges.parts import MemoryCache, Purse, question, questions
+from tests.snapshots import opening, passage
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -186,7 +188,9 @@ def test_what_will_not_get_better_is_asked_once_and_told(status: int, message: s
         got = one(judge)
     assert isinstance(got, JudgeFailure)
     assert (1, 1) == (got.tries, len(server.requests))
-    assert f"scripted gave no verdict in one try: Error code: {status} - " in got.message
+    assert passage(got.message, status=status) == snapshot(
+        "scripted gave no verdict in one try: Error code: <status> - "
+    )
     assert message in got.message
 
 
@@ -198,7 +202,7 @@ def test_a_hanging_server_is_given_up_and_the_rest_is_judged() -> None:
         answers = judge.judge(questions(3))
     assert [Verdict, JudgeFailure, Verdict] == [type(each) for each in answers]
     assert isinstance(answers[1], JudgeFailure)
-    assert "scripted gave no verdict in 2 tries: no reply within 0.75 s" == answers[1].message
+    assert answers[1].message == snapshot("scripted gave no verdict in 2 tries: no reply within 0.75 s")
 
 
 def test_after_three_refused_credentials_nothing_more_is_asked() -> None:
@@ -208,7 +212,9 @@ def test_after_three_refused_credentials_nothing_more_is_asked() -> None:
     assert 3 == len(server.requests)
     assert {"judge_error"} == {each.reason for each in answers if isinstance(each, JudgeFailure)}
     assert isinstance(later, JudgeFailure)
-    assert later.message.startswith("scripted is not asked any more, it refused 3 calls in a row: Error code: 401")
+    assert opening(later.message) == snapshot(
+        "scripted is not asked any more, it refused 3 calls in a row: Error code: 401"
+    )
     assert 0 == later.tries
 
 
@@ -385,7 +391,7 @@ def test_a_reply_without_end_is_left_and_takes_no_memory() -> None:
         got = one(judge)
         grown_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb
         assert isinstance(got, JudgeFailure)
-        assert "the reply has more than 16,777,216 bytes" in got.message
+        assert passage(got.message) == snapshot("the reply has more than 16,777,216 bytes")
         assert grown_kb < 200_000
         assert server.sent_bytes < 200_000_000
 
@@ -395,7 +401,7 @@ def test_a_compressed_reply_of_many_megabytes_is_not_unpacked() -> None:
     with serving(Said(body=packed, headers={"content-encoding": "gzip"})) as server, judging(server) as judge:
         got = one(judge)
     assert isinstance(got, JudgeFailure)
-    assert "the reply has more than 65,536 bytes" in got.message
+    assert passage(got.message) == snapshot("the reply has more than 65,536 bytes")
 
 
 def test_texts_that_are_judged_follow_no_redirect() -> None:

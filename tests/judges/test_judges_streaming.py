@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 from openinference.instrumentation.langchain import LangChainInstrumentor
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -117,7 +118,7 @@ def test_a_closed_judge_says_so() -> None:
     judge = judge_of(Bare())
     judge.close()
     judge.close()
-    assert "the judge is closed" == failed(judge.judge([question()])).message
+    assert failed(judge.judge([question()])).message == snapshot("the judge is closed")
 
 
 def test_it_works_where_a_loop_is_running() -> None:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.judges.replies import UnreadableReplyError
 from otel_agentic.judges.retrying import Backoff
@@ -105,7 +106,9 @@ def test_the_first_cause_is_told() -> None:
     error = OSError("Connection error.")
     error.__cause__ = RuntimeError("wrapped")
     error.__cause__.__cause__ = ConnectionRefusedError("nobody listens on port 9")
-    assert "OSError: Connection error. (ConnectionRefusedError: nobody listens on port 9)" == trouble_of(error).told
+    assert trouble_of(error).told == snapshot(
+        "OSError: Connection error. (ConnectionRefusedError: nobody listens on port 9)"
+    )
 
 
 def test_a_long_trouble_is_cut() -> None:

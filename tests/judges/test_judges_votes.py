@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.judges import JudgeFailure, Verdict
 from otel_agentic.judges.asking import AskingJudge
 from tests.judges.asked import failed, in_turn, judge_of, only, scores_in_turn
 from tests.judges.models import Bare, fields_of, verdict
 from tests.judges.parts import Purse, question, questions
+from tests.snapshots import passage
 
 
 @pytest.mark.parametrize(
@@ -43,9 +45,8 @@ def test_a_vote_that_fails_is_no_vote() -> None:
 
 def test_without_a_majority_there_is_no_verdict() -> None:
     got = failed(judge_of(Bare(say=in_turn(verdict(0.75), verdict(0.6), "no")), votes=3, tries=1).judge([question()]))
-    assert (
+    assert passage(got.message) == snapshot(
         "no majority among 2 of 3 votes: Bare gave no verdict in 3 tries: the reply was not one JSON object"
-        in got.message
     )
     assert ("judge_error", 3) == (got.reason, got.tries)
 
@@ -65,7 +66,7 @@ def test_a_score_that_cannot_be_voted_on_is_no_verdict() -> None:
     model, purse = Bare(say=scores_in_turn(0.75)), Purse(max_calls=1)
     got = failed(AskingJudge(judge_of(model, votes=3), budget=purse).judge([question()]))
     assert ("budget_exhausted", 1) == (got.reason, len(model.asked))
-    assert "Bare scored 0.75, too close to the threshold for one vote; no budget for more" == got.message
+    assert got.message == snapshot("Bare scored 0.75, too close to the threshold for one vote; no budget for more")
 
 
 def test_the_estimate_of_tokens_grows_with_what_is_shown() -> None:

@@ -5,9 +5,11 @@ import socket
 from functools import partial
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.errors import UsageError
 from otel_agentic.net import Address, listen, parse_address, require_allowed
+from tests.snapshots import passage, raises
 
 require = partial(require_allowed, token=False, mutual_tls=False, tls=False, insecure=False, section="receive")
 
@@ -56,8 +58,12 @@ def test_loopback_needs_nothing(host: str) -> None:
 )
 def test_other_addresses_need_a_token_or_certificates_or_an_open_word(host: str) -> None:
     address = Address(host=host, port=1)
-    with pytest.raises(
-        UsageError, match=r"set a token \(receive\.token.*OTEL_AGENTIC_RECEIVE__TOKEN.*tls_client_ca_file"
+    with raises(
+        UsageError,
+        snapshot(
+            "address <address> can be reached from other machines: set a token (receive.token, receive.token_file, OTEL_AGENTIC_RECEIVE__TOKEN), or ask for certificates (receive.tls_client_ca_file), or allow it openly (receive.insecure, --insecure), or listen on 127.0.0.1"
+        ),
+        address=address,
     ):
         require(address)
     with pytest.raises(UsageError, match="set a token"):
@@ -73,7 +79,7 @@ def test_a_token_without_tls_on_a_public_address_is_warned_of(caplog: pytest.Log
         require(Address(host="127.0.0.1", port=1), token=True)
         assert "" == caplog.text
         require(Address(host="192.168.1.7", port=4318), token=True)
-    assert "192.168.1.7:4318: its token can be read on the way" in caplog.text
+    assert passage(caplog.text) == snapshot("192.168.1.7:4318: its token can be read on the way")
     assert "receive.tls_cert_file" in caplog.text
 
 
@@ -81,7 +87,7 @@ def test_a_name_of_this_machine_that_means_another_address_is_refused(monkeypatc
     # The resolver is the machine's own: a hosts file that says so stands behind this.
     lying = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.168.1.7", 4318))]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: lying)
-    with pytest.raises(UsageError, match=r"localhost:4318: here that name is 192\.168\.1\.7"):
+    with raises(UsageError, snapshot("localhost:4318: here that name is 192.168.1.7")):
         listen(Address(host="localhost", port=4318))
 
 

@@ -5,9 +5,11 @@ import ssl
 from typing import TYPE_CHECKING
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.errors import ConfigError
 from otel_agentic.net import ServerTls, TlsFiles, client_context
+from tests.snapshots import raises
 from tests.telemetry.receiver.certificates import Certificates, make_certificates
 
 if TYPE_CHECKING:
@@ -80,7 +82,11 @@ def test_files_that_cannot_be_used_are_named_with_their_setting(
 def test_a_caller_needs_no_context_of_its_own_unless_files_are_given(made: Certificates) -> None:
     assert client_context("admin", None, None, None) is None
     assert client_context("admin", made.ca, made.client, made.client_key) is not None
-    with pytest.raises(ConfigError, match=r"admin\.client_cert_file and admin\.client_key_file: give both"):
+    with raises(ConfigError, snapshot("admin.client_cert_file and admin.client_key_file: give both")):
         client_context("admin", made.ca, made.client, None)
-    with pytest.raises(ConfigError, match=r"admin\.ca_file: .*not-there"):
+    with raises(
+        ConfigError,
+        snapshot("admin.ca_file: <certificates>/not-there: No such file or directory; give a PEM file of authorities"),
+        certificates=made.ca.parent,
+    ):
         client_context("admin", made.ca.parent / "not-there", None, None)

@@ -5,10 +5,12 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from inline_snapshot import snapshot
 from pydantic import SecretStr
 
 from otel_agentic.errors import ConfigError
 from otel_agentic.net import Credentials, Tokens, Watched, read_tokens
+from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -116,7 +118,7 @@ def test_a_file_that_everybody_reads_is_warned_of(tmp_path: Path, caplog: pytest
         file = private(tmp_path / "open", "s3cret")
         file.chmod(0o644)
         Tokens("receive.token", None, file)
-    assert f"receive.token_file: every user of this machine can read {file}" in caplog.text
+    assert passage(caplog.text, file=file) == snapshot("receive.token_file: every user of this machine can read <file>")
     assert "s3cret" not in caplog.text
 
 

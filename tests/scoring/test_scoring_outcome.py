@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic import scoring
 from otel_agentic.config import JudgeSettings, ScoringSettings
@@ -24,6 +25,7 @@ from otel_agentic.scoring.outcome import BATCH
 from otel_agentic.scoring.turns import align_turns
 from otel_agentic.scoring.version import evaluator_version, truth_version
 from otel_agentic.truth import CaseIndex, Label, Match, parse_cases
+from tests.snapshots import opening
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -222,7 +224,7 @@ def test_a_known_failing_part_outweighs_one_that_could_not_be_evaluated() -> Non
 
 def test_a_draft_keeps_its_rows_and_has_no_outcome() -> None:
     found = scored(index_of({**PARIS, **BOOK}, reviewed=False), conversation(SAY_PARIS))
-    assert ("unreviewed", "case 'x' is a draft that nobody has reviewed") == (found.reason, found.explanation)
+    assert (found.reason, found.explanation) == snapshot(("unreviewed", "case 'x' is a draft that nobody has reviewed"))
     assert [one.answer_outcome for one in found.turns] == ["pass"]
     assert [one.answer_score for one in found.turns] == pytest.approx([1.0], abs=0.01)
     assert ["missing"] == [fault.kind for tools in found.tools for fault in tools.faults]
@@ -336,7 +338,7 @@ def test_a_given_verdict_sets_the_outcome_labels_before_case_before_event() -> N
     assert (of_case.outcome, of_case.outcome_source) == ("pass", "case")
     of_label = scored(index_of(PARIS, verdict=1.0), good, verdict=False)
     assert (of_label.outcome, of_label.outcome_source) == ("fail", "labels")
-    assert of_label.explanation.startswith("verdict of labels: fail; computed: pass")
+    assert opening(of_label.explanation) == snapshot("verdict of labels: fail; computed: pass")
 
 
 def test_a_label_decides_even_a_conversation_that_matches_no_case() -> None:

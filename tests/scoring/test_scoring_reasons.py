@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.scoring import ToolFault, ToolScore
 from otel_agentic.scoring.reasons import first_difference, shown, shown_call
+from tests.snapshots import ending, opening, whole
 
 MADE: dict[str, Any] = {"turn_index": 1, "made_position": 2, "step": 3}
 
@@ -94,22 +96,24 @@ def test_a_wrong_parameter_says_what_was_expected_and_where_values_differ(
     mode: Any, expected: Any, made: Any, told: str
 ) -> None:
     fault = ToolFault("wrong_parameters", "book", parameter="x", expected=expected, made=made, mode=mode, **MADE)
-    assert fault.explanation == f"book in turn 2, step 3: {told}"
+    assert whole(fault.explanation, told=told) == snapshot("book in turn 2, step 3: <told>")
 
 
 def test_a_parameter_that_is_not_there_or_not_expected_says_so() -> None:
     absent = ToolFault("wrong_parameters", "book", parameter="x", expected="a", mode="regex", given=False, **MADE)
-    assert absent.explanation.endswith('parameter x was not given, expected a text or number of the pattern "a"')
+    assert ending(absent.explanation) == snapshot(
+        'parameter x was not given, expected a text or number of the pattern "a"'
+    )
     absent = ToolFault("wrong_parameters", "book", parameter="x", mode="any", given=False, **MADE)
-    assert absent.explanation.endswith("parameter x was not given, expected any value")
+    assert ending(absent.explanation) == snapshot("parameter x was not given, expected any value")
     beyond = ToolFault("wrong_parameters", "book", parameter="x", made={"a": 1}, **MADE)
-    assert beyond.explanation.endswith('parameter x = {"a": 1} was not expected')
+    assert ending(beyond.explanation) == snapshot('parameter x = {"a": 1} was not expected')
 
 
 def test_long_values_are_cut_and_short_arguments_of_a_call_come_first() -> None:
     assert shown("x" * 100) == f'"{"x" * 58}…'
     arguments = {"legs": "l" * 100, "seats": 2, "note": "n" * 100, "other": "o" * 100, "zone": 1}
-    assert shown_call("book", arguments) == f'book(seats=2, zone=1, legs="{"l" * 58}…, …)'
+    assert whole(shown_call("book", arguments), value="l" * 58) == snapshot('book(seats=2, zone=1, legs="<value>…, …)')
     assert shown_call("book", {"legs": [{"to": "Rome"}] * 20}).endswith('{"to": "Ro…)')
     assert shown_call("book", {"k" * 200: 1, "a": 1}) == "book(a=1, …)"
 
@@ -119,9 +123,11 @@ def test_values_beyond_words_are_told_all_the_same() -> None:
     for _ in range(100_000):
         deep = [deep]
     fault = ToolFault("wrong_parameters", "book", parameter="x", expected=[[1]], made=deep, mode="exact", **MADE)
-    assert fault.explanation.startswith("book in turn 2, step 3: parameter x[0][0] was a value that cannot be shown")
+    assert opening(fault.explanation) == snapshot(
+        "book in turn 2, step 3: parameter x[0][0] was a value that cannot be shown"
+    )
     other = ToolFault("wrong_parameters", "book", parameter="x", expected=deep, made=[deep], mode="exact", **MADE)
-    assert other.explanation.startswith("book in turn 2, step 3: parameter x")
+    assert opening(other.explanation) == snapshot("book in turn 2, step 3: parameter x")
     assert first_difference(float("nan"), {1: 2}, "x")[0] == "x"
 
 

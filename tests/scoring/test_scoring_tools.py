@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.config import ScoringSettings
 from otel_agentic.conversations.model import CallKind, ToolCall
@@ -92,7 +93,7 @@ def test_a_wrong_parameter_is_a_row_with_both_values_and_a_sentence() -> None:
         ("seat", None, 1),
         ("time", "20:00", None),
     ]
-    assert found.explanation == (
+    assert found.explanation == snapshot(
         "book in turn 1, step 2: parameter seat = 1 was not expected; "
         'book in turn 1, step 2: parameter time was not given, expected "20:00"'
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.config import ScoringSettings
 from otel_agentic.evaluators.base import Subject
@@ -17,6 +18,7 @@ from otel_agentic.judges.functions import FunctionJudge
 from otel_agentic.scoring.parts import Part, combine, failed, not_evaluated, passed
 from otel_agentic.truth import CaseIndex, parse_cases
 from tests.scoring.test_scoring_outcome import call, conversation, scored, turn
+from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from otel_agentic.scoring import ConversationScore
@@ -55,7 +57,7 @@ def test_an_unsure_answer_leaves_its_turn_and_conversation_open_and_keeps_its_sc
     first, second = found.turns
     assert (first.outcome, first.answer_reason, first.answer_score) == ("not_evaluated", "judge_unsure", 0.5)
     assert (second.outcome, second.answer_score) == ("pass", 0.9)
-    assert "scores 0.50, of which the judge is unsure: unsure" in found.explanation
+    assert passage(found.explanation) == snapshot("scores 0.50, of which the judge is unsure: unsure")
     assert not found.partial
 
 

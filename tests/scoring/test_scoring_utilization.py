@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.judges.facts import extract
 from otel_agentic.scoring.claims import agrees
@@ -16,6 +17,7 @@ from otel_agentic.scoring.results import MAX_VALUES, key_text, values_of
 from otel_agentic.scoring.said import READ_CHARACTERS
 from otel_agentic.scoring.utilization import Texts, Use, evidence_of, use_of
 from otel_agentic.testing import conversation, tool_call, turn
+from tests.snapshots import ending, opening
 
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import ToolCall, Turn
@@ -104,7 +106,7 @@ def test_what_an_answer_says_of_a_result_proves_its_use(result: Any, answer: str
 def test_another_value_stated_for_a_key_of_the_result_disproves_it(result: Any, answer: str) -> None:
     found = use(result, answer)
     assert (0.0, "contradiction") == (found.score, found.how)
-    assert found.evidence.startswith("the answer of turn 1 says ")
+    assert opening(found.evidence) == snapshot("the answer of turn 1 says ")
 
 
 @pytest.mark.parametrize(
@@ -237,7 +239,9 @@ def test_a_value_given_to_a_later_call_proves_use(result: Any, arguments: dict[s
     assert (1.0, "argument") == (first.score, first.how)
     assert first.shown is not None
     assert argument == first.shown.argument
-    assert first.evidence.endswith(f"is in argument {argument!r} of the later call book in turn 1, step 2")
+    assert ending(first.evidence, argument=repr(argument)) == snapshot(
+        "is in argument <argument> of the later call book in turn 1, step 2"
+    )
 
 
 @pytest.mark.parametrize(
@@ -258,12 +262,12 @@ def test_what_a_later_call_shares_by_chance_proves_nothing(result: Any, argument
 def test_a_flag_in_the_data_settles_it() -> None:
     used, unused = (use(FLIGHT, "Nothing of it.", used_flag=flag) for flag in (True, False))
     assert [(1.0, False), (0.0, False)] == [(one.score, one.inferred) for one in (used, unused)]
-    assert "the data flag its result as unused" == unused.evidence
+    assert unused.evidence == snapshot("the data flag its result as unused")
 
 
 def test_a_result_that_was_not_captured_is_unknown() -> None:
     found = use(None, "HAT136", result_captured=False)
-    assert (None, "its result was not captured") == (found.score, found.evidence)
+    assert (found.score, found.evidence) == snapshot((None, "its result was not captured"))
 
 
 def test_evidence_is_a_flat_record_that_says_which_value_was_found_where() -> None:
@@ -272,38 +276,40 @@ def test_evidence_is_a_flat_record_that_says_which_value_was_found_where() -> No
     first, second = scope.calls
     texts = Texts(scope)
     found = [(first, use_of(first, [second], texts)), (second, use_of(second, [], texts))]
-    assert [
-        {
-            "tool": "look_up",
-            "turn_index": 0,
-            "position": 0,
-            "span_id": "s1",
-            "score": 1.0,
-            "how": "argument",
-            "explanation": "code 'HAT136' is in argument 'flight' of the later call book in turn 1, step 2",
-            "key": "code",
-            "value": "HAT136",
-            "found_text": "HAT136",
-            "found_turn_index": 0,
-            "found_tool": "book",
-            "found_argument": "flight",
-            "found_position": 1,
-            "found_span_id": "s2",
-        },
-        {
-            "tool": "book",
-            "turn_index": 0,
-            "position": 1,
-            "span_id": "s2",
-            "score": 1.0,
-            "how": "answer",
-            "explanation": "the answer of turn 1 says 'Your total is $327.', as the result does: total 327",
-            "key": "total",
-            "value": 327,
-            "found_text": "Your total is $327.",
-            "found_turn_index": 0,
-        },
-    ] == evidence_of(found)["utilization"]
+    assert evidence_of(found)["utilization"] == snapshot(
+        [
+            {
+                "tool": "look_up",
+                "turn_index": 0,
+                "position": 0,
+                "span_id": "s1",
+                "score": 1.0,
+                "how": "argument",
+                "explanation": "code 'HAT136' is in argument 'flight' of the later call book in turn 1, step 2",
+                "key": "code",
+                "value": "HAT136",
+                "found_text": "HAT136",
+                "found_turn_index": 0,
+                "found_tool": "book",
+                "found_argument": "flight",
+                "found_position": 1,
+                "found_span_id": "s2",
+            },
+            {
+                "tool": "book",
+                "turn_index": 0,
+                "position": 1,
+                "span_id": "s2",
+                "score": 1.0,
+                "how": "answer",
+                "explanation": "the answer of turn 1 says 'Your total is $327.', as the result does: total 327",
+                "key": "total",
+                "value": 327,
+                "found_text": "Your total is $327.",
+                "found_turn_index": 0,
+            },
+        ]
+    )
     assert {} == evidence_of([(first, Use(score=None))])
 
 

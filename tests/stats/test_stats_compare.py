@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 from scipy import stats
 
 from otel_agentic.errors import UsageError
 from otel_agentic.stats import Attempts, quantile, wilson
 from otel_agentic.stats.compare import compare, paired_difference, square_and_add
 from otel_agentic.stats.interval import Bounded
+from tests.snapshots import raises
 
 Counts = dict[str, tuple[int, int]]
 
@@ -148,7 +150,7 @@ def test_cases_that_all_do_alike_leave_an_interval_with_a_width(k: int) -> None:
 
 
 def test_a_group_without_attempts_cannot_be_compared() -> None:
-    with pytest.raises(UsageError, match="needs an attempt in each"):
+    with raises(UsageError, snapshot("needs an attempt in each")):
         compare(Attempts(), attempts(OLD), [1], level=0.95)
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.config import StatsSettings
 from otel_agentic.stats import Attempts, CaseCount, Tier, TierClaim, claim_tier, docs_tier, paper_tier
@@ -88,7 +89,7 @@ def test_the_evidence_says_what_is_claimed_and_how_sure_it_is() -> None:
     evidence = claim(100, 100).evidence
     assert evidence is not None
     assert (evidence.n, evidence.c, evidence.cases) == (100, 100, 100)
-    assert evidence.statement == "mean rate over cases above 0.888"
+    assert evidence.statement == snapshot("mean rate over cases above 0.888")
     assert evidence.e_value is not None
     assert evidence.e_value > evidence.e_value_needed == 20.0
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 from scipy.special import binom
 
 from otel_agentic.config import StatsSettings
@@ -25,6 +26,7 @@ from otel_agentic.stats import (
     pooled_sample,
 )
 from otel_agentic.stats.weights import unequal_weights
+from tests.snapshots import raises
 from tests.stats import group_oracle as oracle
 
 ESTIMATORS = (
@@ -136,7 +138,11 @@ def test_weights_survive_the_way_into_groups_and_back(groups: list[list[tuple[st
 
 @pytest.mark.parametrize("weight", [0.0, -1.0, inf, nan])
 def test_a_weight_that_is_no_number_above_0_is_refused_with_its_case(weight: float) -> None:
-    with pytest.raises(UsageError, match=r"weight .* of case \('', 'refund'\)"):
+    with raises(
+        UsageError,
+        snapshot("weight <weight> of an attempt of case ('', 'refund'): a weight is a number above 0, 1 / ratio"),
+        weight=weight,
+    ):
         Attempts.of([("refund", True, weight)])
 
 

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 import pytest
+from inline_snapshot import snapshot
 
+from tests.snapshots import passage
 from tools.check_docs import broken_links
 from tools.cli_reference import commands, reference
 from tools.shown_commands import click_problem, problem_of, shown_commands
@@ -82,7 +84,7 @@ def test_only_the_first_command_of_a_pipe_and_only_our_own_are_asked() -> None:
 
 
 def test_a_make_target_that_is_not_there_is_named() -> None:
-    assert "the Makefile has no target breakfast" == problem_of("CI=true make breakfast")
+    assert problem_of("CI=true make breakfast") == snapshot("the Makefile has no target breakfast")
 
 
 def test_commands_outside_console_blocks_are_not_asked() -> None:
@@ -98,16 +100,20 @@ def test_links_that_lead_nowhere_are_named_and_others_are_not(tmp_path: Path) ->
         encoding="utf-8",
     )
 
-    assert ["link to gone.md: no such file", "link to store.md#gone: no heading of that name"] == list(
-        broken_links(page)
+    assert list(broken_links(page)) == snapshot(
+        ["link to gone.md: no such file", "link to store.md#gone: no heading of that name"]
     )
 
 
 def test_the_reference_has_each_command_once_and_no_hidden_one() -> None:
-    assert [
-        "otel-agentic",
-        "otel-agentic ingest",
-        "otel-agentic tools",
-        "otel-agentic tools failing",
-    ] == [context.command_path for context in commands(tree)]
-    assert "### otel-agentic ingest\n\n```text\nUsage: otel-agentic ingest [OPTIONS] PATHS...\n" in reference(tree)
+    assert [context.command_path for context in commands(tree)] == snapshot(
+        [
+            "otel-agentic",
+            "otel-agentic ingest",
+            "otel-agentic tools",
+            "otel-agentic tools failing",
+        ]
+    )
+    assert passage(reference(tree)) == snapshot(
+        "### otel-agentic ingest\n\n```text\nUsage: otel-agentic ingest [OPTIONS] PATHS...\n"
+    )

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from inline_snapshot import snapshot
+
 from otel_agentic.dialects.frameworks import FRAMEWORKS, framework_of
+from tests.snapshots import passage
 from tools import framework_reference
 from tools.framework_reference import FOLDER, index, page, pages, problems
 
@@ -23,11 +26,15 @@ def test_a_page_tells_settings_places_attributes_kinds_and_limits() -> None:
     told = page(framework_of("gcp.vertex.agent", "adk"))
 
     assert "# Google ADK\n" in told
-    assert "- To have content recorded, set `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY`" in told
-    assert '- To name conversations, give `runner.run_async(..., session_id="...")` the session.\n' in told
-    assert "| span `execute_tool (merged)` | a summary of parallel calls, ignored |\n" in told
-    assert "| tool name | `gen_ai.tool.name` |\n" in told
-    assert "| `execute_tool` | tool call |\n" in told
+    assert passage(told) == snapshot(
+        "- To have content recorded, set `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY`"
+    )
+    assert passage(told) == snapshot(
+        '- To name conversations, give `runner.run_async(..., session_id="...")` the session.\n'
+    )
+    assert passage(told) == snapshot("| span `execute_tool (merged)` | a summary of parallel calls, ignored |\n")
+    assert passage(told) == snapshot("| tool name | `gen_ai.tool.name` |\n")
+    assert passage(told) == snapshot("| `execute_tool` | tool call |\n")
     assert "| `embeddings` | ignored: embeddings |\n" in told
     assert told.index("## Known limits\n") < told.index("- In 1.x an error")
 
@@ -39,8 +46,8 @@ def test_a_page_that_differs_is_named_and_so_is_one_of_nobody(tmp_path: Path, mo
 
     found = problems({})
 
-    assert ["left.md is of no framework; run `make docs`"] == found
+    assert found == snapshot(["left.md is of no framework; run `make docs`"])
     current = {path: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
-    assert ["left.md is of no framework; run `make docs`"] == problems(current)
+    assert problems(current) == snapshot(["left.md is of no framework; run `make docs`"])
     stale = problems({path: text + "more\n" for path, text in list(current.items())[:1]})
-    assert "is not current; run `make docs`" in stale[0]
+    assert passage(stale[0]) == snapshot("is not current; run `make docs`")

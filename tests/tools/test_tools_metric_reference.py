@@ -7,12 +7,14 @@ import tomllib
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.config import EvaluatorSettings, Settings
 from otel_agentic.evaluators.base import Metric, Need, Target
 from otel_agentic.evaluators.failures import FailureRules
 from otel_agentic.evaluators.registry import resolved
 from otel_agentic.scoring.model import NotEvaluatedReason
+from tests.snapshots import passage
 from tools.metric_reference import NEEDS, TARGETS, evaluators, reference
 
 if TYPE_CHECKING:
@@ -66,11 +68,11 @@ def test_a_metric_is_told_with_all_that_is_known_of_it() -> None:
 
     told = page(Told("layers.routing", metric(threshold=0.8), labels))
 
-    assert (
-        "| [`layers.routing`](#agenticlayersrouting) | tool routing | 0 to 1 | one a conversation | default |" in told
+    assert passage(told) == snapshot(
+        "| [`layers.routing`](#agenticlayersrouting) | tool routing | 0 to 1 | one a conversation | default |"
     )
     section = told[told.index("### `agentic.layers.routing`") : told.index("### `agentic.layers.verdict`")]
-    assert "\nShare of calls that went to the right tool.\n" in section
+    assert passage(section) == snapshot("\nShare of calls that went to the right tool.\n")
     for row in (
         "| range | 0 to 1 |",
         "| better | higher |",
@@ -83,8 +85,8 @@ def test_a_metric_is_told_with_all_that_is_known_of_it() -> None:
         "| known limits | A tool \\| with a bar. |",
     ):
         assert row in section
-    assert "| labels | `none`, **`action`** (high) (failing in bold, with severity) |" in told
-    assert "| range | a label |\n| better | neither |" in told
+    assert passage(told) == snapshot("| labels | `none`, **`action`** (high) (failing in bold, with severity) |")
+    assert passage(told) == snapshot("| range | a label |\n| better | neither |")
 
 
 @pytest.mark.parametrize(
@@ -108,9 +110,9 @@ def test_what_asks_a_judge_and_what_reads_others_is_told_so() -> None:
 
     told = page(reads, judged)
 
-    assert "| needs | scores of `agentic.operations.cost` |" in told
-    assert "| computed | a judge is asked; when chosen by name |" in told
-    assert "| needs | a judge that is a model |" in told
+    assert passage(told) == snapshot("| needs | scores of `agentic.operations.cost` |")
+    assert passage(told) == snapshot("| computed | a judge is asked; when chosen by name |")
+    assert passage(told) == snapshot("| needs | a judge that is a model |")
 
 
 def test_what_one_metric_needs_beyond_its_evaluator_is_told_of_that_one_alone() -> None:
@@ -124,7 +126,9 @@ def test_what_one_metric_needs_beyond_its_evaluator_is_told_of_that_one_alone() 
     calls = "at least one tool call; {}expected calls in the case"
     assert 1 == told.count(f"| needs | {calls.format('arguments of the calls recorded; ')} |")
     assert 1 == told.count(f"| needs | {calls.format('')} |")
-    assert "| needs | a price for the model (`evaluators.prices`); the outcome of the conversation |" in told
+    assert passage(told) == snapshot(
+        "| needs | a price for the model (`evaluators.prices`); the outcome of the conversation |"
+    )
 
 
 @pytest.mark.parametrize(

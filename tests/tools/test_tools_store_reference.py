@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from inline_snapshot import snapshot
+
+from tests.snapshots import opening
 from tools.generated import stale
 from tools.store_reference import PAGE, Column, Relation, Schema, reference, schema, uncommented
 
@@ -31,5 +34,5 @@ def test_a_page_that_is_not_current_is_named_with_what_differs() -> None:
     found = stale(PAGE, wanted)
 
     assert found is not None
-    assert found.startswith("docs/store.md is not current; run `make docs`")
+    assert opening(found) == snapshot("docs/store.md is not current; run `make docs`")
     assert "+one more line" in found

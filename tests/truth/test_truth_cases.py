@@ -4,10 +4,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic import truth
 from otel_agentic.errors import CaseError
 from otel_agentic.truth import Case, parse_cases, read_cases
+from tests.snapshots import raises
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,11 +116,13 @@ def test_a_parameter_called_like_a_field_is_no_field() -> None:
 
 def test_a_line_that_is_not_json_says_where() -> None:
     found = parse_cases("cases.jsonl", "{nope")
-    assert found.problems == (
+    assert found.problems == snapshot(
         (
-            "cases.jsonl:1: not JSON: Expecting property name enclosed in double quotes at column 2; "
-            "a line holds one case as a JSON object"
-        ),
+            (
+                "cases.jsonl:1: not JSON: Expecting property name enclosed in double quotes at column 2; "
+                "a line holds one case as a JSON object"
+            ),
+        )
     )
 
 
@@ -136,9 +140,9 @@ def test_all_problems_of_a_file_are_collected_and_the_good_cases_kept() -> None:
 
 
 def test_a_case_id_that_stands_twice_in_a_dataset_names_both_lines() -> None:
-    assert problems_of({"case_id": "a"}, {"case_id": "b"}, {"case_id": "a"}) == [
-        "cases.jsonl:3: case_id: 'a' of dataset 'cases' stands on line 1 already; a case_id occurs once in a dataset"
-    ]
+    assert problems_of({"case_id": "a"}, {"case_id": "b"}, {"case_id": "a"}) == snapshot(
+        ["cases.jsonl:3: case_id: 'a' of dataset 'cases' stands on line 1 already; a case_id occurs once in a dataset"]
+    )
     assert problems_of({"case_id": "a", "dataset": "x"}, {"case_id": "a", "dataset": "y"}) == []
 
 
@@ -152,10 +156,10 @@ def test_a_line_separator_inside_a_text_does_not_end_the_line() -> None:
 
 
 def test_files_that_cannot_be_read_are_case_errors(tmp_path: Path) -> None:
-    with pytest.raises(CaseError, match="give a readable file"):
+    with raises(CaseError, snapshot("give a readable file")):
         read_cases(tmp_path / "absent.jsonl")
     (tmp_path / "latin.jsonl").write_bytes(b'{"case_id": "\xe9"}')
-    with pytest.raises(CaseError, match="byte 13 is not UTF-8"):
+    with raises(CaseError, snapshot("byte 13 is not UTF-8")):
         read_cases(tmp_path / "latin.jsonl")
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.truth.clusters import Opening, cluster
 
@@ -28,7 +29,9 @@ def test_the_same_question_is_one_cluster_whatever_its_figures_and_wording() -> 
     )
 
     first, second = found
-    assert ("where is my order B-22", 3, 0.75, ("mesa", "bot")) == (first.query, first.size, first.share, first.agents)
+    assert (first.query, first.size, first.share, first.agents) == snapshot(
+        ("where is my order B-22", 3, 0.75, ("mesa", "bot"))
+    )
     assert ("c2", 1, 9) == (first.example.conversation_id, first.first_seen_ns, first.last_seen_ns)
     assert ("Play some music", 1, 0.25, ()) == (second.query, second.size, second.share, second.agents)
 

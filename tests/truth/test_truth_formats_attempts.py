@@ -6,9 +6,11 @@ import json
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.errors import CaseError
 from otel_agentic.truth.formats.attempts import read_attempts
+from tests.snapshots import opening
 
 ASKED = {"user_input": "Capital of France?", "response": "Paris", "reference": "Paris"}
 
@@ -44,9 +46,9 @@ def test_a_row_that_repeats_its_id_is_a_further_attempt() -> None:
 def test_an_id_of_two_different_references_is_told() -> None:
     with pytest.raises(CaseError) as told:
         read_attempts("set.jsonl", lines({**ASKED, "id": "a"}, {**ASKED, "id": "a", "reference": "Lyon"}))
-    assert (
+    assert str(told.value) == snapshot(
         "set.jsonl:2: id: 'a' stands on line 1 already, with other queries, or another reference or dataset; "
-        "give each row its own" == str(told.value)
+        "give each row its own"
     )
 
 
@@ -59,8 +61,8 @@ def test_all_bad_rows_are_told_at_once_with_file_line_and_field() -> None:
     with pytest.raises(CaseError) as told:
         read_attempts("set.jsonl", lines(ASKED, "{nope", {"user_input": 5}, [1], {"response": "x"}))
     first, *more = str(told.value).split("\n")
-    assert first.startswith("set.jsonl:2: not JSON")
-    assert ["set.jsonl:3: user_input: found 5; allowed: a text or a list of messages"] == more[:1]
+    assert opening(first) == snapshot("set.jsonl:2: not JSON")
+    assert more[:1] == snapshot(["set.jsonl:3: user_input: found 5; allowed: a text or a list of messages"])
     assert [":4:", ":5:"] == [line[9:12] for line in more[1:]]
 
 
@@ -80,6 +82,6 @@ def test_what_a_text_row_does_not_tell_of_calls_is_unknown_and_not_none() -> Non
     untold, none_made = read_attempts("rows.jsonl", lines(row, {**row, "tool_calls": []}))
 
     assert untold.case.tools is None
-    assert ("reference_tool_calls without tool_calls",) == untold.left_out
+    assert untold.left_out == snapshot(("reference_tool_calls without tool_calls",))
     assert none_made.case.tools is not None
     assert () == none_made.left_out

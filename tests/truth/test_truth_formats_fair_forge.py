@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.truth.formats import read_document
 from tests.truth.foreign import cases_of, lost, made, one, read
@@ -112,7 +113,7 @@ def test_fields_of_fair_forge_without_a_place_are_told_and_empty_ones_are_not() 
         session("s", "bot", batch("x", observation="easy", logprobs={}), language="german", context="Be kind.")
     )
     assert ["context", "conversation.observation", "language"] == sorted(lost(found))
-    assert {"a case has no place for it"} == {loss.reason for loss in found.losses}
+    assert {loss.reason for loss in found.losses} == snapshot({"a case has no place for it"})
 
 
 @pytest.mark.parametrize(

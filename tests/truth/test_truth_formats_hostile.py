@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.errors import CaseError, TooLargeError
 from otel_agentic.truth import load, parse_labels, read_cases
 from otel_agentic.truth.formats import FORMATS, Document, read_document, read_rows
+from tests.snapshots import raises
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,8 +57,8 @@ def test_aliases_of_aliases_are_given_up_early() -> None:
         f"{name}: &{name} [{','.join([f'*{before}'] * 9)}]\n"
         for before, name in zip("abcdefgh", "bcdefghi", strict=True)
     )
-    assert read_document("b.yaml", bomb).problems == (
-        "b.yaml:7: more than 1,000,000 values, those that aliases repeat included; split it",
+    assert read_document("b.yaml", bomb).problems == snapshot(
+        ("b.yaml:7: more than 1,000,000 values, those that aliases repeat included; split it",)
     )
 
 
@@ -64,28 +66,32 @@ def test_a_deep_value_costs_its_own_case_only() -> None:
     deep = '{"case_id": "a", "expected_state": ' + '{"a":' * 200 + "1" + "}" * 200 + "}"
     found = read_document("c.jsonl", f'{deep}\n{{"case_id": "b"}}\n{{"case_id": "c", "goal": {"[" * 100_000}\n')
     assert ["b"] == names(found)
-    assert found.problems == (
-        "c.jsonl:1: expected_state.a.a: nested deeper than 128 levels; no case needs that",
-        "c.jsonl:3: not JSON: nested too deep to be read; no case needs that; a line holds one case as a JSON object",
+    assert found.problems == snapshot(
+        (
+            "c.jsonl:1: expected_state.a.a: nested deeper than 128 levels; no case needs that",
+            "c.jsonl:3: not JSON: nested too deep to be read; no case needs that; a line holds one case as a JSON object",
+        )
     )
 
 
 def test_numbers_that_cannot_be_held_are_told_not_rounded() -> None:
     text = f'{{"case_id": "a", "outputs": [{"9" * 5000}]}}\n{{"case_id": "b", "outputs": [1e999]}}'
-    assert read_document("c.jsonl", text).problems == (
-        "c.jsonl:1: outputs.0: a number of 5,000 digits; write it as a text",
-        "c.jsonl:2: outputs.0: 1e999 is beyond what a number can hold",
+    assert read_document("c.jsonl", text).problems == snapshot(
+        (
+            "c.jsonl:1: outputs.0: a number of 5,000 digits; write it as a text",
+            "c.jsonl:2: outputs.0: 1e999 is beyond what a number can hold",
+        )
     )
 
 
 def test_numbers_of_a_table_that_are_none_are_told_too() -> None:
     row = {"user_input": "x", "reference_tool_calls": [{"name": "a", "args": {"x": float("nan")}}]}
-    assert read_rows("r.parquet", list(row), [(1, row)]).problems == (
-        "r.parquet:row 1: reference_tool_calls.0.args.x: nan is no JSON; leave the field out or give a number",
+    assert read_rows("r.parquet", list(row), [(1, row)]).problems == snapshot(
+        ("r.parquet:row 1: reference_tool_calls.0.args.x: nan is no JSON; leave the field out or give a number",)
     )
     text = """user_input,reference_tool_calls\nx,"[{'name': 'a', 'args': {'x': -1e999}}]"\n"""
-    assert read_document("r.csv", text).problems == (
-        "r.csv:2: reference_tool_calls.0.args.x: -inf is no JSON; leave the field out or give a number",
+    assert read_document("r.csv", text).problems == snapshot(
+        ("r.csv:2: reference_tool_calls.0.args.x: -inf is no JSON; leave the field out or give a number",)
     )
 
 
@@ -93,12 +99,14 @@ def test_half_a_character_is_told_and_a_whole_one_is_read() -> None:
     text = '{"case_id": "a", "goal": "\\ud800"}\n{"case_id": "b", "goal": "\\ud83d\\ude00"}'
     found = read_document("c.jsonl", text)
     assert ["\U0001f600"] == [case.goal for case in found.cases]
-    assert found.problems == ("c.jsonl:1: goal: half of a surrogate pair stands in the text; it is no character",)
+    assert found.problems == snapshot(
+        ("c.jsonl:1: goal: half of a surrogate pair stands in the text; it is no character",)
+    )
 
 
 def test_a_nul_character_is_a_damaged_file_and_its_escape_is_a_text() -> None:
-    assert read_document("c.yaml", "- case_id: a\n- case_id: b\x00").problems == (
-        "c.yaml:2: a NUL character stands here: the file is damaged, or no text",
+    assert read_document("c.yaml", "- case_id: a\n- case_id: b\x00").problems == snapshot(
+        ("c.yaml:2: a NUL character stands here: the file is damaged, or no text",)
     )
     assert ["a\x00"] == names(read_document("c.jsonl", '{"case_id": "a\\u0000"}'))
 
@@ -117,14 +125,14 @@ def test_an_empty_file_holds_no_cases(name: str) -> None:
 
 def test_bytes_that_are_no_utf_8_are_told(tmp_path: Path) -> None:
     (tmp_path / "wide.jsonl").write_bytes('{"case_id": "a"}'.encode("utf-16"))
-    with pytest.raises(CaseError, match=r"wide\.jsonl: byte 0 is not UTF-8; save it as UTF-8"):
+    with raises(CaseError, snapshot("wide.jsonl: byte 0 is not UTF-8; save it as UTF-8")):
         read_cases(tmp_path / "wide.jsonl")
 
 
 def test_a_file_that_no_person_wrote_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "MAX_FILE_BYTES", 1024 * 1024)
     (tmp_path / "big.jsonl").write_bytes(b" " * (1024 * 1024 + 1))
-    with pytest.raises(TooLargeError, match=r"big\.jsonl: larger than 1 MiB; split it into several files"):
+    with raises(TooLargeError, snapshot("big.jsonl: larger than 1 MiB; split it into several files")):
         read_cases(tmp_path / "big.jsonl")
 
 
@@ -132,7 +140,7 @@ def test_of_very_many_problems_the_first_are_told() -> None:
     with pytest.raises(CaseError) as raised:
         read_document("c.jsonl", '{"case_id": 1}\n' * 1500).require()
     told = str(raised.value).split("\n")
-    assert (1001, "… and 500 more problems of this kind") == (len(told), told[-1])
+    assert (len(told), told[-1]) == snapshot((1001, "… and 500 more problems of this kind"))
 
 
 @given(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import textwrap
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.errors import UsageError
 from otel_agentic.truth.formats import FORMATS, Document, read_document, read_rows, write_document
 from otel_agentic.truth.formats.base import record_of
 from otel_agentic.truth.formats.columns import CASE_COLUMNS, COLUMNS, TURN_COLUMNS
 from otel_agentic.truth.model import Case, CaseTurn
+from tests.snapshots import ending, opening, raises
 
 
 def read(name: str, text: str, format_name: str | None = None) -> Document:
@@ -63,27 +65,31 @@ def test_problems_of_a_json_document_have_the_line_of_the_field() -> None:
         """,
     )
     assert ["ok"] == ids(found)
-    assert found.problems == (
-        'c.json:7: tools.calls.0.required: found "no"; allowed: true or false',
-        "c.json:10: goal: the key 'goal' stands twice; keep one",
-        "c.json:12: outputs.0: NaN is not JSON; leave the field out or give a number",
-        "c.json:13: not JSON: Expecting property name enclosed in double quotes at column 21; nothing after it was read",
+    assert found.problems == snapshot(
+        (
+            'c.json:7: tools.calls.0.required: found "no"; allowed: true or false',
+            "c.json:10: goal: the key 'goal' stands twice; keep one",
+            "c.json:12: outputs.0: NaN is not JSON; leave the field out or give a number",
+            "c.json:13: not JSON: Expecting property name enclosed in double quotes at column 21; nothing after it was read",
+        )
     )
 
 
 def test_what_stands_beside_the_cases_is_checked_too() -> None:
-    assert read("c.json", '{"cases": [{"case_id": "a"}],\n "colour": 1,\n "dataset": 3}').problems == (
-        "c.json:2: colour: unknown field beside the cases; allowed: cases, dataset, $schema",
-        "c.json:3: dataset: found 3; allowed: a text that is not empty",
+    assert read("c.json", '{"cases": [{"case_id": "a"}],\n "colour": 1,\n "dataset": 3}').problems == snapshot(
+        (
+            "c.json:2: colour: unknown field beside the cases; allowed: cases, dataset, $schema",
+            "c.json:3: dataset: found 3; allowed: a text that is not empty",
+        )
     )
-    assert read("c.yaml", "cases: [{case_id: a}]\ncolour: 1").problems == (
-        "c.yaml:2: colour: unknown field beside the cases; allowed: cases, dataset, $schema",
+    assert read("c.yaml", "cases: [{case_id: a}]\ncolour: 1").problems == snapshot(
+        ("c.yaml:2: colour: unknown field beside the cases; allowed: cases, dataset, $schema",)
     )
 
 
 def test_a_key_that_stands_twice_on_a_line_is_told() -> None:
-    assert read("c.jsonl", '{"case_id": "a", "tags": [], "tags": ["x"]}\n{"case_id": "b"}').problems == (
-        "c.jsonl:1: tags: the key 'tags' stands twice; keep one",
+    assert read("c.jsonl", '{"case_id": "a", "tags": [], "tags": ["x"]}\n{"case_id": "b"}').problems == snapshot(
+        ("c.jsonl:1: tags: the key 'tags' stands twice; keep one",)
     )
 
 
@@ -128,7 +134,7 @@ def test_a_plain_word_of_yaml_is_a_text_unless_json_knows_it() -> None:
 def test_yaml_that_other_readers_take_otherwise_is_written_with_quotes() -> None:
     case = Case(case_id="007", dataset="no", goal="1e5", notes="two\nlines\n")
     text = write_document([case], "yaml").text
-    assert "- case_id: '007'\n  dataset: 'no'\n  goal: '1e5'\n  notes: |\n    two\n    lines\n" == text
+    assert text == snapshot("- case_id: '007'\n  dataset: 'no'\n  goal: '1e5'\n  notes: |\n    two\n    lines\n")
 
 
 def test_problems_of_yaml_have_the_line_of_the_field() -> None:
@@ -152,13 +158,15 @@ def test_problems_of_yaml_have_the_line_of_the_field() -> None:
         """,
     )
     assert ["ok"] == ids(found)
-    assert found.problems == (
-        'c.yaml:4: turns.0.anwser: unknown field, found "Hello"; allowed: answer, not_answer, query, reference_topics, tools',
-        "c.yaml:7: goal: the key 'goal' stands twice; keep one",
-        'c.yaml:9: reviewed: found "no"; allowed: true or false',
-        'c.yaml:10: a case is a JSON object, found "just text"',
-        "c.yaml:13: tags: unknown tag !local; write plain YAML",
-        "c.yaml:14: notes: 'five' is not what its tag tag:yaml.org,2002:int says",
+    assert found.problems == snapshot(
+        (
+            'c.yaml:4: turns.0.anwser: unknown field, found "Hello"; allowed: answer, not_answer, query, reference_topics, tools',
+            "c.yaml:7: goal: the key 'goal' stands twice; keep one",
+            'c.yaml:9: reviewed: found "no"; allowed: true or false',
+            'c.yaml:10: a case is a JSON object, found "just text"',
+            "c.yaml:13: tags: unknown tag !local; write plain YAML",
+            "c.yaml:14: notes: 'five' is not what its tag tag:yaml.org,2002:int says",
+        )
     )
 
 
@@ -167,7 +175,7 @@ def test_past_an_error_of_yaml_nothing_is_read_and_what_stands_before_is_kept() 
     assert ["a"] == ids(found)
     assert 1 == len(found.problems)
     assert found.problems[0].startswith("c.yaml:3: not YAML: ")
-    assert found.problems[0].endswith("; nothing after it was read")
+    assert ending(found.problems[0]) == snapshot("; nothing after it was read")
 
 
 def test_an_alias_repeats_what_its_anchor_holds() -> None:
@@ -245,15 +253,17 @@ def test_a_bad_csv_is_told_with_line_and_column(text: str, problem: str) -> None
 
 def test_a_csv_without_case_ids_is_told_what_it_lacks() -> None:
     (problem,) = read_document("c.csv", "query,answer\nx,y\n", "csv").problems
-    assert problem.startswith("c.csv:1: case_id: column missing, found query, answer; allowed: case_id, dataset, turn")
-    assert read_document("c.csv", "conversation_id,verdict\nx,pass\n", "csv").problems == (
-        "c.csv:1: these are labels of conversations, no cases; give the file as --labels",
+    assert opening(problem) == snapshot(
+        "c.csv:1: case_id: column missing, found query, answer; allowed: case_id, dataset, turn"
+    )
+    assert read_document("c.csv", "conversation_id,verdict\nx,pass\n", "csv").problems == snapshot(
+        ("c.csv:1: these are labels of conversations, no cases; give the file as --labels",)
     )
 
 
 def test_an_unknown_column_is_told_and_nothing_else() -> None:
     (problem,) = read_document("c.csv", "case_id,colour\na,red\n").problems
-    assert problem.startswith("c.csv:1: colour: unknown column; allowed: case_id, dataset, ")
+    assert opening(problem) == snapshot("c.csv:1: colour: unknown column; allowed: case_id, dataset, ")
 
 
 def test_spreadsheets_that_separate_by_semicolon_or_tab_are_read() -> None:
@@ -284,9 +294,11 @@ def test_typed_cells_of_a_table_are_taken_as_they_are() -> None:
 
 def test_problems_of_a_table_name_the_row() -> None:
     found = read_rows("c.parquet", COLUMNS, [(1, {"case_id": 7}), (2, {"case_id": "a", "goal": b"x"})])
-    assert found.problems == (
-        "c.parquet:row 1: case_id: found 7; allowed: a text",
-        "c.parquet:row 2: goal: found a value of type bytes; allowed: text, number, true or false, list, object",
+    assert found.problems == snapshot(
+        (
+            "c.parquet:row 1: case_id: found 7; allowed: a text",
+            "c.parquet:row 2: goal: found a value of type bytes; allowed: text, number, true or false, list, object",
+        )
     )
 
 
@@ -296,22 +308,22 @@ def test_the_flat_layout_has_a_column_for_every_field() -> None:
 
 
 def test_a_case_id_that_stands_twice_names_the_first_place() -> None:
-    assert read("c.yaml", "- case_id: a\n- case_id: b\n- case_id: a").problems == (
-        "c.yaml:3: case_id: 'a' of dataset 'c' stands on line 1 already; a case_id occurs once in a dataset",
+    assert read("c.yaml", "- case_id: a\n- case_id: b\n- case_id: a").problems == snapshot(
+        ("c.yaml:3: case_id: 'a' of dataset 'c' stands on line 1 already; a case_id occurs once in a dataset",)
     )
 
 
 def test_a_shape_that_two_formats_have_is_asked_about() -> None:
     text = '{"case_id": "a", "user_input": "Hi"}'
-    assert read("c.jsonl", text).problems == (
-        "c.jsonl: the records look like native and ragas; say which it is, with --file-format NAME",
+    assert read("c.jsonl", text).problems == snapshot(
+        ("c.jsonl: the records look like native and ragas; say which it is, with --file-format NAME",)
     )
     assert "ragas" == read("c.jsonl", text, "ragas").format
 
 
 def test_a_format_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"no case format 'xml'; there are native, yaml, csv, parquet, fair-forge"):
+    with raises(UsageError, snapshot("no case format 'xml'; there are native, yaml, csv, parquet, fair-forge")):
         read("c.jsonl", "", "xml")
-    with pytest.raises(UsageError, match=r"c\.jsonl: Parquet is no text; give the file itself, or its rows"):
+    with raises(UsageError, snapshot("c.jsonl: Parquet is no text; give the file itself, or its rows")):
         read("c.jsonl", "", "parquet")
     assert ["native", "yaml", "csv", "parquet", "fair-forge", "ragas", "outcome", "adk", "tau-bench"] == list(FORMATS)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from inline_snapshot import snapshot
+
 from otel_agentic.truth.formats import read_document
 from otel_agentic.truth.formats.tau_bench import READS
 from tests.truth.foreign import cases_of, lost, one, read
@@ -65,9 +67,11 @@ def test_an_outcome_names_tools_and_fields_of_the_end_state() -> None:
 
 def test_a_bad_outcome_is_told_with_its_field() -> None:
     found = read({"id": "a", "expected_outcome": 5}, {"id": "b", "expected_outcome": {"tools_called": [{"nme": 1}]}})
-    assert found.problems == (
-        "set.json:1: expected_outcome: found 5; allowed: an object",
-        "set.json:1: expected_outcome.tools_called.0.name: missing; it is required here",
+    assert found.problems == snapshot(
+        (
+            "set.json:1: expected_outcome: found 5; allowed: an object",
+            "set.json:1: expected_outcome.tools_called.0.name: missing; it is required here",
+        )
     )
 
 
@@ -149,9 +153,9 @@ def test_the_older_forms_of_adk_are_read_too() -> None:
 
 def test_a_bad_eval_case_is_told_with_its_field() -> None:
     text = '[{"query": "a", "expected_tool_use": []},\n {"query": 3, "expected_tool_use": []}]'
-    assert ("d.json:2: data.1.query: found 3; allowed: a text",) == read_document("d.json", text).problems
-    assert read({"eval_id": "x"}).problems == (
-        "set.json:1: an eval case has either `conversation` or `conversation_scenario`",
+    assert read_document("d.json", text).problems == snapshot(("d.json:2: data.1.query: found 3; allowed: a text",))
+    assert read({"eval_id": "x"}).problems == snapshot(
+        ("set.json:1: an eval case has either `conversation` or `conversation_scenario`",)
     )
 
 
@@ -215,6 +219,6 @@ def test_a_task_of_the_second_tau_bench_leaves_out_what_the_user_does() -> None:
 
 
 def test_a_bad_task_is_told_with_its_field() -> None:
-    assert ('set.json:1: actions: found "none"; allowed: a list',) == read(
-        {"instruction": "x", "actions": "none"}
-    ).problems
+    assert read({"instruction": "x", "actions": "none"}).problems == snapshot(
+        ('set.json:1: actions: found "none"; allowed: a list',)
+    )

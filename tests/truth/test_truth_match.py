@@ -5,11 +5,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic import testing
 from otel_agentic.errors import CaseError
 from otel_agentic.testing import tool_call, turn
 from otel_agentic.truth import CaseIndex, Label, parse_cases
+from tests.snapshots import opening, raises, whole
 
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import Conversation
@@ -100,23 +102,21 @@ def test_a_case_is_only_for_the_agent_it_names() -> None:
     assert match.case.case_id == "a"
     assert index.match(conversation("Hi", agent=None)).reason == "unmatched"
     named = index.match(conversation("Hi", agent="mesa", case_id="b"))
-    assert named.warning == "the spans name case 'b', which is not for agent 'mesa'; check the case's `agent`"
+    assert named.warning == snapshot("the spans name case 'b', which is not for agent 'mesa'; check the case's `agent`")
 
 
 def test_an_id_that_leads_nowhere_is_told_and_the_next_method_asked() -> None:
     match = CASES.match(conversation("book a taxi", case_id="gone"))
-    assert (match.method, match.warning) == (
-        "exact_queries",
-        "the spans name case 'gone', which is in no dataset; load its file or correct the id",
+    assert (match.method, match.warning) == snapshot(
+        ("exact_queries", "the spans name case 'gone', which is in no dataset; load its file or correct the id")
     )
     told = CASES.match(conversation("book a boat"), label("gone"))
-    assert (told.reason, told.warning) == (
-        "unmatched",
-        "the labels file names case 'gone', which is in no dataset; load its file or correct the id",
+    assert (told.reason, told.warning) == snapshot(
+        ("unmatched", "the labels file names case 'gone', which is in no dataset; load its file or correct the id")
     )
     long = CASES.match(conversation("book a boat", case_id="x" * 10_000))
-    assert (
-        f"the spans name case '{'x' * 199}…', which is in no dataset; load its file or correct the id" == long.warning
+    assert whole(long.warning, value="x" * 199) == snapshot(
+        "the spans name case '<value>…', which is in no dataset; load its file or correct the id"
     )
 
 
@@ -199,7 +199,9 @@ def test_a_draft_never_competes_with_a_reviewed_case(made: Conversation, method:
     match = index_of(case("old", "Hi", "Paris"), draft("draft", "Hi", "Rome")).match(made)
     assert (match.candidates, match.method) == (("old",), method)
     if made.case_id == "draft":
-        assert match.warning == "the spans name case 'draft', a draft: a reviewed case that fits goes before it"
+        assert match.warning == snapshot(
+            "the spans name case 'draft', a draft: a reviewed case that fits goes before it"
+        )
 
 
 def test_a_draft_settles_nothing_where_reviewed_cases_are_ambiguous() -> None:
@@ -253,7 +255,7 @@ def test_a_case_that_shares_nothing_with_its_conversation_is_a_warning(made: Con
     match = index_of(case("x", "Book it", tools=BOOKING)).match(made)
     assert (match.warning is not None) == warned
     if match.warning:
-        assert match.warning.startswith("wrong ground truth? Case 'x' of dataset 'd' shares neither")
+        assert opening(match.warning) == snapshot("wrong ground truth? Case 'x' of dataset 'd' shares neither")
 
 
 def test_a_case_given_twice_is_one_case_unless_it_differs() -> None:
@@ -261,5 +263,5 @@ def test_a_case_given_twice_is_one_case_unless_it_differs() -> None:
         parse_cases("d.jsonl", json.dumps(case("a", query))).require()[0] for query in ("Hi", "Hi", "Bye")
     )
     assert len(CaseIndex([one, same])) == 1
-    with pytest.raises(CaseError, match="given twice with different content"):
+    with raises(CaseError, snapshot("given twice with different content")):
         CaseIndex([one, other])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.testing import conversation, tool_call, turn
 from otel_agentic.truth import Case, CaseIndex, parse_cases
@@ -69,7 +70,7 @@ def test_only_calls_that_scoring_counts_are_expected_and_their_steps_have_no_gap
     )
 
     assert [("inner", 1), ("one", 2), ("other", 2)] == _calls(draft(made))
-    assert "Promoted by name. Left out: 1 call that answered with an error." == draft(made).notes
+    assert draft(made).notes == snapshot("Promoted by name. Left out: 1 call that answered with an error.")
     counted = draft(made, count_errors=True)
     assert [("broken", 1), ("inner", 2), ("one", 3), ("other", 3)] == _calls(counted)
     assert "Promoted by name." == counted.notes
@@ -91,10 +92,10 @@ def test_what_was_not_captured_is_absent_and_told() -> None:
     assert [("Go", None), (None, None), ("Then?", "Yes.")] == [(one.query, one.answer) for one in found.turns]
     assert found.turns[0].tools is not None
     assert found.turns[0].tools.calls[0].ignore_extra_parameters
-    assert (
+    assert found.notes == snapshot(
         "Promoted by name. Not captured: the arguments of 1 call. Not captured: the query of turn 2. "
         "Not captured: the answer of turn 1."
-    ) == found.notes
+    )
 
 
 @pytest.mark.parametrize(

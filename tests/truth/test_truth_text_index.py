@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.config import MatchingSettings, load_settings
 from otel_agentic.errors import ConfigError
 from otel_agentic.testing import conversation, turn
 from otel_agentic.truth import Case, CaseIndex, CaseTurn
 from otel_agentic.truth.sentences import Spoken, contradict
+from tests.snapshots import raises
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,7 +132,12 @@ def test_a_stronger_method_that_is_ambiguous_is_not_overruled() -> None:
 
 def test_a_renamed_setting_names_the_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_AGENTIC_SCORING__FUZZY", "true")
-    with pytest.raises(ConfigError, match=r'setting scoring.fuzzy was replaced .*; set matching.text to "auto"'):
+    with raises(
+        ConfigError,
+        snapshot(
+            'setting scoring.fuzzy was replaced (from flags or OTEL_AGENTIC_*); set matching.text to "auto" (true) or "off" (false)'
+        ),
+    ):
         load_settings()
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic import windows
 from otel_agentic.errors import UsageError
 from otel_agentic.windows import GroupKey, ScoredConversation, group_by, group_by_subject
+from tests.snapshots import raises
 
 PLAIN = ScoredConversation(
     environment="production",
@@ -84,7 +85,9 @@ def test_no_conversations_make_no_groups() -> None:
 
 
 def test_an_unknown_grouping_is_refused_with_what_is_allowed() -> None:
-    with pytest.raises(UsageError, match=r"'colour'.*agent, version, environment, service, tag, case, tool"):
+    with raises(
+        UsageError, snapshot("cannot group by 'colour'; allowed: agent, version, environment, service, tag, case, tool")
+    ):
         group_by([PLAIN], by=("colour",))  # type: ignore[arg-type]  # what a caller without types would do
 
 

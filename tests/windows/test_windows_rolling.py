@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.config import StatsSettings
 from otel_agentic.errors import ConfigError
@@ -23,6 +24,7 @@ from otel_agentic.windows import (
     roll,
     window_ends,
 )
+from tests.snapshots import raises
 from tests.windows.rolled import ESTIMATORS, PLAIN, SECOND, SETTINGS, conversations, said, scanned
 
 HOUR = 3_600 * SECOND
@@ -60,7 +62,7 @@ def test_a_window_is_a_width_or_a_number_of_conversations() -> None:
 
 @pytest.mark.parametrize("text", ["n0", "n", "n-1", "n2.5", "nn", "n200h", "n٣"])
 def test_other_count_windows_are_refused_with_an_example(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"give n and how many conversations, e\.g\. n200"):
+    with raises(ConfigError, snapshot("give n and how many conversations, e.g. n200")):
         parse_window(text)
 
 
