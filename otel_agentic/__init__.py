@@ -9,12 +9,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from otel_agentic.commands.registry import Commands
     from otel_agentic.config import Settings, load_settings
     from otel_agentic.conversations.model import Conversation, ToolCall, Turn
     from otel_agentic.errors import OtelAgenticError
     from otel_agentic.evaluators.base import Metric, MetricScore, Subject
     from otel_agentic.evaluators.custom import evaluator
-    from otel_agentic.pipeline.commands import Commands
     from otel_agentic.pipeline.engine import Engine
     from otel_agentic.pipeline.evaluation import Evaluation
     from otel_agentic.pipeline.live import LiveCollector
@@ -46,7 +46,7 @@ __all__ = [
 
 _HOMES = {
     "Case": "truth.model",
-    "Commands": "pipeline.commands",
+    "Commands": "commands.registry",
     "Conversation": "conversations.model",
     "Engine": "pipeline.engine",
     "Evaluation": "pipeline.evaluation",

@@ -15,8 +15,8 @@ from otel_agentic.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from otel_agentic.commands import Client
     from otel_agentic.config import Settings
-    from otel_agentic.pipeline import Client
 
     Progress = Callable[[str, int, int | None], None]
 
@@ -51,7 +51,8 @@ def target_of(
 def _ingested(
     paths: tuple[str, ...], settings: Settings, progress: Progress, workers: int | None
 ) -> Iterator[tuple[Client, dict[str, Any]]]:
-    from otel_agentic.pipeline import Engine, LocalClient, ingest_files  # noqa: PLC0415 — not needed for --help
+    from otel_agentic.commands import LocalClient  # noqa: PLC0415 — not needed for --help
+    from otel_agentic.pipeline import Engine, ingest_files  # noqa: PLC0415 — not needed for --help
     from otel_agentic.pipeline.parallel import open_workers  # noqa: PLC0415 — same
     from otel_agentic.pipeline.parallel_rebuild import rebuilding_over  # noqa: PLC0415 — same
 

@@ -138,7 +138,7 @@ def _found_elsewhere(settings: Settings) -> tuple[Path | None, str | None]:
         BackendError: there is none.
         UsageError: there are several.
     """
-    from otel_agentic.pipeline.client import answering_at  # noqa: PLC0415 — not needed for --help
+    from otel_agentic.commands.client import answering_at  # noqa: PLC0415 — not needed for --help
     from otel_agentic.pipeline.serverfile import held_in  # noqa: PLC0415 — same
 
     held, address, folder = settings.store.db, settings.admin.address, Path.cwd()

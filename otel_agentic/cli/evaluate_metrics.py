@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from otel_agentic.pipeline import Client
+    from otel_agentic.commands import Client
 
 #: Labels, or reasons, told of a metric.
 _TOLD: Final = 3
@@ -57,7 +57,7 @@ def require_no_files(client: Client, evaluators: Sequence[str]) -> None:
     Raises:
         UsageError: there are some, and the command runs in a collector.
     """
-    from otel_agentic.pipeline import RemoteClient  # noqa: PLC0415 — not needed for --help
+    from otel_agentic.commands import RemoteClient  # noqa: PLC0415 — not needed for --help
 
     if evaluators and isinstance(client, RemoteClient):
         files = ", ".join(f'"{name}"' for name in evaluators)

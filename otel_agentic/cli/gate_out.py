@@ -28,7 +28,7 @@ from otel_agentic.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from otel_agentic.pipeline import Client
+    from otel_agentic.commands import Client
 
 Found = dict[str, Any]
 

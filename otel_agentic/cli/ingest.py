@@ -17,7 +17,7 @@ from otel_agentic.errors import DecodeError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from otel_agentic.pipeline import Ingested
+    from otel_agentic.pipeline import IngestResult
 
 
 @click.command(short_help="Read files of spans into the store.")
@@ -55,7 +55,7 @@ def ingest(
         raise DecodeError("\n".join(done.problems))
 
 
-def summary_json(done: Ingested) -> dict[str, Any]:
+def summary_json(done: IngestResult) -> dict[str, Any]:
     """Return what an ingest did as JSON can say it."""
     receipt, saved = done.receipt, done.rebuilt.saved
     return {

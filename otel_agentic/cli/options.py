@@ -15,7 +15,7 @@ from otel_agentic.errors import UsageError
 from otel_agentic.regular_files import read_regular
 
 if TYPE_CHECKING:
-    from otel_agentic.pipeline import Client
+    from otel_agentic.commands import Client
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -91,7 +91,7 @@ def opened(
         UsageError: both `--db` and `--server` are given.
         StoreError: the file cannot be used.
     """
-    from otel_agentic.pipeline import open_client  # noqa: PLC0415 — only commands on a store pay for it
+    from otel_agentic.commands import open_client  # noqa: PLC0415 — only commands on a store pay for it
 
     if db is not None and server is not None:
         raise UsageError("give --db or --server, not both: a server knows its own file")

@@ -9,7 +9,7 @@ from otel_agentic.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from otel_agentic.pipeline import Client
+    from otel_agentic.commands import Client
 
 JUDGE_HELP: Final = "Answer judge, by plug-in name; after a colon what it takes, as in langchain:openai:gpt-5-mini."
 
@@ -24,7 +24,7 @@ def require_own_file(client: Client, command: str, scoring: Mapping[str, Any]) -
     Raises:
         UsageError: a flag is given and the command runs in a collector.
     """
-    from otel_agentic.pipeline import RemoteClient  # noqa: PLC0415 — not needed for --help
+    from otel_agentic.commands import RemoteClient  # noqa: PLC0415 — not needed for --help
 
     if not scoring or not isinstance(client, RemoteClient):
         return

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from otel_agentic.pipeline import Client
+    from otel_agentic.commands import Client
 
 #: Characters of one value, and rows, that a table shows.
 _LONGEST_VALUE: Final = 400
@@ -88,7 +88,7 @@ def query(
         raise UsageError(
             "--format parquet is no text for a terminal; send it to a file: … --format parquet > answer.parquet"
         )
-    from otel_agentic.pipeline.client import RemoteClient  # noqa: PLC0415 — not needed for --help
+    from otel_agentic.commands.client import RemoteClient  # noqa: PLC0415 — not needed for --help
 
     with opened(db, server, config_file) as client:
         found = _asked(client, sql, fresh=fresh or None, evaluation=evaluation)

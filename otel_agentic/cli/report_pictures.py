@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from otel_agentic.pipeline import Client
+    from otel_agentic.commands import Client
 
 #: The arguments that `report` and `report_pictures` share.
 _SHARED: Final = (

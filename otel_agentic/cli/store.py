@@ -23,8 +23,8 @@ from otel_agentic.cli.progress import progress_bar
 from otel_agentic.errors import StoreBusyError, UsageError
 
 if TYPE_CHECKING:
+    from otel_agentic.commands import Client
     from otel_agentic.config import Settings
-    from otel_agentic.pipeline import Client
 
 
 @click.group(short_help="Look after the store: size, age, export, import, backup, upgrade.")
@@ -240,7 +240,7 @@ def _told(told: dict[str, Any], output: str, *, quiet: bool, verb: str) -> None:
 
 
 def _is_local(client: Client) -> bool:
-    from otel_agentic.pipeline import LocalClient  # noqa: PLC0415 — same
+    from otel_agentic.commands import LocalClient  # noqa: PLC0415 — same
 
     return isinstance(client, LocalClient)
 

@@ -14,7 +14,7 @@ from otel_agentic.regular_files import open_regular
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from otel_agentic.pipeline import Client
+    from otel_agentic.commands import Client
 
     Progress = Callable[[str, int, int | None], None]
 

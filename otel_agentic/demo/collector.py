@@ -10,16 +10,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from otel_agentic.commands.client import RemoteClient
 from otel_agentic.demo.waiting import wait_until
 from otel_agentic.errors import BackendError
-from otel_agentic.pipeline.client import RemoteClient
 from otel_agentic.pipeline.serverfile import find_live_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from otel_agentic.pipeline.client import Client
+    from otel_agentic.commands.client import Client
     from otel_agentic.pipeline.serverfile import LiveServer
 
 _START_LIMIT_S: Final = 120.0

@@ -14,8 +14,8 @@ from otel_agentic.errors import BackendError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from otel_agentic.commands.client import Client
     from otel_agentic.demo.backend import Received
-    from otel_agentic.pipeline.client import Client
 
 Json = dict[str, Any]
 

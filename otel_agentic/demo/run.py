@@ -25,8 +25,8 @@ from otel_agentic.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from otel_agentic.commands.client import Client
     from otel_agentic.demo.fleet import Sent, Service
-    from otel_agentic.pipeline.client import Client
 
 CASES: Final = Path(__file__).with_name("cases.jsonl")
 DB_NAME: Final = "demo.duckdb"

@@ -6,34 +6,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from otel_agentic.pipeline.client import Client, LocalClient, RemoteClient, open_client
-    from otel_agentic.pipeline.commands import Commands
     from otel_agentic.pipeline.engine import Engine
     from otel_agentic.pipeline.ingest import IngestResult, ingest_files
     from otel_agentic.pipeline.live import LiveCollector
 
 __all__ = [
-    "Client",
-    "Commands",
     "Engine",
     "IngestResult",
     "LiveCollector",
-    "LocalClient",
-    "RemoteClient",
     "ingest_files",
-    "open_client",
 ]
 
 _HOMES = {
-    "Client": "client",
-    "Commands": "commands",
     "Engine": "engine",
     "IngestResult": "ingest",
     "LiveCollector": "live",
-    "LocalClient": "client",
-    "RemoteClient": "client",
     "ingest_files": "ingest",
-    "open_client": "client",
 }
 
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from otel_agentic import plugins
+from otel_agentic.commands.registry import Commands, registered
 from otel_agentic.errors import OverloadedError, StoreError
 from otel_agentic.net import Credentials, Hosts, ServerTls, TlsFiles, Tokens, parse_address
 from otel_agentic.pipeline.assembler import Assembler
-from otel_agentic.pipeline.commands import READING, Commands, call
 from otel_agentic.pipeline.drain import Drain
 from otel_agentic.pipeline.engine import Engine
 from otel_agentic.pipeline.health import Phase, vitals_of, why_not_ready
@@ -177,11 +177,10 @@ class LiveCollector:
         """Run a command on the live store; see `commands`. A query ends early once `gone` returns True: the caller left."""
         if self._phase == "stopping":
             raise OverloadedError("the collector is stopping; retry after the restart")
-        commands = Commands(self.engine, scored=self._emit)
-        commands.gone = gone
+        commands = Commands(self.engine, scored=self._emit, gone=gone)
         if name in {"evaluate", "judge_calibrate", "failures_merged"}:
             with self.scoring.lock:  # two at once would score the same conversation, or ask the judge twice
-                result = call(commands, name, arguments)
+                result = commands.call(name, arguments)
             self._reporter.report_agreement()
             return result
         if name == "backfill":
@@ -189,18 +188,18 @@ class LiveCollector:
         if name == "query":
             return self._query(commands, arguments)
         if name == "store_import_end":
-            result = call(commands, name, arguments)
+            result = commands.call(name, arguments)
             self.assembler.arrived(self.engine.rebuilder.pending())
             self.windowing.wake()
             return result
         if name == "live":
             return {**self._store_state(commands), "collector": self._state()}
-        return call(commands, name, arguments)
+        return commands.call(name, arguments)
 
     def _store_state(self, commands: Commands) -> dict[str, Any]:
         """Return the store's part of the command `live`; only the error while the store cannot be used."""
         try:
-            result: dict[str, Any] = call(commands, "live", {})
+            result: dict[str, Any] = commands.call("live", {})
         except StoreError as error:
             return {"store_error": str(error)}
         return result
@@ -210,9 +209,9 @@ class LiveCollector:
         commands = Commands(
             self.engine,
             scored=lambda scored, _: self._restate({item.conversation.key for item in scored}),
+            locks=(self.scoring.lock, self.windowing.lock),
         )
-        commands.locks = (self.scoring.lock, self.windowing.lock)
-        return call(commands, "backfill", arguments)
+        return commands.call("backfill", arguments)
 
     def _query(self, commands: Commands, arguments: Mapping[str, Any]) -> Any:
         if not self._query_slots.acquire(blocking=False):
@@ -221,7 +220,7 @@ class LiveCollector:
                 f"{slots} queries are running already (admin.query_slots); try again when one is done"
             )
         try:
-            return call(commands, "query", arguments)
+            return commands.call("query", arguments)
         finally:
             self._query_slots.release()
 
@@ -317,7 +316,8 @@ class LiveCollector:
         files = TlsFiles.of("admin", admin.tls_cert_file, admin.tls_key_file, admin.tls_client_ca_file)
         tls = None if files is None else ServerTls(files)
         hosts = Hosts(parse_address(admin.address), admin.allowed_hosts)
-        app = build_app(self, credentials=credentials, hosts=hosts, pool=self._commands, reading=READING)
+        reading = {name for name, command in registered().items() if command.role == "query"}
+        app = build_app(self, credentials=credentials, hosts=hosts, pool=self._commands, reading=reading)
         guarded = credentials.guards("query", "admin")
         return AdminServer(app, admin.address, guarded=guarded, insecure=insecure, tls=tls)
 

@@ -11,8 +11,8 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.cli.evaluate_metrics import require_no_files
+from otel_agentic.commands import RemoteClient
 from otel_agentic.errors import UsageError
-from otel_agentic.pipeline import RemoteClient
 from tests.cli.running import done, run
 from tests.snapshots import ending, passage
 

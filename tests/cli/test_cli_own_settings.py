@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from otel_agentic.cli.own_settings import require_own_file
+from otel_agentic.commands import RemoteClient
 from otel_agentic.errors import UsageError
-from otel_agentic.pipeline import RemoteClient
 
 _RUNNING = "a running collector holds this file and scores as it was started"
 

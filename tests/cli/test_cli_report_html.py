@@ -12,8 +12,9 @@ from inline_snapshot import snapshot
 
 from otel_agentic.cli.html import page as made
 from otel_agentic.cli.text import interval, percent
+from otel_agentic.commands import Commands
 from otel_agentic.config import load_settings
-from otel_agentic.pipeline import Commands, Engine
+from otel_agentic.pipeline import Engine
 from tests.cli.hotel import build_hotel
 from tests.cli.pictured import Page, store_windows, window
 from tests.cli.running import Terminal, done, run

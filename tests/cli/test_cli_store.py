@@ -12,8 +12,8 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.cli.store_files import receive_backup
+from otel_agentic.commands.client import RemoteClient
 from otel_agentic.errors import BackendError
-from otel_agentic.pipeline.client import RemoteClient
 from otel_agentic.store import migrations
 from otel_agentic.store.migrations import Migration
 from tests.cli.running import done, run

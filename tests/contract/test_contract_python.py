@@ -10,7 +10,7 @@ from inline_snapshot import external_file
 
 import otel_agentic
 from otel_agentic import dialects, evaluators, judges, plugins, spans, stats
-from otel_agentic.pipeline.commands import NAMES, READING, Commands
+from otel_agentic.commands.registry import registered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,9 +42,8 @@ def test_the_plugin_protocols_are_the_golden_ones() -> None:
 
 def test_the_commands_of_a_running_collector_are_the_golden_ones() -> None:
     lines = [
-        f"{name}{_signature(getattr(Commands, name))}{', streamed' if streamed else ''}"
-        f"{', role query' if name in READING else ''}"
-        for name, streamed in sorted(NAMES.items())
+        f"{name}{command.signature}{', streamed' if command.streams else ''}{', role query' if command.role == 'query' else ''}"
+        for name, command in sorted(registered().items())
     ]
     assert "\n".join([*lines, ""]) == external_file("golden/server_commands.txt")
 

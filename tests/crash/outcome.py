@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.pipeline import Commands, Engine
+from otel_agentic.commands import Commands
+from otel_agentic.pipeline import Engine
 from otel_agentic.pipeline.ingest import rebuild_pending
 from otel_agentic.pipeline.rebuild import AffectedItems
 from otel_agentic.spans import merge_batches

@@ -6,7 +6,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from otel_agentic.pipeline import LiveCollector, open_client
+from otel_agentic.commands import open_client
+from otel_agentic.pipeline import LiveCollector
 from tests.pipeline.conftest import settings_for
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from otel_agentic.commands import Commands
 from otel_agentic.errors import OverloadedError, UsageError
-from otel_agentic.pipeline import Commands
 from otel_agentic.pipeline.backfill.plan import Asked
 from otel_agentic.pipeline.backfill.run import Surroundings, backfill
 from otel_agentic.testing import NOON_NS
@@ -232,7 +232,7 @@ def test_a_run_begins_anew_where_one_of_other_settings_wrote_its_rows_meanwhile(
 
 
 def test_one_backfill_at_a_time_works_on_a_store(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("otel_agentic.pipeline.commands.backfill._TURN_S", 0.01)
+    monkeypatch.setattr("otel_agentic.commands.backfill._TURN_S", 0.01)
     fill(engine, 1)
     with engine.backfilling, pytest.raises(OverloadedError, match="another backfill is running"):
         run(engine)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from otel_agentic.commands import open_client
 from otel_agentic.config import ReceiveSettings
 from otel_agentic.errors import UsageError
-from otel_agentic.pipeline import Engine, ingest_files, open_client
+from otel_agentic.pipeline import Engine, ingest_files
 from otel_agentic.pipeline.assembler import Assembler
 from otel_agentic.pipeline.evaluate import TruthFile
 from otel_agentic.pipeline.livescoring import ScoringLoop

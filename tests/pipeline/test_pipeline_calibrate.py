@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from otel_agentic.commands import Commands
 from otel_agentic.config import ScoringSettings
 from otel_agentic.errors import CaseError
 from otel_agentic.judges import JudgeFailure, Question, Verdict
-from otel_agentic.pipeline import Commands, Engine
 from otel_agentic.pipeline.labelled import of_conversation
 from otel_agentic.scoring import MatchedConversation, score_conversations
 from otel_agentic.store.calibrations import HumanVerdict
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from otel_agentic.pipeline import Engine
     from otel_agentic.scoring.turns import TurnRule
     from tests.judges.parts import Answer
     from tests.pipeline.conftest import CopyOf
@@ -67,7 +68,8 @@ def commands(engine: Engine, judge: PlainJudge) -> Commands:
 
 
 def calibrated(commands: Commands, text: str, **options: Any) -> dict[str, Any]:
-    return commands.judge_calibrate(labels=[("l.csv", text)], **options)
+    calibration: dict[str, Any] = commands.judge_calibrate(labels=[("l.csv", text)], **options)
+    return calibration
 
 
 def test_turns_and_conversations_are_compared_each_with_its_own(commands: Commands) -> None:

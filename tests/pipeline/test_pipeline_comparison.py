@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from otel_agentic.commands import Commands
 from otel_agentic.config import StatsSettings
 from otel_agentic.errors import UsageError
-from otel_agentic.pipeline import Commands
 from otel_agentic.pipeline.comparison import Compared, comparison_json
 from otel_agentic.stats.compare import compare
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from otel_agentic.commands import Commands
 from otel_agentic.judges import Question, Verdict
-from otel_agentic.pipeline import Commands, Engine
+from otel_agentic.pipeline import Engine
 from otel_agentic.stats.agreement import VerdictPair
 from otel_agentic.stats.judge_error import corrected
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai

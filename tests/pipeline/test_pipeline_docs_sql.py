@@ -14,11 +14,12 @@ import duckdb
 import pytest
 
 from otel_agentic.cli.errors import told
+from otel_agentic.commands import Commands
 from otel_agentic.config import JudgeSettings
 from otel_agentic.errors import QueryError
 from otel_agentic.evaluators.registry import all_evaluators, metrics_by_name
 from otel_agentic.judges.langchain_judge import LangChainJudge
-from otel_agentic.pipeline import Commands, Engine, ingest_files
+from otel_agentic.pipeline import Engine, ingest_files
 from otel_agentic.pipeline.monitoring import MonitorLoop
 from otel_agentic.telemetry import Telemetry
 from tests.cli.small import SECOND_NS, conversation, write_spans
@@ -140,7 +141,7 @@ def test_the_guides_have_a_statement_for_each_view(answering: Commands) -> None:
 
 
 def test_the_metrics_that_the_guide_names_are_there(answering: Commands) -> None:
-    settings = answering._engine.settings
+    settings = answering.engine.settings
     named = set(re.findall(r"'(agentic\.[\w.]+)'", (ROOT / "docs" / "sql.md").read_text("utf-8")))
     assert named <= set(metrics_by_name(all_evaluators(settings.evaluators)))
     assert named
@@ -174,7 +175,7 @@ def test_every_view_with_a_time_is_asked_about_it(answering: Commands) -> None:
 def copied(answering: Commands, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of the store's file, for other programs to open."""
     target = tmp_path_factory.mktemp("copy") / "t.duckdb"
-    with answering._engine.store.backup() as file, target.open("wb") as copy:
+    with answering.engine.store.backup() as file, target.open("wb") as copy:
         shutil.copyfileobj(file, copy)
     return target
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from otel_agentic.commands import Commands
 from otel_agentic.errors import CaseError
-from otel_agentic.pipeline import Commands, ingest_files
+from otel_agentic.pipeline import ingest_files
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
 from tests.pipeline.parts import CASE, ask_hotel, contents, feed, rows
 

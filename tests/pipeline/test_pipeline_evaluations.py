@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from otel_agentic.commands import Commands
 from otel_agentic.errors import UsageError
-from otel_agentic.pipeline import Commands
 from otel_agentic.testing import speak_genai
 from tests.pipeline.parts import CASE, ask_hotel, feed, rows
 
@@ -39,7 +39,8 @@ SHOWN: dict[str, Callable[[Commands, str], Any]] = {
 
 
 def _shown(commands: Commands, name: str) -> dict[str, Any]:
-    return commands.conversations_show(conversation_id="conversation-1", evaluation=name)
+    shown: dict[str, Any] = commands.conversations_show(conversation_id="conversation-1", evaluation=name)
+    return shown
 
 
 @pytest.fixture

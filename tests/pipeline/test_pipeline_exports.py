@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import duckdb
 import pytest
 
-from otel_agentic.pipeline import Commands
+from otel_agentic.commands import Commands
 from otel_agentic.pipeline.exports import HourlyExport
 from otel_agentic.pipeline.retaining import RetentionLoop
 from otel_agentic.store.export_files import exchange

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from otel_agentic.cli.store_files import find_files, receive, send
-from otel_agentic.pipeline import Commands
+from otel_agentic.commands import Client, Commands
 from otel_agentic.pipeline.removal import RetentionPass
 from otel_agentic.store.conversations import Built, content_hash, save_conversations
 from otel_agentic.testing import NOON_NS, SECOND_NS, conversation, tool_call, turn
@@ -47,7 +47,7 @@ def told(name: str, tools: list[dict[str, Any]] | None, **more: Any) -> list[Spa
     return [top, plan, chat(2, [user("hi")], [assistant("hello")], attributes=counts, parent=top), tool(4, parent=top)]
 
 
-class Local:
+class Local(Client):
     """A client of an engine that the test holds."""
 
     def __init__(self, engine: Engine) -> None:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from otel_agentic.commands import Commands
+from otel_agentic.commands.registry import registered
 from otel_agentic.config import JudgeSettings
 from otel_agentic.errors import UsageError
 from otel_agentic.evaluators.failures import failures_of
 from otel_agentic.judges.langchain_judge import LangChainJudge
-from otel_agentic.pipeline import Commands, Engine
-from otel_agentic.pipeline.commands import READING
+from otel_agentic.pipeline import Engine
 from otel_agentic.pipeline.failures import found_failures
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.store.selection import Selection
@@ -329,7 +330,8 @@ def test_a_judge_that_reads_answers_alone_is_refused_with_what_to_do(engine: Eng
 
 
 def test_whoever_may_only_read_may_ask_for_failures_and_not_spend_money_on_them() -> None:
-    assert ["failures"] == [name for name in ("failures", "failures_merged") if name in READING]
+    assert "query" == registered()["failures"].role
+    assert "admin" == registered()["failures_merged"].role
 
 
 def test_superseded_scores_are_no_failures(open_engine: OpenEngine) -> None:

@@ -9,8 +9,8 @@ import duckdb
 import pytest
 
 from otel_agentic.cli.store_files import find_files, receive, require_empty, send
+from otel_agentic.commands import Client, Commands
 from otel_agentic.errors import BackendError, BadInputError, OverloadedError, UsageError
-from otel_agentic.pipeline import Commands
 from otel_agentic.pipeline.retaining import RetentionLoop
 from otel_agentic.store.importing import ORDER
 from tests.pipeline.keeping import Clock, counts, keeping, names, talk, told
@@ -28,7 +28,7 @@ LABELS: Final = "conversation_id,verdict\nc-1,pass\n"
 OWN: Final = {"received_at", "received_until", "built_at", "subject", "case_no", "serial", "applied_at"}
 
 
-class Local:
+class Local(Client):
     """A client of an engine that the test holds."""
 
     def __init__(self, engine: Engine) -> None:

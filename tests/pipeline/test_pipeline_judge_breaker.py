@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from otel_agentic.pipeline import Commands
+from otel_agentic.commands import Commands
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
 from tests.judges.openai_server import OpenAIServer, Said, error, said
 from tests.pipeline.exporting import export, just_now

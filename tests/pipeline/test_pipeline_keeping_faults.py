@@ -9,8 +9,8 @@ import duckdb
 import pytest
 
 from otel_agentic.cli.store_files import find_files, send
+from otel_agentic.commands import Commands
 from otel_agentic.errors import BadInputError
-from otel_agentic.pipeline import Commands
 from otel_agentic.pipeline.exports import HourlyExport
 from otel_agentic.pipeline.removal import RetentionPass
 from otel_agentic.testing import NOON_NS, batch, span

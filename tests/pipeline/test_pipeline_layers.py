@@ -6,13 +6,14 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.pipeline import Commands, Engine
+from otel_agentic.commands import Commands
 from otel_agentic.testing import NOON_NS, SECOND_NS, span
 from tests.pipeline.parts import feed, rows
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from otel_agentic.pipeline import Engine
     from tests.pipeline.conftest import CopyOf
 
 #: Of the runs that failed by their labels, by what they changed.

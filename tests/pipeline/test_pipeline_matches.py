@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from otel_agentic.commands import Commands
 from otel_agentic.errors import UsageError
-from otel_agentic.pipeline import Commands
-from otel_agentic.pipeline.commands import call
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
 from otel_agentic.truth import parse_cases
 from otel_agentic.truth.wrong import shares_nothing
@@ -122,9 +121,9 @@ def test_a_promoted_case_takes_its_conversations_out_of_the_unmatched(clustered:
 
 def test_a_command_that_is_sent_wrong_is_told(clustered: Commands) -> None:
     with pytest.raises(UsageError, match="argument limit"):
-        call(clustered, "truth_promote", {"limit": 0})
+        clustered.call("truth_promote", {"limit": 0})
     with pytest.raises(UsageError, match="argument only"):
-        call(clustered, "truth_clusters", {"only": "failing"})
+        clustered.call("truth_clusters", {"only": "failing"})
 
 
 def test_a_running_collector_promotes_too(tmp_path: Path) -> None:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from otel_agentic.commands import Commands
 from otel_agentic.config import JudgeSettings
 from otel_agentic.errors import UsageError
 from otel_agentic.evaluators.base import MetricScore
 from otel_agentic.judges import JudgeFailure, LangChainJudge, Verdict
-from otel_agentic.pipeline import Commands, Engine
+from otel_agentic.pipeline import Engine
 from otel_agentic.pipeline.engine import NoListener
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
 from tests.evaluators.own import Asker, OfGroup, Plain, metric

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 import pytest
 
+from otel_agentic.commands import Commands
 from otel_agentic.errors import PluginError, UsageError
-from otel_agentic.pipeline import Commands, Engine
-from otel_agentic.pipeline.commands import call
+from otel_agentic.pipeline import Engine
 from otel_agentic.pipeline.pictures import choose_kind
 from otel_agentic.store.history import WindowKind
 from tests.cli.hotel import build_hotel
@@ -172,7 +172,7 @@ def test_a_window_bounds_the_tools_too(hotel: Commands) -> None:
 
 
 def test_what_crosses_the_wire_is_what_was_there(hotel: Commands) -> None:
-    here = call(hotel, "report_pictures", {"by": ["version"]})
+    here = hotel.call("report_pictures", {"by": ["version"]})
 
     assert here == orjson.loads(orjson.dumps(here))
 
@@ -191,7 +191,7 @@ def test_what_is_not_allowed_is_told(hotel: Commands) -> None:
     with pytest.raises(PluginError, match="nonsense"):
         hotel.report_pictures(estimator="nonsense")
     with pytest.raises(UsageError, match="argument panels"):
-        call(hotel, "report_pictures", {"panels": 0})
+        hotel.call("report_pictures", {"panels": 0})
 
 
 def _kinds(*found: tuple[str, str, int]) -> Sequence[WindowKind]:

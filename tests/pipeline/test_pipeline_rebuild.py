@@ -10,9 +10,9 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from otel_agentic.commands import Commands
 from otel_agentic.conversations import assemble, link_segments, read_segments
 from otel_agentic.dialects import Reader
-from otel_agentic.pipeline import Commands
 from otel_agentic.pipeline.rebuild import Rebuilder
 from otel_agentic.store import links
 from otel_agentic.store.reader import load_traces

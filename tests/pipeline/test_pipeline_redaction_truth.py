@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from otel_agentic.commands import Commands
 from otel_agentic.config import Settings
-from otel_agentic.pipeline import Commands, ingest_files
+from otel_agentic.pipeline import ingest_files
 from otel_agentic.pipeline.backfill.dry import truth_with
 from otel_agentic.pipeline.evaluate import TruthFile
 from otel_agentic.pipeline.inspect import read_traces

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
+from otel_agentic.commands import Commands
 from otel_agentic.errors import PluginError, UsageError
-from otel_agentic.pipeline import Commands, ingest_files
+from otel_agentic.pipeline import ingest_files
 from otel_agentic.testing import AgentRunScript, speak_genai
 from otel_agentic.truth import parse_labels
 from tests.pipeline.parts import CASE, ask_hotel, conversations, feed, rows

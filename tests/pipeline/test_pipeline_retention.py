@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from otel_agentic.commands import Commands
 from otel_agentic.errors import ConfigError, UsageError
-from otel_agentic.pipeline import Commands
 from otel_agentic.pipeline.backfill.plan import Asked, plan_of
 from otel_agentic.pipeline.engine import NoListener
 from otel_agentic.pipeline.removal import RetentionPass

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
+from otel_agentic.commands import LocalClient, open_client
 from otel_agentic.errors import StoreBusyError
-from otel_agentic.pipeline import Engine, LocalClient, open_client
+from otel_agentic.pipeline import Engine
 from otel_agentic.pipeline.serverfile import find_live_server, server_file
 from otel_agentic.testing import NOON_NS, SECOND_NS, speak_genai
 from tests.pipeline.exporting import export

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from otel_agentic.commands import Commands
 from otel_agentic.config import EmitSettings
 from otel_agentic.judges import JudgeFailure, Question, Verdict
-from otel_agentic.pipeline import Commands, Engine
+from otel_agentic.pipeline import Engine
 from otel_agentic.pipeline.engine import NoListener
 from otel_agentic.pipeline.rebuild import RebuildResult
 from otel_agentic.pipeline.telling import EventReporter

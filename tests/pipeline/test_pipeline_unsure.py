@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from otel_agentic.cli.report_notes import group_notes
+from otel_agentic.commands import Commands
 from otel_agentic.judges import Question, Verdict
-from otel_agentic.pipeline import Commands, Engine
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
 from tests.judges.parts import PlainJudge
 from tests.pipeline.parts import feed, rows
+
+if TYPE_CHECKING:
+    from otel_agentic.pipeline import Engine
 
 CASE = {"case_id": "trip", "turns": [{"query": query, "answer": "x"} for query in ("Which hotel?", "Which train?")]}
 CASES = [("cases.jsonl", json.dumps(CASE))]

@@ -11,9 +11,9 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
+from otel_agentic.commands import RemoteClient
 from otel_agentic.errors import QueryError, StoreBusyError, TooLargeError, UsageError
 from otel_agentic.net import Credentials, Hosts, Tokens, parse_address
-from otel_agentic.pipeline import RemoteClient
 from otel_agentic.server import AdminServer, CommandPool, build_app
 from tests.collectors.raw import answers, connect, until, until_closed
 from tests.pipeline.running import eventually

@@ -10,9 +10,9 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
+from otel_agentic.commands import RemoteClient
 from otel_agentic.errors import BackendError, ConfigError, UsageError
 from otel_agentic.net import Credentials, Hosts, ServerTls, TlsFiles, Tokens, client_context, parse_address
-from otel_agentic.pipeline import RemoteClient
 from otel_agentic.server import AdminServer, CommandPool, build_app
 from tests.collectors.raw import answers, connect, exchange, until_closed
 from tests.telemetry.receiver.certificates import Certificates, make_certificates

@@ -1,10 +1,11 @@
-"""Commands on a store, wherever it is: in this process, or in the collector that holds the file."""
+"""Clients that run commands on a store: in this process, or in the running collector that holds the file."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_origin
 from urllib.parse import urlsplit
 
 import httpx
@@ -14,6 +15,7 @@ from otel_agentic import errors
 from otel_agentic.errors import BackendError, OtelAgenticError
 from otel_agentic.net import client_context, read_tokens
 from otel_agentic.pipeline.serverfile import find_live_server
+from otel_agentic.results import from_json
 
 if TYPE_CHECKING:
     import ssl
@@ -22,33 +24,38 @@ if TYPE_CHECKING:
     from otel_agentic.config import AdminSettings, Settings
     from otel_agentic.pipeline.engine import Engine
 
-#: The addresses that mean all of a machine's, and how this one reaches itself by them.
+T = TypeVar("T")
+#: Wildcard addresses, and the loopback address by which this machine reaches them.
 _LOOPBACK: Final = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 — compared with, not listened on
 _CONNECT_TIMEOUT_S: Final = 5.0
 _FAILURE: Final = {"error", "message", "exit_code"}
 
 
-class Client(Protocol):
-    """Runs commands by name; see `otel_agentic.pipeline.commands`."""
+class Client(ABC):
+    """Runs commands by name; see `otel_agentic.commands`."""
 
+    @abstractmethod
     def call(self, name: str, **arguments: Any) -> Any:
-        """Return a command's result.
+        """Run a command and return its result as a JSON value.
 
         Raises:
-            OtelAgenticError: whatever the command raises, the same class here as there.
+            OtelAgenticError: whatever the command raises, of the same class here as there.
         """
-        ...
 
+    @abstractmethod
     def stream(self, name: str, **arguments: Any) -> Iterator[Any]:
-        """Yield the objects of a command that streams."""
-        ...
+        """Yield the JSON values of a command that streams."""
 
+    def get(self, kind: type[T], name: str, **arguments: Any) -> T:
+        """Run a command and return its result, which is of a type of `otel_agentic.results`."""
+        return from_json(kind, self.call(name, **arguments))
+
+    @abstractmethod
     def close(self) -> None:
-        """Release what the client holds."""
-        ...
+        """Release the file or the connection."""
 
 
-class LocalClient:
+class LocalClient(Client):
     """Commands on a file that this process opens."""
 
     def __init__(self, settings: Settings, progress: Callable[[str, int, int | None], None]) -> None:
@@ -63,22 +70,34 @@ class LocalClient:
         self._opened()
 
     def call(self, name: str, **arguments: Any) -> Any:
-        """Return a command's result."""
-        from otel_agentic.pipeline.commands import Commands, call  # noqa: PLC0415 — DuckDB is not needed to ask a server
+        """Run a command and return its result as a JSON value."""
+        from otel_agentic.commands.registry import json_of  # noqa: PLC0415 — pydantic is not needed to ask a server
 
-        if name == "query":
-            return self._query(**arguments)
-        return call(Commands(self._opened(), self._progress), name, arguments)
+        return json_of(self._run(name, arguments))
 
     def stream(self, name: str, **arguments: Any) -> Iterator[Any]:
-        """Yield the objects of a command that streams."""
+        """Yield the JSON values of a command that streams."""
         yield from self.call(name, **arguments)
+
+    def get(self, kind: type[T], name: str, **arguments: Any) -> T:
+        """Run a command and return its result."""
+        result = self._run(name, arguments)
+        if not isinstance(result, get_origin(kind) or kind):
+            raise TypeError(f"command {name} returned {type(result).__name__}, not {kind}")
+        return cast("T", result)
 
     def close(self) -> None:
         """Close the file."""
         if self._engine is not None:
             self._engine.close()
             self._engine = None
+
+    def _run(self, name: str, arguments: dict[str, Any]) -> Any:
+        from otel_agentic.commands.registry import Commands  # noqa: PLC0415 — DuckDB is not needed to ask a server
+
+        if name == "query":
+            return self._query(**arguments)
+        return Commands(self._opened(), self._progress).run(name, arguments)
 
     def _opened(self) -> Engine:
         from otel_agentic.pipeline.engine import Engine  # noqa: PLC0415 — DuckDB is not needed to ask a server
@@ -88,7 +107,7 @@ class LocalClient:
         return self._engine
 
     def _query(self, *, sql: str, fresh: bool | None = None, evaluation: str | None = None) -> Any:  # noqa: ARG002 — the file itself is always current
-        """Return the answer of the query's own process on the file itself, which this process releases for it."""
+        """Run a query in its own process on the file itself, which this process closes first."""
         from otel_agentic.store.evaluations import DEFAULT, require_evaluation  # noqa: PLC0415 — DuckDB, as above
         from otel_agentic.store.export_layout import export_folder_of  # noqa: PLC0415 — same
         from otel_agentic.store.user_queries import UserQueries, limits_of  # noqa: PLC0415 — same
@@ -107,7 +126,7 @@ class LocalClient:
         )
 
 
-class RemoteClient:
+class RemoteClient(Client):
     """Commands on a live collector, over its admin address."""
 
     def __init__(self, url: str, token: str | None, tls: ssl.SSLContext | None = None) -> None:
@@ -118,13 +137,26 @@ class RemoteClient:
         verify = True if tls is None else tls
         self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout, trust_env=False, verify=verify)
 
+    def get(self, kind: type[T], name: str, **arguments: Any) -> T:
+        """Run a command and return its result.
+
+        Raises:
+            BackendError: the collector is of another version and returns something else.
+        """
+        try:
+            return from_json(kind, self.call(name, **arguments))
+        except ValueError as error:
+            raise BackendError(
+                f"{self._url}: unexpected result of {name}; is the collector of this version? {error}"
+            ) from error
+
     def call(self, name: str, **arguments: Any) -> Any:
-        """Return a command's result."""
+        """Run a command and return its result as a JSON value."""
         with self._reaching(), self._sent(name, arguments) as response:
             return orjson.loads(response.read())
 
     def stream(self, name: str, **arguments: Any) -> Iterator[Any]:
-        """Yield the objects of a command that streams."""
+        """Yield the JSON values of a command that streams."""
         with self._reaching(), self._sent(name, arguments) as response:
             for line in response.iter_lines():
                 if line:
@@ -135,9 +167,9 @@ class RemoteClient:
         self._http.close()
 
     def _item(self, item: Any) -> Any:
-        """Return an object of a stream; a failure in the middle comes as an object, too, for the status went before it."""
+        """Return an object of a stream; a failure midway is an object too, because the status has already been sent."""
         if isinstance(item, dict) and item.keys() == _FAILURE:
-            raise _error_told(item, self._url)
+            raise _error_of(item, self._url)
         return item
 
     @contextmanager
@@ -150,8 +182,8 @@ class RemoteClient:
             ) from error
 
     def _sent(self, name: str, arguments: dict[str, Any]) -> _Answer:
-        given = {key: value for key, value in arguments.items() if value is not None}
-        return _Answer(self._http, self._url, name, given)
+        present = {key: value for key, value in arguments.items() if value is not None}
+        return _Answer(self._http, self._url, name, present)
 
 
 class _Answer:
@@ -174,27 +206,27 @@ class _Answer:
             self._open.__exit__(None, None, None)
 
     def __exit__(self, *failure: object) -> None:
-        self._open.__exit__(*failure)  # type: ignore[arg-type]  # passed on as it came
+        self._open.__exit__(*failure)  # type: ignore[arg-type]  # passed through
 
 
 def _error_in(response: httpx.Response, url: str) -> OtelAgenticError:
-    """Return the error that a collector answered with, of the class that it was raised as."""
+    """Return the error that a collector answered with, of the class that it raised."""
     try:
-        told = orjson.loads(response.read())
+        payload = orjson.loads(response.read())
         if response.status_code == httpx.codes.UNAUTHORIZED:
-            return errors.UsageError(f"{url}: {told['message']}; set admin.token (OTEL_AGENTIC_ADMIN__TOKEN)")
+            return errors.UsageError(f"{url}: {payload['message']}; set admin.token (OTEL_AGENTIC_ADMIN__TOKEN)")
         if response.status_code == httpx.codes.FORBIDDEN:
-            return errors.UsageError(f"{url}: {told['message']}")
-        return _error_told(told, url)
+            return errors.UsageError(f"{url}: {payload['message']}")
+        return _error_of(payload, url)
     except (orjson.JSONDecodeError, KeyError, TypeError, httpx.HTTPError):
         return BackendError(f"{url} answered {response.status_code}: is that the admin address of a collector?")
 
 
-def _error_told(told: dict[str, Any], url: str) -> OtelAgenticError:
-    kind, message = str(told["error"]), str(told["message"])
-    known = getattr(errors, kind, None)
-    if isinstance(known, type) and issubclass(known, OtelAgenticError):
-        return known(message)
+def _error_of(payload: dict[str, Any], url: str) -> OtelAgenticError:
+    kind, message = str(payload["error"]), str(payload["message"])
+    known_class = getattr(errors, kind, None)
+    if isinstance(known_class, type) and issubclass(known_class, OtelAgenticError):
+        return known_class(message)
     return BackendError(f"{url}: {kind}: {message}")
 
 
@@ -204,7 +236,7 @@ def open_client(
     server: str | None,
     progress: Callable[[str, int, int | None], None] = lambda *_: None,
 ) -> Client:
-    """Return a client for the server named, for the collector that holds the settings' file, or for the file itself.
+    """Return a client for a server, for the collector that holds the file of the settings, or for the file itself.
 
     Raises:
         StoreError: the file is missing or cannot be used.
@@ -215,23 +247,23 @@ def open_client(
     live = find_live_server(Path(settings.store.db))
     if live is not None:
         tls = _tls(settings.admin)
-        if _answers(_near(live.admin), tls):  # a process that died leaves its file, and its id goes to another
+        if _answers(_near(live.admin), tls):  # a dead process leaves its file behind, and its id is reused
             return RemoteClient(_near(live.admin), _token(settings.admin), tls)
     return LocalClient(settings, progress)
 
 
 def answering_at(admin: AdminSettings) -> str | None:
-    """Return the URL of the admin address of the settings, None where nothing answers there."""
+    """Return the URL of the admin address of the settings, None if nothing answers there."""
     scheme = "http" if admin.tls_cert_file is None else "https"
     url = _near(f"{scheme}://{admin.address}")
     return url if _answers(url, _tls(admin)) else None
 
 
 def _near(url: str) -> str:
-    """Return the loopback address for one that means all of this machine's: no certificate bears the name 0.0.0.0."""
+    """Return the URL with the loopback address for a wildcard one: no certificate is for the name 0.0.0.0."""
     parts = urlsplit(url)
-    near = _LOOPBACK.get(parts.hostname or "")
-    return url if near is None else f"{parts.scheme}://{near}:{parts.port}"
+    loopback = _LOOPBACK.get(parts.hostname or "")
+    return url if loopback is None else f"{parts.scheme}://{loopback}:{parts.port}"
 
 
 def _token(admin: AdminSettings) -> str | None:
@@ -255,7 +287,7 @@ def _answers(url: str, tls: ssl.SSLContext | None) -> bool:
     try:
         httpx.get(f"{url}/healthz", timeout=_CONNECT_TIMEOUT_S, trust_env=False, verify=True if tls is None else tls)
     except httpx.HTTPError as error:
-        # Over TLS one that answers may still not suit us: the command is to say so, not to open the file beside it.
+        # Over TLS, something that answers may still refuse us: the command reports that instead of opening the file.
         is_there = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout) or "SSL" in str(error)
         return url.startswith("https://") and is_there
     return True

@@ -1,0 +1,180 @@
+"""The command that scores, computes and emits a range of the past."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from otel_agentic.errors import OverloadedError, UsageError
+from otel_agentic.pipeline.evaluate import TruthFile
+from otel_agentic.pipeline.interrupt import stop_on_interrupt
+
+if TYPE_CHECKING:
+    from otel_agentic.pipeline.backfill.plan import Asked
+    from otel_agentic.pipeline.backfill.run import Surroundings
+    from otel_agentic.pipeline.engine import Progress
+from otel_agentic.commands.registry import Context, command
+
+#: Characters of a file that are sent at once.
+_PIECE: Final = 256 * 1024
+_NS_PER_S: Final = 1_000_000_000
+#: How long to wait for the current part once nobody listens, seconds.
+_GRACE_S: Final = 10.0
+#: How long to wait for another backfill, seconds: one that nobody listens to ends soon.
+_TURN_S: Final = 2.0
+
+#: What a running collector holds while it scores, and while it computes windows; None where there is none.
+locks: tuple[AbstractContextManager[Any], AbstractContextManager[Any]] | None = None
+
+
+@command("backfill")
+def backfill(
+    context: Context,
+    *,
+    cases: Sequence[tuple[str, str]] = (),
+    labels: Sequence[tuple[str, str]] = (),
+    since_ns: int | None = None,
+    until_ns: int | None = None,
+    windows: list[str] | None = None,
+    step_ns: int | None = None,
+    k: list[int] | None = None,
+    emit: Literal["none", "otlp", "openmetrics"] = "none",
+    endpoint: str | None = None,
+    labels_of_series: dict[str, str] | None = None,
+    dry_run: bool = False,
+    workers: int | None = None,
+) -> Iterator[Any]:
+    """Score, compute windows and emit; cases and labels are (name, text) and are remembered, except in a dry run.
+
+    Yields {"stage", "done", "total"} for progress, {"text"} for each piece of an OpenMetrics file, and {"result"} at the
+    end. Closing the iterator stops the backfill after the current part. `workers` is the number of scoring processes;
+    None scores in this process. `labels_of_series` are added to every series of an OpenMetrics file.
+    """
+    from otel_agentic.pipeline.backfill.plan import Asked  # noqa: PLC0415 — numpy is not needed to ask a server
+
+    settings = context.engine.settings
+    asked = Asked(
+        since_ns=since_ns,
+        until_ns=until_ns,
+        windows=tuple(windows or settings.windows.widths),
+        step_ns=int(settings.windows.step_s * _NS_PER_S) if step_ns is None else step_ns,
+        k=tuple(k or settings.stats.k),
+        emit=emit,
+        endpoint=endpoint,
+        labels=labels_of_series or {},
+    ).checked()
+    if workers is not None and context.locks is not None:
+        raise UsageError("a running collector scores in its own process: leave out --executor, or stop it first")
+    truth = ([TruthFile(name=n, text=t) for n, t in cases], [TruthFile(name=n, text=t) for n, t in labels])
+    if dry_run:
+        return _in_background(lambda progress, _: iter([_estimate(context, asked, truth, progress)]))
+    return _in_background(lambda progress, stop: _run(context, asked, truth, workers, _Listener(progress, stop)))
+
+
+def _estimate(
+    context: Context, asked: Asked, truth: tuple[list[TruthFile], list[TruthFile]], progress: Progress
+) -> Any:
+    from otel_agentic.pipeline.backfill.dry import estimated, truth_with  # noqa: PLC0415 — same
+    from otel_agentic.pipeline.backfill.told import estimate_json  # noqa: PLC0415 — same
+
+    given = truth_with(context.engine, *truth)
+    found = estimated(context.engine, asked, truth=given, live=context.locks is not None, progress=progress)
+    return {"result": estimate_json(found, asked)}
+
+
+class _Listener(NamedTuple):
+    """Whoever receives the progress of a backfill and may stop it."""
+
+    progress: Progress
+    stop: Callable[[], bool]
+
+
+def _run(
+    context: Context,
+    asked: Asked,
+    truth: tuple[list[TruthFile], list[TruthFile]],
+    workers: int | None,
+    listener: _Listener,
+) -> Iterator[Any]:
+    from otel_agentic.pipeline.backfill.run import backfill  # noqa: PLC0415 — same
+    from otel_agentic.pipeline.backfill.told import done_json  # noqa: PLC0415 — same
+    from otel_agentic.pipeline.parallel import open_workers  # noqa: PLC0415 — same
+    from otel_agentic.pipeline.parallel_scoring import scoring_over  # noqa: PLC0415 — same
+
+    around = _surroundings(context, listener)
+    with _exclusively(context), open_workers(context.engine.settings, workers) as pool, TemporaryDirectory() as folder:
+        if any(truth):
+            with around.lock:
+                context.engine.evaluating.remember(*truth)
+        out = Path(folder) / "history.txt" if asked.emit == "openmetrics" else None
+        done = backfill(context.engine, asked, evaluating=scoring_over(context.engine, pool), out=out, around=around)
+        if out is not None and out.exists():
+            yield from _pieces(out)
+        problems = pool.problems if pool is not None else []
+    yield {"result": {**done_json(done, asked), "problems": problems}}
+
+
+@contextmanager
+def _exclusively(context: Context) -> Iterator[None]:
+    """Admit one backfill at a time: two would write the same rows with different times of computation."""
+    if not context.engine.backfilling.acquire(timeout=_TURN_S):
+        raise OverloadedError("another backfill is running in this collector; try again when it is done")
+    try:
+        yield
+    finally:
+        context.engine.backfilling.release()
+
+
+def _surroundings(context: Context, listener: _Listener) -> Surroundings:
+    from otel_agentic.pipeline.backfill.run import Surroundings  # noqa: PLC0415 — same
+
+    stopping = context.engine.stopping
+    return Surroundings(
+        live=context.locks is not None,
+        lock=context.scoring_lock,
+        windows_lock=context.windows_lock,
+        on_scored=context.on_scored,
+        progress=listener.progress,
+        stop=lambda: listener.stop() or stopping.is_set(),
+    )
+
+
+def _pieces(path: Path) -> Iterator[Any]:
+    with path.open(encoding="utf-8", newline="") as file:
+        while text := file.read(_PIECE):
+            yield {"text": text}
+
+
+def _in_background(work: Callable[[Progress, Callable[[], bool]], Iterator[Any]]) -> Iterator[Any]:
+    """Yield the progress of some work and what it yields; it runs on its own thread, because a step may take long."""
+    stop = threading.Event()
+    arrived: SimpleQueue[Any | BaseException | None] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            for item in work(lambda stage, done, total: arrived.put(_step(stage, done, total)), stop.is_set):
+                arrived.put(item)
+            arrived.put(None)
+        except BaseException as error:  # noqa: BLE001 — raised in the thread that listens
+            arrived.put(error)
+
+    thread = threading.Thread(target=run, name="otel-agentic-backfill", daemon=True)
+    thread.start()
+    try:
+        with stop_on_interrupt(stop):
+            while (item := arrived.get()) is not None:
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+    finally:
+        stop.set()
+        thread.join(_GRACE_S)
+
+
+def _step(stage: str, done: int, total: int | None) -> Any:
+    return {"stage": stage, "done": done, "total": total}

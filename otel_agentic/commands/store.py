@@ -1,0 +1,178 @@
+"""Commands about the store itself."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from otel_agentic.commands.registry import Context, command
+from otel_agentic.dialects.frameworks import framework_of
+from otel_agentic.pipeline.coverage import by_framework, of_view, wrong_clocks_json
+from otel_agentic.pipeline.ingest import rebuild_pending
+from otel_agentic.pipeline.removal import RetentionPass
+from otel_agentic.pipeline.snapshot import snapshot
+from otel_agentic.pipeline.wire import plain
+from otel_agentic.store import browse, stats
+from otel_agentic.store.evaluations import DEFAULT, require_evaluation
+from otel_agentic.store.export_layout import export_folder_of
+from otel_agentic.store.importing import drop_orphans
+from otel_agentic.store.kept import kept
+from otel_agentic.store.user_queries import limits_of
+from otel_agentic.windows.rolling import parse_width
+
+_PIECE: Final = 4 * 1024 * 1024
+
+
+@command("query", role="query")
+def query(context: Context, *, sql: str, fresh: bool = False, evaluation: str = DEFAULT) -> Mapping[str, Any]:
+    """Return the rows of one read-only SQL statement, run in a process of its own on a snapshot of the store.
+
+    Args:
+        context: the store and its resources.
+        sql: the statement.
+        fresh: ask a snapshot that holds everything acknowledged until now, not the last one.
+        evaluation: name of the evaluation whose scores the views show.
+    """
+    store = context.engine.store
+    with store.read() as con:
+        require_evaluation(con, evaluation)
+    snapshot = store.snapshots.latest(fresh=fresh)
+    return store.user_queries.run(
+        snapshot.path,
+        sql,
+        limits_of(context.engine.settings.store),
+        as_of_ns=snapshot.as_of_ns,
+        evaluation=evaluation,
+        gone=context.gone,
+        folder=export_folder_of(context.engine.settings).resolve(),
+    )
+
+
+@command("store_summary", role="query")
+def store_summary(context: Context) -> dict[str, Any]:
+    """Return counts and content coverage of the store."""
+    with context.engine.store.read() as con:
+        found = {**browse.counts(con), "coverage": by_framework(of_view(browse.coverage(con)))}
+    return {**found, "wrong_clocks": plain(wrong_clocks_json(context.engine.store))}
+
+
+@command("live", role="query")
+def live(context: Context) -> dict[str, Any]:
+    """Return what arrived: spans by scope and dialect, counts, coverage. A running collector adds its own state."""
+    with context.engine.store.read() as con:
+        spans = browse.received(con)
+    for row in spans:
+        row["framework"] = framework_of(row["scope"], row["dialect"]).name
+    return {"spans": plain(spans), **store_summary(context)}
+
+
+@command("store_stats", role="query")
+def store_stats(context: Context) -> dict[str, Any]:
+    """Return rows and bytes by table, ages, open conversations, and what retention and export have done."""
+    engine = context.engine
+    db, retention = engine.store.path, engine.settings.retention
+    with engine.store.read() as con:
+        found, so_far = stats.store_stats(con), kept(con)
+    wal = db.with_name(f"{db.name}.wal")
+    told: dict[str, Any] = plain(
+        {
+            "db": str(db),
+            "file_bytes": db.stat().st_size,
+            "wal_bytes": wal.stat().st_size if wal.exists() else 0,
+            **found,
+            "retention": {
+                "keep": retention.keep,
+                "conversations_from_ns": so_far.conversations_from_ns or None,
+                "results_from_ns": so_far.results_from_ns or None,
+                "conversations_removed": so_far.conversations,
+                "spans_removed": so_far.spans,
+                "log_records_removed": so_far.log_records,
+            },
+            "export": {
+                "on": retention.export,
+                "folder": str(export_folder_of(engine.settings)),
+                **found["export"],
+            },
+        }
+    )
+    return told
+
+
+@command("store_vacuum")
+def store_vacuum(context: Context, *, keep: str | None = None, dry_run: bool = False) -> dict[str, Any]:
+    """Remove what is older than `keep`, or than the settings keep it; return counts, null where nothing is too old."""
+    engine = context.engine
+    age = keep or engine.settings.retention.keep
+    told: dict[str, Any] = {"keep": age, "dry_run": dry_run, "removed": None}
+    with engine.retaining:
+        if not dry_run and not engine.uploads.is_active:  # imported rows belong to no conversation at first
+            engine.store.write(drop_orphans)
+        if age is not None:
+            removing = RetentionPass(
+                engine,
+                parse_width(age),
+                stop=engine.stopping.is_set,
+                progress=lambda done, total: context.progress("removing", done, total),
+                dry_run=dry_run,
+            )
+            told["removed"] = removing.run().to_json()
+    return told
+
+
+@command("store_export")
+def store_export(context: Context, *, since_ns: int | None = None, until_ns: int | None = None) -> Iterator[Any]:
+    """Yield the store as Parquet files, in pieces."""
+    return snapshot(context.engine, since_ns=since_ns, until_ns=until_ns)
+
+
+@command("store_backup")
+def store_backup(context: Context) -> Iterator[Any]:
+    """Yield the store's file as of now, base64, in pieces; at the end its SHA-256."""
+    with context.engine.store.backup() as file:
+        digest, done, total = hashlib.sha256(), 0, os.fstat(file.fileno()).st_size
+        while data := file.read(_PIECE):
+            digest.update(data)
+            done += len(data)
+            yield {"data": b64encode(data).decode(), "done": done, "total": total}
+    yield {"sha256": digest.hexdigest(), "done": done, "total": total}
+
+
+@command("store_import_begin")
+def store_import_begin(context: Context) -> dict[str, Any]:
+    """Begin an import; return its id."""
+    return {"upload": context.engine.uploads.begin()}
+
+
+@command("store_import_piece")
+def store_import_piece(
+    context: Context,
+    *,
+    upload: str,
+    table: str,
+    data: Annotated[str, Field(max_length=16 * 1024 * 1024)],
+    last: bool,
+) -> dict[str, Any]:
+    """Take a piece of a Parquet file of a table, base64."""
+    return context.engine.uploads.piece(upload, table, data, last=last)
+
+
+@command("store_import_table")
+def store_import_table(context: Context, *, upload: str, table: str) -> dict[str, Any]:
+    """Store what came of a table."""
+    return context.engine.uploads.table(upload, table)
+
+
+@command("store_import_end")
+def store_import_end(context: Context, *, upload: str) -> dict[str, Any]:
+    """End an import: what is not a conversation yet is rebuilt, here or by the collector."""
+    engine = context.engine
+    engine.uploads.end(upload)
+    waiting = engine.rebuilder.pending()
+    if not engine.collecting:
+        rebuild_pending(engine, context.progress)
+    return {"rebuilt_traces": len(waiting)}
