@@ -136,7 +136,7 @@ def trip() -> set[str]:
             _await_metric(f"{addresses.admin}/metrics")
             return set(files)
         finally:
-            threading.setprofile(None)  # type: ignore[arg-type]  # None is documented; typeshed lacks it
+            threading.setprofile(None)
             collector.stop()
 
 
