@@ -1,4 +1,4 @@
-"""What `otel_agentic.evaluate` returns: scores, rates with intervals, faults, and tables of them."""
+"""The result of `otel_agentic.evaluate`: scores, rates with intervals, faults, and tables of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, overload
 
 from otel_agentic.pipeline import frames
 from otel_agentic.pipeline.faults import failing_tools
-from otel_agentic.pipeline.rates import Rates, by_role, shown
+from otel_agentic.pipeline.rates import Rates, by_role, headline_estimates
 from otel_agentic.pipeline.shown import as_html, as_text, plural, unused_labels
 from otel_agentic.pipeline.tables import COLUMNS, rows_of
 from otel_agentic.pipeline.tally import Tally
@@ -22,48 +22,30 @@ if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]  # it has no stubs
 
     from otel_agentic.config import Settings
-    from otel_agentic.conversations.model import Conversation
-    from otel_agentic.evaluators.base import MetricScore
-    from otel_agentic.pipeline.faults import FailingTool
+    from otel_agentic.pipeline.faults import FailingTool, ScoredAttempt
     from otel_agentic.pipeline.tables import Row, TableName
     from otel_agentic.scoring import ConversationScore
     from otel_agentic.scoring.model import Outcome
     from otel_agentic.stats import Estimate, Estimates, Targets, Tier
     from otel_agentic.truth import Case
-    from otel_agentic.truth.match import Match
     from otel_agentic.windows import GroupBy, GroupKey, GroupSummary, ScoredConversation
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoredAttempt:
-    """A conversation with the match that was found for it and its score; `said` is what evaluators say, by their names."""
-
-    conversation: Conversation
-    match: Match
-    score: ConversationScore
-    said: Mapping[str, tuple[MetricScore, ...]] = field(default_factory=dict)
-
-    @property
-    def metrics(self) -> tuple[MetricScore, ...]:
-        """What evaluators say of it, abstentions included."""
-        return tuple(score for scores in self.said.values() for score in scores)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Evaluation:
-    """Scored conversations, in the order in which they were given, and what can be said of them.
+    """Scored conversations, in the order of the input, with their rates, faults and tables.
 
-    In a notebook it shows itself as a table; `print` shows the same as text.
+    A notebook displays it as a table; `print` displays the same content as text.
 
     Attributes:
         attempts: each conversation with its match and its score.
-        cases: the cases that the conversations were held against.
-        settings: everything that decided the scores and the rates.
-        judge_name: the judge that was asked.
-        judge_version: its version; another version may judge otherwise.
-        judge_use: what was asked of a judge that is paid: calls, tokens, cost, failures.
-        unused_labels: conversation ids of labels that are of no conversation here.
-        problems: what could not be read, one sentence each.
+        cases: the cases that the conversations were compared with.
+        settings: everything that determined the scores and the rates.
+        judge_name: the judge of the answers.
+        judge_version: its version; another version may return other verdicts.
+        judge_use: calls, tokens, cost and failures of a judge that calls a model.
+        unused_labels: conversation ids of labels that match no conversation.
+        problems: input that could not be read, one sentence each.
     """
 
     attempts: tuple[ScoredAttempt, ...]
@@ -78,89 +60,93 @@ class Evaluation:
     @property
     def scores(self) -> list[ConversationScore]:
         """The scores of all conversations."""
-        return [one.score for one in self.attempts]
+        return [attempt.score for attempt in self.attempts]
 
     @property
     def outcomes(self) -> dict[Outcome, int]:
-        """How many conversations passed, failed, and were not evaluated."""
-        found = Counter(one.score.outcome for one in self.attempts)
-        return {outcome: found[outcome] for outcome in ("pass", "fail", "not_evaluated")}
+        """The number of conversations that passed, failed, and were not evaluated."""
+        counts = Counter(attempt.score.outcome for attempt in self.attempts)
+        return {outcome: counts[outcome] for outcome in ("pass", "fail", "not_evaluated")}
 
     @property
     def reasons(self) -> dict[str, int]:
-        """Why conversations failed or were not evaluated, the most frequent reason first."""
-        found = Counter(one.score.reason for one in self.attempts if one.score.reason is not None)
-        return dict(found.most_common())
+        """The reasons why conversations failed or were not evaluated, with counts, the most frequent first."""
+        reasons = (attempt.score.reason for attempt in self.attempts)
+        return dict(Counter(reason for reason in reasons if reason is not None).most_common())
 
     @property
     def warnings(self) -> list[str]:
-        """What looks wrong with the ground truth, each sentence once."""
-        found = dict.fromkeys(one.match.warning for one in self.attempts if one.match.warning is not None)
-        return [*found, *unused_labels(self.unused_labels)]
+        """Suspected errors of the ground truth, each sentence once."""
+        warnings = dict.fromkeys(
+            attempt.match.warning for attempt in self.attempts if attempt.match.warning is not None
+        )
+        return [*warnings, *unused_labels(self.unused_labels)]
 
     @property
     def n(self) -> int:
-        """Conversations that were evaluated."""
-        return self.whole.n
+        """The number of evaluated conversations."""
+        return self.overall.n
 
     @property
     def c(self) -> int:
-        """Conversations that passed."""
-        return self.whole.c
+        """The number of conversations that passed."""
+        return self.overall.c
 
     @property
     def coverage(self) -> float | None:
-        """Evaluated / all; None where there is none."""
-        return self.whole.coverage
+        """Evaluated conversations divided by all; None without conversations."""
+        return self.overall.coverage
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """The pass rate if all that were not evaluated had failed, and had passed; None where there is none."""
-        return self.whole.bounds
+        """The pass rate if every conversation that was not evaluated had failed, and had passed; None without conversations."""
+        return self.overall.bounds
 
     @property
     def targets(self) -> Targets | None:
-        """How this traffic goes on and how a new case does; None with fewer than two cases."""
-        return self.whole.targets
+        """The expected rates of further traffic like this and of a new case; None with fewer than two cases."""
+        return self.overall.targets
 
     @property
     def tier(self) -> Tier:
-        """The deployment tier that the intervals support; `whole` has what it leans to and what would settle it."""
-        return self.whole.tier
+        """The deployment tier that the intervals support; `overall` has the tier it leans to and the evidence still needed."""
+        return self.overall.tier
 
     @property
     def pass_at_k(self) -> Mapping[int, Estimate]:
-        """The chance that at least one of k attempts is right, by k, with its interval."""
+        """The probability that at least one of k attempts is correct, by k, with its interval."""
         return self.estimates().pass_at_k
 
     @property
     def pass_pow_k(self) -> Mapping[int, Estimate]:
-        """The chance that all of k attempts are right, by k, with its interval."""
+        """The probability that all of k attempts are correct, by k, with its interval."""
         return self.estimates().pass_pow_k
 
     @property
     def pooled(self) -> Estimates:
-        """pass@k and pass^k of the traffic as it is: any two conversations count alike."""
-        return by_role(self.whole, self.settings.stats)["pooled"]
+        """pass@k and pass^k of the traffic: every conversation has the same weight."""
+        return by_role(self.overall, self.settings.stats)["pooled"]
 
     @property
     def per_case(self) -> Estimates:
-        """pass@k and pass^k of one case, averaged over the cases; undefined for more attempts than any case has."""
-        return by_role(self.whole, self.settings.stats)["per case"]
+        """pass@k and pass^k of one case, averaged over the cases; undefined if no case has k attempts."""
+        return by_role(self.overall, self.settings.stats)["per case"]
 
     @property
-    def whole(self) -> GroupSummary:
-        """Everything that is said of all conversations together, with every installed estimator."""
-        return self.rates.whole
+    def overall(self) -> GroupSummary:
+        """The summary of all conversations, with every installed estimator."""
+        return self.rates.overall
 
     @cached_property
     def scored(self) -> list[ScoredConversation]:
-        """The rows that groups are made of, in order."""
-        return [scored_conversation(one.conversation, one.match.case, one.score) for one in self.attempts]
+        """The scored conversations that groups consist of, in order."""
+        return [
+            scored_conversation(attempt.conversation, attempt.match.case, attempt.score) for attempt in self.attempts
+        ]
 
     @cached_property
     def rates(self) -> Rates:
-        """What the rates are made from."""
+        """The rates of all conversations and of groups."""
         return Rates(scored=self.scored, settings=self.settings.stats)
 
     @overload
@@ -178,22 +164,23 @@ class Evaluation:
         *,
         by: GroupBy | Sequence[GroupBy] | None = None,
     ) -> Estimates | dict[GroupKey, Estimates]:
-        """Return pass@k and pass^k with intervals, of all conversations together or of each group.
+        """Return pass@k and pass^k with intervals, of all conversations or of each group.
 
-        A rate that is undefined (nothing evaluated, fewer attempts than k) is None, never 0.
+        An undefined rate (no evaluated conversation, fewer attempts than k) is None, never 0.
 
         Args:
-            k: None takes the settings' one.
-            estimator: plugin, unbiased, per_case, bayesian or a plug-in's. None takes the settings', else the mode's pooled one.
+            k: the k of pass@k and pass^k; None for those of the settings.
+            estimator: plugin, unbiased, per_case, bayesian or the name of a plug-in. None for that of the settings, else the
+                pooled estimator of the mode.
             by: agent, version, environment, tag, case or tool, or several of them.
 
         Raises:
-            UsageError: a k or a group is not allowed.
-            PluginError: there is no estimator of that name.
+            UsageError: a k or a group is invalid.
+            PluginError: the estimator is unknown.
         """
         if by is not None:
-            return {group.key: shown(group) for group in self.groups(by, k=k, estimator=estimator)}
-        return shown(self.rates.of_all(k, estimator))
+            return {group.key: headline_estimates(group) for group in self.groups(by, k=k, estimator=estimator)}
+        return headline_estimates(self.rates.of_all(k, estimator))
 
     def groups(
         self,
@@ -202,25 +189,25 @@ class Evaluation:
         k: int | Sequence[int] | None = None,
         estimator: str | None = None,
     ) -> list[GroupSummary]:
-        """Return everything that is said of each group: counts, coverage, estimates, tool dimensions, tier.
+        """Return the summary of each group: counts, coverage, estimates, tool dimensions, tier.
 
-        The arguments are those of `estimates`, but no estimator means every installed one.
+        The arguments are those of `estimates`, except that None as estimator means every installed one.
 
         Raises:
-            UsageError: a k or a group is not allowed.
-            PluginError: there is no estimator of that name.
+            UsageError: a k or a group is invalid.
+            PluginError: the estimator is unknown.
         """
         return self.rates.of_groups(by, k, estimator)
 
     def failing_tools(self) -> list[FailingTool]:
-        """Return what is wrong with which tool, with one to look at: first what most conversations failed by."""
+        """Return the kinds of faults of each tool with an example, those that failed most conversations first."""
         return failing_tools(self.attempts)
 
     def table(self, table: TableName = "conversations") -> list[Row]:
         """Return the rows of a table as plain values: conversations, turns, tools (scores), faults or metrics.
 
         Raises:
-            UsageError: there is no such table.
+            UsageError: the table is unknown.
         """
         return rows_of(table, self.attempts)
 
@@ -231,34 +218,34 @@ class Evaluation:
 
     @property
     def metrics(self) -> list[Row]:
-        """What evaluators say, a row a score; where there is none, `reason` says why."""
+        """One row per metric score; if it has no value, `reason` is set."""
         return self.table("metrics")
 
     @property
     def faults(self) -> list[Row]:
-        """What is wrong with single tool calls."""
+        """The faults of single tool calls."""
         return self.table("faults")
 
     def to_pandas(self, table: TableName = "conversations") -> pd.DataFrame:
-        """Return a table as a data frame of pandas. See `table`.
+        """Return a table as a pandas data frame. See `table`.
 
         Raises:
-            UsageError: there is no such table, or pandas is not installed.
+            UsageError: the table is unknown, or pandas is not installed.
         """
         rows = self.table(table)
         return frames.to_pandas(COLUMNS[table], rows)
 
     def to_arrow(self, table: TableName = "conversations") -> pa.Table:
-        """Return a table as an Arrow table; JSON values are texts. See `table`.
+        """Return a table as an Arrow table; JSON values are JSON text. See `table`.
 
         Raises:
-            UsageError: there is no such table, or pyarrow is not installed.
+            UsageError: the table is unknown, or pyarrow is not installed.
         """
         rows = self.table(table)
         return frames.to_arrow(COLUMNS[table], rows)
 
     def summary(self) -> str:
-        """Return the most important of it as a few lines of text."""
+        """Return the most important results as a few lines of text."""
         return as_text(self)
 
     def __len__(self) -> int:

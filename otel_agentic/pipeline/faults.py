@@ -1,12 +1,12 @@
-"""Tool faults of scored conversations in memory: one row a fault, and one for each kind of fault of each tool.
+"""Tool faults of scored conversations in memory: one row per fault, and one per kind of fault and tool.
 
-The rows say what `v_tool_faults` and `tools failing` say of a store; a test holds them against each other.
+The rows are equal to those of `v_tool_faults` and `tools failing` for a store; a test compares them.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.scoring.counts import tool_counts
@@ -17,23 +17,39 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from otel_agentic.conversations.model import Conversation
-    from otel_agentic.pipeline.evaluation import ScoredAttempt
+    from otel_agentic.evaluators.base import MetricScore
     from otel_agentic.scoring import ConversationScore, ToolFault
     from otel_agentic.scoring.impact import Impact
+    from otel_agentic.truth.match import Match
 
-#: A fault of no turn, or of no call, comes before those that have one.
+#: Sorts faults without a turn or call before the others.
 _NONE: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FailingTool:
-    """One way in which a tool fails: how often, since when, and one to look at.
+class ScoredAttempt:
+    """A conversation with its match and score; `evaluator_scores` are the metric scores by name of the evaluator."""
 
-    In `failed` of the `conversations` the tools failed and it was not made good. Of missing calls, `tried` stand beside
-    errors of the tool: it may have been tried.
-    `share` is of all faults of the agent, version and environment. `rate` is faults a call, of those calls that can have
-    the fault (`calls`); None where they are not counted. Times are nanoseconds since the epoch. `example_conversation` is
-    the newest with it; `expected` and `actual` are the values there, for wrong parameters.
+    conversation: Conversation
+    match: Match
+    score: ConversationScore
+    evaluator_scores: Mapping[str, tuple[MetricScore, ...]] = field(default_factory=dict)
+
+    @property
+    def metrics(self) -> tuple[MetricScore, ...]:
+        """The scores of all metrics, abstentions included."""
+        return tuple(score for scores in self.evaluator_scores.values() for score in scores)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailingTool:
+    """One way in which a tool fails: how often, since when, and an example.
+
+    In `failed` of the `conversations` the tools failed and the agent did not recover. `tried` counts missing calls next to
+    an error of the same tool: the agent may have tried to call it. `share` is the share of all faults of the agent, version
+    and environment. `rate` is faults per call that can have the fault (`calls`), or None if calls are not counted. Times
+    are nanoseconds since the epoch. `example_conversation` is the newest conversation with the fault; `expected` and
+    `actual` are its values, for wrong parameters.
     """
 
     agent: str | None
@@ -61,8 +77,8 @@ class FailingTool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """A fault with the conversation that it is in."""
+class _FaultInConversation:
+    """A fault with its conversation."""
 
     conversation: Conversation
     fault: ToolFault
@@ -78,14 +94,14 @@ class _Found:
 
     @property
     def newness(self) -> tuple[Any, ...]:
-        """What the example is chosen by: the latest conversation, then the latest call."""
+        """The sort key of the example: the latest conversation, then the latest call."""
         turn, step = self.fault.turn_index, self.fault.step
         last = (_NONE if turn is None else turn, _NONE if step is None else step)
         return (self.conversation.ended_ns, str(self.conversation.conversation_id), *last)
 
 
 def fault_rows(conversation: Conversation, score: ConversationScore) -> Iterator[dict[str, Any]]:
-    """Yield the faults of a conversation, with the values and the place that they are about."""
+    """Yield the faults of a conversation, with expected and actual values, trace and span."""
     for tools in score.tools:
         for fault in tools.faults:
             yield {
@@ -96,33 +112,33 @@ def fault_rows(conversation: Conversation, score: ConversationScore) -> Iterator
                 "parameter": fault.parameter,
                 "explanation": fault.explanation,
                 **_values(fault),
-                **_place(conversation, fault),
+                **_location(conversation, fault),
             }
 
 
 def failing_tools(attempts: Iterable[ScoredAttempt]) -> list[FailingTool]:
-    """Return what is wrong with which tool: first what most conversations failed by."""
-    kept = list(attempts)
-    groups: dict[tuple[Any, ...], list[_Found]] = defaultdict(list)
-    for one in kept:
-        for tools in one.score.tools:
+    """Return the kinds of faults of each tool, those that failed most conversations first."""
+    attempts = list(attempts)
+    groups: dict[tuple[Any, ...], list[_FaultInConversation]] = defaultdict(list)
+    for attempt in attempts:
+        for tools in attempt.score.tools:
             for fault, impact in zip(tools.faults, impacts_of(tools), strict=True):
-                found = _Found(conversation=one.conversation, fault=fault, impact=impact)
-                groups[found.subject, found.kind].append(found)
-    whole: Counter[Any] = Counter()
+                member = _FaultInConversation(conversation=attempt.conversation, fault=fault, impact=impact)
+                groups[member.subject, member.kind].append(member)
+    totals: Counter[Any] = Counter()
     for (subject, _), members in groups.items():
-        whole[subject] += len(members)
-    counts = _counts(kept)
-    rows = [_row(members, whole[subject], counts) for (subject, _), members in groups.items()]
+        totals[subject] += len(members)
+    counts = _counts(attempts)
+    rows = [_row(members, totals[subject], counts) for (subject, _), members in groups.items()]
     return sorted(rows, key=_rank)
 
 
-def _row(members: list[_Found], whole: int, counts: Mapping[Any, Counter[str]]) -> FailingTool:
+def _row(members: list[_FaultInConversation], total: int, counts: Mapping[Any, Counter[str]]) -> FailingTool:
     agent, version, environment = members[0].subject
     tool, fault, parameter = members[0].kind
-    # Of equals the first, in the order of what is said of them.
-    newest = max(sorted(members, key=lambda one: one.fault.explanation), key=lambda one: one.newness)
-    ended = [one.conversation.ended_ns for one in members]
+    # Sorted by explanation first, so that equally new faults give the same example in every run.
+    newest = max(sorted(members, key=lambda member: member.fault.explanation), key=lambda member: member.newness)
+    ended = [member.conversation.ended_ns for member in members]
     calls = _calls(fault, counts.get((members[0].subject, tool), Counter()))
     return FailingTool(
         agent=agent,
@@ -133,10 +149,10 @@ def _row(members: list[_Found], whole: int, counts: Mapping[Any, Counter[str]]) 
         fault=fault,
         parameter=parameter,
         faults=len(members),
-        conversations=len({one.conversation.key for one in members}),
-        failed=len({one.conversation.key for one in members if one.impact.failed}),
-        tried=sum(bool(one.impact.tried) for one in members) if fault == "missing" else None,
-        share=len(members) / whole,
+        conversations=len({member.conversation.key for member in members}),
+        failed=len({member.conversation.key for member in members if member.impact.failed}),
+        tried=sum(bool(member.impact.tried) for member in members) if fault == "missing" else None,
+        share=len(members) / total,
         calls=calls,
         rate=len(members) / calls if calls else None,
         first_seen_ns=min(ended),
@@ -144,23 +160,24 @@ def _row(members: list[_Found], whole: int, counts: Mapping[Any, Counter[str]]) 
         example_conversation=str(newest.conversation.conversation_id),
         example=newest.fault.explanation,
         **_values(newest.fault),
-        **_place(newest.conversation, newest.fault),
+        **_location(newest.conversation, newest.fault),
     )
 
 
 def _counts(attempts: Iterable[ScoredAttempt]) -> dict[tuple[Any, str], Counter[str]]:
-    """Return how often each tool of each agent, version and environment was expected, made and paired."""
-    found: dict[tuple[Any, str], Counter[str]] = defaultdict(Counter)
-    for one in attempts:
-        subject = (one.conversation.agent_name, one.conversation.agent_version, one.conversation.environment)
-        for count in (count for tools in one.score.tools for count in tool_counts(tools)):
-            sums = found[subject, count.tool_name]
+    """Return how often each tool of each agent, version and environment was expected, called and paired."""
+    counts: dict[tuple[Any, str], Counter[str]] = defaultdict(Counter)
+    for attempt in attempts:
+        conversation = attempt.conversation
+        subject = (conversation.agent_name, conversation.agent_version, conversation.environment)
+        for count in (count for tools in attempt.score.tools for count in tool_counts(tools)):
+            sums = counts[subject, count.tool_name]
             sums.update(expected=count.expected, actual=count.made, errored=count.errored, paired=count.paired)
-    return found
+    return counts
 
 
 def _calls(fault: str, counts: Counter[str]) -> int | None:
-    """Return how many calls could have a fault, None where calls were not counted."""
+    """Return how many calls can have a fault, or None if calls were not counted."""
     if not counts:
         return None
     match fault:
@@ -182,8 +199,8 @@ def _values(fault: ToolFault) -> dict[str, Any]:
     }
 
 
-def _place(conversation: Conversation, fault: ToolFault) -> dict[str, str | None]:
-    """Return trace and span of the made call, of its turn where there is none."""
+def _location(conversation: Conversation, fault: ToolFault) -> dict[str, str | None]:
+    """Return trace and span of the actual call, or of its turn if no call is recorded."""
     turn = next((turn for turn in conversation.turns if turn.index == (fault.turn_index or 0)), None)
     if turn is None:
         return {"trace_id": None, "span_id": fault.span_id}
@@ -192,6 +209,6 @@ def _place(conversation: Conversation, fault: ToolFault) -> dict[str, str | None
 
 
 def _rank(row: FailingTool) -> tuple[Any, ...]:
-    """Return the sort key: what most conversations failed by first, then the most frequent, then by name, none last."""
+    """Return the sort key: most failed conversations first, then most faults, then names; missing names last."""
     names = (row.agent, row.agent_version, row.environment, row.tool, row.fault, row.parameter)
     return (-row.failed, -row.faults, *((name is None, name or "") for name in names))

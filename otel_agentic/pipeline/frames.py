@@ -1,4 +1,4 @@
-"""Tables of plain values as pandas data frames and Arrow tables, where these are installed."""
+"""Tables of plain values as pandas data frames and Arrow tables, if these are installed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from otel_agentic.pipeline.tables import ColumnKind, Row
 
 EXTRA: Final = "pip install 'otel-agentic[notebook]'"
-#: What a column is in pandas: types that tell a missing value from 0, false and "".
+#: The pandas type of a column: types that distinguish a missing value from 0, false and "".
 _PANDAS: Final[Mapping[ColumnKind, str]] = {
     "text": "string",
     "int": "Int64",
@@ -29,31 +29,31 @@ _PANDAS: Final[Mapping[ColumnKind, str]] = {
 
 
 def to_pandas(columns: Mapping[str, ColumnKind], rows: Sequence[Row]) -> pd.DataFrame:
-    """Return rows as a data frame with these columns, also where there is no row.
+    """Return rows as a data frame with these columns, even if there are no rows.
 
     Times are in UTC with nanoseconds; a JSON value stays a Python object.
 
     Raises:
-        UsageError: pandas is not installed; names the extra.
+        UsageError: pandas is not installed; the message names the extra.
     """
     pandas = _module("pandas", "to_pandas")
-    made = {
+    columns_of_frame = {
         name: pandas.to_datetime([row[name] for row in rows], unit="ns", utc=True)
         if kind == "time"
         else pandas.Series([row[name] for row in rows], dtype=_PANDAS[kind])
         for name, kind in columns.items()
     }
-    frame: pd.DataFrame = pandas.DataFrame(made, columns=list(columns))
+    frame: pd.DataFrame = pandas.DataFrame(columns_of_frame, columns=list(columns))
     return frame
 
 
 def to_arrow(columns: Mapping[str, ColumnKind], rows: Sequence[Row]) -> pa.Table:
-    """Return rows as an Arrow table with these columns, also where there is no row.
+    """Return rows as an Arrow table with these columns, even if there are no rows.
 
-    Times are in UTC with nanoseconds; a JSON value is its text.
+    Times are in UTC with nanoseconds; JSON values are JSON text.
 
     Raises:
-        UsageError: pyarrow is not installed; names the extra.
+        UsageError: pyarrow is not installed; the message names the extra.
     """
     arrow = _module("pyarrow", "to_arrow")
     types = {
@@ -64,11 +64,11 @@ def to_arrow(columns: Mapping[str, ColumnKind], rows: Sequence[Row]) -> pa.Table
         "time": arrow.timestamp("ns", tz="UTC"),
         "json": arrow.string(),
     }
-    made = [
+    arrays = [
         arrow.array([_json(row[name]) if kind == "json" else row[name] for row in rows], type=types[kind])
         for name, kind in columns.items()
     ]
-    table: pa.Table = arrow.table(made, names=list(columns))
+    table: pa.Table = arrow.table(arrays, names=list(columns))
     return table
 
 

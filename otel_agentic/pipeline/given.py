@@ -1,4 +1,4 @@
-"""Conversations as people hand them to `evaluate`: objects, records, spans, files."""
+"""Conversations as arguments of `evaluate`: objects, records, spans, files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import orjson
 
 from otel_agentic.conversations.model import Conversation
 from otel_agentic.errors import BadInputError, UsageError
-from otel_agentic.pipeline.in_memory import Gathered
+from otel_agentic.pipeline.in_memory import SpanBuffer
 from otel_agentic.pipeline.records import conversation_of
 from otel_agentic.pipeline.truthfiles import read_file, require
 from otel_agentic.regular_files import open_regular, read_regular
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class FinishedSpan(Protocol):
-    """A span of the OpenTelemetry SDK that has ended, as an exporter gets it."""
+    """A finished span of the OpenTelemetry SDK, as exporters receive it."""
 
     @property
     def instrumentation_scope(self) -> Any:
-        """Who wrote it."""
+        """The instrumentation scope that recorded it."""
         ...
 
     def get_span_context(self) -> Any:
@@ -43,7 +43,7 @@ class FinishedSpan(Protocol):
 
 
 if TYPE_CHECKING:
-    #: One conversation, spans of some, or a file of them.
+    #: One conversation, spans of conversations, or a file of these.
     ConversationLike = (
         Conversation | Mapping[str, Any] | str | os.PathLike[str] | Span | LogRecord | SpanBatch | FinishedSpan
     )
@@ -52,158 +52,162 @@ ALLOWED: Final = (
     "a Conversation, a record in the shape of a line of `conversations export`, a record or file of Fair Forge or RAGAS, "
     "finished spans, or the path of a file of exported conversations or of OTLP"
 )
-#: A file that begins so much like JSON, and names one of these, is OTLP.
+#: A JSON file is OTLP if its first bytes contain one of these keys.
 _SNIFFED_BYTES: Final = 65_536
 _OTLP_KEYS: Final = ("resourceSpans", "resource_spans", "resourceLogs", "resource_logs")
 _RECORD_KEYS: Final = ("conversation_id", "turns")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """What was handed over: conversations, the cases that came with them, and what could not be read."""
+class Inputs:
+    """The conversations, the cases that their documents contain, and sentences about input that could not be read."""
 
     conversations: tuple[Conversation, ...]
     cases: tuple[Case, ...]
     problems: tuple[str, ...]
 
 
-def read_conversations(given: ConversationLike | Iterable[ConversationLike], settings: Settings) -> Given:
-    """Return the conversations of whatever holds them, in their order; those of spans come last.
+def read_conversations(conversations: ConversationLike | Iterable[ConversationLike], settings: Settings) -> Inputs:
+    """Return the conversations of objects, records and files in their order; those rebuilt from spans come last.
 
     Raises:
-        UsageError: something is none of what is allowed.
-        BadInputError: a record or file breaks its format, or two conversations have one id; names it.
+        UsageError: an item has a type that is not allowed.
+        BadInputError: a record or file is malformed, or two different conversations have the same id; the message names it.
     """
-    reading = _Reading(settings=settings)
-    one = isinstance(given, str | os.PathLike | Mapping | Conversation | Span | LogRecord | SpanBatch)
-    one = one or not isinstance(given, Iterable)
-    items = cast("Iterable[ConversationLike]", [given] if one else given)
-    for place, item in enumerate(items):
-        reading.take(item, "conversations" if one else f"conversations[{place}]")
-    return reading.given()
+    reader = _InputReader(settings=settings)
+    is_single = isinstance(
+        conversations, str | os.PathLike | Mapping | Conversation | Span | LogRecord | SpanBatch
+    ) or not isinstance(conversations, Iterable)
+    items = cast("Iterable[ConversationLike]", [conversations] if is_single else conversations)
+    for index, item in enumerate(items):
+        reader.add(item, "conversations" if is_single else f"conversations[{index}]")
+    return reader.inputs()
 
 
 @dataclass(slots=True, kw_only=True)
-class _Reading:
-    """Takes one thing after the other, and sorts out what it is."""
+class _InputReader:
+    """Sorts items by type, and reads them at the end: records of other tools, and spans, are read together."""
 
     settings: Settings
-    told: list[Conversation] = field(default_factory=list)
+    conversations: list[Conversation] = field(default_factory=list)
     foreign: list[Mapping[str, Any]] = field(default_factory=list)
     documents: list[Document] = field(default_factory=list)
     finished: list[FinishedSpan] = field(default_factory=list)
-    gathered: Gathered = field(default_factory=Gathered)
+    spans: SpanBuffer = field(default_factory=SpanBuffer)
 
-    def take(self, item: Any, place: str) -> None:
+    def add(self, item: Any, location: str) -> None:
         match item:
             case Conversation():
-                self.told.append(item)
+                self.conversations.append(item)
             case str() | os.PathLike():
-                self._take_file(Path(item))
+                self._add_file(Path(item))
             case SpanBatch():
-                self.gathered.take(item)
+                self.spans.add(item)
             case Span():
-                self.gathered.take(SpanBatch(spans=(item,)))
+                self.spans.add(SpanBatch(spans=(item,)))
             case LogRecord():
-                self.gathered.take(SpanBatch(logs=(item,)))
+                self.spans.add(SpanBatch(logs=(item,)))
             case Mapping():
-                self._take_record(item, place)
+                self._add_record(item, location)
             case FinishedSpan():
                 self.finished.append(item)
             case _:
-                raise UsageError(f"{place}: found a value of type {type(item).__name__}; allowed: {ALLOWED}")
+                raise UsageError(f"{location}: found a value of type {type(item).__name__}; allowed: {ALLOWED}")
 
-    def _take_record(self, record: Mapping[str, Any], place: str) -> None:
+    def _add_record(self, record: Mapping[str, Any], location: str) -> None:
         if any(key in record for key in _OTLP_KEYS):
             limits = Limits.from_settings(self.settings.receive)
-            self.gathered.take(decode_document(orjson.dumps(dict(record)), limits))
-        elif _is_told(record) or not record:
-            self.told.append(conversation_of(record, place))
+            self.spans.add(decode_document(orjson.dumps(dict(record)), limits))
+        elif _is_conversation(record) or not record:
+            self.conversations.append(conversation_of(record, location))
         else:
             self.foreign.append(record)
 
-    def _take_file(self, path: Path) -> None:
+    def _add_file(self, path: Path) -> None:
         if path.is_dir() or _is_otlp(path):
-            self.gathered.take_files([path], self.settings)
+            self.spans.add_files([path], self.settings)
             return
-        records = _told_records(path)
+        records = _exported_records(path)
         if records is None:
             self.documents.append(read_file(path))
         else:
-            self.told += [conversation_of(record, f"{path}:{line}") for line, record in records]
+            self.conversations += [conversation_of(record, f"{path}:{line}") for line, record in records]
 
-    def given(self) -> Given:
-        """Return all that was taken."""
+    def inputs(self) -> Inputs:
+        """Return the content of all items."""
         if self.finished:
-            self.gathered.take(_batch_of(self.finished, Limits.from_settings(self.settings.receive)))
+            self.spans.add(_batch_of(self.finished, Limits.from_settings(self.settings.receive)))
         if self.foreign:
             text = "".join(f"{orjson.dumps(dict(record)).decode()}\n" for record in self.foreign)
             self.documents.append(read_document("conversations", text))
         require(self.documents)
-        rebuilt = tuple(self.gathered.conversations(self.settings))
+        rebuilt = tuple(self.spans.conversations(self.settings))
         documented = chain.from_iterable(document.conversations for document in self.documents)
-        return Given(
-            conversations=tuple(_distinct([*self.told, *documented, *rebuilt])),
+        return Inputs(
+            conversations=tuple(_distinct([*self.conversations, *documented, *rebuilt])),
             cases=tuple(chain.from_iterable(document.cases for document in self.documents)),
-            problems=tuple(self.gathered.problems),
+            problems=tuple(self.spans.problems),
         )
 
 
-def _is_told(record: Mapping[str, Any]) -> bool:
+def _is_conversation(record: Mapping[str, Any]) -> bool:
     return any(key in record for key in _RECORD_KEYS)
 
 
 def _is_otlp(path: Path) -> bool:
-    """Return whether a file is OTLP: JSON that says so, or no JSON at all."""
+    """Return whether a file is OTLP: JSON with an OTLP key, or a binary format."""
     try:
         with open_regular(path) as file:
-            begins = file.read(_SNIFFED_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip()
+            start = file.read(_SNIFFED_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip()
     except OSError as error:
         raise UsageError(f"conversations file {path}: {error.strerror}; give a readable file") from error
-    # Parquet and CSV hold no conversations, but cases: `read_file` says what is wrong with them.
-    if begins.startswith(b"PAR1") or path.suffix.lower() in {".csv", ".yaml", ".yml"}:
+    # Parquet, CSV and YAML contain cases, not conversations: `read_file` reports the error.
+    if start.startswith(b"PAR1") or path.suffix.lower() in {".csv", ".yaml", ".yml"}:
         return False
-    return begins[:1] not in {b"{", b"["} or any(f'"{key}"'.encode() in begins for key in _OTLP_KEYS)
+    return start[:1] not in {b"{", b"["} or any(f'"{key}"'.encode() in start for key in _OTLP_KEYS)
 
 
-def _told_records(path: Path) -> Sequence[tuple[int, Mapping[str, Any]]] | None:
-    """Return line and record of each exported conversation in a file, None where it is a file of something else."""
+def _exported_records(path: Path) -> Sequence[tuple[int, Mapping[str, Any]]] | None:
+    """Return line and record of each exported conversation in a file, or None if it contains something else."""
     content = read_regular(path).removeprefix(b"\xef\xbb\xbf")
     lines = [(number, line) for number, line in enumerate(content.split(b"\n"), start=1) if line.strip()]
-    if not lines or not _reads_told(lines[0][1]):
-        return _told_list(content)
+    if not lines or not _is_conversation_line(lines[0][1]):
+        return _exported_document(content)
     return [(number, _parsed(line, f"{path}:{number}")) for number, line in lines]
 
 
-def _told_list(content: bytes) -> Sequence[tuple[int, Mapping[str, Any]]] | None:
-    """Return the records of a JSON document, or list of them, that tells conversations."""
+def _exported_document(content: bytes) -> Sequence[tuple[int, Mapping[str, Any]]] | None:
+    """Return the records of a JSON document that is a conversation or a list of them, with their numbers."""
     try:
         document = orjson.loads(content)
     except orjson.JSONDecodeError:
         return None
     records = document if isinstance(document, list) else [document]
-    told = [record for record in records if isinstance(record, dict) and _is_told(record)]
-    return [(number, record) for number, record in enumerate(records, start=1)] if told else None
+    if not any(isinstance(record, dict) and _is_conversation(record) for record in records):
+        return None
+    return list(enumerate(records, start=1))
 
 
-def _reads_told(line: bytes) -> bool:
+def _is_conversation_line(line: bytes) -> bool:
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError:
         return False
-    return isinstance(record, dict) and _is_told(record)
+    return isinstance(record, dict) and _is_conversation(record)
 
 
-def _parsed(line: bytes, place: str) -> Mapping[str, Any]:
+def _parsed(line: bytes, location: str) -> Mapping[str, Any]:
     try:
         return cast("Mapping[str, Any]", orjson.loads(line))
     except orjson.JSONDecodeError as error:
-        raise BadInputError(f"{place}: not JSON: {error}; a line holds one conversation as a JSON object") from error
+        raise BadInputError(
+            f"{location}: not JSON: {error}; each line must be one conversation as a JSON object"
+        ) from error
 
 
 def _batch_of(spans: Sequence[FinishedSpan], limits: Limits) -> SpanBatch:
-    """Return the finished spans of the OpenTelemetry SDK, as if they had come by OTLP."""
-    from opentelemetry.exporter.otlp.proto.common.trace_encoder import (  # noqa: PLC0415 — only spans of this process need it
+    """Return finished spans of the OpenTelemetry SDK as if they had been received over OTLP."""
+    from opentelemetry.exporter.otlp.proto.common.trace_encoder import (  # noqa: PLC0415 — needed for spans of this process only
         encode_spans,
     )
 
@@ -214,15 +218,15 @@ def _distinct(conversations: Iterable[Conversation]) -> Iterator[Conversation]:
     """Yield each conversation once.
 
     Raises:
-        BadInputError: two that differ have one id.
+        BadInputError: two different conversations have the same id.
     """
     known: dict[tuple[str, str], Conversation] = {}
-    for one in conversations:
-        first = known.setdefault(one.key, one)
-        if first is one:
-            yield one
-        elif first != one:
+    for conversation in conversations:
+        first = known.setdefault(conversation.key, conversation)
+        if first is conversation:
+            yield conversation
+        elif first != conversation:
             raise BadInputError(
-                f"conversation {str(one.conversation_id)!r} is given twice with different content; give each attempt an "
-                "id of its own"
+                f"conversation {str(conversation.conversation_id)!r} occurs twice with different content; "
+                "use a different id for each attempt"
             )

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from otel_agentic.evaluators.registry import Chosen, chosen, of_files
-from otel_agentic.evaluators.run import evaluate
+from otel_agentic.evaluators.run import evaluate as run_evaluators
 from otel_agentic.judges import ExactJudge
 from otel_agentic.judges.asking import AskingJudge
 from otel_agentic.pipeline.asking import answers_to
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from otel_agentic.evaluators.base import AnyEvaluator, MetricScore
     from otel_agentic.evaluators.run import Ask
     from otel_agentic.judges import Budget, Judge, JudgeCache
-    from otel_agentic.pipeline.evaluation import ScoredAttempt
+    from otel_agentic.pipeline.faults import ScoredAttempt
     from otel_agentic.pipeline.tally import Tally
 
     #: An evaluator; a function, which becomes one metric named after it; or `path.py:name`.
@@ -75,12 +75,12 @@ def with_metrics(
     subjects = [subject_of(attempt.conversation, attempt.match, attempt.score, settings) for attempt in ordered]
     scores_of: list[dict[str, tuple[MetricScore, ...]]] = [{} for _ in attempts]
     faults: Counter[str] = Counter()
-    for ran in evaluate(selected.evaluators, subjects, _ask(judge, cache, budget, tally)):
+    for ran in run_evaluators(selected.evaluators, subjects, _ask(judge, cache, budget, tally)):
         scores_of[order[ran.place]][ran.evaluator.name] = ran.scores
         faults.update(ran.faults)
     names = [evaluator.name for evaluator in selected.evaluators]
     scored = [
-        replace(attempt, said={name: scores[name] for name in names if name in scores})
+        replace(attempt, evaluator_scores={name: scores[name] for name in names if name in scores})
         for attempt, scores in zip(attempts, scores_of, strict=True)
     ]
     notes = [unasked_note(selected.unasked)] if selected.unasked else []

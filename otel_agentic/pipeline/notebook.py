@@ -1,4 +1,4 @@
-"""`otel_agentic.evaluate`: conversations and cases in, scores and rates out, in one process and without a store."""
+"""`otel_agentic.evaluate`: conversations and cases -> scores and rates, in one process and without a store."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from otel_agentic.judges import ExactJudge
 from otel_agentic.judges.asking import AskingJudge
 from otel_agentic.judges.functions import judge_of
 from otel_agentic.pipeline.asking import score_asking
-from otel_agentic.pipeline.evaluation import Evaluation, ScoredAttempt
+from otel_agentic.pipeline.evaluation import Evaluation
+from otel_agentic.pipeline.faults import ScoredAttempt
 from otel_agentic.pipeline.given import read_conversations
-from otel_agentic.pipeline.given_truth import read_given_cases, read_given_labels
+from otel_agentic.pipeline.given_truth import read_cases, read_labels
 from otel_agentic.pipeline.metrics_given import chosen_for, with_metrics
 from otel_agentic.pipeline.rates import chosen_k
 from otel_agentic.pipeline.tally import Tally
@@ -61,41 +62,41 @@ def evaluate(
     cache: JudgeCache | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
-    """Match conversations to cases, score them, and return everything that can be said of them.
+    """Match conversations to cases, score them, and return scores, rates and faults.
 
-    The numbers are those of `otel-agentic evaluate` and `report` on the same data. It works in a notebook, whose event loop
-    is running already, and writes nothing anywhere. What `settings.redaction` takes out of a store is taken out here, too:
-    no judge is shown a credential, and what comes back holds marks in its place, under a key of this call alone.
+    The numbers equal those of `otel-agentic evaluate` and `report` on the same data. It works in a notebook, where an event
+    loop is already running, and writes no files. `settings.redaction` applies as it does to a store: credentials reach no
+    judge, and the result contains placeholders instead, under a key used for this call only.
 
     Args:
-        conversations: objects, records in the shape of a line of `conversations export`, records of Fair Forge or RAGAS,
+        conversations: objects, records with the shape of a line of `conversations export`, records of Fair Forge or RAGAS,
             finished spans of the OpenTelemetry SDK, or paths of files: exported conversations, OTLP in any form that
-            `ingest` reads, Fair Forge or RAGAS documents. One of these, or any number of them.
-        cases: objects, records, or paths of files in any format that `truth import` reads. None takes the cases that came
-            with the conversations, in a document of another tool.
+            `ingest` reads, Fair Forge or RAGAS documents. A single one, or any number of them.
+        cases: objects, records, or paths of files in any format that `truth import` reads. None for the cases contained in
+            the conversations' documents of another tool.
         labels: verdicts by conversation id (true, "pass", a reward), or the path of a labels CSV.
-        judge: who says whether an answer is right: a name ("exact", "langchain:openai:gpt-5-mini"), a chat model of
-            LangChain, a `Judge`, or a function from a `Question` to a score in [0, 1]. None takes the settings' one.
+        judge: decides whether an answer is correct: a name ("exact", "langchain:openai:gpt-5-mini"), a LangChain chat
+            model, a `Judge`, or a function from a `Question` to a score in [0, 1]. None for that of the settings.
         k: the k of pass@k and pass^k.
-        estimator: the headline estimator, by name. None takes the mode's pooled one.
+        estimator: the name of the headline estimator. None for the pooled one of the mode.
         turn_rule: what decides a turn: its answer, its tools, or both.
         answer_threshold: answer score at which a turn passes, in [0, 1].
         tool_threshold: tool score at which tools are correct, in [0, 1].
         compat: score with another system's arithmetic.
-        metrics: exactly these metrics are computed beside the scores: names of metrics, evaluators or families, "default",
-            "all" or "none". None takes the settings' ones: all that ask no model.
-        evaluators: more of your own, all of whose metrics are computed: objects, functions (see `evaluator`), or
+        metrics: the metrics to compute in addition to the scores: names of metrics, evaluators or families, "default",
+            "all" or "none". None for those of the settings: all that need no model.
+        evaluators: your own evaluators, all of whose metrics are computed: objects, functions (see `evaluator`), or
             "checks.py:name".
-        settings: everything else; the arguments above win. None takes the defaults and the environment.
-        cache: earlier verdicts of judges that are asked, see `MemoryCache`. None asks everything anew.
-        progress: told how many conversations are scored, and how many there are.
+        settings: everything else; the arguments above take precedence. None for the defaults and the environment.
+        cache: earlier verdicts of judges that call a model, see `MemoryCache`. None to request every verdict again.
+        progress: called with the number of scored conversations and of all conversations.
 
     Raises:
-        UsageError: an argument is not one that is allowed.
-        BadInputError: a record or file breaks its format; names record or line, and field.
-        PluginError: there is no judge or estimator of that name, or an evaluator does not load or breaks its contract.
+        UsageError: an argument is invalid.
+        BadInputError: a record or file is malformed; the message names record or line, and field.
+        PluginError: the judge or estimator is unknown, or an evaluator does not load or violates its contract.
     """
-    chosen = _settings(
+    effective = _settings(
         settings or Settings(),
         scoring={
             "judge": judge if isinstance(judge, str) else None,
@@ -106,51 +107,53 @@ def evaluate(
         },
         stats={"k": None if k is None else chosen_k(k), "estimator": estimator},
     )
-    if chosen.stats.estimator is not None:
-        plugins.get("estimators", chosen.stats.estimator)  # unknown, it would be passed over without a word
-    given = read_conversations(conversations, chosen)
-    redacting = CountingRedactor(chosen.redaction)
-    known = [redacted_case(case, redacting) for case in (given.cases if cases is None else read_given_cases(cases))]
-    told = redacted_labels(read_given_labels(labels, chosen.scoring), redacting)
-    if not known and not told:
-        raise UsageError("nothing to hold the conversations against; give cases, or labels by conversation id")
-    index = CaseIndex(known, chosen.matching)
+    if effective.stats.estimator is not None:
+        plugins.get("estimators", effective.stats.estimator)  # otherwise an unknown name would be ignored silently
+    inputs = read_conversations(conversations, effective)
+    redacting = CountingRedactor(effective.redaction)
+    known = [redacted_case(case, redacting) for case in (inputs.cases if cases is None else read_cases(cases))]
+    verdicts = redacted_labels(read_labels(labels, effective.scoring), redacting)
+    if not known and not verdicts:
+        raise UsageError("no ground truth; pass cases, or labels by conversation id")
+    index = CaseIndex(known, effective.matching)
     matched = []
-    for conversation in map(redacting.record, given.conversations):
-        label = told.get(str(conversation.conversation_id))
+    for conversation in map(redacting.record, inputs.conversations):
+        label = verdicts.get(str(conversation.conversation_id))
         match = index.match(conversation, label)
         matched.append(MatchedConversation(conversation=conversation, match=match, label=label))
     tally = Tally()
-    asked = judge_of(chosen.scoring.judge if judge is None else judge, chosen.judge)
-    budget = RunBudget(chosen.judge)
+    active_judge = judge_of(effective.scoring.judge if judge is None else judge, effective.judge)
+    budget = RunBudget(effective.judge)
     try:
-        beside = chosen_for(asked, chosen.evaluators, _names(metrics), evaluators)
-        found = _scores(matched, asked, chosen, cache=cache, budget=budget, tally=tally, progress=progress or _ignore)
+        metrics_to_compute = chosen_for(active_judge, effective.evaluators, _names(metrics), evaluators)
+        scores = _scores(
+            matched, active_judge, effective, cache=cache, budget=budget, tally=tally, progress=progress or _ignore
+        )
         attempts = [
-            ScoredAttempt(conversation=one.conversation, match=one.match, score=score)
-            for one, score in zip(matched, found, strict=True)
+            ScoredAttempt(conversation=pair.conversation, match=pair.match, score=score)
+            for pair, score in zip(matched, scores, strict=True)
         ]
         attempts, faults = with_metrics(
-            attempts, beside, chosen.scoring, judge=asked, cache=cache, budget=budget, tally=tally
+            attempts, metrics_to_compute, effective.scoring, judge=active_judge, cache=cache, budget=budget, tally=tally
         )
     finally:
-        if asked is not judge:  # made here
-            getattr(asked, "close", _ignore)()
+        if active_judge is not judge:  # created by this call, so closed by it
+            getattr(active_judge, "close", _ignore)()
     return Evaluation(
         attempts=tuple(attempts),
         cases=tuple(index),
-        settings=chosen,
-        judge_name=asked.name,
-        judge_version=asked.version,
+        settings=effective,
+        judge_name=active_judge.name,
+        judge_version=active_judge.version,
         judge_use=tally,
-        unused_labels=_unused(told, matched),
-        problems=(*given.problems, *faults),
+        unused_labels=_unused(verdicts, matched),
+        problems=(*inputs.problems, *faults),
     )
 
 
 def _unused(labels: Mapping[str, Label], matched: Sequence[MatchedConversation]) -> tuple[str, ...]:
-    """Return the conversation ids of labels that are of no conversation here."""
-    known = {str(one.conversation.conversation_id) for one in matched}
+    """Return the conversation ids of labels that match no conversation."""
+    known = {str(pair.conversation.conversation_id) for pair in matched}
     return tuple(name for name in labels if name not in known)
 
 
@@ -167,39 +170,39 @@ def _scores(
     """Return the scores of conversations, in their order."""
     compat = settings.scoring.compat
     score = partial(score_conversations if compat is None else scorer(compat), settings=settings.scoring)
-    found: dict[int, ConversationScore] = {}
-    if isinstance(judge, ExactJudge):  # it computes: asking it carefully would cost more than it does
+    scores: dict[int, ConversationScore] = {}
+    if isinstance(judge, ExactJudge):  # it computes: cache, budget and concurrency would cost more than its verdicts
         for start in range(0, len(matched), BATCH):
-            found |= enumerate(score(matched[start : start + BATCH], judge=judge), start)
-            progress(len(found), len(matched))
+            scores |= enumerate(score(matched[start : start + BATCH], judge=judge), start)
+            progress(len(scores), len(matched))
     else:
-        asking = AskingJudge(judge, cache=cache, budget=budget)
+        cautious_judge = AskingJudge(judge, cache=cache, budget=budget)
 
-        def scored(some: Sequence[MatchedConversation], known: Judge) -> list[ConversationScore]:
-            return score(some, judge=known)
+        def score_with(part: Sequence[MatchedConversation], answered: Judge) -> list[ConversationScore]:
+            return score(part, judge=answered)
 
-        for place, one in score_asking(matched, asking, scored, tally=tally):
-            found[place] = one
-            progress(len(found), len(matched))
-    return [found[place] for place in range(len(matched))]
+        for index, result in score_asking(matched, cautious_judge, score_with, tally=tally):
+            scores[index] = result
+            progress(len(scores), len(matched))
+    return [scores[index] for index in range(len(matched))]
 
 
 def _settings(settings: Settings, **sections: Mapping[str, Any]) -> Settings:
-    """Return settings where the arguments that were given win.
+    """Return the settings with the arguments that are not None in their place.
 
     Raises:
-        UsageError: one is not allowed; names it.
+        UsageError: an argument is invalid; the message names it.
     """
     changed: dict[str, Any] = {}
     for name, arguments in sections.items():
         section: BaseModel = getattr(settings, name)
-        given = {key: value for key, value in arguments.items() if value is not None}
+        provided = {key: value for key, value in arguments.items() if value is not None}
         try:
-            changed[name] = type(section).model_validate({**section.model_dump(), **given})
+            changed[name] = type(section).model_validate({**section.model_dump(), **provided})
         except ValidationError as error:
             detail = error.errors(include_url=False)[0]
-            where, *_ = detail["loc"]
-            raise UsageError(f"{where}: found {detail['input']!r}; {detail['msg']}") from error
+            argument, *_ = detail["loc"]
+            raise UsageError(f"{argument}: found {detail['input']!r}; {detail['msg']}") from error
     return settings.model_copy(update=changed)
 
 

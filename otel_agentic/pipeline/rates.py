@@ -1,4 +1,4 @@
-"""Rates of scored conversations in memory: of all together, and of groups."""
+"""Rates of scored conversations in memory: of all conversations, and of groups."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Rates:
-    """The rates of some conversations under one set of settings."""
+    """Rates of conversations under one set of settings."""
 
     scored: Sequence[ScoredConversation]
     settings: StatsSettings
 
     @cached_property
-    def whole(self) -> GroupSummary:
-        """The summary of all of them, with every installed estimator."""
+    def overall(self) -> GroupSummary:
+        """The summary of all conversations, with every installed estimator."""
         return self._summary(GroupKey(), self.scored, None, None)
 
     def of_all(self, k: int | Sequence[int] | None, estimator: str | None) -> GroupSummary:
-        """Return the summary of all of them.
+        """Return the summary of all conversations.
 
         Args:
-            k: None takes the settings' one.
-            estimator: one estimator by name; None takes every installed one.
+            k: the k of pass@k and pass^k; None for those of the settings.
+            estimator: the name of an estimator; None for every installed one.
 
         Raises:
-            UsageError: a k is not allowed.
-            PluginError: there is no estimator of that name.
+            UsageError: a k is invalid.
+            PluginError: the estimator is unknown.
         """
         if k is None and estimator is None:
-            return self.whole
+            return self.overall
         return self._summary(GroupKey(), self.scored, k, estimator)
 
     def of_groups(
@@ -53,8 +53,8 @@ class Rates:
         """Return the summary of each group, sorted by key. See `of_all`.
 
         Raises:
-            UsageError: a k or a group is not allowed.
-            PluginError: there is no estimator of that name.
+            UsageError: a k or a group is invalid.
+            PluginError: the estimator is unknown.
         """
         names: tuple[Any, ...] = (by,) if isinstance(by, str) else tuple(by)
         groups = group_by(self.scored, names)
@@ -66,36 +66,36 @@ class Rates:
         settings = self.settings
         if estimator is not None:
             settings = settings.model_copy(update={"estimator": estimator})
-        chosen = settings.k if k is None else chosen_k(k)
-        return summarise(key, members, estimators=self._estimators(estimator), settings=settings, k=chosen)
+        ks = settings.k if k is None else chosen_k(k)
+        return summarise(key, members, estimators=self._estimators(estimator), settings=settings, k=ks)
 
     def _estimators(self, name: str | None) -> list[Estimator]:
-        found = [plugins.get("estimators", name)] if name else list(plugins.find("estimators").values())
-        return [plugin.load().from_settings(self.settings) for plugin in found]
+        chosen = [plugins.get("estimators", name)] if name else list(plugins.find("estimators").values())
+        return [plugin.load().from_settings(self.settings) for plugin in chosen]
 
 
 def chosen_k(k: object) -> tuple[int, ...]:
-    """Return the k that are meant by one, or by any number of them; whole numbers of numpy are whole numbers.
+    """Return a k, or any number of them, as sorted integers; numpy integers are accepted.
 
     Raises:
-        UsageError: one is not a whole number of at least 1; names it.
+        UsageError: a k is not an integer of at least 1; the message contains it.
 
     >>> chosen_k(3), chosen_k([5, 1])
     ((3,), (1, 5))
     """
-    given = k if isinstance(k, Iterable) and not isinstance(k, str) else (k,)
+    values = k if isinstance(k, Iterable) and not isinstance(k, str) else (k,)
     return validate_k(
-        index(one) if isinstance(one, SupportsIndex) and not isinstance(one, bool) else one for one in given
+        index(value) if isinstance(value, SupportsIndex) and not isinstance(value, bool) else value for value in values
     )
 
 
-def shown(summary: GroupSummary) -> Estimates:
+def headline_estimates(summary: GroupSummary) -> Estimates:
     """Return the estimates of the headline estimator."""
     return summary.estimates[summary.default_estimator]
 
 
 def by_role(summary: GroupSummary, settings: StatsSettings) -> dict[str, Estimates]:
-    """Return the estimates that are shown of a group: pooled, per case, and of the headline estimator where it is a third."""
+    """Return the displayed estimates of a group: pooled, per case, and the headline estimator's if it is a third one."""
     pooled = pooled_estimator(settings)
     roles = {pooled: "pooled", PerCaseEstimator.name: "per case"}
     return {roles.get(name, name): summary.estimates[name] for name in shown_estimators(settings)}

@@ -1,7 +1,7 @@
-"""Conversations as people write them in Python or JSON: the lines of `conversations export`, and shorter ones by hand.
+"""Conversations as records in Python or JSON: the lines of `conversations export`, and shorter ones written by hand.
 
-Only `conversation_id` and `turns` are needed. What is absent is unknown: a turn without an answer counts as one whose answer
-was not recorded, unless `answer_captured` is true and says that there was none.
+Only `conversation_id` and `turns` are required. Absent fields are unknown: the answer of a turn without one counts as not
+recorded, unless `answer_captured` is true, which means that the agent gave no answer.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from pydantic_core import ErrorDetails
 
-_SHOWN_CHARACTERS: Final = 80
-#: What a field takes, by the kind of pydantic's complaint; other complaints keep pydantic's words.
+_MAX_CHARACTERS: Final = 80
+#: Allowed values of a field by the type of pydantic's error; other errors keep pydantic's message.
 _ALLOWED: Final = {
     "string_type": "a text",
     "string_too_short": "a text that is not empty",
@@ -45,12 +45,12 @@ def _time(value: Any) -> int:
     return ns_of_iso(value) if isinstance(value, str) else value
 
 
-#: A time as ISO 8601 text; 0 where it is not known.
+#: A time as ISO 8601 text; 0 if it is unknown.
 Time = Annotated[int, BeforeValidator(_time)]
 
 
 class _Record(BaseModel):
-    # Strict and closed: a key that is spelled wrong would lose calls or answers without a word.
+    # Strict, without extra fields: a misspelt key would silently lose calls or answers.
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
@@ -72,7 +72,7 @@ class CallRecord(_Record):
 
 
 class TurnRecord(_Record):
-    """One query, the calls made for it, and the answer; `index` is the place in the list, whatever it says."""
+    """One query, its tool calls, and the answer; turns are numbered by their position in the list, `index` is ignored."""
 
     index: int | None = None
     query: str | None = None
@@ -86,7 +86,7 @@ class TurnRecord(_Record):
 
 
 class ConversationRecord(_Record):
-    """A conversation; `outcome` and `reason` of an export are those of an earlier evaluation and are not read."""
+    """A conversation; `outcome` and `reason` of an export belong to an earlier evaluation and are ignored."""
 
     conversation_id: Annotated[str, Field(min_length=1)]
     turns: Annotated[tuple[TurnRecord, ...], Field(strict=False)]
@@ -104,24 +104,25 @@ class ConversationRecord(_Record):
     reason: str | None = None
 
 
-def conversation_of(record: Mapping[str, Any], place: str) -> Conversation:
-    """Return the conversation that a record tells of.
+def conversation_of(record: Mapping[str, Any], location: str) -> Conversation:
+    """Return the conversation of a record.
 
     Args:
-        record: in the shape of a line of `conversations export`.
-        place: where it stands, for messages.
+        record: a record with the shape of a line of `conversations export`.
+        location: the file and line, or index, of the record, for messages.
 
     Raises:
-        BadInputError: the record breaks the shape; names place, field and what is allowed.
+        BadInputError: the record is malformed; the message has location, field and allowed values.
 
-    >>> made = conversation_of({"conversation_id": "1", "turns": [{"query": "2+2?", "answer": "4"}]}, "conversations:1")
-    >>> made.turns[0].answer, made.turns[0].answer_captured
+    >>> record = {"conversation_id": "1", "turns": [{"query": "2+2?", "answer": "4"}]}
+    >>> turn = conversation_of(record, "conversations:1").turns[0]
+    >>> turn.answer, turn.answer_captured
     ('4', True)
     """
     try:
         read = ConversationRecord.model_validate(record)
     except ValidationError as error:
-        raise BadInputError("\n".join(f"{place}: {problem}" for problem in _problems(error))) from error
+        raise BadInputError("\n".join(f"{location}: {problem}" for problem in _problems(error))) from error
     return Conversation(
         environment=read.environment or "",
         conversation_id=ConversationId(read.conversation_id),
@@ -139,7 +140,7 @@ def conversation_of(record: Mapping[str, Any], place: str) -> Conversation:
     )
 
 
-def _turn(turn: TurnRecord, index: int, of: ConversationRecord) -> Turn:
+def _turn(turn: TurnRecord, index: int, conversation: ConversationRecord) -> Turn:
     return Turn(
         index=index,
         query=turn.query,
@@ -150,8 +151,8 @@ def _turn(turn: TurnRecord, index: int, of: ConversationRecord) -> Turn:
         calls=tuple(_calls(turn)),
         trace_id=turn.trace_id,
         span_id=turn.span_id,
-        started_ns=of.started_at,
-        ended_ns=of.ended_at,
+        started_ns=conversation.started_at,
+        ended_ns=conversation.ended_at,
     )
 
 
@@ -178,25 +179,25 @@ def _calls(turn: TurnRecord) -> Iterator[ToolCall]:
         )
 
 
-def _captured(value: Any, said: bool | None) -> bool:  # noqa: FBT001 — a flag of the data
-    return value is not None or said is True
+def _captured(value: Any, flag: bool | None) -> bool:  # noqa: FBT001 — a field of the record
+    return value is not None or flag is True
 
 
 def _problems(error: ValidationError) -> Iterator[str]:
     for detail in error.errors(include_url=False):
-        where = ".".join(str(part) for part in detail["loc"])
-        yield f"{where}: {_sentence(detail)}" if where else _sentence(detail)
+        path = ".".join(str(part) for part in detail["loc"])
+        yield f"{path}: {_sentence(detail)}" if path else _sentence(detail)
 
 
 def _sentence(detail: ErrorDetails) -> str:
-    found = repr(detail["input"])
-    shown = found if len(found) <= _SHOWN_CHARACTERS else f"{found[: _SHOWN_CHARACTERS - 1]}…"
+    text = repr(detail["input"])
+    value = text if len(text) <= _MAX_CHARACTERS else f"{text[: _MAX_CHARACTERS - 1]}…"
     if detail["type"] == "missing":
         return "missing; it is required here"
     if detail["type"] == "extra_forbidden":
-        return f"unknown field, found {shown}; allowed: {', '.join(_allowed_at(detail['loc']))}"
+        return f"unknown field, found {value}; allowed: {', '.join(_allowed_at(detail['loc']))}"
     allowed = _ALLOWED.get(detail["type"]) or detail["msg"].removeprefix("Input should be ")
-    return f"found {shown}; allowed: {allowed}"
+    return f"found {value}; allowed: {allowed}"
 
 
 def _allowed_at(path: Sequence[str | int]) -> list[str]:

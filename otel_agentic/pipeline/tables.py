@@ -1,4 +1,4 @@
-"""Scored conversations as tables of plain values: the columns are called as in the DuckDB file."""
+"""Scored conversations as tables of plain values; columns are named as in the DuckDB file."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from otel_agentic.windows import scored_conversation
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from otel_agentic.pipeline.evaluation import ScoredAttempt
+    from otel_agentic.pipeline.faults import ScoredAttempt
     from otel_agentic.scoring.model import Dimension
 
 TableName = Literal["conversations", "turns", "tools", "faults", "metrics"]
 TABLES: Final[tuple[TableName, ...]] = get_args(TableName)
-#: What a column holds: `time` is nanoseconds since the epoch, `json` any JSON value.
+#: The type of a column: `time` is nanoseconds since the epoch, `json` any JSON value.
 ColumnKind = Literal["text", "int", "float", "bool", "time", "json"]
 Row = dict[str, Any]
 
-_WHOSE: Final[Mapping[str, ColumnKind]] = {"environment": "text", "conversation_id": "text"}
+_KEY: Final[Mapping[str, ColumnKind]] = {"environment": "text", "conversation_id": "text"}
 _SCORES: Final[Mapping[str, ColumnKind]] = dict.fromkeys(DIMENSIONS, "float")
 _CONVERSATIONS: Final[Mapping[str, ColumnKind]] = {
-    **_WHOSE,
+    **_KEY,
     **dict.fromkeys(("agent", "agent_version", "service"), "text"),
     **dict.fromkeys(("started_at", "ended_at"), "time"),
     **dict.fromkeys(("turn_count", "call_count"), "int"),
@@ -39,7 +39,7 @@ _CONVERSATIONS: Final[Mapping[str, ColumnKind]] = {
     "explanation": "text",
 }
 _TURNS: Final[Mapping[str, ColumnKind]] = {
-    **_WHOSE,
+    **_KEY,
     "turn_index": "int",
     "case_turn_index": "int",
     **dict.fromkeys(("query", "answer", "expected_answer"), "text"),
@@ -49,7 +49,7 @@ _TURNS: Final[Mapping[str, ColumnKind]] = {
     **dict.fromkeys(("answer_outcome", "tool_outcome", "explanation"), "text"),
 }
 _TOOLS: Final[Mapping[str, ColumnKind]] = {
-    **_WHOSE,
+    **_KEY,
     "turn_index": "int",
     **dict.fromkeys(("outcome", "reason"), "text"),
     "overall": "float",
@@ -58,7 +58,7 @@ _TOOLS: Final[Mapping[str, ColumnKind]] = {
     "explanation": "text",
 }
 _FAULTS: Final[Mapping[str, ColumnKind]] = {
-    **_WHOSE,
+    **_KEY,
     **dict.fromkeys(("agent", "agent_version"), "text"),
     "ended_at": "time",
     "turn_index": "int",
@@ -67,7 +67,7 @@ _FAULTS: Final[Mapping[str, ColumnKind]] = {
     **dict.fromkeys(("trace_id", "span_id", "explanation"), "text"),
 }
 _METRICS: Final[Mapping[str, ColumnKind]] = {
-    **_WHOSE,
+    **_KEY,
     **dict.fromkeys(("evaluator", "metric", "target"), "text"),
     **dict.fromkeys(("turn_index", "position"), "int"),
     "value": "float",
@@ -84,33 +84,33 @@ COLUMNS: Final[Mapping[TableName, Mapping[str, ColumnKind]]] = {
 
 
 def rows_of(table: TableName, attempts: Iterable[ScoredAttempt]) -> list[Row]:
-    """Return the rows of a table, each with all its columns; a value that is not there is None.
+    """Return the rows of a table, each with all columns; a missing value is None.
 
     Raises:
-        UsageError: there is no such table; names those that there are.
+        UsageError: the table is unknown; the message lists the tables.
     """
     if table not in COLUMNS:
-        raise UsageError(f"no table {table!r}; there are {', '.join(TABLES)}")
-    return [{name: row.get(name) for name in COLUMNS[table]} for one in attempts for row in _ROWS[table](one)]
+        raise UsageError(f"unknown table {table!r}; allowed: {', '.join(TABLES)}")
+    return [{name: row.get(name) for name in COLUMNS[table]} for attempt in attempts for row in _ROWS[table](attempt)]
 
 
-def _whose(one: ScoredAttempt) -> Row:
-    return {"environment": one.conversation.environment, "conversation_id": one.score.conversation_id}
+def _conversation_key(attempt: ScoredAttempt) -> Row:
+    return {"environment": attempt.conversation.environment, "conversation_id": attempt.score.conversation_id}
 
 
 def _named(dimensions: Mapping[Dimension, float | None] | Mapping[Dimension, float]) -> Row:
     return {str(name): value for name, value in dimensions.items()}
 
 
-def _taken(row: Any, names: Iterable[str]) -> Row:
+def _attributes(row: Any, names: Iterable[str]) -> Row:
     return {name: getattr(row, name) for name in names if hasattr(row, name)}
 
 
-def _conversation(one: ScoredAttempt) -> Iterator[Row]:
-    conversation = one.conversation
+def _conversation(attempt: ScoredAttempt) -> Iterator[Row]:
+    conversation = attempt.conversation
     yield {
-        **_taken(one.score, _CONVERSATIONS),
-        **_whose(one),
+        **_attributes(attempt.score, _CONVERSATIONS),
+        **_conversation_key(attempt),
         "agent": conversation.agent_name,
         "agent_version": conversation.agent_version,
         "service": conversation.service,
@@ -118,53 +118,53 @@ def _conversation(one: ScoredAttempt) -> Iterator[Row]:
         "ended_at": conversation.ended_ns or None,
         "turn_count": len(conversation.turns),
         "call_count": sum(len(turn.calls) for turn in conversation.turns),
-        **_named(scored_conversation(conversation, one.match.case, one.score).dimensions),
-        "missing_outputs": list(one.score.missing_outputs),
+        **_named(scored_conversation(conversation, attempt.match.case, attempt.score).dimensions),
+        "missing_outputs": list(attempt.score.missing_outputs),
     }
 
 
-def _turns(one: ScoredAttempt) -> Iterator[Row]:
-    turns = {turn.index: turn for turn in one.conversation.turns}
-    expected = () if one.match.case is None else one.match.case.turns
-    for score in one.score.turns:
-        turn, place = turns[score.turn_index], score.case_turn_index
+def _turns(attempt: ScoredAttempt) -> Iterator[Row]:
+    turns = {turn.index: turn for turn in attempt.conversation.turns}
+    expected = () if attempt.match.case is None else attempt.match.case.turns
+    for score in attempt.score.turns:
+        turn, index = turns[score.turn_index], score.case_turn_index
         yield {
-            **_taken(score, _TURNS),
-            **_whose(one),
+            **_attributes(score, _TURNS),
+            **_conversation_key(attempt),
             "query": turn.query,
             "answer": turn.answer,
-            "expected_answer": None if place is None else expected[place].first_answer,
-            "also_accepted": None if place is None else list(expected[place].accepted_answers[1:]) or None,
+            "expected_answer": None if index is None else expected[index].first_answer,
+            "also_accepted": None if index is None else list(expected[index].accepted_answers[1:]) or None,
         }
 
 
-def _tools(one: ScoredAttempt) -> Iterator[Row]:
-    for score in one.score.tools:
+def _tools(attempt: ScoredAttempt) -> Iterator[Row]:
+    for score in attempt.score.tools:
         yield {
-            **_taken(score, _TOOLS),
-            **_whose(one),
+            **_attributes(score, _TOOLS),
+            **_conversation_key(attempt),
             **_named(score.dimensions),
             "evidence": dict(score.evidence) or None,
         }
 
 
-def _faults(one: ScoredAttempt) -> Iterator[Row]:
-    for fault in fault_rows(one.conversation, one.score):
+def _faults(attempt: ScoredAttempt) -> Iterator[Row]:
+    for fault in fault_rows(attempt.conversation, attempt.score):
         yield {
             **fault,
-            **_whose(one),
-            "agent": one.conversation.agent_name,
-            "agent_version": one.conversation.agent_version,
-            "ended_at": one.conversation.ended_ns or None,
+            **_conversation_key(attempt),
+            "agent": attempt.conversation.agent_name,
+            "agent_version": attempt.conversation.agent_version,
+            "ended_at": attempt.conversation.ended_ns or None,
         }
 
 
-def _metrics(one: ScoredAttempt) -> Iterator[Row]:
-    for evaluator, scores in one.said.items():
+def _metrics(attempt: ScoredAttempt) -> Iterator[Row]:
+    for evaluator, scores in attempt.evaluator_scores.items():
         for score in scores:
             yield {
-                **_taken(score, _METRICS),
-                **_whose(one),
+                **_attributes(score, _METRICS),
+                **_conversation_key(attempt),
                 "evaluator": evaluator,
                 "metric": score.name,
                 "target": target_of(score),

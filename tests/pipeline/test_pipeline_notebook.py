@@ -407,14 +407,14 @@ def test_a_whole_number_of_numpy_is_a_k() -> None:
 
 def test_labels_that_belong_to_no_conversation_are_told() -> None:
     found = evaluate(RIGHT, CASE, labels={"right": True, "rihgt": False})
-    assert ["1 label used for nothing: no conversation given has the id 'rihgt'"] == found.warnings
-    assert "warning: 1 label used for nothing" in found.summary()
+    assert ["1 label not used: no conversation has the id 'rihgt'"] == found.warnings
+    assert "warning: 1 label not used" in found.summary()
     assert [] == evaluate(RIGHT, CASE, labels={"right": True}).warnings
 
 
 def test_the_summary_says_why_a_judge_failed() -> None:
     told = evaluate(RIGHT, CASE, judge=lambda _: 1 / 0).summary()
-    assert "judge <lambda>: the last failure: judge <lambda> raised ZeroDivisionError: division by zero" in told
+    assert "judge <lambda>: last failure: judge <lambda> raised ZeroDivisionError: division by zero" in told
 
 
 def test_faults_of_several_versions_are_told_apart() -> None:
@@ -439,11 +439,11 @@ def test_faults_of_several_versions_are_told_apart() -> None:
         ({**RIGHT, "turns": [{"tool_calls": []}]}, {}, BadInputError, "turns.0.tool_calls: unknown field, found []"),
         ({**RIGHT, "ended_at": "today"}, {}, BadInputError, "ended_at: found 'today'; allowed: an ISO 8601 time"),
         ({"user": "2 + 2?"}, {}, CaseError, "conversations"),
-        ([RIGHT, {**WRONG, "conversation_id": "right"}], {}, BadInputError, "'right' is given twice"),
+        ([RIGHT, {**WRONG, "conversation_id": "right"}], {}, BadInputError, "'right' occurs twice"),
         (RIGHT, {"cases": 5}, UsageError, "cases[0]: a int; allowed: a Case"),
         (RIGHT, {"cases": {"case_id": 5}}, CaseError, "cases:1: case_id: found 5"),
         (RIGHT, {"cases": "missing.jsonl"}, UsageError, "missing.jsonl"),
-        (RIGHT, {"cases": None}, UsageError, "give cases, or labels"),
+        (RIGHT, {"cases": None}, UsageError, "pass cases, or labels"),
         (RIGHT, {"labels": {"right": "maybe"}}, UsageError, "labels['right']: found 'maybe'; allowed: True"),
         (RIGHT, {"labels": {"right": {"verdikt": True}}}, UsageError, "labels['right']"),
         (RIGHT, {"labels": {"right": float("nan")}}, UsageError, "labels['right']"),
@@ -483,7 +483,7 @@ def test_an_async_function_is_no_judge() -> None:
 @pytest.mark.parametrize(
     ("method", "told"),
     [
-        (lambda found: found.table("runs"), "no table 'runs'; there are conversations, turns, tools, faults"),
+        (lambda found: found.table("runs"), "unknown table 'runs'; allowed: conversations, turns, tools, faults"),
         (lambda found: found.groups("colour"), "cannot group by 'colour'"),
         (lambda found: found.estimates(k=[0]), "k=0"),
     ],
