@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from contextlib import contextmanager
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -126,14 +127,18 @@ class Text:
             return
         lines = map(_one_spaced, self.text.splitlines())
         clauses = [clause for line in lines for clause in re.split(r"(?<=[;:.,)])\s+", line) if clause]
+        temporary = rf"^\S*{re.escape(tempfile.gettempdir())}\S*/"
         for first in range(1 if self.position == "start" else len(clauses)):
             words = 0
             for end, clause in enumerate(clauses[first:], first + 1):
                 words += len(clause.split())
                 if words > max_words:
                     break
-                if self.position != "end" or end == len(clauses):
-                    yield " ".join(clauses[first:end])
+                run = " ".join(clauses[first:end])
+                if self.position == "anywhere":
+                    yield re.sub(temporary, "", run).rstrip(",:;")
+                elif self.position == "start" or end == len(clauses):
+                    yield run
 
 
 def _one_spaced(text: str) -> str:

@@ -8,12 +8,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
+from inline_snapshot import snapshot
 
 from collectors._admission import Admission
 from collectors._memory import HeldTooMuchError
 from otel_agentic.config import ReceiveSettings
 from otel_agentic.errors import OverloadedError, StoreUnusableError
 from otel_agentic.spans import Receipt, SpanBatch
+from tests.snapshots import raises
 
 if TYPE_CHECKING:
     from collectors._memory import Holding
@@ -64,7 +66,7 @@ def test_it_counts_until_its_work_is_done() -> None:
     with ThreadPoolExecutor(2) as executor:
         for _ in range(2):
             asyncio.run(_abandoned(admission, executor, go))
-        with pytest.raises(OverloadedError, match="2 requests are under way"):
+        with raises(OverloadedError, snapshot("2 requests are under way")):
             admission.check()
         go.set()
     admission.check()
@@ -127,7 +129,7 @@ def test_a_request_counts_until_the_sink_has_stored_it_and_fails_as_that_does(wh
         with pytest.raises(HeldTooMuchError):
             admission.check(200)
         receipt.set_exception(StoreUnusableError("the disk is full"))
-        with pytest.raises(StoreUnusableError, match="the disk is full"):
+        with raises(StoreUnusableError, snapshot("the disk is full")):
             await task
 
     with ThreadPoolExecutor(1) as executor:

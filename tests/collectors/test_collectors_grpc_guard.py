@@ -14,6 +14,7 @@ import pytest
 import zstandard
 from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untyped]  # ships no py.typed
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # ships no py.typed
+from inline_snapshot import snapshot
 from pydantic import ValidationError
 
 from otel_agentic.config import ReceiveSettings
@@ -250,7 +251,9 @@ def test_a_call_without_a_message_is_invalid_argument(serve_grpc: Serve) -> None
     host, port = address_of(serve_grpc().endpoint)
     with grpc.insecure_channel(f"{host}:{port}") as channel:
         asked = channel.stream_unary(EXPORT).future(iter(()), timeout=20)
-        assert ("INVALID_ARGUMENT", "the call ended without a message") == (asked.code().name, asked.details())
+        assert (asked.code().name, asked.details()) == snapshot(
+            ("INVALID_ARGUMENT", "the call ended without a message")
+        )
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 import zstandard
 from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untyped]  # ships no py.typed
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # ships no py.typed
+from inline_snapshot import snapshot
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
@@ -110,9 +111,11 @@ def test_bad_ids_are_a_partial_success_that_teaches(serve_http: Serve) -> None:
     answer = post(collector, protobuf("a", "b", trace_id=b"\1"), PROTOBUF)
     partial = ExportTraceServiceResponse.FromString(answer.content).partial_success
     assert answer.status_code == 200
-    assert (partial.rejected_spans, partial.error_message) == (2, "2 x trace_id is not 16 bytes or is all zero")
+    assert (partial.rejected_spans, partial.error_message) == snapshot(
+        (2, "2 x trace_id is not 16 bytes or is all zero")
+    )
     told = post(collector, document("a", trace_id="zz"), JSON).json()["partialSuccess"]
-    assert told == {"rejectedSpans": "1", "errorMessage": "1 x trace_id is not 16 bytes or is all zero"}
+    assert told == snapshot({"rejectedSpans": "1", "errorMessage": "1 x trace_id is not 16 bytes or is all zero"})
 
 
 def test_a_logs_request_on_the_traces_path_is_told_the_right_one(serve_http: Serve) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # ships no py.typed
+from inline_snapshot import snapshot
 
 from otel_agentic.errors import OverloadedError
 from tests.collectors.raw import answers, connect, exchange, post, spans, until_closed
@@ -142,7 +143,7 @@ def test_a_body_slower_than_the_least_pace_is_cut_off_long_before_its_deadline(
                 continue
     status = Status.FromString(received.partition(b"\r\n\r\n")[2])
     assert [408] == answers(received)
-    assert (4, "the body came slower than 1000 bytes a second") == (status.code, status.message)
+    assert (status.code, status.message) == snapshot((4, "the body came slower than 1000 bytes a second"))
 
 
 def test_a_body_that_is_merely_not_fast_arrives(

@@ -4,6 +4,7 @@ import math
 import threading
 from typing import TYPE_CHECKING
 
+from inline_snapshot import snapshot
 from opentelemetry import trace
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
@@ -12,6 +13,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 from collectors.in_process import AgenticSpanProcessor
 from otel_agentic.errors import OverloadedError
+from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,7 +141,7 @@ def test_a_sink_that_fails_costs_the_traced_program_nothing_but_the_count(
     provider.get_tracer("agent-lib").start_span("chat").end()
     assert not provider.force_flush()
     assert processor.dropped == 1
-    assert "the sink failed: KeyError" in caplog.text
+    assert passage(caplog.text) == snapshot("the sink failed: KeyError")
     provider.shutdown()
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import grpc  # type: ignore[import-untyped]  # grpcio ships no types
 import httpx
 import pytest
+from inline_snapshot import snapshot
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpExporter
 from opentelemetry.sdk.trace import TracerProvider
@@ -19,6 +20,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from otel_agentic.errors import ConfigError
 from tests.collectors.raw import connect, until_closed
+from tests.snapshots import raises
 from tests.telemetry.receiver.certificates import Certificates, make_certificates
 
 if TYPE_CHECKING:
@@ -171,7 +173,13 @@ def test_a_renewed_certificate_is_shown_without_a_restart(
 def test_a_certificate_that_cannot_be_used_is_told_before_anything_listens(
     request: pytest.FixtureRequest, serve: str, made: Certificates
 ) -> None:
-    with pytest.raises(ConfigError, match=r"receive\.tls_key_file.*client\.key: the key is not the one"):
+    with raises(
+        ConfigError,
+        snapshot(
+            "receive.tls_cert_file: <certificates>/server.pem with receive.tls_key_file: <certificates>/client.key: the key is not the one of the certificate; give a PEM certificate, with what it was signed by below it, and its PEM key without a password"
+        ),
+        certificates=made.ca.parent,
+    ):
         request.getfixturevalue(serve)(tls_cert_file=made.server, tls_key_file=made.client_key)
 
 

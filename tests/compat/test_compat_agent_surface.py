@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.compat import agent_surface
 from otel_agentic.errors import BadInputError, UsageError
+from tests.snapshots import raises
 
 names = st.lists(st.sampled_from("abc"), max_size=5)
 
@@ -26,7 +28,7 @@ def test_a_percentile_is_one_of_the_values(values: list[int], p: int) -> None:
 
 
 def test_too_few_runs_are_refused() -> None:
-    with pytest.raises(UsageError, match="k=3 needs at least 3 runs, got 1"):
+    with raises(UsageError, snapshot("k=3 needs at least 3 runs, got 1")):
         agent_surface.calculate_pass_at_k([True], 3)
 
 

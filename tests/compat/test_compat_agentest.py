@@ -2,12 +2,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.compat.agentest import CallAssertion, MadeToolCall, TrajectoryAssertions, match_trajectory
 from otel_agentic.errors import UsageError
+from tests.snapshots import raises
 
 if TYPE_CHECKING:
     from otel_agentic.compat.agentest.trajectory import MatchMode
@@ -48,7 +49,7 @@ def test_a_forbidden_call_fails_whatever_else_matches(
 
 def test_an_unknown_match_mode_is_refused() -> None:
     mode: Any = "superset"
-    with pytest.raises(UsageError, match="allowed: strict, unordered, contains, within"):
+    with raises(UsageError, snapshot("allowed: strict, unordered, contains, within")):
         matched([], [], mode)
 
 

@@ -5,11 +5,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 from langchain_core.language_models import FakeListChatModel
 
 from otel_agentic.compat.fair_forge import Agentic, AgenticMetric, BayesianMode, Dataset, conversation_level
 from otel_agentic.errors import BadInputError, UsageError
 from otel_agentic.judges import ExactJudge, JudgeFailure, Question, Verdict
+from tests.snapshots import opening
 
 
 def interaction(answer: str = "Paris", **fields: Any) -> dict[str, Any]:
@@ -180,7 +182,9 @@ def test_a_dataset_that_is_none_is_named() -> None:
     bad = dataset(interaction(), {"qa_id": "q2", "query": "?", "assistant": None, "ground_truth_assistant": "x"})
     with pytest.raises(BadInputError) as raised:
         Agentic.run([dataset(interaction()), bad], k=1, model=ExactJudge())
-    assert str(raised.value) == "dataset 1: conversation.1.assistant: Input should be a valid string; found None"
+    assert str(raised.value) == snapshot(
+        "dataset 1: conversation.1.assistant: Input should be a valid string; found None"
+    )
 
 
 def test_malformed_tools_are_named_with_their_session_before_any_model_is_asked() -> None:
@@ -188,7 +192,7 @@ def test_malformed_tools_are_named_with_their_session_before_any_model_is_asked(
     turn = interaction(agentic={"tools_used": ["atlas"]}, ground_truth_agentic={"expected_tools": []})
     with pytest.raises(BadInputError) as raised:
         Agentic.run([dataset(interaction(), turn)], k=1, model=model)
-    assert str(raised.value).startswith("session 's1', qa_id 'q1': agentic.tools_used[0] is 'atlas'; allowed:")
+    assert opening(raised) == snapshot("session 's1', qa_id 'q1': agentic.tools_used[0] is 'atlas'; allowed:")
     assert model.seen == []
 
 

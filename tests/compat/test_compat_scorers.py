@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic import compat
 from otel_agentic.config import ScoringSettings
@@ -13,6 +14,7 @@ from otel_agentic.judges import ExactJudge, JudgeFailure, Question, Verdict
 from otel_agentic.scoring import ConversationScore, MatchedConversation
 from otel_agentic.testing import conversation, tool_call, turn
 from otel_agentic.truth import CaseIndex, parse_cases
+from tests.snapshots import opening, raises
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,7 +82,7 @@ def asks(answer: str | None = None, *calls: dict[str, Any], **tools: Any) -> dic
 
 
 def test_an_unknown_system_is_refused() -> None:
-    with pytest.raises(UsageError, match="allowed: agent-surface, agentest, fair-forge, ragas"):
+    with raises(UsageError, snapshot("allowed: agent-surface, agentest, fair-forge, ragas")):
         compat.scorer("tau")
 
 
@@ -89,7 +91,7 @@ class TestEverySystem:
     def test_says_whose_arithmetic_it_is(self, name: str) -> None:
         score = scored(name, one(search()), asks("The Ritz.", SEARCH))
         assert score.outcome == "pass"
-        assert score.explanation.startswith("by the arithmetic of ")
+        assert opening(score.explanation) == snapshot("by the arithmetic of ")
 
     def test_leaves_a_conversation_without_a_case_without_an_outcome(self, name: str) -> None:
         made = one()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from inline_snapshot import snapshot
 
 from tests.golden.comparing import compared
 from tests.shared import SHARED, why_absent
@@ -45,7 +46,6 @@ def test_the_comparison_over_the_command_line_reaches_every_capture() -> None:
         check=False,
     )
 
-    assert (0, "825 of 825 turns right; 59 of 59 captures reach 95% with no conversation too many") == (
-        ran.returncode,
-        ran.stdout.splitlines()[-1],
+    assert (ran.returncode, ran.stdout.splitlines()[-1]) == snapshot(
+        (0, "825 of 825 turns right; 59 of 59 captures reach 95% with no conversation too many")
     )

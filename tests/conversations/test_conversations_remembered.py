@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from tests.conversations.rebuilding import (
     asks,
@@ -194,9 +195,9 @@ def test_of_a_call_that_only_a_finish_reason_tells_of_the_next_one_tells_the_nam
         model(6, attributes={"gen_ai.response.finish_reasons": ["stop"]}),
     ]  # fmt: skip
 
-    assert [(1, "book", "the call never ran"), (2, "book", None)] == [
-        (call.step, call.name, call.error) for call in turn_of(ROOT, *spans).calls
-    ]
+    assert [(call.step, call.name, call.error) for call in turn_of(ROOT, *spans).calls] == snapshot(
+        [(1, "book", "the call never ran"), (2, "book", None)]
+    )
 
 
 def test_a_finish_reason_before_two_calls_does_not_tell_which_of_them_was_asked_for_before() -> None:

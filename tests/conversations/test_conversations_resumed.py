@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.spans.model import StatusCode
 from otel_agentic.testing import span
@@ -166,7 +167,9 @@ def test_a_query_that_quotes_an_older_message_stays_whole() -> None:
     heard = [user("Hello agent"), assistant("Hello user"), user("Which hotel?")]
     root = noted("team", 0, None, "You said: Hello user. Which hotel?", None)
 
-    assert ["You said: Hello user. Which hotel?"] == [query for query, _, _ in turns(root, model(root, heard, DONE))]
+    assert [query for query, _, _ in turns(root, model(root, heard, DONE))] == snapshot(
+        ["You said: Hello user. Which hotel?"]
+    )
 
 
 @given(name=st.sampled_from(sorted(ALL)), random=st.randoms(use_true_random=False))

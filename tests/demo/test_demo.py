@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.demo.run import DB_NAME
+from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,7 +93,7 @@ def test_the_questions_are_answered_in_the_order_in_which_a_reader_asks(demo: Ru
 def test_the_new_version_is_worse_and_says_so(demo: Run) -> None:
     assert re.search(r"trip-planner 1\.0\.0 +23/24 +96% ", demo.printed)
     assert re.search(r"trip-planner 1\.1\.0 +13/24 +100% ", demo.printed)
-    assert "trip-planner 1.1.0: needs_improvement" in demo.printed
+    assert passage(demo.printed) == snapshot("trip-planner 1.1.0: needs_improvement")
 
 
 def test_all_attempts_right_are_still_insufficient_evidence_when_they_are_few(demo: Run) -> None:
@@ -121,7 +123,7 @@ def test_the_late_span_made_a_second_revision_that_superseded_the_first(demo: Ru
     assert [(1, True, "pass"), (2, False, "pass")] == sorted(
         (row["revision"], row["superseded"], row["outcome"]) for row in rows
     )
-    assert "lyon-family-1.0.0-2 came after the conversation had closed: revision 2" in demo.printed
+    assert passage(demo.printed) == snapshot("lyon-family-1.0.0-2 came after the conversation had closed: revision 2")
 
 
 def test_the_backend_received_the_pass_pow_3_that_the_report_gives(demo: Run) -> None:
@@ -173,4 +175,4 @@ def test_without_the_extra_it_says_what_to_install() -> None:
     code = "import sys; sys.modules['langchain'] = None; from otel_agentic.cli import main; main(['demo'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, env=_environment(), text=True)
     assert 2 == done.returncode
-    assert "pip install 'otel-agentic[demo]'" in done.stderr
+    assert passage(done.stderr) == snapshot("pip install 'otel-agentic[demo]'")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from inline_snapshot import snapshot
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.sdk.metrics import MeterProvider
@@ -25,6 +26,7 @@ from otel_agentic.demo.scenario import ATTEMPTS, Call, Response, conversations
 from otel_agentic.demo.waiting import wait_until
 from otel_agentic.errors import BackendError
 from otel_agentic.truth import read_cases
+from tests.snapshots import raises
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,7 +128,7 @@ def test_faults_of_all_versions_stand_together_most_frequent_first() -> None:
 
 
 def test_waiting_ends_with_a_message_that_names_what_did_not_come() -> None:
-    with pytest.raises(BackendError, match="for the moon to arrive, in vain"):
+    with raises(BackendError, snapshot("for the moon to arrive, in vain")):
         wait_until(lambda: False, "the moon to arrive", limit_s=0.0)
 
 
@@ -135,7 +137,13 @@ def test_a_collector_that_does_not_start_is_told_with_its_own_last_words(tmp_pat
     cases.write_text('{"case_id": "a", "colour": "red"}\n')
     with (
         running_backend() as backend,
-        pytest.raises(BackendError, match=r"exit code 3: .*cases\.jsonl:1.*colour"),
+        raises(
+            BackendError,
+            snapshot(
+                'the collector ended with exit code 3: otel-agentic: <tmp_path>/cases.jsonl:1: colour: unknown field, found "red"; allowed: agent, '
+            ),
+            tmp_path=tmp_path,
+        ),
         running_collector(tmp_path / DB_NAME, cases, backend.endpoint),
     ):
         pytest.fail("it started")

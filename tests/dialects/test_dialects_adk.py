@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from inline_snapshot import snapshot
+
 from otel_agentic.dialects import AgentRun, ModelCall, ToolCall
 from otel_agentic.testing import log_record, span
 from tests.dialects.reading import read_as, said
@@ -74,7 +76,7 @@ def test_a_user_may_begin_with_the_same_words() -> None:
 
     found = read_as(ModelCall, span("call_llm", scope=SCOPE, attributes=attributes))
 
-    assert [("user", "For context: I am in Oslo.")] == said(found.messages_in)
+    assert said(found.messages_in) == snapshot([("user", "For context: I am in Oslo.")])
 
 
 def test_a_tools_own_keys_are_read_and_its_scalar_result_unwrapped() -> None:

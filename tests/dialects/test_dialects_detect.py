@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic import plugins
 from otel_agentic.dialects import Ignored, ModelCall, Reader, Table, TableDialect
@@ -118,8 +119,8 @@ def test_a_dialect_that_raises_costs_its_own_span_only() -> None:
     )
 
     assert isinstance(broken.event, Ignored)
-    assert broken.event.reason == "dialect 'broken' failed: ZeroDivisionError: a"
-    assert ("dialect 'broken' failed: ZeroDivisionError: a",) == reader.faults
+    assert broken.event.reason == snapshot("dialect 'broken' failed: ZeroDivisionError: a")
+    assert reader.faults == snapshot(("dialect 'broken' failed: ZeroDivisionError: a",))
     assert isinstance(sound.event, ModelCall)
 
 
@@ -141,9 +142,9 @@ def test_a_dialect_that_cannot_say_what_is_its_own_is_passed_over_and_complained
     found = [reader.read(span(name, attributes={"gen_ai.operation.name": "chat"})) for name in ("a", "b")]
 
     assert [reading.event.header.dialect for reading in found] == ["genai", "genai"]
-    assert [record.getMessage() for record in caplog.records] == [
-        "dialect 'undecided' cannot say which spans are its own and is passed over for those"
-    ]
+    assert [record.getMessage() for record in caplog.records] == snapshot(
+        ["dialect 'undecided' cannot say which spans are its own and is passed over for those"]
+    )
 
 
 def test_log_records_are_joined_by_trace_and_span() -> None:

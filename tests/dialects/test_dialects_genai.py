@@ -6,6 +6,7 @@ import json
 from typing import Any, Final
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.dialects import AgentRun, Ignored, ModelCall, Plan, ToolCall
 from otel_agentic.spans.model import StatusCode
@@ -52,7 +53,7 @@ def test_a_model_call_that_lists_a_tool_name_stays_a_model_call() -> None:
 def test_the_summary_of_parallel_calls_is_no_call() -> None:
     attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "(merged tools)"}
 
-    assert read_as(Ignored, span(attributes=attributes)).reason == "summary of parallel calls"
+    assert read_as(Ignored, span(attributes=attributes)).reason == snapshot("summary of parallel calls")
 
 
 @pytest.mark.parametrize("as_text", [True, False], ids=["text", "structured"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic import plugins
 from otel_agentic.config import DialectSettings, load_settings
@@ -12,6 +13,7 @@ from otel_agentic.dialects import AgentRun, Ignored, ModelCall, Reader, ToolCall
 from otel_agentic.errors import ConfigError, codes_of
 from otel_agentic.testing import span
 from tests.dialects.reading import SETTINGS
+from tests.snapshots import raises
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +47,7 @@ def test_a_table_of_the_settings_reads_the_spans_of_its_scopes() -> None:
     call = own.read(acme("call", call='{"tool": "search", "args": {"q": "hotels"}}'))
 
     assert isinstance(run.event, AgentRun)
-    assert ("custom", "chosen by [dialects.custom] scopes acme.*") == (run.event.header.dialect, run.why)
+    assert (run.event.header.dialect, run.why) == snapshot(("custom", "chosen by [dialects.custom] scopes acme.*"))
     assert ("c1", "Which hotel?", "The Ritz.") == (
         run.event.header.conversation_id,
         run.event.query,
@@ -61,14 +63,14 @@ def test_what_the_table_ignores_says_so_and_other_scopes_are_not_its_own() -> No
     beat = own.read(acme("beat")).event
 
     assert isinstance(beat, Ignored)
-    assert "ignored by [dialects.custom.kinds]" == beat.reason
+    assert beat.reason == snapshot("ignored by [dialects.custom.kinds]")
     assert "custom" != own.read(acme("agent_loop", scope="other")).event.header.dialect
 
 
 def test_a_mark_claims_spans_of_any_scope_and_may_end_in_an_asterisk() -> None:
     own = reader(custom={**_ACME, "scopes": [], "marks": ["acme.*"]} | {"scopes": ["nobody"]})
 
-    assert "chosen by [dialects.custom] marks acme.*" == own.read(acme("agent_loop", scope="any")).why
+    assert own.read(acme("agent_loop", scope="any")).why == snapshot("chosen by [dialects.custom] marks acme.*")
 
 
 def test_the_users_table_is_asked_before_the_built_in_dialects() -> None:
@@ -138,7 +140,13 @@ def test_an_unknown_name_of_the_section_is_refused_with_the_known_ones(tmp_path:
     file = tmp_path / "a.toml"
     file.write_text("[dialects]\nscope = 1\n", encoding="utf-8")
 
-    with pytest.raises(ConfigError, match=r"setting dialects\.scope: .*a\.toml.*allowed: scopes, custom"):
+    with raises(
+        ConfigError,
+        snapshot(
+            "setting dialects.scope: there is none of that name (from flags, OTEL_AGENTIC_* or <tmp_path>/a.toml); allowed: scopes, custom"
+        ),
+        tmp_path=tmp_path,
+    ):
         load_settings(file)
 
 

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic import LiveCollector, load_settings
+from tests.snapshots import passage
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples"
 #: Modules that examples share: no examples themselves.
@@ -88,7 +90,7 @@ def test_the_langchain_agent_sends_to_a_collector_that_is_there_already(tmp_path
         stored = collector.run("query", {"sql": "SELECT count(*) FROM spans WHERE service = 'restaurant'"})
     finally:
         collector.stop()
-    assert "otel-agentic conversations show dinner-42" in printed
+    assert passage(printed) == snapshot("otel-agentic conversations show dinner-42")
     assert stored["rows"][0][0] > 0
 
 

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as ET
 
 import pytest
+from inline_snapshot import snapshot
 
 from tests.cli.judged import case_of, write_run
 from tests.cli.running import done
 from tests.cli.small import write_cases
+from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,7 +106,7 @@ def test_it_is_listed() -> None:
 def test_a_good_agent_passes(tmp_path: Path, run: Job) -> None:
     ran = ci_job(tmp_path, run)  # all of it, as a user would
     assert (0, "") == (ran.returncode, ran.stderr)
-    assert ran.stdout.splitlines()[-1] == "gate passed: 4 conditions of clerk hold"
+    assert ran.stdout.splitlines()[-1] == snapshot("gate passed: 4 conditions of clerk hold")
     assert "0" == junit(tmp_path).get("failures")
 
 
@@ -112,7 +114,7 @@ def test_a_bad_agent_fails_and_the_condition_is_named(tmp_path: Path, run: Job, 
     others = [{**case, "tools": case_of("Z")["tools"]} for case in CASES[1:]]
     ran = ci_job(tmp_path, scored(tmp_path, run, [CASES[0], *others]), commands=shortcut)
     assert (1, "") == (ran.returncode, ran.stderr)
-    assert "gate failed: 1 of 4 conditions of clerk does not hold" in ran.stdout
+    assert passage(ran.stdout) == snapshot("gate failed: 1 of 4 conditions of clerk does not hold")
     (failed,) = junit(tmp_path).findall(".//testcase[failure]")
     assert "pass^3 >= .700" == failed.get("name")
 
@@ -122,8 +124,8 @@ def test_missing_data_fails_and_what_is_missing_is_told(tmp_path: Path, run: Job
     others: list[dict[str, Any]] = [{"case_id": "another", "turns": [{"query": "What else?", "answer": "Nothing."}]}]
     ran = ci_job(tmp_path, scored(tmp_path, run, others), commands=shortcut)
     assert 1 == ran.returncode
-    assert "for want of data" in ran.stdout
-    assert "none of 12 conversations was evaluated: 12 x unmatched" in " ".join(ran.stdout.split())
+    assert passage(ran.stdout) == snapshot("for want of data")
+    assert passage(ran.stdout) == snapshot("none of 12 conversations was evaluated: 12 x unmatched")
 
 
 @pytest.mark.slow  # what `gate` does then is in tests/cli/test_cli_gate.py
@@ -138,5 +140,5 @@ def test_a_metric_that_was_not_computed_fails(tmp_path: Path, run: Job, shortcut
 def test_an_unknown_metric_is_a_mistake_in_the_script(tmp_path: Path, run: Job, shortcut: Path) -> None:
     ran = ci_job(tmp_path, run, "--threshold", "politeness=4", commands=shortcut)
     assert (2, "") == (ran.returncode, ran.stdout)
-    assert "--threshold politeness: no metric 'politeness'" in ran.stderr
+    assert passage(ran.stderr) == snapshot("--threshold politeness: no metric 'politeness'")
     assert not (tmp_path / "work" / "gate.xml").exists()

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from inline_snapshot import snapshot
 
 from tests.cli.running import environment, run, run_process, wait_until
 from tests.cli.small import conversation, write_cases, write_spans
+from tests.snapshots import item, opening, passage
 from tools.shown_commands import shown_commands
 
 _ROOT: Final = Path(__file__).parents[2]
@@ -50,8 +52,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_there_are_commands_to_install_and_to_run() -> None:
-    assert _COMMANDS[0].startswith("pip install otel-agentic")
-    assert "source .venv/bin/activate" in _COMMANDS
+    assert opening(_COMMANDS[0]) == snapshot("pip install otel-agentic")
+    assert item(_COMMANDS) == snapshot("source .venv/bin/activate")
     assert len(_OWN) > 8
 
 
@@ -83,7 +85,7 @@ def test_doctor_finds_the_collector_that_serve_started(folder: Path) -> None:
             process.communicate()
 
     assert (0, 0) == (process.returncode, ran.code), ran.err
-    assert "the collector is ready" in ran.out
+    assert passage(ran.out) == snapshot("the collector is ready")
     assert "agents.duckdb" in ran.err
 
 

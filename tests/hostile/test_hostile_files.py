@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 import zstandard
+from inline_snapshot import snapshot
 
 from collectors.files import FileReader
 from otel_agentic.config import ReceiveSettings
@@ -20,6 +21,7 @@ from otel_agentic.spans import Limits
 from tests.cli.running import run
 from tests.fuzz.seeds import TRACES, TRACES_JSON
 from tests.hostile.traces import Trace
+from tests.snapshots import passage, raises
 
 ROOT: Final = Path(__file__).parents[2]
 LIMITS: Final = Limits.from_settings(ReceiveSettings())
@@ -56,7 +58,7 @@ def test_devices_pipes_and_loops_in_a_directory_are_told_and_the_files_beside_th
 
 @pytest.mark.parametrize("path", ["/dev/zero", "/proc/self/fd/../../../dev/zero"])
 def test_a_device_that_is_named_is_refused_at_once(path: str) -> None:
-    with pytest.raises(BadInputError, match=r"is a device, not a regular file"):
+    with raises(BadInputError, snapshot("is a device, not a regular file")):
         list(FileReader(LIMITS).read([path]))
 
 
@@ -126,4 +128,4 @@ def test_a_file_of_zeros_is_given_up_soon(tmp_path: Path) -> None:
     path = tmp_path / "zeros"
     path.write_bytes(bytes(10_000_000))
     (told,) = problems(path)
-    assert "1001 empty messages after each other: this is no length-delimited protobuf" in told
+    assert passage(told) == snapshot("1001 empty messages after each other: this is no length-delimited protobuf")

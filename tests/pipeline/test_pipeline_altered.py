@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import httpx
+from inline_snapshot import snapshot
 
 from tests.cli.running import on_terminal
 from tests.pipeline.running import OPEN, live_settings, running
+from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,4 +30,4 @@ def test_what_was_altered_is_told_by_reason(tmp_path: Path) -> None:
         altered = live.run("live", {})["collector"]["altered"]
         told = " ".join(on_terminal(200, "doctor", "--live", "--db", str(db)))
     assert (1, 1) == (altered[NUMBER], altered[KEY])
-    assert f"mended, cut or redacted: 1 x {KEY}, 1 x {NUMBER}" in told
+    assert passage(told, key=KEY, number=NUMBER) == snapshot("mended, cut or redacted: 1 x <key>, 1 x <number>")

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.commands import Commands
 from otel_agentic.errors import OverloadedError, UsageError
@@ -26,6 +27,7 @@ from tests.pipeline.backfilling import (
     window_rows,
 )
 from tests.pipeline.parts import contents, feed, rows
+from tests.snapshots import raises
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -149,7 +151,7 @@ def test_cases_that_are_given_are_remembered(engine: Engine) -> None:
 def test_what_is_wrong_with_the_range_is_told_before_anything_is_done(engine: Engine) -> None:
     with pytest.raises(UsageError, match="before --since"):
         run(engine, since_ns=2, until_ns=1)
-    with pytest.raises(UsageError, match=r"give --endpoint .* or set emit\.endpoint"):
+    with raises(UsageError, snapshot("--emit otlp: give --endpoint http(s)://host:port, or set emit.endpoint")):
         run(engine, emit="otlp")
 
 
@@ -234,7 +236,7 @@ def test_a_run_begins_anew_where_one_of_other_settings_wrote_its_rows_meanwhile(
 def test_one_backfill_at_a_time_works_on_a_store(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("otel_agentic.commands.backfill._TURN_S", 0.01)
     fill(engine, 1)
-    with engine.backfilling, pytest.raises(OverloadedError, match="another backfill is running"):
+    with engine.backfilling, raises(OverloadedError, snapshot("another backfill is running")):
         run(engine)
 
     assert run(engine)["finished"]

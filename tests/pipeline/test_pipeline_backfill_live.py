@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.commands import open_client
 from otel_agentic.config import ReceiveSettings
@@ -26,6 +27,7 @@ from tests.pipeline.conftest import settings_for
 from tests.pipeline.exporting import export, just_now
 from tests.pipeline.parts import ask_hotel, feed, rows
 from tests.pipeline.running import ask, eventually, live_settings, running
+from tests.snapshots import raises
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -207,5 +209,5 @@ def test_spans_are_stored_while_a_backfill_is_under_way(tmp_path: Path) -> None:
 
 def test_a_collector_scores_in_its_own_process(tmp_path: Path) -> None:
     settings = live_settings(tmp_path / "t.duckdb")
-    with running(settings), pytest.raises(UsageError, match="scores in its own process"):
+    with running(settings), raises(UsageError, snapshot("scores in its own process")):
         ask(settings, "backfill", workers=2)

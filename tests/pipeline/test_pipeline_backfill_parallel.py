@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.pipeline import Engine
 from otel_agentic.pipeline.evaluate import TruthFile
@@ -21,6 +22,7 @@ from otel_agentic.store.selection import Selection
 from otel_agentic.testing import NOON_NS, SECOND_NS, batch, speak_genai
 from tests.pipeline.conftest import settings_for
 from tests.pipeline.parts import CASE, ask_hotel, contents, feed
+from tests.snapshots import opening, passage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -150,7 +152,7 @@ def test_a_worker_that_dies_is_told_and_this_process_does_the_rest(tmp_path: Pat
 
         assert alone == filled(tmp_path / "over.duckdb", 12, workers)
         (problem,) = workers.problems
-        assert problem.startswith("a worker process died")
+        assert opening(problem) == snapshot("a worker process died")
 
 
 def test_a_conversation_that_cannot_be_scored_is_told_and_the_others_are(engine: Engine, pool: WorkerPool) -> None:
@@ -166,7 +168,9 @@ def test_a_conversation_that_cannot_be_scored_is_told_and_the_others_are(engine:
     assert [one.conversation.key for one in (*given[:3], *given[4:])] == [item.conversation.key for item in found]
     (problem,) = pool.problems
     pool.problems.clear()
-    assert f"conversation {broken.conversation.conversation_id!r} cannot be scored" in problem
+    assert passage(problem, conversation_id=repr(broken.conversation.conversation_id)) == snapshot(
+        "conversation <conversation_id> cannot be scored"
+    )
 
 
 @pytest.mark.slow

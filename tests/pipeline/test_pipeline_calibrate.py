@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.commands import Commands
 from otel_agentic.config import ScoringSettings
@@ -19,6 +20,7 @@ from otel_agentic.truth import CaseIndex, parse_cases
 from tests.judges.parts import PlainJudge
 from tests.pipeline.parts import feed, rows
 from tests.scoring.test_scoring_outcome import conversation, turn
+from tests.snapshots import raises
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,26 +142,26 @@ def test_labels_that_lead_nowhere_are_told_and_lose_nothing_else(commands: Comma
     found = calibrated(commands, "conversation_id,turn,verdict\nzzz,,pass\na,7,pass\na,1,pass\n")
 
     assert 1 == found["turn"]["n"]
-    assert [
-        "1 label is left out, for no such conversation is in the store: zzz (l.csv:2)",
-        "1 label is left out, for no such conversation has that turn: a turn 7 (l.csv:3)",
-    ] == found["warnings"][:2]
+    assert found["warnings"][:2] == snapshot(
+        [
+            "1 label is left out, for no such conversation is in the store: zzz (l.csv:2)",
+            "1 label is left out, for no such conversation has that turn: a turn 7 (l.csv:3)",
+        ]
+    )
 
 
 def test_an_id_of_two_environments_needs_the_environment(engine: Engine, commands: Commands) -> None:
     for hour, environment in enumerate(("staging", "production")):
         tell(engine, "twice", "0.9", "0.9", environment=environment, after_s=hour * 3600)
 
-    with pytest.raises(
-        CaseError, match=r"l\.csv:2: conversation 'twice' exists in environments 'production', 'staging'"
-    ):
+    with raises(CaseError, snapshot("l.csv:2: conversation 'twice' exists in environments 'production', 'staging'")):
         calibrated(commands, "conversation_id,verdict\ntwice,pass\n")
     found = calibrated(commands, "conversation_id,verdict,environment\ntwice,pass,staging\n")
     assert 1 == found["conversation"]["n"]
 
 
 def test_a_bad_file_is_refused_whole_and_nothing_is_remembered(engine: Engine, commands: Commands) -> None:
-    with pytest.raises(CaseError, match=r"l\.csv:3: verdict: found 'maybe'"):
+    with raises(CaseError, snapshot("l.csv:3: verdict: found 'maybe'")):
         calibrated(commands, "conversation_id,verdict\na,pass\nbb,maybe\n")
 
     assert [(0,)] == rows(engine, "SELECT count(*) FROM human_verdicts")

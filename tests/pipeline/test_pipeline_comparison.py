@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.commands import Commands
 from otel_agentic.config import StatsSettings
@@ -15,6 +16,7 @@ from otel_agentic.stats.compare import compare
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
 from otel_agentic.windows import GroupKey, ScoredConversation, attempts_of, group_by
 from tests.pipeline.parts import feed
+from tests.snapshots import raises
 
 if TYPE_CHECKING:
     from otel_agentic.pipeline import Engine
@@ -161,7 +163,7 @@ def test_what_is_no_pair_of_values_is_refused(text: str, told: str) -> None:
 
 
 def test_a_value_that_nothing_has_is_refused_and_those_that_there_are_named() -> None:
-    with pytest.raises(UsageError, match="has version '9'; there are: '1', '2', '3'"):
+    with raises(UsageError, snapshot("has version '9'; there are: '1', '2', '3'")):
         Compared.parse("version=1,9").among(VERSIONS)
 
 

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.commands import Commands
 from otel_agentic.judges import Question, Verdict
@@ -115,7 +116,7 @@ def test_labels_picked_by_hand_correct_nothing(commands: Commands) -> None:
     group = told(commands)
 
     assert group["corrected"] is None
-    assert "the labels are no random sample (`judge calibrate --random-sample`)" == group["not_corrected"]
+    assert group["not_corrected"] == snapshot("the labels are no random sample (`judge calibrate --random-sample`)")
 
 
 def test_labels_picked_by_hand_take_nothing_from_an_earlier_random_sample(commands: Commands) -> None:
@@ -136,9 +137,8 @@ def test_the_newest_random_sample_counts(commands: Commands) -> None:
 def test_too_few_labels_are_told(commands: Commands) -> None:
     calibrated(commands, labels(LABELLED[:9]))
 
-    assert (
+    assert told(commands)["not_corrected"] == snapshot(
         "only 9 of its conversations are labelled in the random sample; 10 are needed"
-        == told(commands)["not_corrected"]
     )
 
 
@@ -149,7 +149,9 @@ def test_a_group_without_a_label_is_told_apart(engine: Engine, commands: Command
 
     clerk, desk = commands.report(k=[1], estimator="plugin")["groups"]
     assert 20 == clerk["corrected"]["ppi"]["n_human"]
-    assert desk["not_corrected"] == "none of its conversations is labelled in the random sample; 10 are needed"
+    assert desk["not_corrected"] == snapshot(
+        "none of its conversations is labelled in the random sample; 10 are needed"
+    )
 
 
 def test_labels_held_against_another_version_of_the_judge_do_not_count(engine: Engine, commands: Commands) -> None:
@@ -158,9 +160,8 @@ def test_labels_held_against_another_version_of_the_judge_do_not_count(engine: E
     engine.evaluating.remember([], [])  # the evaluation in force is told anew
     commands.evaluate()
 
-    assert (
+    assert told(commands)["not_corrected"] == snapshot(
         "people's verdicts were held against version 1 of plain, and version 2 judged here"
-        == told(commands)["not_corrected"]
     )
 
 
@@ -170,8 +171,8 @@ def test_scores_of_two_judges_side_by_side_are_not_corrected(engine: Engine, com
     engine.evaluating.remember([], [])
     commands.evaluate(since_ns=NOON_NS + 40 * SECOND_NS)
 
-    assert (
-        "scores of several judges or versions stand side by side: plain 1, plain 2" == told(commands)["not_corrected"]
+    assert told(commands)["not_corrected"] == snapshot(
+        "scores of several judges or versions stand side by side: plain 1, plain 2"
     )
 
 
@@ -180,9 +181,8 @@ def test_verdicts_on_turns_correct_no_rate_of_conversations(commands: Commands) 
     group = told(commands)
 
     assert group["corrected"] is None
-    assert (
+    assert group["not_corrected"] == snapshot(
         "people labelled turns only; rates are of conversations, which want labels of their own"
-        == group["not_corrected"]
     )
 
 

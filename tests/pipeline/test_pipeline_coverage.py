@@ -6,11 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.pipeline.coverage import by_framework, of_conversations, of_view
 from otel_agentic.store.browse import coverage
 from otel_agentic.testing import AgentRunScript, conversation, made, speak_genai, tool_call, turn
 from tests.pipeline.parts import ask_hotel, conversations, feed
+from tests.snapshots import opening
 
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import ToolCall, Turn
@@ -43,14 +45,16 @@ def test_content_that_is_off_names_the_setting_of_the_framework() -> None:
         (each["what"], each["have"], each["of"]) for each in row["missing"]
     ]
     (advice,) = {each["advice"] for each in row["missing"]}
-    assert advice.startswith("content capture is off: set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY")
+    assert opening(advice) == snapshot(
+        "content capture is off: set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY"
+    )
 
 
 def test_content_that_is_there_in_part_says_where_the_limits_stand() -> None:
     (missing,) = covered(turn(**_FROM_ADK), turn(answer=None, answer_captured=False, **_FROM_ADK))["missing"]
 
     assert ("answers", 1, 2) == (missing["what"], missing["have"], missing["of"])
-    assert missing["advice"].startswith("recorded in part: set OTEL_INSTRUMENTATION_")
+    assert opening(missing["advice"]) == snapshot("recorded in part: set OTEL_INSTRUMENTATION_")
     assert missing["advice"].endswith("docs/frameworks/google-adk.md")
 
 
@@ -74,14 +78,14 @@ def test_where_there_is_nothing_to_record_nothing_is_missing(lacking: Turn) -> N
 def test_an_error_is_no_content() -> None:
     row = covered(bare(silent(error="it broke"), error="it broke"))
 
-    assert {"content capture is off"} == {each["advice"].split(":")[0] for each in row["missing"]}
+    assert {each["advice"].split(":")[0] for each in row["missing"]} == snapshot({"content capture is off"})
 
 
 def test_conversations_without_an_id_are_told_how_to_name_themselves() -> None:
     (missing,) = covered(turn(**_FROM_ADK), link_method="history")["missing"]
 
     assert ("conversation ids", 0, 1) == (missing["what"], missing["have"], missing["of"])
-    assert missing["advice"].startswith("no span names one: give runner.run_async(..., session_id=")
+    assert opening(missing["advice"]) == snapshot("no span names one: give runner.run_async(..., session_id=")
 
 
 def test_scopes_of_one_framework_are_one_row_and_dialects_are_not() -> None:

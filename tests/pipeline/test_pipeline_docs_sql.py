@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.cli.errors import told
 from otel_agentic.commands import Commands
@@ -25,6 +26,7 @@ from otel_agentic.telemetry import Telemetry
 from tests.cli.small import SECOND_NS, conversation, write_spans
 from tests.judges.models import Bare
 from tests.pipeline.conftest import settings_for
+from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -167,7 +169,7 @@ def test_every_view_with_a_time_is_asked_about_it(answering: Commands) -> None:
         sql="SELECT table_name, column_name, data_type FROM duckdb_columns() "
         "WHERE table_name LIKE 'v\\_%' ESCAPE '\\' AND data_type LIKE 'TIMESTAMP%'"
     )["rows"]
-    assert {"TIMESTAMP WITH TIME ZONE"} == {kind for _, _, kind in columns}
+    assert {kind for _, _, kind in columns} == snapshot({"TIMESTAMP WITH TIME ZONE"})
     assert set(TIMES) == {view for view, _, _ in columns}
 
 
@@ -203,6 +205,6 @@ def test_a_time_of_a_table_that_is_compared_with_now_gets_a_hint(answering: Comm
         answering.query(sql=sql)
     (shown,) = told(refused.value)
     (hint,) = re.findall(r"write `(.+?)`", shown)
-    assert "AT TIME ZONE 'UTC'" in hint
+    assert passage(hint) == snapshot("AT TIME ZONE 'UTC'")
     mended = re.sub(r"now\(\) - INTERVAL 1 HOUR", f"{hint} - INTERVAL 6 DAY", sql).replace("AND now()", f"AND {hint}")
     assert answering.query(sql=mended)["rows"]

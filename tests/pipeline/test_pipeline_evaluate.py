@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.commands import Commands
 from otel_agentic.errors import CaseError
@@ -185,12 +186,14 @@ def test_labels_of_conversations_that_are_not_in_the_store_are_told(engine: Engi
 
     done = Commands(engine).evaluate(labels=[("l.csv", labels)])
 
-    assert [
-        (
-            "7 labels wait for a conversation that is not in the store: 'nobody-0', 'nobody-1', 'nobody-2', 'nobody-3', "
-            "'nobody-4' and 2 more"
-        )
-    ] == done["warnings"]
+    assert done["warnings"] == snapshot(
+        [
+            (
+                "7 labels wait for a conversation that is not in the store: 'nobody-0', 'nobody-1', 'nobody-2', 'nobody-3', "
+                "'nobody-4' and 2 more"
+            )
+        ]
+    )
     assert [] == Commands(engine).evaluate()["warnings"]
 
 

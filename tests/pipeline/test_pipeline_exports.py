@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.commands import Commands
 from otel_agentic.pipeline.exports import HourlyExport
@@ -19,6 +20,7 @@ from otel_agentic.testing import NOON_NS
 from tests.pipeline.keeping import Clock, keeping, names, talk, told
 from tests.pipeline.parts import CASE
 from tests.pipeline.running import ask, eventually, live_settings, running
+from tests.snapshots import passage, raises
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -187,7 +189,7 @@ def test_nothing_is_removed_before_its_hour_was_exported(engine: Engine, clock: 
     wrote, gone = RetentionLoop(engine).round()
 
     assert wrote is not None
-    assert "could not be exported" in str(wrote.problem)
+    assert passage(str(wrote.problem)) == snapshot("could not be exported")
     assert not gone
     assert ["c"] == names(engine)
 
@@ -297,7 +299,7 @@ def test_a_file_that_cannot_be_written_whole_is_not_there_and_is_tried_again(tmp
     )  # fmt: skip
     problem, left, again = said.stdout.splitlines()
 
-    assert "could not be exported" in problem, said.stderr
+    assert passage(problem) == snapshot("could not be exported"), said.stderr
     assert "[]" == left
     assert "problem=None" in again
     assert [("c", 3)] == spans_in(folder)
@@ -398,7 +400,7 @@ def test_users_sql_reads_the_folder_and_no_other(engine: Engine, clock: Clock, f
     found = Commands(engine).query(sql=f"SELECT count(*) FROM read_parquet('{folder}/spans/**/*.parquet')")  # noqa: S608 — a folder of the test
 
     assert [[4]] == found["rows"]
-    with pytest.raises(Exception, match="files of the export only"):
+    with raises(Exception, snapshot("files of the export only")):
         Commands(engine).query(sql=f"SELECT * FROM read_parquet('{other}')")  # noqa: S608 — same
 
 

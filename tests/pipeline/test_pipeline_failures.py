@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.commands import Commands
 from otel_agentic.commands.registry import registered
@@ -24,6 +25,7 @@ from tests.evaluators.failing import subjects
 from tests.judges.models import Bare, fields_of
 from tests.pipeline.conftest import settings_for
 from tests.pipeline.parts import feed, rows
+from tests.snapshots import passage, raises
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -254,15 +256,17 @@ def judged(open_engine: OpenEngine) -> Judged:
 def test_failures_of_evaluators_stand_beside_those_of_the_outcome(judged: Judged) -> None:
     told = judged.commands.failures()
     assert [
-        ("critical", "agent behaviour failure: unsafe action", 4, 2),
-        ("high", "an expected output was not said", 2, 1),
-        ("high", "the answer was wrong", 1, 1),
-        ("low", "helpfulness is below 3.5", 4, 2),
-    ] == [
         (group["severity"], group["title"], group["count"], group["conversations"])
         for group in told["groups"]
         if group["causes"][0]["metric"] != "agentic.tool"
-    ]
+    ] == snapshot(
+        [
+            ("critical", "agent behaviour failure: unsafe action", 4, 2),
+            ("high", "an expected output was not said", 2, 1),
+            ("high", "the answer was wrong", 1, 1),
+            ("low", "helpfulness is below 3.5", 4, 2),
+        ]
+    )
     assert told["failures"] == sum(told["by_severity"].values()) == sum(group["count"] for group in told["groups"])
 
 
@@ -308,7 +312,7 @@ def test_failures_of_named_conversations_alone_can_be_had(judged: Judged) -> Non
 def test_a_judge_joins_groups_once_and_is_remembered(judged: Judged) -> None:
     commands = judged.commands
     before, after = commands.failures(), commands.failures_merged()
-    assert ("nobody taught it manners", None) == (after["groups"][0]["title"], after["note"])
+    assert (after["groups"][0]["title"], after["note"]) == snapshot(("nobody taught it manners", None))
     assert before["failures"] == after["failures"] == sum(group["count"] for group in after["groups"])
     assert before["group_count"] - 1 == after["group_count"]
     asked = len(judged.model.asked)
@@ -321,11 +325,11 @@ def test_a_judge_that_cannot_say_leaves_the_groups_as_they_are(judged: Judged) -
     commands = judged.commands
     before, after = commands.failures(), commands.failures_merged()
     assert before["groups"] == after["groups"]
-    assert "groups are as found, for the judge could not say" in after["note"]
+    assert passage(after["note"]) == snapshot("groups are as found, for the judge could not say")
 
 
 def test_a_judge_that_reads_answers_alone_is_refused_with_what_to_do(engine: Engine) -> None:
-    with pytest.raises(UsageError, match="such as --judge langchain:openai:gpt-5-mini"):
+    with raises(UsageError, snapshot("such as --judge langchain:openai:gpt-5-mini")):
         Commands(engine).failures_merged()
 
 
@@ -358,8 +362,8 @@ def test_tau_airline_fails_in_the_ways_that_were_counted_by_hand(
     kinds: defaultdict[str, set[str | None]] = defaultdict(set)
     for one in found.failures:
         kinds[one.place.conversation_id].add(one.label)
-    assert {"lacks a call": 49, "has one too many": 35, "wrong arguments": 24, "both": 4, "other": 4} == Counter(
-        map(_class_of, kinds.values())
+    assert Counter(map(_class_of, kinds.values())) == snapshot(
+        {"lacks a call": 49, "has one too many": 35, "wrong arguments": 24, "both": 4, "other": 4}
     )
     assert len(found.failures) == sum(len(group.failures) for group in found.groups)
     labels = {
@@ -378,6 +382,6 @@ def _class_of(kinds: set[str | None]) -> str:
 
 def test_settings_for_failures_that_name_nothing_are_refused(tmp_path: Path, empty_file: Path) -> None:
     settings = settings_for(empty_file, evaluators={"severities": {"helpfulness=rude": "high"}})
-    with Engine(settings) as engine, pytest.raises(Exception, match="has no label 'rude'"):
+    with Engine(settings) as engine, raises(Exception, snapshot("has no label 'rude'")):
         found_failures(engine, EVERYTHING)
     assert tmp_path.exists()

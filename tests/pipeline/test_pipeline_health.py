@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.errors import QueryError
 from otel_agentic.testing import batch, span, speak_genai
@@ -15,6 +16,7 @@ from tests.pipeline.exporting import export, just_now
 from tests.pipeline.parts import CASE, ask_hotel
 from tests.pipeline.running import OPEN, eventually, live_settings, running
 from tests.pipeline.test_pipeline_live import gauge
+from tests.snapshots import passage, raises
 from tests.store.test_store_reopening import fill, full_disk, kill
 
 if TYPE_CHECKING:
@@ -74,8 +76,8 @@ def test_a_collector_is_not_ready_while_its_store_is_opened_again(db: Path) -> N
             kill(live.engine.store)
             assert NOT_READY == answers(found)
             told = httpx.post(f"{found.admin}/v1/commands/live", json={}).json()
-            assert "is being opened again" in told["collector"]["why_not"]
-            assert "is being opened again" in told["store_error"]
+            assert passage(told["collector"]["why_not"]) == snapshot("is being opened again")
+            assert passage(told["store_error"]) == snapshot("is being opened again")
             eventually(lambda: gauge(found, "agentic_store_open"), [0.0])
 
         eventually(lambda: answers(found), READY)
@@ -125,7 +127,7 @@ def test_a_collector_is_not_ready_while_its_queue_is_full(db: Path) -> None:
             with pytest.raises(AssertionError, match="503"):
                 export_once(found)
             assert NOT_READY == answers(found)
-            assert "2 spans wait to be written: the queue is full" == state(found)["why_not"]
+            assert state(found)["why_not"] == snapshot("2 spans wait to be written: the queue is full")
             refused = {"agentic_transport": "otlp_http", "agentic_reason": "unavailable"}
             assert [1.0] == gauge(found, "agentic_ingest_refused_total", **refused)
             eventually(lambda: gauge(found, "agentic_collector_ready"), [0.0])
@@ -141,7 +143,7 @@ def test_a_collector_is_not_ready_while_it_stops_and_says_so(db: Path) -> None:
         with live.engine.retaining:  # the next round of exports waits for it, and the stop for that round
             stopping.start()
             eventually(lambda: answers(found), NOT_READY)
-            assert "the collector is stopping" == live._state()["why_not"]
+            assert live._state()["why_not"] == snapshot("the collector is stopping")
         stopping.join()
 
 
@@ -185,7 +187,7 @@ def test_commits_sizes_queries_and_the_share_of_background_work_are_measured(db:
 
 
 def endless_query(live: LiveCollector) -> None:
-    with pytest.raises(QueryError, match="the test has seen it"):
+    with raises(QueryError, snapshot("the test has seen it")):
         live.run("query", {"sql": "SELECT count(*) FROM range(10000000) a, range(10000000) b"})
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from inline_snapshot import snapshot
+
 from tests.cli.running import on_terminal
 from tests.judges.openai_server import OpenAIServer, Said, error, obliging
 from tests.pipeline.running import eventually, running
 from tests.pipeline.test_pipeline_live import gauge
 from tests.pipeline.test_pipeline_live_breaker import CASES, settings_of, tell
+from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,4 +47,4 @@ def test_a_judge_that_is_left_alone_is_told_with_what_waits_for_it(tmp_path: Pat
         eventually(lambda: breaker(found), ([0.0], True))
         eventually(waiting, wanted=False)
 
-    assert "in a row and is left alone" in told
+    assert passage(told) == snapshot("in a row and is left alone")

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.errors import StoreUnusableError
 from otel_agentic.judges import Verdict
@@ -30,9 +31,9 @@ def test_the_first_interrupt_asks_for_an_end_and_the_second_takes_it(caplog: pyt
             signal.raise_signal(signal.SIGINT)
 
     assert before == signal.getsignal(signal.SIGINT)
-    assert ["stopping: pending answers of the judge are awaited and stored; press Ctrl-C again to stop at once"] == [
-        record.message for record in caplog.records
-    ]
+    assert [record.message for record in caplog.records] == snapshot(
+        ["stopping: pending answers of the judge are awaited and stored; press Ctrl-C again to stop at once"]
+    )
 
 
 def test_without_an_interrupt_everything_is_as_before() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.cli.store_files import find_files, send
 from otel_agentic.commands import Commands
@@ -18,6 +19,7 @@ from tests.pipeline.keeping import HOUR_NS, Clock, counts, keeping, names, told
 from tests.pipeline.parts import feed, rows
 from tests.pipeline.test_pipeline_exports import spans_in
 from tests.pipeline.test_pipeline_import import Local, export, silent
+from tests.snapshots import raises
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -155,14 +157,31 @@ def test_after_a_file_that_was_refused_another_import_may_begin_at_once(engine: 
     assert engine.uploads.begin()
 
 
-@pytest.mark.parametrize("time", ["'infinity'::TIMESTAMP", "'-infinity'", "make_timestamp_ns(-1)", "'1969-12-31'"])
-def test_a_time_that_is_none_is_refused_before_it_stops_everything(engine: Engine, tmp_path: Path, time: str) -> None:
+@pytest.mark.parametrize(
+    ("time", "shown"),
+    [
+        ("'infinity'::TIMESTAMP", "infinity"),
+        ("'-infinity'", "-infinity"),
+        ("make_timestamp_ns(-1)", "1969-12-31 23:59:59.999999999"),
+        ("'1969-12-31'", "1969-12-31"),
+    ],
+)
+def test_a_time_that_is_none_is_refused_before_it_stops_everything(
+    engine: Engine, tmp_path: Path, time: str, shown: str
+) -> None:
     file = tmp_path / "x" / "spans" / "all.parquet"
     file.parent.mkdir(parents=True)
     with duckdb.connect() as con:
         con.execute(f"COPY (SELECT md5('') AS trace_id, md5('')[:16] AS span_id, {time} AS start_time) TO '{file}'")
 
-    with pytest.raises(BadInputError, match=r"spans: start_time is .*: a time is none before 1970, and not infinite"):
+    with raises(
+        BadInputError,
+        snapshot(
+            "<tmp_path>/x/spans/all.parquet: spans: start_time is <time>: a time is none before 1970, and not infinite"
+        ),
+        tmp_path=tmp_path,
+        time=shown,
+    ):
         send(Local(engine), find_files(tmp_path / "x"), silent)
 
 

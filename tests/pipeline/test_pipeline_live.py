@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.commands import LocalClient, RemoteClient, open_client
 from otel_agentic.errors import BadInputError, QueryError, StoreBusyError, UsageError
@@ -20,6 +21,7 @@ from otel_agentic.testing import NOON_NS, SECOND_NS, batch, span, speak_genai
 from tests.pipeline.exporting import export, just_now
 from tests.pipeline.parts import CASE, ask_hotel, rows
 from tests.pipeline.running import OPEN, ask, eventually, live_settings, running
+from tests.snapshots import raises
 from tests.telemetry.receiver.over_http import http_receiver
 
 if TYPE_CHECKING:
@@ -266,7 +268,12 @@ def test_a_token_is_asked_for_where_one_is_set(db: Path) -> None:
         assert [] == ask(settings, "conversations_list")
         assert 401 == httpx.get(f"{found.admin}/metrics").status_code
         assert 200 == httpx.get(f"{found.admin}/healthz").status_code
-        with pytest.raises(UsageError, match=r"admin token.*OTEL_AGENTIC_ADMIN__TOKEN"):
+        with raises(
+            UsageError,
+            snapshot(
+                "send the admin token as one header `Authorization: Bearer …`; set admin.token (OTEL_AGENTIC_ADMIN__TOKEN)"
+            ),
+        ):
             ask(live_settings(db), "conversations_list")
 
 
@@ -280,7 +287,7 @@ def test_health_tells_what_is_going_on(db: Path) -> None:
 
 
 def test_two_collectors_on_one_file_are_one_too_many(settings: Settings) -> None:
-    with running(settings), pytest.raises(StoreBusyError, match="open in this very process"):
+    with running(settings), raises(StoreBusyError, snapshot("open in this very process")):
         LiveCollector(settings)
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.config import Threshold
 from otel_agentic.errors import ConfigError
@@ -237,9 +238,9 @@ def test_an_evaluator_of_groups_that_raises_has_abstained(told: Engine) -> None:
 
     found = by_name(told, by=())
 
-    assert (0, {"no_data": 1}, "evaluator length.total failed: ValueError: 4") == (
+    assert (
         found[None, None, "length.per_success"].n,
         found[None, None, "length.per_success"].not_evaluated,
         found[None, None, "length.per_success"].explanation,
-    )
+    ) == snapshot((0, {"no_data": 1}, "evaluator length.total failed: ValueError: 4"))
     assert 3 == found[None, None, "length.kind"].n

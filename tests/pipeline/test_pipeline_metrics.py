@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.commands import Commands
 from otel_agentic.config import JudgeSettings
@@ -21,6 +22,7 @@ from tests.judges.models import Bare, fields_of
 from tests.judges.parts import Streaming
 from tests.pipeline.conftest import settings_for
 from tests.pipeline.parts import feed, rows
+from tests.snapshots import raises
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -242,7 +244,7 @@ def test_exactly_the_chosen_metrics_are_told_and_a_whole_evaluator_is_stored(eng
 def test_an_unknown_metric_is_refused_before_anything_is_scored(engine: Engine) -> None:
     tell(engine, "The Ritz.")
 
-    with pytest.raises(UsageError, match="no metric 'lenght'; allowed: default, all, none"):
+    with raises(UsageError, snapshot("no metric 'lenght'; allowed: default, all, none")):
         with_own(engine, Plain()).evaluate(cases=CASES, metrics=["lenght"])
 
     assert [] == rows(engine, CORE)
@@ -255,7 +257,7 @@ def test_an_evaluator_that_raises_is_counted_and_harms_no_other(engine: Engine) 
         cases=CASES
     )
 
-    assert {"evaluator broken failed: ZeroDivisionError": 2} == done["evaluators"]["faults"]
+    assert done["evaluators"]["faults"] == snapshot({"evaluator broken failed: ZeroDivisionError": 2})
     assert {"no_data": 2} == done["evaluators"]["metrics"][0]["not_evaluated"]
     assert [(2,)] == rows(engine, "SELECT count(*) FROM scores WHERE name = 'length.kind'")
     assert {"pass": 1, "fail": 1} == done["outcomes"]
@@ -329,9 +331,8 @@ def test_a_metric_that_needs_a_model_is_refused_where_the_judge_asks_none(engine
     with pytest.raises(UsageError) as refused:
         with_own(engine, Asker()).evaluate(cases=CASES, metrics=["polite"])
 
-    assert (
-        "an LLM judge is needed for manners.polite, and judge 'exact' calls no model; pass "
-        "--judge langchain:openai:gpt-5-mini, or choose other metrics" == str(refused.value)
+    assert str(refused.value) == snapshot(
+        "an LLM judge is needed for manners.polite, and judge 'exact' calls no model; pass --judge langchain:openai:gpt-5-mini, or choose other metrics"
     )
     assert [] == rows(engine, CORE)
 

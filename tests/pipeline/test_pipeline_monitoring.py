@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.config import EmitSettings
 from otel_agentic.errors import StoreUnusableError
@@ -24,6 +25,7 @@ from tests.pipeline.exporting import export, just_now
 from tests.pipeline.parts import CASE, ask_hotel, feed, rows
 from tests.pipeline.results import put_results
 from tests.pipeline.running import ask, eventually, live_settings, running
+from tests.snapshots import opening, passage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -213,10 +215,10 @@ def test_an_alarm_is_logged_once_and_not_again_after_a_restart(
         MonitorLoop(engine, telemetry).refresh()
 
     (told,) = [record.getMessage() for record in caplog.records]
-    assert told.startswith(
+    assert opening(told) == snapshot(
         "agent clerk, version 1, environment production, service shop: pass^1>=0.9 is broken: e-value"
     )
-    assert "false in at most 5 % of agents, ever" in told
+    assert passage(told) == snapshot("false in at most 5 % of agents, ever")
     reached = int(np.flatnonzero(log_e_path([False] * 4, 0.9) >= np.log(20))[0])
     assert [(ended_ns[reached],)] == rows(engine, "SELECT epoch_ns(alarmed_at) FROM monitors")
 
@@ -261,7 +263,7 @@ def test_a_change_is_logged_with_the_conversation_that_showed_it(
     with caplog.at_level(logging.WARNING):
         monitoring.refresh()
     (told,) = [record.getMessage() for record in caplog.records]
-    assert "the pass rate seems to have fallen below 0.900 (pass^1>=0.9)" in told
+    assert passage(told) == snapshot("the pass rate seems to have fallen below 0.900 (pass^1>=0.9)")
     ((changes, changed_ns),) = rows(engine, "SELECT changes, epoch_ns(changed_at) FROM monitors")
     assert 1 == changes
     assert 200 * 1_000 < changed_ns < 206 * 1_000

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from inline_snapshot import snapshot
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -23,6 +24,7 @@ from otel_agentic.judges import ExactJudge, JudgeFailure, Question, Verdict
 from otel_agentic.pipeline.tables import COLUMNS, TABLES
 from otel_agentic.testing import conversation, tool_call, turn
 from otel_agentic.windows import GroupKey
+from tests.snapshots import passage, raises
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -253,7 +255,7 @@ def test_a_chat_model_is_asked_where_an_event_loop_is_running() -> None:
     assert ("langchain", 2, {"FakeListChatModel"}) == (
         found.judge_name, found.judge_use.verdicts, found.judge_use.models,
     )  # fmt: skip
-    assert "judge langchain: 2 questions; 2 calls, 0 tokens" in found.summary()
+    assert passage(found.summary()) == snapshot("judge langchain: 2 questions; 2 calls, 0 tokens")
 
 
 def test_progress_is_told() -> None:
@@ -307,11 +309,13 @@ def test_groups_and_estimates_of_groups() -> None:
 
 def test_the_summary_tells_agents_reasons_and_faults_in_lines() -> None:
     told = two_agents().summary()
-    assert [
-        "2 conversations, 1 case: 1 passed, 1 failed, 0 not evaluated",
-        "abacus: 0 of 1 correct",
-        "adder: 1 of 1 correct",
-    ] == [line for line in told.splitlines() if not line.startswith("  ") and ":" in line][:3]
+    assert [line for line in told.splitlines() if not line.startswith("  ") and ":" in line][:3] == snapshot(
+        [
+            "2 conversations, 1 case: 1 passed, 1 failed, 0 not evaluated",
+            "abacus: 0 of 1 correct",
+            "adder: 1 of 1 correct",
+        ]
+    )
     assert "reasons: 1 wrong_answer" in told
     assert told == str(two_agents())
 
@@ -331,8 +335,8 @@ def test_the_html_escapes_what_strangers_wrote() -> None:
 
 
 def test_the_representation_is_one_line() -> None:
-    assert "<Evaluation of 1 conversation: 1 pass, 0 fail, 0 not evaluated, insufficient_evidence>" == repr(
-        evaluate(RIGHT, CASE)
+    assert repr(evaluate(RIGHT, CASE)) == snapshot(
+        "<Evaluation of 1 conversation: 1 pass, 0 fail, 0 not evaluated, insufficient_evidence>"
     )
 
 
@@ -407,14 +411,16 @@ def test_a_whole_number_of_numpy_is_a_k() -> None:
 
 def test_labels_that_belong_to_no_conversation_are_told() -> None:
     found = evaluate(RIGHT, CASE, labels={"right": True, "rihgt": False})
-    assert ["1 label not used: no conversation has the id 'rihgt'"] == found.warnings
-    assert "warning: 1 label not used" in found.summary()
+    assert found.warnings == snapshot(["1 label not used: no conversation has the id 'rihgt'"])
+    assert passage(found.summary()) == snapshot("warning: 1 label not used")
     assert [] == evaluate(RIGHT, CASE, labels={"right": True}).warnings
 
 
 def test_the_summary_says_why_a_judge_failed() -> None:
     told = evaluate(RIGHT, CASE, judge=lambda _: 1 / 0).summary()
-    assert "judge <lambda>: last failure: judge <lambda> raised ZeroDivisionError: division by zero" in told
+    assert passage(told) == snapshot(
+        "judge <lambda>: last failure: judge <lambda> raised ZeroDivisionError: division by zero"
+    )
 
 
 def test_faults_of_several_versions_are_told_apart() -> None:
@@ -423,7 +429,7 @@ def test_faults_of_several_versions_are_told_apart() -> None:
     made = [{**RIGHT, "conversation_id": version, "agent_name": "adder", "agent_version": version} for version in "12"]
     faults = [line for line in evaluate(made, case).summary().splitlines() if line.startswith("fault:")]
     assert [f"fault: adder {version}, add, missing: 1 in 1 conversation" for version in "12"] == faults
-    assert "fault: add, missing: 1 in 1 conversation" in evaluate(made[:1], case).summary()
+    assert passage(evaluate(made[:1], case).summary()) == snapshot("fault: add, missing: 1 in 1 conversation")
 
 
 # What it refuses
@@ -468,7 +474,7 @@ def test_what_is_not_allowed_is_refused_by_name(
 
 def test_a_bad_line_of_a_file_is_named(tmp_path: Path) -> None:
     file = lines(tmp_path / "exported.jsonl", RIGHT, {**WRONG, "turns": 5})
-    with pytest.raises(BadInputError, match=r"exported\.jsonl:2: turns: found 5; allowed: a list"):
+    with raises(BadInputError, snapshot("exported.jsonl:2: turns: found 5; allowed: a list")):
         evaluate(file, CASE)
 
 
@@ -476,7 +482,7 @@ def test_an_async_function_is_no_judge() -> None:
     async def later(question: Question) -> float:
         return float(question.threshold)
 
-    with pytest.raises(UsageError, match="an async function; give an ordinary one"):
+    with raises(UsageError, snapshot("an async function; give an ordinary one")):
         evaluate(RIGHT, CASE, judge=later)  # type: ignore[arg-type]
 
 

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic import MemoryCache, evaluate
 from otel_agentic.config import Settings
@@ -123,4 +124,4 @@ def test_what_an_evaluator_does_wrong_is_told_and_is_no_score() -> None:
     found = evaluate(TOLD, CASE, metrics="none", evaluators=Plain(say=broken))
 
     assert {"no_data"} == {row["reason"] for row in found.metrics}
-    assert ("evaluator length failed: ValueError (conversations: 2)",) == found.problems
+    assert found.problems == snapshot(("evaluator length failed: ValueError (conversations: 2)",))

@@ -7,10 +7,12 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic import LiveCollector, load_settings
 from otel_agentic.errors import OverloadedError, QueryError, UsageError
 from tests.pipeline.running import eventually, live_settings, running
+from tests.snapshots import raises
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +24,7 @@ def test_a_query_beyond_the_slots_is_refused_until_one_is_free(tmp_path: Path) -
     try:
         running = threading.Thread(target=_ignoring_timeout, args=(live,))
         running.start()
-        with pytest.raises(OverloadedError, match=r"1 queries are running already \(admin.query_slots\)"):
+        with raises(OverloadedError, snapshot("1 queries are running already (admin.query_slots)")):
             _until_refused(live)
         running.join()
         assert live.run("query", {"sql": "SELECT 1 AS one"})["rows"] == [[1]]
@@ -73,7 +75,7 @@ def test_a_gate_opens_no_path_that_a_request_names(tmp_path: Path, name: str) ->
     (tmp_path / "secret.json").write_text("{")
     live = LiveCollector(live_settings(tmp_path / "t.duckdb"), collectors=())
     try:
-        with pytest.raises(UsageError, match="name one in the store, or send what the file holds"):
+        with raises(UsageError, snapshot("name one in the store, or send what the file holds")):
             live.run("gate", {"conditions": {"baseline": str(tmp_path / name), "min_success": 0.1}})
     finally:
         live.stop()

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.commands import Commands
 from otel_agentic.config import Settings
@@ -17,6 +18,7 @@ from otel_agentic.pipeline.notebook import evaluate
 from otel_agentic.testing import AgentRunScript, made, speak_genai
 from tests.pipeline.parts import conversations, feed, rows
 from tests.pipeline.redacting import Heard
+from tests.snapshots import opening
 from tests.spans.secrets_made_up import ALL, SHAPED
 
 if TYPE_CHECKING:
@@ -147,7 +149,7 @@ def test_files_are_redacted_on_their_way_in(open_engine: OpenEngine, tmp_path: P
     engine = open_engine()
     ingest_files(engine, [str(file)], lambda *_: None)
     ((name,),) = rows(engine, "SELECT name FROM spans")
-    assert name.startswith("span [redacted:openai_key:")
+    assert opening(name) == snapshot("span [redacted:openai_key:")
 
 
 def test_a_dry_run_reads_cases_as_they_would_be_remembered(open_engine: OpenEngine) -> None:

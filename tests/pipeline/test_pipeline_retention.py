@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.commands import Commands
 from otel_agentic.errors import ConfigError, UsageError
@@ -26,6 +27,7 @@ from otel_agentic.testing import NOON_NS, batch, span
 from tests.pipeline.keeping import DAY_NS, HOUR_NS, Clock, counts, keeping, names, talk, told
 from tests.pipeline.parts import CASE, feed, rows
 from tests.pipeline.running import ask, eventually, live_settings, running
+from tests.snapshots import passage, raises
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -321,8 +323,11 @@ def test_a_backfill_of_what_was_removed_says_so_and_names_the_first_whole_window
     held, now_ns = (NOON_NS, NOON_NS + 10 * DAY_NS), NOON_NS + 10 * DAY_NS
     asked = Asked(windows=("24h",), step_ns=HOUR_NS, k=(1,), since_ns=NOON_NS)
 
-    with pytest.raises(
-        UsageError, match=r"ended before 2026-05-31T12:00:00Z was removed.*end before 2026-06-01T12:00:00Z"
+    with raises(
+        UsageError,
+        snapshot(
+            "--since 2026-05-29T12:00:00Z: what ended before 2026-05-31T12:00:00Z was removed (retention), and windows of 24h that end before 2026-06-01T12:00:00Z would lack it; give a later --since, or narrower windows. What is stored there stays"
+        ),
     ):
         plan_of(asked, held, now_ns, NOON_NS + 2 * DAY_NS)
 
@@ -334,12 +339,12 @@ def test_a_backfill_without_a_beginning_starts_with_the_first_whole_window() -> 
     plan = plan_of(asked, held, now_ns, NOON_NS + 2 * DAY_NS)
 
     assert NOON_NS + 3 * DAY_NS == plan.first_ns
-    assert "was removed: the first window ends at 2026-06-01T12:00:00Z" in plan.notes[0]
+    assert passage(plan.notes[0]) == snapshot("was removed: the first window ends at 2026-06-01T12:00:00Z")
 
 
 def test_an_age_that_cannot_be_read_is_told_before_anything_listens(tmp_path: Path) -> None:
     with (
-        pytest.raises(ConfigError, match=r"'forever': give a whole number"),
+        raises(ConfigError, snapshot("'forever': give a whole number")),
         running(live_settings(tmp_path / "t.duckdb", retention={"keep": "forever"})),
     ):
         pass
@@ -360,7 +365,7 @@ def test_a_running_collector_removes_by_itself_and_counts_what_is_too_old(
 
         assert {"expired": 6} == dict(receipt.reasons)
         assert (6, {"expired": 6}) == (state["received"]["rejected"], state["reasons"])
-    assert "removed 1 conversations, 4 spans, 2 log records" in caplog.text
+    assert passage(caplog.text) == snapshot("removed 1 conversations, 4 spans, 2 log records")
 
 
 def test_what_could_not_be_rebuilt_is_forgotten_in_time(engine: Engine, clock: Clock) -> None:

@@ -9,6 +9,7 @@ import grpc  # type: ignore[import-untyped]  # grpcio ships no types
 import httpx
 import orjson
 import pytest
+from inline_snapshot import snapshot
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpExporter
 from opentelemetry.sdk.trace.export import SpanExportResult
@@ -20,6 +21,7 @@ from otel_agentic.testing import speak_genai
 from tests.pipeline.exporting import readable
 from tests.pipeline.parts import ask_hotel
 from tests.pipeline.running import ask, live_settings, running
+from tests.snapshots import raises
 from tests.telemetry.receiver.certificates import Certificates, make_certificates
 
 if TYPE_CHECKING:
@@ -98,7 +100,7 @@ def test_a_holder_of_the_query_token_may_read_and_no_more(tmp_path: Path, made: 
     with running(secured(db, made)):
         reader = secured(db, made, token_file=None)
         assert [] == ask(reader, "conversations_list")
-        with pytest.raises(UsageError, match=r"read, not change: send the one of admin\.token"):
+        with raises(UsageError, snapshot("read, not change: send the one of admin.token")):
             ask(reader, "evaluate")
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.commands import LocalClient, open_client
 from otel_agentic.errors import StoreBusyError
@@ -22,6 +23,7 @@ from otel_agentic.testing import NOON_NS, SECOND_NS, speak_genai
 from tests.pipeline.exporting import export
 from tests.pipeline.parts import ask_hotel, rows
 from tests.pipeline.running import ask, eventually, live_settings, running
+from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,7 +91,7 @@ def test_sigterm_drains_and_removes_the_file_beside_the_database(serve: Serve, d
     told, _ = process.communicate(timeout=15)
 
     assert 0 == process.returncode
-    assert "stopping: writing what was accepted" in told
+    assert passage(told) == snapshot("stopping: writing what was accepted")
     assert [db.name] == [path.name for path in db.parent.iterdir()]
     with Engine(settings) as engine:
         assert [(8,)] == rows(engine, "SELECT count(*) FROM spans")

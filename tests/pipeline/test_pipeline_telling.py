@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.commands import Commands
 from otel_agentic.config import EmitSettings
@@ -88,9 +89,9 @@ def test_answers_of_a_paid_judge_are_told_and_those_of_the_exact_judge_are_not(
     engine.evaluating.judge = PlainJudge(say=by_answer, name="paid")
     engine.evaluating.remember([], [])
     evaluated(engine, telling, "The Ritz.", "The Plaza.")
-    assert shown(telemetry, "agentic_judge_cost") == [
-        'agentic_judge_cost_total{agentic_evaluator="paid",gen_ai_request_model="m"} 1.0'
-    ]
+    assert shown(telemetry, "agentic_judge_cost") == snapshot(
+        ['agentic_judge_cost_total{agentic_evaluator="paid",gen_ai_request_model="m"} 1.0']
+    )
     misses = (
         'agentic_judge_cache_requests_total{agentic_evaluator="paid",agentic_result="miss",gen_ai_request_model="m"}'
     )
@@ -169,7 +170,7 @@ def test_what_is_counted_of_metrics_adds_up_to_the_report_and_to_the_store(
 
 def test_late_spans_and_open_conversations_are_told(engine: Engine, telemetry: Telemetry) -> None:
     EventReporter(engine, telemetry).report_rebuild(RebuildResult(late_spans=3), 7)
-    assert shown(telemetry, "agentic_ingest_late_spans_total") == ["agentic_ingest_late_spans_total 3.0"]
+    assert shown(telemetry, "agentic_ingest_late_spans_total") == snapshot(["agentic_ingest_late_spans_total 3.0"])
     assert shown(telemetry, "agentic_conversations_open") == ["agentic_conversations_open 7.0"]
 
 

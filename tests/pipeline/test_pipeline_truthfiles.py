@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.errors import CaseError, UsageError
 from otel_agentic.pipeline.truthfiles import native_texts, read_file, write_cases
 from otel_agentic.truth import Case, CaseTurn, parse_cases
+from tests.snapshots import raises
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,11 +59,13 @@ def test_problems_of_all_files_are_told_at_once_with_their_own_places(tmp_path: 
 
 
 def test_files_that_cannot_be_read_or_written_are_told(tmp_path: Path) -> None:
-    with pytest.raises(
-        UsageError, match=r"cases file .*absent\.jsonl: No such file or directory; give a readable file"
+    with raises(
+        UsageError,
+        snapshot("cases file <tmp_path>/absent.jsonl: No such file or directory; give a readable file"),
+        tmp_path=tmp_path,
     ):
         read_file(tmp_path / "absent.jsonl")
-    with pytest.raises(UsageError, match="No such file or directory; give --output FILE"):
+    with raises(UsageError, snapshot("No such file or directory; give --output FILE")):
         write_cases(CASES, "native", tmp_path / "absent" / "x.jsonl")
-    with pytest.raises(UsageError, match="Parquet cannot be written to a terminal; pass --output FILE"):
+    with raises(UsageError, snapshot("Parquet cannot be written to a terminal; pass --output FILE")):
         write_cases(CASES, "parquet", None)

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.cli.report_notes import group_notes
 from otel_agentic.commands import Commands
@@ -13,6 +14,7 @@ from otel_agentic.judges import Question, Verdict
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
 from tests.judges.parts import PlainJudge
 from tests.pipeline.parts import feed, rows
+from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from otel_agentic.pipeline import Engine
@@ -69,7 +71,9 @@ def test_they_leave_n_and_the_failures_among_them_are_listed_and_bound_the_pass_
     (group,) = commands.report(k=[1])["groups"]
     assert ({"judge_unsure": 2}, 1, [0.25, 0.5]) == (group["not_evaluated"], group["known_failures"], group["bounds"])
     notes = "\n".join(group_notes([group]))
-    assert f"judge {group['judge']['name']} is unsure about an answer of 2 conversations; 1 of them fails" in notes
+    assert passage(notes, name=group["judge"]["name"]) == snapshot(
+        "judge <name> is unsure about an answer of 2 conversations; 1 of them fails"
+    )
     assert "judge_unsure: " in notes
     assert "--labels" in notes
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.config import StatsSettings
 from otel_agentic.conversations.model import ConversationId
@@ -24,6 +25,7 @@ from otel_agentic.testing import NOON_NS, SECOND_NS, conversation
 from otel_agentic.windows import parse_windows, roll, window_ends
 from tests.pipeline.conftest import settings_for
 from tests.pipeline.parts import rows
+from tests.snapshots import raises
 from tests.store.scored import save, score, scored_as
 
 if TYPE_CHECKING:
@@ -220,7 +222,7 @@ def test_nothing_new_writes_nothing(engine: Engine, clock: Clock) -> None:
 def test_no_window_is_refused(tmp_path: Path) -> None:
     with (
         Engine(settings_for(tmp_path / "t.duckdb", windows={"widths": []}), create=True) as engine,
-        pytest.raises(ConfigError, match=r"windows\.widths is empty"),
+        raises(ConfigError, snapshot("windows.widths is empty")),
     ):
         windowing(engine)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from inline_snapshot import snapshot
 from pydantic import SecretStr
 
 from otel_agentic.commands import RemoteClient
@@ -17,6 +18,7 @@ from otel_agentic.net import Credentials, Hosts, Tokens, parse_address
 from otel_agentic.server import AdminServer, CommandPool, build_app
 from tests.collectors.raw import answers, connect, until, until_closed
 from tests.pipeline.running import eventually
+from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -192,9 +194,8 @@ def test_readiness_follows_the_backend(http: httpx.Client, backend: Backend) -> 
 def test_metrics_come_as_they_are(http: httpx.Client) -> None:
     answer = http.get("/metrics")
 
-    assert ("text/plain; version=0.0.4; charset=utf-8", "agentic_up 1\n") == (
-        answer.headers["content-type"],
-        answer.text,
+    assert (answer.headers["content-type"], answer.text) == snapshot(
+        ("text/plain; version=0.0.4; charset=utf-8", "agentic_up 1\n")
     )
 
 
@@ -336,7 +337,7 @@ def test_blocked_commands_hold_up_neither_health_nor_metrics_and_more_are_asked_
             refused.headers["retry-after"],
             refused.json()["error"],
         )
-        assert "50 commands are running already (admin.command_slots)" in refused.json()["message"]
+        assert passage(refused.json()["message"]) == snapshot("50 commands are running already (admin.command_slots)")
         assert [200] * 50 == [each.status_code for each in statuses]
         assert 200 == httpx.post(f"{server.url}/v1/commands/report", json={}).status_code
 

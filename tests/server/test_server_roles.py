@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from inline_snapshot import snapshot
 from pydantic import SecretStr
 
 from otel_agentic.commands import RemoteClient
@@ -15,6 +16,7 @@ from otel_agentic.errors import BackendError, ConfigError, UsageError
 from otel_agentic.net import Credentials, Hosts, ServerTls, TlsFiles, Tokens, client_context, parse_address
 from otel_agentic.server import AdminServer, CommandPool, build_app
 from tests.collectors.raw import answers, connect, exchange, until_closed
+from tests.snapshots import raises
 from tests.telemetry.receiver.certificates import Certificates, make_certificates
 
 if TYPE_CHECKING:
@@ -80,7 +82,7 @@ def test_a_token_for_queries_alone_shuts_the_commands_that_change_things() -> No
             for what, token in (("report", None), ("report", GIVEN["query"]), ("evaluate", GIVEN["query"]))
         ]
         refused = ask(url, "evaluate", GIVEN["query"]).json()
-    assert "this token lets its holder read, not change: send the one of admin.token" == refused["message"]
+    assert refused["message"] == snapshot("this token lets its holder read, not change: send the one of admin.token")
 
 
 def test_two_authorization_headers_are_none() -> None:
@@ -176,7 +178,12 @@ def test_a_certificate_stands_for_a_token_on_a_public_address(made: Certificates
 @needs_openssl
 def test_tls_without_certificates_of_callers_is_no_credential(made: Certificates) -> None:
     with (
-        pytest.raises(UsageError, match=r"set a token \(admin\.token.*admin\.tls_client_ca_file"),
+        raises(
+            UsageError,
+            snapshot(
+                "address 0.0.0.0:0 can be reached from other machines: set a token (admin.token, admin.token_file, OTEL_AGENTIC_ADMIN__TOKEN), or ask for certificates (admin.tls_client_ca_file), or allow it openly (receive.insecure, --insecure), or listen on 127.0.0.1"
+            ),
+        ),
         serving(
             tls=tls_of(made, mutual=False),
             address="0.0.0.0:0",
@@ -187,5 +194,11 @@ def test_tls_without_certificates_of_callers_is_no_credential(made: Certificates
 
 @needs_openssl
 def test_a_bad_certificate_is_told_with_its_setting(made: Certificates) -> None:
-    with pytest.raises(ConfigError, match=r"admin\.tls_cert_file: .*stranger\.key: the key is not the one"):
+    with raises(
+        ConfigError,
+        snapshot(
+            "admin.tls_cert_file: <certificates>/server.pem with admin.tls_key_file: <certificates>/stranger.key: the key is not the one of the certificate; give a PEM certificate, with what it was signed by below it, and its PEM key without a password"
+        ),
+        certificates=made.ca.parent,
+    ):
         ServerTls(TlsFiles(section="admin", cert=made.server, key=made.stranger_key))

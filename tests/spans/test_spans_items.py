@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -28,6 +29,7 @@ from otel_agentic.spans import (
     decode_traces_json,
 )
 from otel_agentic.spans.items import count_messages, message_fields, require_few_items, require_few_json_items
+from tests.snapshots import raises
 from tests.spans.test_spans_decoders_agree import log_requests, to_otlp_json, trace_requests
 
 if TYPE_CHECKING:
@@ -111,9 +113,14 @@ def test_a_bomb_of_log_records_is_refused_on_the_traces_path_too() -> None:
 
 
 def test_the_refusal_says_what_to_do() -> None:
-    with pytest.raises(TooLargeError, match=r"more than 100 spans, attributes.*receive\.max_items"):
+    with raises(
+        TooLargeError,
+        snapshot(
+            "the request holds more than 100 spans, attributes, events and values: send smaller batches, or raise receive.max_items"
+        ),
+    ):
         decode_traces(BOMBS["attributes"], FEW)
-    with pytest.raises(TooLargeError, match=r"holds 13 spans or log records, more than 12: send smaller batches"):
+    with raises(TooLargeError, snapshot("holds 13 spans or log records, more than 12: send smaller batches")):
         decode_traces(field(0x0A, field(0x12, field(0x12, IDS) * 13)), FEW)
 
 
@@ -122,9 +129,9 @@ def test_spans_and_log_records_count_as_eight_in_every_encoding() -> None:
     blocks = [{"scopeSpans": [{"spans": [one]}]} for one in spans]
     few = replace(FEW, max_items=104)
     assert len(decode_traces_json(json.dumps({"resourceSpans": blocks}).encode(), few).spans) == 13
-    with pytest.raises(TooLargeError, match="13 spans or log records, more than 12"):
+    with raises(TooLargeError, snapshot("13 spans or log records, more than 12")):
         decode_traces_json(json.dumps({"resourceSpans": blocks}).encode(), FEW)
-    with pytest.raises(TooLargeError, match="13 spans or log records, more than 12"):
+    with raises(TooLargeError, snapshot("13 spans or log records, more than 12")):
         decode_logs(field(0x0A, field(0x12, field(0x12, field(0x4A, b"\1" * 16)) * 13)), FEW)
 
 

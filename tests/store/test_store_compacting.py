@@ -7,10 +7,12 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.errors import StoreBusyError, StoreUnusableError
 from otel_agentic.store.compacting import compact
 from otel_agentic.testing import batch, span
+from tests.snapshots import raises
 from tests.store.asking import rows, run_python
 
 if TYPE_CHECKING:
@@ -87,7 +89,7 @@ def test_a_file_whose_log_is_not_written_into_it_is_left_alone(open_store: OpenS
     db.with_name(f"{db.name}.wal").write_bytes(b"log")
     before = db.read_bytes()
 
-    with pytest.raises(StoreUnusableError, match="its log is not written into it yet"):
+    with raises(StoreUnusableError, snapshot("its log is not written into it yet")):
         compact(db)
 
     assert before == db.read_bytes()
@@ -108,7 +110,7 @@ def test_a_file_that_is_held_is_left_alone(open_store: OpenStore, db: Path) -> N
 def test_what_is_no_database_is_left_alone(db: Path) -> None:
     db.write_bytes(b"no database" * 1000)
 
-    with pytest.raises(StoreUnusableError, match="not a DuckDB file"):
+    with raises(StoreUnusableError, snapshot("not a DuckDB file")):
         compact(db)
 
     assert b"no database" * 1000 == db.read_bytes()

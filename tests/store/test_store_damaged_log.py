@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 import duckdb
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.errors import StoreUnusableError
 from otel_agentic.store.write_ahead_log import examine, keep_damaged_log, log_path
 from otel_agentic.testing import batch, span
+from tests.snapshots import passage
 from tests.store.asking import run_python, value
 
 if TYPE_CHECKING:
@@ -143,7 +145,7 @@ def test_a_torn_end_is_opened_without_a_warning(
     with caplog.at_level(logging.INFO), open_store(db=db) as found:
         assert 10 * (BATCHES - 1) == value(found, COUNT)
     assert [] == list(tmp_path.glob("*.damaged-*"))
-    assert "no transaction that was acknowledged" in caplog.text
+    assert passage(caplog.text) == snapshot("no transaction that was acknowledged")
     assert [] == [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 

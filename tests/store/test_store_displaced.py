@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.errors import StoreUnusableError
 from otel_agentic.testing import batch, span
+from tests.snapshots import raises
 from tests.store.asking import rows, run_python, value
 
 if TYPE_CHECKING:
@@ -58,8 +59,12 @@ def test_no_file_is_made_beside_the_log_of_another_one(
     moved = tmp_path / "moved.duckdb"
     db.rename(moved)
 
-    with pytest.raises(
-        StoreUnusableError, match=r"t\.duckdb is missing, and .*t\.duckdb\.wal holds .*put the file back"
+    with raises(
+        StoreUnusableError,
+        snapshot(
+            "<tmp_path>/t.duckdb is missing, and <tmp_path>/t.duckdb.wal holds the last data stored in it: put the file back next to its log, or remove the log"
+        ),
+        tmp_path=tmp_path,
     ):
         open_store()
     store.close()

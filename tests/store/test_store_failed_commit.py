@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.errors import StoreUnusableError
 from otel_agentic.store.database import open_database
 from otel_agentic.testing import batch, span
+from tests.snapshots import raises
 from tests.store.asking import value
 from tests.store.test_store_reopening import eventually
 
@@ -60,7 +62,7 @@ def faults(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 @contextmanager
 def refused_once(store: Store) -> Iterator[None]:
     """Expect that what the block stores is refused in words that have its sender come again, and that the file recovers."""
-    with pytest.raises(StoreUnusableError, match="failed and is being opened again: Out of Memory"):
+    with raises(StoreUnusableError, snapshot("failed and is being opened again: Out of Memory")):
         yield
     eventually(lambda: value(store, "SELECT 1"))
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.config import JudgeSettings
 from otel_agentic.errors import ConfigError, StoreUnusableError
@@ -234,7 +235,7 @@ def test_the_budget_counts_what_any_process_spent_in_its_window(open_store: Open
 
     assert budget.allows(calls=1, tokens=10**9)
     assert not budget.allows(calls=2, tokens=0)
-    assert "the budget of 1h is used up (judge.max_calls 5)" == budget.used_up
+    assert budget.used_up == snapshot("the budget of 1h is used up (judge.max_calls 5)")
     clock.now_ns += HOUR_NS
     assert budget.allows(calls=5, tokens=0)
     assert Cost() == budget.spent()

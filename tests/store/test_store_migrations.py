@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 import duckdb
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.errors import StoreUnusableError
 from otel_agentic.store.migrations import BASE, Migration, all_migrations, migrate
 from otel_agentic.store.stats import store_stats
 from otel_agentic.store.write_ahead_log import log_path
 from otel_agentic.testing import batch, span
+from tests.snapshots import passage, raises
 from tests.store.asking import rows, run_python
 
 if TYPE_CHECKING:
@@ -53,7 +55,13 @@ def test_a_file_of_a_newer_release_is_refused_by_name(open_store: OpenStore, db:
     with duckdb.connect(str(db)) as con:
         con.execute("INSERT INTO schema_migrations VALUES ('9999_from_the_future.sql', 'abc', now()::TIMESTAMP_NS)")
 
-    with pytest.raises(StoreUnusableError, match=r"t\.duckdb.*newer release.*9999_from_the_future\.sql.*upgrade"):
+    with raises(
+        StoreUnusableError,
+        snapshot(
+            "<tmp_path>/t.duckdb was written by a newer release of otel-agentic (it has 9999_from_the_future.sql); upgrade otel-agentic"
+        ),
+        tmp_path=db.parent,
+    ):
         open_store()
 
 
@@ -137,8 +145,8 @@ def test_a_store_from_before_the_first_release_is_refused_with_the_way_to_keep_i
     with pytest.raises(StoreUnusableError) as refused:
         open_store()
 
-    assert f"store export --db {db} FOLDER" in str(refused.value)
-    assert "store import --db NEW.duckdb FOLDER" in str(refused.value)
+    assert passage(refused, db=db) == snapshot("store export --db <db> FOLDER")
+    assert passage(refused) == snapshot("store import --db NEW.duckdb FOLDER")
     assert content == db.read_bytes()
 
 
@@ -164,7 +172,13 @@ def older(db: Path, open_store: OpenStore) -> Path:
 
 def test_a_later_release_asks_for_an_upgrade_and_changes_nothing_before(older: Path, open_store: OpenStore) -> None:
     before = older.read_bytes(), log_path(older).read_bytes()
-    with pytest.raises(StoreUnusableError, match=r"0001_later\.sql.*otel-agentic store upgrade --db .*t\.duckdb"):
+    with raises(
+        StoreUnusableError,
+        snapshot(
+            "<tmp_path>/t.duckdb was written by an earlier release of otel-agentic (it lacks 0001_later.sql): run `otel-agentic store upgrade --db <tmp_path>/t.duckdb`, which keeps a copy of the file"
+        ),
+        tmp_path=older.parent,
+    ):
         open_store(schema=NEXT)
     assert before == (older.read_bytes(), log_path(older).read_bytes())
     assert [] == list(older.parent.glob("*before*"))
@@ -196,7 +210,14 @@ def test_an_upgrade_that_fails_changes_nothing(older: Path, open_store: OpenStor
         before = rows(store, SHAPE)
     known = [*NEXT[:number], FAILING]  # alone, and after one that works
 
-    with pytest.raises(StoreUnusableError, match=r"upgrade failed .*nowhere.*nothing was changed.*\.before-000"):
+    with raises(
+        StoreUnusableError,
+        snapshot(
+            "<tmp_path>/t.duckdb: the upgrade failed (Catalog Error: Table with name nowhere does not exist!): nothing was changed, and the copy from before is <tmp_path>/t.before-<first>.duckdb; report it, and use the release that wrote the store meanwhile"
+        ),
+        tmp_path=older.parent,
+        first=f"000{3 - number}",
+    ):
         open_store(schema=known, upgrade=True)
 
     with open_store() as store:
@@ -236,12 +257,18 @@ def test_a_migration_that_was_edited_after_it_was_applied_is_named(open_store: O
     open_store(schema=[*all_migrations(), told]).close()
 
 
-def test_an_edited_base_schema_is_refused_unless_it_was_released(open_store: OpenStore) -> None:
+def test_an_edited_base_schema_is_refused_unless_it_was_released(db: Path, open_store: OpenStore) -> None:
     open_store().close()
     (base,) = all_migrations()
     edited = replace(base, sql=base.sql + "-- more\n")
 
-    with pytest.raises(StoreUnusableError, match=r"schema\.sql.*store export.*store import"):
+    with raises(
+        StoreUnusableError,
+        snapshot(
+            "<tmp_path>/t.duckdb was written by a development version, with another schema.sql than any release has, and cannot be upgraded. To keep its data, run `otel-agentic store export --db <tmp_path>/t.duckdb FOLDER` with that version, then `otel-agentic store import --db NEW.duckdb FOLDER` with this one"
+        ),
+        tmp_path=db.parent,
+    ):
         open_store(schema=[edited])
 
     open_store(schema=[replace(edited, released=frozenset({base.checksum}))]).close()

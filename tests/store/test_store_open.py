@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import duckdb
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.errors import StoreBusyError, StoreUnusableError
 from otel_agentic.testing import batch, span
+from tests.snapshots import raises
 from tests.store.asking import run_python
 
 if TYPE_CHECKING:
@@ -39,7 +41,10 @@ def test_a_file_held_by_another_process_is_busy_and_names_it(open_store: OpenSto
 def test_a_file_that_is_open_in_this_process_is_busy(open_store: OpenStore) -> None:
     open_store()
 
-    with pytest.raises(StoreBusyError, match=r"t\.duckdb is already open in this process"):
+    with raises(
+        StoreBusyError,
+        snapshot("t.duckdb is already open in this process"),
+    ):
         open_store()
 
 
@@ -62,19 +67,19 @@ def test_a_closed_store_leaves_the_file_to_others_at_once(open_store: OpenStore,
 def test_a_file_that_is_no_database_is_refused(open_store: OpenStore, db: Path, content: bytes) -> None:
     db.write_bytes(content)
 
-    with pytest.raises(StoreUnusableError, match=rf"{db} is not a DuckDB file; give another --db"):
+    with raises(StoreUnusableError, snapshot("<db> is not a DuckDB file; give another --db"), db=db):
         open_store()
     assert content == db.read_bytes()
 
 
 def test_a_missing_file_is_not_made_where_nobody_asked_for_it(open_store: OpenStore, db: Path) -> None:
-    with pytest.raises(StoreUnusableError, match=rf"{db}: no such DuckDB file; `otel-agentic ingest --db"):
+    with raises(StoreUnusableError, snapshot("<db>: no such DuckDB file; `otel-agentic ingest --db"), db=db):
         open_store(create=False)
     assert not db.exists()
 
 
 def test_a_missing_folder_is_named(open_store: OpenStore, tmp_path: Path) -> None:
-    with pytest.raises(StoreUnusableError, match=rf"folder {tmp_path}/missing does not exist"):
+    with raises(StoreUnusableError, snapshot("folder <tmp_path>/missing does not exist"), tmp_path=tmp_path):
         open_store(db=tmp_path / "missing" / "t.duckdb")
 
 
@@ -87,7 +92,11 @@ def test_tables_of_somebody_else_are_left_alone(open_store: OpenStore, db: Path)
     with duckdb.connect(str(db)) as con:
         con.execute("CREATE TABLE spans (mine INTEGER)")
 
-    with pytest.raises(StoreUnusableError, match=r'cannot be used: .*"spans" already exists'):
+    with raises(
+        StoreUnusableError,
+        snapshot('<tmp_path>/t.duckdb cannot be used: Catalog Error: Table with name "spans" already exists!'),
+        tmp_path=db.parent,
+    ):
         open_store()
     with duckdb.connect(str(db)) as con:
         assert [("spans",)] == con.execute("SELECT table_name FROM duckdb_tables()").fetchall()

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.errors import CaseError, TooLargeError
 from otel_agentic.store import parquet
 from otel_agentic.store.parquet import read_parquet, write_parquet
+from tests.snapshots import raises
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,7 +72,7 @@ def test_a_folder_that_looks_like_a_partition_is_no_column(tmp_path: Path) -> No
 @pytest.mark.parametrize("content", [b"", b"hello", b"PAR1" + b"x" * 100 + b"PAR1"])
 def test_a_file_that_is_no_parquet_is_told_in_a_line(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "t.parquet").write_bytes(content)
-    with pytest.raises(CaseError, match=r"t\.parquet: not readable as Parquet: ") as raised:
+    with raises(CaseError, snapshot("t.parquet: not readable as Parquet: ")) as raised:
         read_parquet(tmp_path / "t.parquet")
     assert "\n" not in str(raised.value)
 
@@ -78,7 +80,13 @@ def test_a_file_that_is_no_parquet_is_told_in_a_line(tmp_path: Path, content: by
 def test_a_small_file_that_holds_very_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet, "MAX_ROWS", 10)
     path = make(tmp_path / "t.parquet", "SELECT 1 AS a FROM range(1000)")
-    with pytest.raises(TooLargeError, match=r"t\.parquet: 1,000 rows, .* allowed: 10 rows"):
+    with raises(
+        TooLargeError,
+        snapshot(
+            "<tmp_path>/t.parquet: 1,000 rows, 39 bytes when decompressed; allowed: 10 rows and 256 MiB; split it into several files"
+        ),
+        tmp_path=tmp_path,
+    ):
         read_parquet(path)
 
 

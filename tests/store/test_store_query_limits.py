@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.errors import QueryError
 from otel_agentic.testing import batch, span
 from tests.pipeline.running import eventually
+from tests.snapshots import raises
 from tests.store.asking import ask_sql, run_python
 
 if TYPE_CHECKING:
@@ -78,7 +80,7 @@ def test_a_bomb_is_ended_within_its_limits_and_costs_the_collector_nothing(fille
     ],
 )
 def test_the_limit_of_time_is_named(store: Store, sql: str) -> None:
-    with pytest.raises(QueryError, match=r"longer than 0\.2 s; narrow it \(store\.query_timeout_s\)"):
+    with raises(QueryError, snapshot("longer than 0.2 s; narrow it (store.query_timeout_s)")):
         ask_sql(store, sql, timeout_s=0.2)
 
 
@@ -87,14 +89,14 @@ def test_the_limit_of_time_is_named(store: Store, sql: str) -> None:
     ["range as a list", *(pytest.param(name, marks=pytest.mark.slow) for name in ("replace", "lpad", "flatten"))],
 )
 def test_the_limit_of_memory_is_named(store: Store, name: str) -> None:
-    with pytest.raises(QueryError, match=r"more memory than it may have \(store\.query_memory_mb"):
+    with raises(QueryError, snapshot("more memory than it may have (store.query_memory_mb")):
         ask_sql(store, BOMBS[name], timeout_s=60.0, memory_mb=200)
 
 
 def test_what_sorts_and_groups_spill_is_bounded_and_removed(open_store: OpenStore) -> None:
     store = open_store()
 
-    with pytest.raises(QueryError, match=r"store\.memory_limit_mb and store\.temp_limit_mb"):
+    with raises(QueryError, snapshot("store.memory_limit_mb and store.temp_limit_mb")):
         ask_sql(store, BOMBS["sort"], timeout_s=60.0, memory_limit_mb=64, temp_limit_mb=8)
 
     assert [] == list(store.path.parent.glob("*.query-*"))
@@ -133,7 +135,7 @@ def test_whoever_goes_away_has_their_query_ended(store: Store) -> None:
     left = threading.Event()
     threading.Timer(0.2, left.set).start()
 
-    with pytest.raises(QueryError, match="who asked went away"):
+    with raises(QueryError, snapshot("who asked went away")):
         ask_sql(store, ENDLESS, gone=left.is_set)
 
 
@@ -164,7 +166,12 @@ def test_a_query_whose_process_is_killed_by_the_system_says_so(store: Store) -> 
 
     killer = threading.Thread(target=killing)
     killer.start()
-    with pytest.raises(QueryError, match=r"ended with SIGKILL; .*store\.query_memory_mb"):
+    with raises(
+        QueryError,
+        snapshot(
+            "the process of the query ended with SIGKILL; the query needs more memory than it may have (store.query_memory_mb; store.memory_limit_mb and store.temp_limit_mb for sorts, groups and joins); narrow it"
+        ),
+    ):
         ask_sql(store, ENDLESS)
     killer.join()
 

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.errors import OverloadedError, StoreUnusableError
 from otel_agentic.store.checkpoints import Checkpoints
 from otel_agentic.store.queue import GROUP_BYTES, GROUP_SPANS, QueueLimits, WorkJob, WriteQueue
 from otel_agentic.testing import batch, span
+from tests.snapshots import raises
 
 if TYPE_CHECKING:
     from otel_agentic.spans.model import SpanBatch
@@ -36,7 +38,7 @@ def test_large_requests_are_refused_by_their_bytes_long_before_their_number() ->
     queue.put_batch(sized(4 * MB))
     queue.put_batch(sized(4 * MB))
 
-    with pytest.raises(OverloadedError, match="send this batch again later"):
+    with raises(OverloadedError, snapshot("send this batch again later")):
         queue.put_batch(sized(4 * MB))
     queue.next(None)
     queue.put_batch(sized(4 * MB))

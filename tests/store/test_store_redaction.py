@@ -7,12 +7,14 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.config import RedactionSettings, StoreSettings
 from otel_agentic.errors import StoreUnusableError
 from otel_agentic.store import Store
 from otel_agentic.store.redaction_key import key_path
 from otel_agentic.testing import batch, span
+from tests.snapshots import passage, raises
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,14 +89,17 @@ def test_a_lost_key_is_made_anew_and_told(open_store: OpenStore, db: Path, caplo
         store.accept(batch(span("another", attributes=ATTRIBUTES)))
         assert 2 == len(set(marks(store)))
     (told,) = caplog.messages
-    assert f"{key_path(db)} is missing, but the store contains redaction marks" in told
+    assert passage(told, value=key_path(db)) == snapshot("<value> is missing, but the store contains redaction marks")
 
 
 @pytest.mark.parametrize("content", ["", "00", "not hexadecimal", "00" * 33])
 def test_a_damaged_key_is_refused_by_name_and_never_replaced(open_store: OpenStore, db: Path, content: str) -> None:
     open_store().close()
     key_path(db).write_text(content)
-    with pytest.raises(StoreUnusableError, match=r"t\.duckdb\.key is not the key of a store"):
+    with raises(
+        StoreUnusableError,
+        snapshot("t.duckdb.key is not the key of a store"),
+    ):
         open_store()
     assert content == key_path(db).read_text()
 
@@ -110,7 +115,7 @@ def test_a_key_that_others_can_read_is_told(open_store: OpenStore, db: Path, cap
 def test_a_key_that_cannot_be_written_refuses_the_batch_and_takes_it_later(store: Store, db: Path) -> None:
     blocked = key_path(db).with_name(f"{key_path(db).name}.new")
     blocked.mkdir()  # as good as a folder without room: the key cannot be written
-    with pytest.raises(StoreUnusableError, match="the redaction key cannot be written"):
+    with raises(StoreUnusableError, snapshot("the redaction key cannot be written")):
         store.accept(batch(span(attributes=ATTRIBUTES)))
     assert [] == marks(store)
     blocked.rmdir()

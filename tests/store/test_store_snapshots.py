@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 import duckdb
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.config import StoreSettings
 from otel_agentic.errors import OverloadedError, QueryError, StoreUnusableError
 from otel_agentic.testing import batch, span
 from tests.pipeline.running import eventually
+from tests.snapshots import raises
 from tests.store.asking import run_python
 
 if TYPE_CHECKING:
@@ -118,7 +120,7 @@ def test_where_no_checkpoint_can_be_made_the_last_snapshot_answers_and_a_fresh_o
         con.execute(COUNT).fetchall()
         quick.write(lambda con: con.execute("UPDATE spans SET name = 'other'"))  # DuckDB keeps both for the reader
         assert first.as_of_ns == quick.snapshots.latest().as_of_ns
-        with pytest.raises(OverloadedError, match="too busy for a snapshot"):
+        with raises(OverloadedError, snapshot("too busy for a snapshot")):
             quick.snapshots.latest(fresh=True)
         assert quick.state.problem is None
     assert quick.snapshots.latest().as_of_ns > first.as_of_ns
@@ -161,7 +163,13 @@ def test_a_file_that_is_too_large_is_not_copied_and_the_export_is_named(
     store = open_store(snapshot_limit_mb=1)
     store.accept(batch(*(span(f"s{number}", attributes={"x": f"{number}" * 100_000}) for number in range(30))))
 
-    with pytest.raises(QueryError, match=r"store\.snapshot_limit_mb.*store export"):
+    with raises(
+        QueryError,
+        snapshot(
+            "<db> has 1 MB: queries against a running collector need a copy of it, which this file system cannot make without writing all of that, and 1 MB are allowed (store.snapshot_limit_mb); raise that, or read the Parquet export instead (serve --export FOLDER, otel-agentic store export), with any DuckDB"
+        ),
+        db=store.path,
+    ):
         store.snapshots.latest()
     assert [] == list(store.path.parent.glob("*.snapshot*"))
 
@@ -194,7 +202,7 @@ def test_its_own_snapshot_goes_with_the_store_and_one_that_was_asked_for_stays(
 
 
 def test_the_snapshot_may_not_be_the_file_itself(db: Path) -> None:
-    with pytest.raises(ValueError, match="path of its own"):
+    with raises(ValueError, snapshot("path of its own")):
         StoreSettings(db=db, snapshot=db)
 
 

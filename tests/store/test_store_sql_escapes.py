@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.config import StoreSettings
 from otel_agentic.errors import QueryError
@@ -16,6 +17,7 @@ from otel_agentic.store.database import open_database
 from otel_agentic.store.migrations import migrate
 from otel_agentic.store.query_check import checked
 from otel_agentic.store.query_functions import TABLES, VALUES
+from tests.snapshots import raises
 from tests.store.sql_escapes import BY_BOTH, BY_GUARD
 
 if TYPE_CHECKING:
@@ -149,7 +151,7 @@ def test_the_export_folder_may_be_read_and_nothing_beside_it(ground: Ground) -> 
     ):
         sql = ground.sql(text)
         assert [(7,)] == con.execute(checked(con, sql, folder=ground.export)).fetchall()
-        with pytest.raises(QueryError, match="queries read no files"):
+        with raises(QueryError, snapshot("queries read no files")):
             checked(con, sql)
         with pytest.raises(QueryError, match="below /elsewhere"):
             checked(con, sql, folder=path.parent.parent.joinpath("/elsewhere"))

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.config import StatsSettings
 from otel_agentic.stats import claim_tier
 from otel_agentic.store.aging import old_results, remove_results
 from otel_agentic.store.tier_claims import claims_at, removed_attempts
 from otel_agentic.windows import GroupKey, claim_basis
+from tests.snapshots import passage
 from tests.store.results_rows import put_results
 from tests.windows.rolled import PLAIN, SECOND, conversations
 
@@ -153,7 +155,7 @@ def test_a_rate_that_the_judge_shifts_supports_no_tier(store: Store, probability
     assert [tier] == list(claimed(store, [200 * SECOND], stats=StatsSettings()).values())
     assert (withheld is None) == (tier == "ready")
     if withheld is not None:
-        assert "shifts the pass rate by an estimated +.10 (limit .05)" in withheld
+        assert passage(withheld) == snapshot("shifts the pass rate by an estimated +.10 (limit .05)")
 
 
 def test_unsure_conversations_count_in_the_shift_and_labelled_ones_do_not() -> None:

@@ -9,10 +9,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.errors import OverloadedError, StoreUnusableError
 from otel_agentic.store.migrations import all_migrations
 from otel_agentic.testing import batch, span
+from tests.snapshots import passage, raises
 from tests.store.asking import rows, run_python, value
 
 if TYPE_CHECKING:
@@ -113,7 +115,11 @@ def test_a_full_queue_takes_nothing_and_says_so(open_store: OpenStore, senders: 
     hold = Hold(store)
     futures = send(senders, store, [span(f"s{number}") for number in range(3)])
 
-    with pytest.raises(OverloadedError, match=r"3 spans wait to be written to .*t\.duckdb; send this batch again"):
+    with raises(
+        OverloadedError,
+        snapshot("3 spans wait to be written to <db>; send this batch again later"),
+        db=store.path,
+    ):
         store.accept(batch(span("surplus")))
     hold.release()
 
@@ -192,7 +198,7 @@ def test_a_listener_that_fails_takes_nothing_back(store: Store, caplog: pytest.L
 
     assert 1 == store.accept(batch(span())).accepted
     store.write(lambda _: None)  # the listener was heard by now
-    assert "a listener of the store failed" in caplog.text
+    assert passage(caplog.text) == snapshot("a listener of the store failed")
 
 
 def test_commit_times_go_up_although_the_clock_goes_back(open_store: OpenStore) -> None:

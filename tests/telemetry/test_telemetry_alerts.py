@@ -9,6 +9,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.config import Objective, Settings
 from otel_agentic.telemetry import names
@@ -17,6 +18,7 @@ from otel_agentic.telemetry.alerts import DEFAULT_OBJECTIVE, Windows, rules_text
 from otel_agentic.telemetry.objective_rules import BURN, fast_burn
 from otel_agentic.telemetry.prometheus import label_name, series_names
 from otel_agentic.telemetry.promql import GROUP_LABELS, glob_to_re2, quoted, selector
+from tests.snapshots import passage
 
 STRICT = Objective(name="refunds", agent="refund-*", k=3, target=0.7, alpha=0.01)
 WIDTHS = ("1h", "24h", "7d")
@@ -72,7 +74,7 @@ def test_every_objective_has_its_own_rules_with_its_own_numbers() -> None:
         (f"{widest}{{{of_refunds}}}) < 0.7", "refunds"),
         (f"{widest}{{{of_all}}}) < 0.95", "pass^1>=0.95"),
     ]
-    assert alert("AgenticObjectiveEvidence", STRICT)["expr"] == (
+    assert alert("AgenticObjectiveEvidence", STRICT)["expr"] == snapshot(
         'agentic_slo_e_value{agentic_objective="refunds",agentic_k="3",gen_ai_agent_name=~"refund-.*"} >= 100'
     )
 
@@ -85,7 +87,7 @@ def test_coverage_is_low_by_what_sampling_leaves_in() -> None:
 
 
 def test_without_an_objective_the_default_stands_in_and_is_said() -> None:
-    assert "No objective is configured" in rules_text((), WIDTHS)
+    assert passage(rules_text((), WIDTHS)) == snapshot("No objective is configured")
     assert (DEFAULT_OBJECTIVE.k, DEFAULT_OBJECTIVE.target) == (1, 0.9)
     assert rules() == rules(DEFAULT_OBJECTIVE)
 
@@ -115,7 +117,7 @@ def test_a_fast_burn_can_happen_and_is_faster_than_a_slow_one(target: float) -> 
 
 def test_burn_rates_need_evidence_in_the_longer_window() -> None:
     expression = alert("AgenticErrorBudgetBurnFast", STRICT)["expr"]
-    assert 'agentic:window_conversations:evaluated{agentic_window="24h"} >= 20' in expression
+    assert passage(expression) == snapshot('agentic:window_conversations:evaluated{agentic_window="24h"} >= 20')
 
 
 def test_alert_names_are_told_apart_by_their_objective_and_groups_by_their_name() -> None:
@@ -125,7 +127,7 @@ def test_alert_names_are_told_apart_by_their_objective_and_groups_by_their_name(
 
 
 def test_quotes_and_backslashes_of_names_stay_inside() -> None:
-    assert selector(names.COVERAGE, {names.WINDOW: 'a"} or vector(1) #\\'}) == (
+    assert selector(names.COVERAGE, {names.WINDOW: 'a"} or vector(1) #\\'}) == snapshot(
         r'agentic_coverage_ratio{agentic_window="a\"} or vector(1) #\\"}'
     )
     assert yaml.safe_load(quoted("a\nb")) == "a\nb"

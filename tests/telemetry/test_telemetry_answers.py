@@ -9,9 +9,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.telemetry.delivery import COMPLAIN_EVERY_S, Delivery
 from otel_agentic.telemetry.pushing import MAX_WAITING_EVENTS
+from tests.snapshots import passage
 from tests.telemetry.builders import agents, conversation, failing_score, window_point
 from tests.telemetry.receiver.over_grpc import grpc_receiver
 from tests.telemetry.receiver.over_http import http_receiver
@@ -41,10 +43,12 @@ def test_what_was_left_out_is_summed_until_the_next_line(caplog: pytest.LogCaptu
         for _ in range(5):
             delivery.partly(2, "")
             now[0] += COMPLAIN_EVERY_S / 4
-    assert [record.getMessage() for record in caplog.records] == [
-        "telemetry backend http://collector:4318 left 2 of metrics out (2 so far): no reason given",
-        "telemetry backend http://collector:4318 left 2 of metrics out (10 so far): no reason given",
-    ]
+    assert [record.getMessage() for record in caplog.records] == snapshot(
+        [
+            "telemetry backend http://collector:4318 left 2 of metrics out (2 so far): no reason given",
+            "telemetry backend http://collector:4318 left 2 of metrics out (10 so far): no reason given",
+        ]
+    )
 
 
 def test_an_answer_that_is_no_otlp_is_taken_as_it_is(
@@ -61,7 +65,7 @@ def test_a_redirect_is_no_delivery(make_telemetry: MakeTelemetry, caplog: pytest
         telemetry = make_telemetry(server.endpoint)
         assert not telemetry.force_flush(5.0)
         telemetry.shutdown(1.0)
-    assert "answered 302 Found: the address is another one" in caplog.records[0].getMessage()
+    assert passage(caplog.records[0].getMessage()) == snapshot("answered 302 Found: the address is another one")
 
 
 def test_a_refusal_for_the_moment_is_tried_again_at_once(make_telemetry: MakeTelemetry) -> None:

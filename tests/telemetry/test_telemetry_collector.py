@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from inline_snapshot import snapshot
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_CUMULATIVE
 
 from otel_agentic.telemetry import names
@@ -17,6 +18,7 @@ from otel_agentic.telemetry.prometheus import series_names
 from tests.pipeline.exporting import export
 from tests.pipeline.parts import ask_hotel, rows
 from tests.pipeline.running import eventually
+from tests.snapshots import opening
 from tests.telemetry.collecting import BAD, GOOD, collecting, converse, ended
 from tests.telemetry.receiver.over_grpc import grpc_receiver
 from tests.telemetry.receiver.over_http import http_receiver
@@ -295,7 +297,9 @@ def test_a_scrape_has_every_series_in_both_formats(ran: Ran) -> None:
     assert missing(scraped("text/plain").text) == set()
     answer = scraped("application/openmetrics-text;version=1.0.0")
     assert missing(answer.text) == set()
-    assert answer.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0; charset=utf-8")
+    assert opening(answer.headers["content-type"]) == snapshot(
+        "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    )
     assert '# {span_id="' in answer.text
 
 

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from inline_snapshot import snapshot
+
 from otel_agentic.evaluators.identity import core_score_id
 from otel_agentic.telemetry import Evaluator, names, results_of
 from otel_agentic.telemetry.events import MAX_PARAMETERS
@@ -215,7 +217,9 @@ def test_wanted_explanations_are_cut(make_telemetry: MakeTelemetry, receiver: Ht
     events = _emitted(telemetry, receiver, conversation(), score)
     assert len(events["agentic.conversation"][0]["gen_ai.evaluation.explanation"]) == 1000
     call, _ = events["agentic.tool.call"]
-    assert call["gen_ai.evaluation.explanation"] == ('search in turn 1: parameter q was "hotels", expected "inns"')
+    assert call["gen_ai.evaluation.explanation"] == snapshot(
+        'search in turn 1: parameter q was "hotels", expected "inns"'
+    )
 
 
 def test_events_can_be_switched_off(make_telemetry: MakeTelemetry, receiver: HttpReceiver) -> None:

@@ -3,7 +3,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from inline_snapshot import snapshot
 
+from tests.snapshots import opening
 from tests.telemetry.builders import (
     CALL_SPAN_ID,
     TRACE_ID,
@@ -51,14 +53,14 @@ def exemplars(telemetry: Telemetry, name: str) -> list[Exemplar]:
 @pytest.mark.parametrize("accept", [OPENMETRICS, PROMETHEUS])
 def test_openmetrics_is_served_to_those_who_ask_for_it(judged: Telemetry, accept: str) -> None:
     content_type, text = judged.render(accept)
-    assert content_type.startswith("application/openmetrics-text; version=1.0.0; charset=utf-8")
+    assert opening(content_type) == snapshot("application/openmetrics-text; version=1.0.0; charset=utf-8")
     assert text.endswith(b"# EOF\n")
 
 
 @pytest.mark.parametrize("accept", ["", "*/*", "text/plain", "text/html", "nonsense;;q=x,,"])
 def test_everybody_else_gets_plain_text_without_exemplars(judged: Telemetry, accept: str) -> None:
     content_type, text = judged.render(accept)
-    assert content_type == "text/plain; version=0.0.4; charset=utf-8"
+    assert content_type == snapshot("text/plain; version=0.0.4; charset=utf-8")
     assert TRACE_ID.encode() not in text
 
 

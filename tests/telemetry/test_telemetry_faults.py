@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.spans.ports import Receipt
 from otel_agentic.telemetry.delivery import COMPLAIN_EVERY_S, Delivery
@@ -158,10 +159,12 @@ def test_the_log_complains_once_a_minute_and_counts(caplog: pytest.LogCaptureFix
         for _ in range(10):
             delivery.failed("refused")
             now[0] += COMPLAIN_EVERY_S / 5
-    assert [record.getMessage() for record in caplog.records] == [
-        "telemetry backend http://collector:4318 does not take metrics (export 1 in a row): refused",
-        "telemetry backend http://collector:4318 does not take metrics (export 6 in a row): refused",
-    ]
+    assert [record.getMessage() for record in caplog.records] == snapshot(
+        [
+            "telemetry backend http://collector:4318 does not take metrics (export 1 in a row): refused",
+            "telemetry backend http://collector:4318 does not take metrics (export 6 in a row): refused",
+        ]
+    )
 
 
 def test_other_users_of_the_sdk_keep_their_log(make_telemetry: MakeTelemetry, caplog: pytest.LogCaptureFixture) -> None:

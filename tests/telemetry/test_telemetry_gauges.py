@@ -6,11 +6,13 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.stats.model import Estimate
 from otel_agentic.telemetry import names
 from otel_agentic.windows.model import GroupKey, WindowPoint
 from otel_agentic.windows.objectives import ObjectivePoint
+from tests.snapshots import passage
 from tests.telemetry.builders import agents, estimates, summary, window_point
 
 if TYPE_CHECKING:
@@ -84,9 +86,9 @@ def test_a_table_that_fails_stops_no_other_metric_and_the_next_one_is_shown(
         assert [passed(), passed()] == [9, 9]
     assert receiver.received.values("agentic.ingest.late_spans") == {(): 2}
     assert b"agentic_ingest_late_spans_total 2.0" in telemetry.render()[1]
-    assert [record.getMessage() for record in caplog.records] == [
-        "window points could not be shown; gauges keep their last values"
-    ]
+    assert [record.getMessage() for record in caplog.records] == snapshot(
+        ["window points could not be shown; gauges keep their last values"]
+    )
     telemetry.set_windows([window_point(c=5)])
     assert passed() == 5
 
@@ -168,7 +170,9 @@ def test_objectives_and_windows_do_not_replace_each_other(telemetry: Telemetry) 
     telemetry.set_objectives([objective_point(e_value=9.0)])
     text = telemetry.render()[1].decode()
     assert "agentic_success_ratio" in text
-    assert 'agentic_slo_e_value{agentic_k="3",agentic_objective="pass^3>=0.7",gen_ai_agent_name="travel"} 9.0' in text
+    assert passage(text) == snapshot(
+        'agentic_slo_e_value{agentic_k="3",agentic_objective="pass^3>=0.7",gen_ai_agent_name="travel"} 9.0'
+    )
 
 
 @pytest.mark.parametrize("e_value", [math.nan, math.inf])

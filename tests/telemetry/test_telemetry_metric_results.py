@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.config import EvaluatorSettings
 from otel_agentic.evaluators.base import Metric, MetricScore
@@ -161,13 +162,15 @@ def test_events_stand_in_the_span_of_the_conversation_the_turn_or_the_call(
     telemetry.record_metrics(conversation(turns=(turn(), last)), results, restated=False)
     assert telemetry.force_flush(5.0)
     events = {found["agentic.evaluation.id"]: (found, record) for found, record in receiver.received.events()}
-    assert {name: (record.trace_id.hex(), record.span_id.hex()) for name, (_, record) in events.items()} == {
-        "whole": (OTHER_TRACE_ID, OTHER_SPAN_ID),
-        "turn": (TRACE_ID, TURN_SPAN_ID),
-        "call": (TRACE_ID, CALL_SPAN_ID),
-        "call without a span": (OTHER_TRACE_ID, OTHER_SPAN_ID),
-        "no such turn": ("", ""),
-    }
+    assert {name: (record.trace_id.hex(), record.span_id.hex()) for name, (_, record) in events.items()} == snapshot(
+        {
+            "whole": (OTHER_TRACE_ID, OTHER_SPAN_ID),
+            "turn": (TRACE_ID, TURN_SPAN_ID),
+            "call": (TRACE_ID, CALL_SPAN_ID),
+            "call without a span": (OTHER_TRACE_ID, OTHER_SPAN_ID),
+            "no such turn": ("", ""),
+        }
+    )
     found, record = events["call"]
     assert (found["agentic.evaluation.target"], found["gen_ai.tool.name"]) == ("tool_call", "search")
     assert found["agentic.tool.parameter"] == ["q"]

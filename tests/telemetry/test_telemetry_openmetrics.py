@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from otel_agentic.config import EmitSettings
 from otel_agentic.errors import BadInputError
@@ -12,6 +13,7 @@ from otel_agentic.telemetry import OpenMetricsHistory, names
 from otel_agentic.telemetry.openmetrics import _shown
 from otel_agentic.telemetry.prometheus import family_name
 from otel_agentic.windows.model import GroupKey
+from tests.snapshots import raises
 from tests.telemetry.builders import NOON_NS, SECOND_NS, agents, window_point
 from tests.telemetry.openmetrics import at_s, families
 
@@ -118,8 +120,12 @@ def test_the_cap_on_groups_holds_at_each_end(tmp_path: Path) -> None:
 
 def test_a_scratch_file_that_is_something_else_is_named(tmp_path: Path) -> None:
     (tmp_path / "past.om.parts").write_text("this is no database, whatever its name says")
-    with pytest.raises(
-        BadInputError, match=r"past\.om\.parts: cannot be used as the scratch file of past\.om: .*remove it"
+    with raises(
+        BadInputError,
+        snapshot(
+            "<tmp_path>/past.om.parts: cannot be used as the scratch file of past.om: file is not a database; remove it, or choose another path"
+        ),
+        tmp_path=tmp_path,
     ):
         OpenMetricsHistory(tmp_path / "past.om", EmitSettings())
     with pytest.raises(BadInputError, match=r"nowhere.past\.om\.parts"):

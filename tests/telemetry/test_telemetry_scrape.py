@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
+from inline_snapshot import snapshot
 from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -51,7 +52,7 @@ PROMETHEUS_NAMES = {
 
 def _families(telemetry: Telemetry) -> list[tuple[str, Sample]]:
     content_type, text = telemetry.render()
-    assert content_type == "text/plain; version=0.0.4; charset=utf-8"
+    assert content_type == snapshot("text/plain; version=0.0.4; charset=utf-8")
     families = text_string_to_metric_families(text.decode())
     return [(family.type, sample) for family in families for sample in family.samples]
 

@@ -3,9 +3,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.errors import ConfigError
 from otel_agentic.telemetry.sinks import shown, signal_endpoint
+from tests.snapshots import raises
 from tests.telemetry.builders import CALL_SPAN_ID, conversation, failing_score, window_point
 from tests.telemetry.receiver.over_grpc import grpc_receiver
 from tests.telemetry.receiver.received import wait_until
@@ -36,7 +38,11 @@ def test_grpc_addresses_have_no_path() -> None:
 
 @pytest.mark.parametrize("endpoint", ["collector:4318", "ftp://collector", "http://", "", "/v1/metrics"])
 def test_anything_but_an_http_address_is_refused_with_advice(make_telemetry: MakeTelemetry, endpoint: str) -> None:
-    with pytest.raises(ConfigError, match=r"emit\.endpoint: .* give http\(s\)://host:port"):
+    with raises(
+        ConfigError,
+        snapshot("emit.endpoint: <endpoint> is no OTLP endpoint; give http(s)://host:port"),
+        endpoint=repr(endpoint),
+    ):
         signal_endpoint(endpoint, "metrics", "http/protobuf")
     if endpoint:
         with pytest.raises(ConfigError):

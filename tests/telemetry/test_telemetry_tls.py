@@ -5,8 +5,10 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from otel_agentic.errors import ConfigError
+from tests.snapshots import raises
 from tests.telemetry.builders import conversation, failing_score, window_point
 from tests.telemetry.receiver.certificates import Certificates, make_certificates
 from tests.telemetry.receiver.over_grpc import grpc_receiver
@@ -126,5 +128,5 @@ def test_files_that_cannot_be_used_are_named_before_anything_is_sent(
     for message, files in wrong.items():
         with pytest.raises(ConfigError, match=message):
             make_telemetry(https, **files)
-    with pytest.raises(ConfigError, match=r"emit\.ca_file: TLS needs an endpoint that begins with https://"):
+    with raises(ConfigError, snapshot("emit.ca_file: TLS needs an endpoint that begins with https://")):
         make_telemetry("http://127.0.0.1:9", ca_file=certificates.ca)

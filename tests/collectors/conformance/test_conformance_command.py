@@ -11,12 +11,14 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from click.testing import CliRunner, Result
+from inline_snapshot import snapshot
 
 from collectors.conformance import CHECKS, select
 from collectors.conformance._command import command
 from otel_agentic.errors import UsageError
 from tests.collectors.conformance.canned import answering, answering_grpc, http
 from tests.collectors.conformance.conftest import TOKEN
+from tests.snapshots import opening, raises
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,15 +46,17 @@ def test_a_receiver_that_passes_ends_with_0(target: Target) -> None:
 def test_a_failure_ends_with_1_and_says_what_to_do(wrong: str) -> None:
     done = run(wrong, "--only", "http.gzip.truncated", "--only", "http.protobuf.accepted")
     assert done.exit_code == 1
-    assert done.stdout.split("\n\n")[1].splitlines() == [
-        "MUST http.gzip.truncated: truncated gzip is refused with 400",
-        "  sent      gzip without its last 9 bytes",
-        "  got       HTTP 200, application/x-protobuf, an empty body",
-        "  expected  HTTP 400",
-        "  to do     answer 400 to compressed bytes that do not open: a retryable status would repeat them forever",
-        "  see       OTLP: OTLP/HTTP Response, Bad Data",
-    ]
-    assert done.stdout.splitlines()[-1] == "1 passed, 1 failed (1 MUST), 0 skipped"
+    assert done.stdout.split("\n\n")[1].splitlines() == snapshot(
+        [
+            "MUST http.gzip.truncated: truncated gzip is refused with 400",
+            "  sent      gzip without its last 9 bytes",
+            "  got       HTTP 200, application/x-protobuf, an empty body",
+            "  expected  HTTP 400",
+            "  to do     answer 400 to compressed bytes that do not open: a retryable status would repeat them forever",
+            "  see       OTLP: OTLP/HTTP Response, Bad Data",
+        ]
+    )
+    assert done.stdout.splitlines()[-1] == snapshot("1 passed, 1 failed (1 MUST), 0 skipped")
 
 
 def test_what_fails_below_the_wanted_severity_ends_with_0(wrong: str) -> None:
@@ -166,7 +170,7 @@ def test_globs_choose_and_leave_out() -> None:
     chosen = select(CHECKS, only=["grpc.*"], skip=["grpc.data.*", "*.gzip.*"])
     assert {"grpc"} == {check.transport for check in chosen}
     assert not [check.id for check in chosen if ".data." in check.id or ".gzip." in check.id]
-    with pytest.raises(UsageError, match="no check is called 'http'"):
+    with raises(UsageError, snapshot("no check is called 'http'")):
         select(CHECKS, skip=["http"])
 
 
@@ -178,4 +182,4 @@ def test_it_runs_as_a_module() -> None:
         check=True,
         timeout=60,
     )
-    assert done.stdout.startswith("Usage: python -m collectors.conformance [OPTIONS] [URL]")
+    assert opening(done.stdout) == snapshot("Usage: python -m collectors.conformance [OPTIONS] [URL]")

@@ -10,10 +10,12 @@ import grpc  # type: ignore[import-untyped]  # grpcio ships no types
 import pytest
 from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untyped]  # ships no py.typed
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # ships no py.typed
+from inline_snapshot import snapshot
 
 from collectors.conformance import CHECKS, Fault, Outcome, Receiver, Target, run, select
 from collectors.conformance._clients import Clients
 from tests.collectors.conformance.canned import answering, answering_grpc, http
+from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +45,7 @@ def test_no_http_check_passes_where_all_is_answered_500() -> None:
     with answering(lambda _head: http("500 Internal Server Error", "text/plain", b"oops")) as url:
         found = outcomes("http.*", url=url, timeout_s=2)
     assert results(found, "fail") == of_transport("http")
-    assert "HTTP 500, text/plain, 'oops'" in found["http.protobuf.accepted"].reason
+    assert passage(found["http.protobuf.accepted"].reason) == snapshot("HTTP 500, text/plain, 'oops'")
 
 
 def test_every_check_of_a_refusal_fails_where_all_is_answered_200() -> None:
@@ -72,7 +74,7 @@ def test_a_receiver_that_hangs_up_is_told_of_as_such() -> None:
     with answering(lambda _head: None) as url:
         found = outcomes("http.*.accepted", "http.connection.*", url=url)
     assert results(found, "pass") == set()
-    assert "closed the connection without an answer" in found["http.chunked.accepted"].reason
+    assert passage(found["http.chunked.accepted"].reason) == snapshot("closed the connection without an answer")
 
 
 def test_a_receiver_that_never_answers_is_told_of_as_such() -> None:
@@ -89,7 +91,7 @@ def test_an_answer_that_does_not_end_is_told_of_as_such() -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 100000000\r\n\r\n"
     with answering(lambda _head: head + b"x" * 2_000_000) as url:
         found = outcomes("http.protobuf.accepted", url=url)
-    assert "got an answer that does not end" in found["http.protobuf.accepted"].reason
+    assert passage(found["http.protobuf.accepted"].reason) == snapshot("got an answer that does not end")
 
 
 def test_threads_share_no_client_that_may_close_the_connection_of_another() -> None:
@@ -163,7 +165,7 @@ def test_a_receiver_without_json_and_logs_is_not_blamed_for_each_of_their_checks
         found = outcomes("http.json.*", "http.logs.*", "http.data.traces_as_logs", url=url)
     assert results(found, "fail") == {"http.json.accepted"}
     assert results(found, "skip") == set(found) - {"http.json.accepted"}
-    assert found["http.json.deep"].reason == "the receiver reads no JSON: see http.json.accepted"
+    assert found["http.json.deep"].reason == snapshot("the receiver reads no JSON: see http.json.accepted")
 
 
 def test_a_busy_receiver_is_asked_again() -> None:
