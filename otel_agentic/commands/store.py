@@ -21,7 +21,7 @@ from otel_agentic.store import browse, stats
 from otel_agentic.store.evaluations import DEFAULT, require_evaluation
 from otel_agentic.store.export_layout import export_folder_of
 from otel_agentic.store.importing import drop_orphans
-from otel_agentic.store.kept import kept
+from otel_agentic.store.kept import retention_state
 from otel_agentic.store.user_queries import limits_of
 from otel_agentic.windows.rolling import parse_width
 
@@ -77,7 +77,7 @@ def store_stats(context: Context) -> dict[str, Any]:
     engine = context.engine
     db, retention = engine.store.path, engine.settings.retention
     with engine.store.read() as con:
-        found, so_far = stats.store_stats(con), kept(con)
+        found, so_far = stats.store_stats(con), retention_state(con)
     wal = db.with_name(f"{db.name}.wal")
     told: dict[str, Any] = plain(
         {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.store.kept import kept
+from otel_agentic.store.kept import retention_state
 from otel_agentic.store.windows import newest_end, stored_ends
 from otel_agentic.windows import current_end
 from otel_agentic.windows.rolling import most_newest, widest_ns
@@ -53,7 +53,7 @@ class DueEnds:
             ends |= self._grid(first_ns, last_ns)
         for first_ns, last_ns in self._affected((*changes.live_ns, *changes.other_ns), filling_ns):
             ends |= set(stored_ends(con, self._widths, first_ns, last_ns, limit=MOST_ENDS))
-        results_from_ns = kept(con).results_from_ns
+        results_from_ns = retention_state(con).results_from_ns
         whole_from_ns = results_from_ns + self._reach_ns if results_from_ns else 0
         return sorted(end for end in ends if end >= whole_from_ns)[-MOST_ENDS:]
 

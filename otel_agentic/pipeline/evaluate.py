@@ -21,7 +21,7 @@ from otel_agentic.scoring import MatchedConversation
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.store.evaluations import DEFAULT
 from otel_agentic.store.metric_scores import lacking
-from otel_agentic.store.metric_stored import stored_scores
+from otel_agentic.store.metric_stored import stored_outcomes
 from otel_agentic.store.sampling import raise_ratios
 from otel_agentic.store.scores import never_scored, save_evaluation, save_scores, scored_before, to_score
 from otel_agentic.store.selection import Scored, Selection
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from otel_agentic.store import Store
     from otel_agentic.store.database import Connection
     from otel_agentic.store.metric_scores import Measured
-    from otel_agentic.store.metric_stored import StoredScore
+    from otel_agentic.store.metric_stored import StoredOutcomes
     from otel_agentic.store.table import Key
     from otel_agentic.truth import Case, Label
 
@@ -223,9 +223,9 @@ class EvaluationRunner(EvaluationResources):
     def _active(self, truth: Truth, chosen: Chosen) -> ActiveEvaluators:
         return ActiveEvaluators.of(chosen, truth.evaluation, self.judge, self._evaluators)
 
-    def _stored(self, evaluation_id: str, keys: Sequence[Key]) -> Mapping[Key, StoredScore]:
+    def _stored(self, evaluation_id: str, keys: Sequence[Key]) -> Mapping[Key, StoredOutcomes]:
         with self.store.read() as con:
-            return stored_scores(con, evaluation_id, keys)
+            return stored_outcomes(con, evaluation_id, keys)
 
     def select(
         self, truth: Truth, selection: Selection, *, again: bool = False, chosen: Chosen | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_agentic.store.kept import frozen_keys, frozen_traces
+from otel_agentic.store.kept import removed_keys, removed_traces
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,9 +20,9 @@ def without_frozen(
 
     A segment is frozen if its trace is, or the conversation that it names.
     """
-    traces = frozen_traces(con, trace_ids)
+    traces = removed_traces(con, trace_ids)
     named = {(segment.environment, segment.explicit_id) for segment in segments if segment.explicit_id is not None}
-    keys = frozen_keys(con, named)
+    keys = removed_keys(con, named)
     frozen = [
         segment
         for segment in segments

@@ -63,7 +63,7 @@ class JudgeReport:
 
         Of several judges it is the one of most conversations; the others are named.
         """
-        judged = [origin for one in scored if (origin := self._origin(one)) is not None and origin.judged]
+        judged = [origin for one in scored if (origin := self._origin(one)) is not None and origin.has_judged_answer]
         counted = Counter((origin.judge, origin.judge_version) for origin in judged)
         if not counted:
             return None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from otel_agentic.pipeline.metrics import MetricRunner
     from otel_agentic.pipeline.metrics_tally import MetricTally
     from otel_agentic.scoring import MatchedConversation
-    from otel_agentic.store.metric_stored import StoredScore
+    from otel_agentic.store.metric_stored import StoredOutcomes
     from otel_agentic.store.table import Key
 
 #: Conversations that are loaded, matched and scored again in one batch.
@@ -77,7 +77,7 @@ class MetricPass:
         match: Callable[[Sequence[Key]], list[MatchedConversation]],
         judging: JudgeRun,
         *,
-        stored: Callable[[Sequence[Key]], Mapping[Key, StoredScore]],
+        stored: Callable[[Sequence[Key]], Mapping[Key, StoredOutcomes]],
     ) -> None:
         """Run evaluators on conversations that keep their scores; the judge is not asked for those scores again."""
         open_now = {key: ids for key, ids in lacking.items() if key not in self._done}
@@ -101,7 +101,7 @@ def _recalled(
     keys: Sequence[Key],
     match: Callable[[Sequence[Key]], list[MatchedConversation]],
     judging: JudgeRun,
-    stored: Callable[[Sequence[Key]], Mapping[Key, StoredScore]],
+    stored: Callable[[Sequence[Key]], Mapping[Key, StoredOutcomes]],
 ) -> list[Scored]:
     """Return conversations with their stored scores."""
     matched, existing = match(keys), stored(keys)
@@ -109,7 +109,7 @@ def _recalled(
         Scored(
             conversation=item.conversation,
             match=item.match,
-            score=existing[item.conversation.key].laid_over(score),
+            score=existing[item.conversation.key].applied_to(score),
         )
         for item, score in zip(matched, judging.recalled(matched), strict=True)
         if item.conversation.key in existing

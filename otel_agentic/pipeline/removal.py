@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from otel_agentic.errors import ConfigError
 from otel_agentic.pipeline.exports import HourlyExport
 from otel_agentic.store import aging
-from otel_agentic.store.kept import kept
+from otel_agentic.store.kept import retention_state
 from otel_agentic.store.monitors import result_groups
 from otel_agentic.store.retention import MOST_KEYS, ended_before, portions, remove
 from otel_agentic.windows.rolling import most_newest, parse_width, parse_windows, widest_ns
@@ -121,14 +121,14 @@ class RetentionPass:
         self, con: Connection, *, conversations_from_ns: int = 0, results_from_ns: int = 0, **more: int
     ) -> None:
         """Add to the stored retention state, in a writer transaction; times never decrease."""
-        before = kept(con)
+        before = retention_state(con)
         now = replace(
             before,
             conversations_from_ns=max(before.conversations_from_ns, conversations_from_ns),
             results_from_ns=max(before.results_from_ns, results_from_ns),
             **{name: getattr(before, name) + count for name, count in more.items()},
         )
-        aging.save_kept(con, now, self._now_ns)
+        aging.save_retention_state(con, now, self._now_ns)
 
     def _remove_conversations(self) -> None:
         with self._engine.store.read() as con:

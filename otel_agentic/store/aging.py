@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
-    from otel_agentic.store.kept import Kept
+    from otel_agentic.store.kept import RetentionState
 
 #: Rows taken out in one transaction.
 _MOST: Final = 20_000
@@ -64,9 +64,9 @@ SELECT DISTINCT trace_id FROM trace_links l
 SEMI JOIN requested USING (trace_id)
 WHERE conversation_id IS NOT NULL
 """
-_TOMBSTONES: Final = f"INSERT INTO removed SELECT 'trace', {TRACE_ID}, make_timestamp_ns($now) FROM requested"  # noqa: S608 — a constant of our own
+_TRACE_TOMBSTONES: Final = f"INSERT INTO removed SELECT 'trace', {TRACE_ID}, make_timestamp_ns($now) FROM requested"  # noqa: S608 — a constant of our own
 _UNLINK: Final = "DELETE FROM trace_links WHERE trace_id IN (SELECT trace_id FROM requested)"
-_DELETE: Final = {
+_DELETE_LOOSE: Final = {
     unit: f"DELETE FROM {unit} WHERE rowid IN (SELECT place FROM doomed) AND trace_id IN (SELECT trace_id FROM doomed)"  # noqa: S608 — the same
     for unit in _OLD
 }
@@ -120,7 +120,7 @@ _VERDICTS: Final = "DELETE FROM judge_calls WHERE coalesce(used_at, judged_at) <
 _TOMBS: Final = "DELETE FROM removed WHERE removed_at < make_timestamp_ns($before)"
 _NOT_REBUILT: Final = "DELETE FROM not_rebuilt WHERE last_at < make_timestamp_ns($cut)"
 _FORGET: Final = "DELETE FROM retention"
-_KEPT: Final = """
+_SAVE_STATE: Final = """
 INSERT INTO retention VALUES (
     make_timestamp_ns($conversations_from), make_timestamp_ns($results_from), $conversations, $spans, $log_records,
     make_timestamp_ns($now)
@@ -169,11 +169,11 @@ def remove_loose(con: DuckDBPyConnection, loose: Loose, now_ns: int) -> int:
     """Take such rows out, in a transaction of the writer's; return how many there were still."""
     requested = {"trace_id": sorted(set(loose.traces))}
     left = {"trace_id": [trace_id for (trace_id,) in rows_with(con, requested, _LEFT)]}
-    rows_with(con, left, _TOMBSTONES, {"now": now_ns}, fetch=False)
+    rows_with(con, left, _TRACE_TOMBSTONES, {"now": now_ns}, fetch=False)
     rows_with(con, left, _UNLINK, fetch=False)
     doomed = {"place": np.array(loose.places, dtype="int64"), "trace_id": np.array(loose.traces, dtype=object)}
     with registered(con, "doomed", doomed):
-        return int(con.execute(_DELETE[loose.unit]).fetchall()[0][0])
+        return int(con.execute(_DELETE_LOOSE[loose.unit]).fetchall()[0][0])
 
 
 def old_results(
@@ -239,11 +239,11 @@ def remove_small(con: DuckDBPyConnection, *, cut_ns: int, verdicts_before_ns: in
     drop_unused(con)
 
 
-def save_kept(con: DuckDBPyConnection, now: Kept, now_ns: int) -> None:
+def save_retention_state(con: DuckDBPyConnection, now: RetentionState, now_ns: int) -> None:
     """Write down from when on the store is complete, and what was removed so far."""
     con.execute(_FORGET)
     con.execute(
-        _KEPT,
+        _SAVE_STATE,
         {
             "conversations_from": now.conversations_from_ns,
             "results_from": now.results_from_ns,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 #: A checkpoint may have to wait for a reader: how often it is tried, and the wait in between, seconds.
-_TRIES: Final = 150
+_BACKUP_TRIES: Final = 150
 _WAIT_S: Final = 0.2
 _FOLDER: Final = ".backup-"
 _TABLES: Final = "SELECT table_name FROM duckdb_tables() WHERE NOT internal ORDER BY table_name"
@@ -63,8 +63,8 @@ def copy_of_open_file(path: Path, writer: Writer, undo: UndoFile, closing: threa
     """
     with tempfile.TemporaryDirectory(prefix=f".{path.name}{_FOLDER}", dir=path.parent) as folder:
         copy = Path(folder) / path.name
-        for _ in range(_TRIES):
-            if _copied(path, copy, writer, undo, closing):
+        for _ in range(_BACKUP_TRIES):
+            if _copied_file(path, copy, writer, undo, closing):
                 break
             if closing.wait(_WAIT_S):
                 raise StoreUnusableError(f"{path} is closing; try again when the collector is up")
@@ -77,7 +77,7 @@ def copy_of_open_file(path: Path, writer: Writer, undo: UndoFile, closing: threa
             yield file
 
 
-def _copied(path: Path, copy: Path, writer: Writer, undo: UndoFile, closing: threading.Event) -> bool:
+def _copied_file(path: Path, copy: Path, writer: Writer, undo: UndoFile, closing: threading.Event) -> bool:
     """Copy a file between two checkpoints; return False where there was no moment for it."""
     try:
         with writer.holding_checkpoints() as is_held, undo.handle() as source:

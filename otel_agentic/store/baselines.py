@@ -1,10 +1,10 @@
-"""Baselines of gates in the store, by name; and under which evaluations conversations were scored."""
+"""Baselines of gates in the store, by name, and the values that they are computed from."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.store.evaluations import SHOWN
+from otel_agentic.store.evaluations import IN_EVALUATION
 from otel_agentic.store.selection import BOUNDS, bounds, parsed, rows
 from otel_agentic.store.table import Raw, Table
 
@@ -24,15 +24,15 @@ _EVALUATIONS: Final = f"""
 SELECT DISTINCT s.evaluation_id
 FROM conversations c
 JOIN conversation_scores s USING (environment, conversation_id, revision)
-WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND s.{SHOWN} AND NOT s.superseded AND {BOUNDS}
+WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND s.{IN_EVALUATION} AND NOT s.superseded AND {BOUNDS}
 ORDER BY s.evaluation_id
 """  # noqa: S608 — a constant of our own
-#: Of each conversation the mean over its turns or calls.
-_MEANS: Final = f"""
+#: The mean over the turns or calls of each conversation.
+_CONVERSATION_MEANS: Final = f"""
 SELECT c.environment, c.conversation_id, s.name, avg(s.value)
 FROM conversations c
 JOIN scores s USING (environment, conversation_id, revision)
-WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND s.{SHOWN} AND NOT s.superseded AND s.evaluator <> 'core' AND isfinite(s.value)
+WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND s.{IN_EVALUATION} AND NOT s.superseded AND s.evaluator <> 'core' AND isfinite(s.value)
     AND {BOUNDS}
 GROUP BY ALL
 ORDER BY ALL
@@ -48,7 +48,7 @@ def save_baseline(
     evaluations: Sequence[str],
     now_ns: int,
 ) -> None:
-    """Write a baseline, `definition` as JSON text, in the place of one of the same name."""
+    """Write a baseline, `definition` as JSON text, replacing one with the same name."""
     con.execute(_FORGET, {"name": name})
     Table(con, "gate_baselines").insert(
         con,
@@ -63,9 +63,9 @@ def save_baseline(
 
 
 def load_baseline(con: DuckDBPyConnection, name: str) -> Any | None:
-    """Return the definition of a baseline, as JSON was read, None where there is none of that name."""
-    found = con.execute(_READ, {"name": name}).fetchall()
-    return parsed(found[0][0]) if found else None
+    """Return the definition of a baseline, parsed from JSON, or None if it does not exist."""
+    rows = con.execute(_READ, {"name": name}).fetchall()
+    return parsed(rows[0][0]) if rows else None
 
 
 def list_baselines(con: DuckDBPyConnection) -> list[Row]:
@@ -80,4 +80,7 @@ def evaluations_of(con: DuckDBPyConnection, selection: Selection) -> tuple[str, 
 
 def metric_means(con: DuckDBPyConnection, selection: Selection) -> list[tuple[str, str, str, float]]:
     """Return environment, conversation id, metric and mean value of each conversation that has values of a metric."""
-    return [(row[0], row[1], row[2], float(row[3])) for row in con.execute(_MEANS, bounds(selection)).fetchall()]
+    return [
+        (row[0], row[1], row[2], float(row[3]))
+        for row in con.execute(_CONVERSATION_MEANS, bounds(selection)).fetchall()
+    ]

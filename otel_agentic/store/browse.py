@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.store.evaluations import SHOWN
+from otel_agentic.store.evaluations import IN_EVALUATION
 from otel_agentic.store.selection import BOUNDS, bounds, parsed, rows
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _PARTS: Final = {
 SELECT t.* EXCLUDE (evaluation_id, environment, conversation_id, revision)
 FROM {table} t
 JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
-WHERE s.{SHOWN} AND NOT s.superseded AND t.environment = $environment AND t.conversation_id = $id
+WHERE s.{IN_EVALUATION} AND NOT s.superseded AND t.environment = $environment AND t.conversation_id = $id
 ORDER BY t.turn_index
 """  # noqa: S608 — our own table names
     for table in ("turn_scores", "tool_scores", "tool_faults")
@@ -49,14 +49,14 @@ SELECT s.* EXCLUDE (environment, conversation_id), m.confidence AS match_confide
 FROM conversation_scores s
 SEMI JOIN (SELECT * FROM conversations WHERE NOT superseded) USING (environment, conversation_id, revision)
 LEFT JOIN matches m USING (evaluation_id, environment, conversation_id, revision)
-WHERE s.{SHOWN} AND NOT s.superseded AND s.environment = $environment AND s.conversation_id = $id
+WHERE s.{IN_EVALUATION} AND NOT s.superseded AND s.environment = $environment AND s.conversation_id = $id
 """  # noqa: S608 — a constant of our own
 _DEFINITION: Final = f"""
 SELECT k.definition
 FROM conversation_scores s
 JOIN matches m USING (evaluation_id, environment, conversation_id, revision)
 JOIN cases k ON k.dataset = m.dataset AND k.case_id = m.case_id AND k.version = m.case_version
-WHERE s.{SHOWN} AND NOT s.superseded AND s.environment = $environment AND s.conversation_id = $id
+WHERE s.{IN_EVALUATION} AND NOT s.superseded AND s.environment = $environment AND s.conversation_id = $id
 """  # noqa: S608 — a constant of our own
 
 _METRICS: Final = f"""
@@ -65,7 +65,7 @@ SELECT
     s.value, s.label, s.reason, s.explanation, s.details, s.score_id
 FROM scores s
 JOIN conversations c USING (environment, conversation_id, revision)
-WHERE s.evaluator <> 'core' AND s.{SHOWN} AND NOT s.superseded AND NOT c.superseded
+WHERE s.evaluator <> 'core' AND s.{IN_EVALUATION} AND NOT s.superseded AND NOT c.superseded
     AND s.environment = $environment AND s.conversation_id = $id
 ORDER BY s.turn_index NULLS FIRST, s.position NULLS FIRST, s.evaluator, s.name, s.parameter NULLS FIRST
 """  # noqa: S608 — a constant of our own
@@ -116,7 +116,7 @@ def outcomes_of(con: DuckDBPyConnection) -> dict[tuple[str, str], tuple[str | No
         SELECT environment, conversation_id, case_id, outcome, reason
         FROM conversation_scores
         SEMI JOIN (SELECT * FROM conversations WHERE NOT superseded) USING (environment, conversation_id, revision)
-        WHERE {SHOWN} AND NOT superseded
+        WHERE {IN_EVALUATION} AND NOT superseded
         """  # noqa: S608 — a constant of our own
     ).fetchall()
     return {(row[0], row[1]): (row[2], row[3], row[4]) for row in rows}

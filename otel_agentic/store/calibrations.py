@@ -24,7 +24,7 @@ SEMI JOIN requested USING (conversation_id)
 WHERE NOT superseded
 ORDER BY conversation_id, environment
 """
-_FORGET: Final = """
+_FORGET_VERDICTS: Final = """
 DELETE FROM human_verdicts h USING requested w
 WHERE h.environment = w.environment AND h.conversation_id = w.conversation_id
     AND coalesce(h.turn_index, -1) = w.turn_index
@@ -95,7 +95,7 @@ def save_human_verdicts(
         "conversation_id": [verdict.conversation_id for verdict in verdicts],
     }
     places = [-1 if verdict.turn_index is None else verdict.turn_index for verdict in verdicts]
-    rows_with(con, {**keys, "turn_index": places}, _FORGET, fetch=False)
+    rows_with(con, {**keys, "turn_index": places}, _FORGET_VERDICTS, fetch=False)
     Table(con, "human_verdicts").insert(
         con,
         {

@@ -1,4 +1,4 @@
-"""Dataset versions: which cases were in force together, and when."""
+"""Dataset versions: which cases were current together, and when."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
-_CURRENT: Final = "SELECT dataset, case_id, version FROM cases WHERE current ORDER BY dataset, case_id"
+_CURRENT_MEMBERS: Final = "SELECT dataset, case_id, version FROM cases WHERE current ORDER BY dataset, case_id"
 _NEWEST: Final = "SELECT dataset, last(version ORDER BY rowid) FROM dataset_versions GROUP BY dataset"
 _KNOWN: Final = "SELECT DISTINCT dataset, version FROM dataset_members"
 _HISTORY: Final = """
@@ -28,7 +28,7 @@ ORDER BY dataset, rowid DESC
 
 
 def dataset_version(cases: Iterable[tuple[str, str]]) -> str:
-    """Return the content hash of a dataset: of the ids and versions of its cases, in whatever order.
+    """Return the content hash of a dataset: of the ids and versions of its cases, independent of their order.
 
     >>> dataset_version([("a", "1"), ("b", "2")]) == dataset_version([("b", "2"), ("a", "1")])
     True
@@ -40,13 +40,13 @@ def dataset_version(cases: Iterable[tuple[str, str]]) -> str:
 
 
 def current_datasets(con: DuckDBPyConnection) -> dict[str, str]:
-    """Return the version of each dataset that has cases in force."""
-    return {dataset: dataset_version(cases) for dataset, cases in _in_force(con).items()}
+    """Return the version of each dataset that has current cases."""
+    return {dataset: dataset_version(cases) for dataset, cases in _current_members(con).items()}
 
 
 def record_datasets(con: DuckDBPyConnection, source: str, now_ns: int) -> None:
-    """Keep the datasets as they are in force now, where they differ from what was kept last."""
-    members = _in_force(con)
+    """Record the current content of the datasets if it differs from the newest recorded version."""
+    members = _current_members(con)
     newest = dict(con.execute(_NEWEST).fetchall())
     now = {name: dataset_version(members.get(name, ())) for name in members.keys() | newest.keys()}
     changed = sorted(name for name, version in now.items() if newest.get(name) != version)
@@ -74,13 +74,13 @@ def record_datasets(con: DuckDBPyConnection, source: str, now_ns: int) -> None:
 
 
 def list_datasets(con: DuckDBPyConnection, dataset: str | None = None) -> list[Row]:
-    """Return the versions of datasets, newest first; `current` tells the one in force."""
+    """Return the versions of datasets, newest first; `current` marks the current one."""
     return rows(con, _HISTORY, {"dataset": dataset})
 
 
-def _in_force(con: DuckDBPyConnection) -> dict[str, list[tuple[str, str]]]:
-    found = con.execute(_CURRENT).fetchall()
+def _current_members(con: DuckDBPyConnection) -> dict[str, list[tuple[str, str]]]:
+    rows = con.execute(_CURRENT_MEMBERS).fetchall()
     return {
         dataset: [(case_id, version) for _, case_id, version in cases]
-        for dataset, cases in groupby(found, key=itemgetter(0))
+        for dataset, cases in groupby(rows, key=itemgetter(0))
     }

@@ -1,4 +1,4 @@
-"""The tools that agents were given: large, and the same in thousands of conversations, so each list of them is kept once."""
+"""The tool definitions that agents were given: large, and equal in thousands of conversations, so each list is stored once."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
-_KNOWN: Final = "SELECT DISTINCT definitions_hash FROM tool_definitions SEMI JOIN requested USING (definitions_hash)"
-_SELECTED: Final = """
+_KNOWN_DEFINITIONS: Final = (
+    "SELECT DISTINCT definitions_hash FROM tool_definitions SEMI JOIN requested USING (definitions_hash)"
+)
+_DEFINITIONS: Final = """
 SELECT definitions_hash, name, parameters FROM tool_definitions SEMI JOIN requested USING (definitions_hash)
 ORDER BY definitions_hash, name
 """
@@ -27,21 +29,21 @@ DELETE FROM tool_definitions WHERE definitions_hash NOT IN (
 
 
 def definitions_hash(definitions: Mapping[str, Any] | None) -> str | None:
-    """Return what a list of tools is known by, whatever their order; None where none was captured."""
+    """Return the hash of a list of tools, independent of their order, or None if none was captured."""
     if definitions is None:
         return None
     named = sorted(definitions.items())
     return hashlib.blake2b(json_text(named).encode(), digest_size=16).hexdigest()
 
 
-#: The list without tools: it has no rows.
+#: The hash of the list without tools, which has no rows.
 _NO_TOOLS: Final = definitions_hash({})
 
 
-def save_definitions(con: DuckDBPyConnection, given: Mapping[str | None, Mapping[str, Any] | None]) -> None:
-    """Write lists of tools, by their hash, that are not there yet."""
-    requested = {name: tools for name, tools in given.items() if name is not None and tools}
-    known = {name for (name,) in rows_with(con, {"definitions_hash": sorted(requested)}, _KNOWN)}
+def save_definitions(con: DuckDBPyConnection, definitions: Mapping[str | None, Mapping[str, Any] | None]) -> None:
+    """Write the lists of tools that are not stored yet, by their hash."""
+    requested = {name: tools for name, tools in definitions.items() if name is not None and tools}
+    known = {name for (name,) in rows_with(con, {"definitions_hash": sorted(requested)}, _KNOWN_DEFINITIONS)}
     rows = [
         (name, tool, parameters)
         for name, tools in sorted(requested.items())
@@ -59,14 +61,14 @@ def save_definitions(con: DuckDBPyConnection, given: Mapping[str | None, Mapping
 
 
 def load_definitions(con: DuckDBPyConnection, hashes: Iterable[str | None]) -> dict[str | None, Mapping[str, Any]]:
-    """Return lists of tools by their hash; one whose rows are not there (an import without them) is not."""
+    """Return lists of tools by their hash, except lists without rows (imported without them)."""
     requested: Sequence[str] = sorted({name for name in hashes if name is not None})
-    found: dict[str | None, dict[str, Any]] = {_NO_TOOLS: {}}
-    for name, tool, parameters in rows_with(con, {"definitions_hash": requested}, _SELECTED):
-        found.setdefault(name, {})[tool] = None if parameters is None else orjson.loads(parameters)
-    return dict(found)
+    definitions: dict[str | None, dict[str, Any]] = {_NO_TOOLS: {}}
+    for name, tool, parameters in rows_with(con, {"definitions_hash": requested}, _DEFINITIONS):
+        definitions.setdefault(name, {})[tool] = None if parameters is None else orjson.loads(parameters)
+    return dict(definitions)
 
 
 def drop_unused(con: DuckDBPyConnection) -> None:
-    """Take out the lists of tools that no conversation has any more."""
+    """Delete the lists of tools that no conversation refers to."""
     con.execute(_UNUSED)

@@ -1,4 +1,4 @@
-"""Evaluations by name: several stand side by side, and a connection shows one of them."""
+"""Evaluations by name: several coexist, and a connection shows one of them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from otel_agentic.errors import UsageError
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-#: The evaluation that commands show unless another is named, and the only one that windows, monitors and events follow.
+#: The evaluation that commands show by default, and the only one that windows, monitors and events follow.
 DEFAULT: Final = "default"
-#: Whether a row of scores, `s`, belongs to the evaluation that a connection shows: `s.{SHOWN}`. The views say the same.
-SHOWN: Final = f"evaluation = coalesce(getvariable('evaluation'), '{DEFAULT}')"
+#: Whether a row of scores, `s`, belongs to the evaluation that a connection shows: `s.{IN_EVALUATION}`, as in the views.
+IN_EVALUATION: Final = f"evaluation = coalesce(getvariable('evaluation'), '{DEFAULT}')"
 _SHOW: Final = "SET VARIABLE evaluation = $name"
 _NAMES: Final = "SELECT DISTINCT evaluation FROM evaluations ORDER BY evaluation"
 
 
 def show(con: DuckDBPyConnection, name: str) -> None:
-    """Have the queries and views of a connection show the scores of one evaluation."""
+    """Make the queries and views of a connection show the scores of one evaluation."""
     con.execute(_SHOW, {"name": name})
 
 
@@ -28,10 +28,10 @@ def evaluation_names(con: DuckDBPyConnection) -> list[str]:
 
 
 def require_evaluation(con: DuckDBPyConnection, name: str) -> None:
-    """Return nothing where an evaluation of that name is in the store; `default` always is.
+    """Check that the store has an evaluation with this name; `default` always exists.
 
     Raises:
-        UsageError: there is none; lists those that exist.
+        UsageError: it does not exist; lists those that do.
     """
     known = {DEFAULT, *evaluation_names(con)}
     if name not in known:

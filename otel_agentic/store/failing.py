@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.store.evaluations import SHOWN
+from otel_agentic.store.evaluations import IN_EVALUATION
 from otel_agentic.store.selection import BOUNDS, Row, bounds, parsed, rows
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ WITH faults AS (
     FROM tool_counts n
     JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
     JOIN conversations c USING (environment, conversation_id, revision)
-    WHERE s.{SHOWN} AND NOT s.superseded AND NOT c.superseded AND {BOUNDS}
+    WHERE s.{IN_EVALUATION} AND NOT s.superseded AND NOT c.superseded AND {BOUNDS}
     GROUP BY ALL
 ), problems AS (
     SELECT
@@ -131,7 +131,7 @@ WHERE NOT c.superseded AND {BOUNDS} AND v.agent IS NOT DISTINCT FROM $of_agent A
 ORDER BY c.window_time DESC, v.conversation_id DESC, v.turn_index DESC, v.step DESC, v.explanation
 LIMIT 1
 """  # noqa: S608 — a constant of our own
-_COUNTS: Final = f"""
+_TOOL_COUNTS: Final = f"""
 SELECT
     count(*) AS conversations, count(s.outcome) AS scored,
     count(*) FILTER (EXISTS (
@@ -157,7 +157,7 @@ SELECT
 FROM conversations c
 LEFT JOIN conversation_scores s
     ON s.environment = c.environment AND s.conversation_id = c.conversation_id AND s.revision = c.revision
-    AND s.{SHOWN} AND NOT s.superseded
+    AND s.{IN_EVALUATION} AND NOT s.superseded
 WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
 """  # noqa: S608 — a constant of our own
 
@@ -206,7 +206,7 @@ def scored_with_tools(con: DuckDBPyConnection, selection: Selection) -> Row:
     `unknown_tools` counts those of which some tools could not be evaluated, `failed_tools` those whose tools failed: other
     systems' arithmetic names no faults.
     """
-    return rows(con, _COUNTS, bounds(selection))[0]
+    return rows(con, _TOOL_COUNTS, bounds(selection))[0]
 
 
 def _read(row: Row) -> Row:

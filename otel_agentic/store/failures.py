@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from otel_agentic.evaluators.base import MetricScore
 from otel_agentic.evaluators.core import TOOL, extra_turn, missing_output, missing_turn, without_fault, wrong_answer
 from otel_agentic.evaluators.failures import Place
-from otel_agentic.store.evaluations import SHOWN
+from otel_agentic.store.evaluations import IN_EVALUATION
 from otel_agentic.store.selection import BOUNDS, bounds, rows
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ WITH failed AS (
         c.closed_by IS DISTINCT FROM 'end_mark' AND coalesce(s.partial, false) AS awaiting
     FROM conversation_scores s
     JOIN conversations c USING (environment, conversation_id, revision)
-    WHERE s.{SHOWN} AND NOT s.superseded AND NOT c.superseded AND {BOUNDS}
+    WHERE s.{IN_EVALUATION} AND NOT s.superseded AND NOT c.superseded AND {BOUNDS}
         AND (s.outcome = 'fail' OR (s.outcome = 'not_evaluated' AND s.known_failure IS NOT NULL))
 )
 """  # noqa: S608 — a constant of our own
@@ -83,7 +83,7 @@ FROM scores s
 JOIN conversations c USING (environment, conversation_id, revision)
 JOIN (SELECT unnest($names) AS name, unnest($failing) AS failing, unnest($least) AS least, unnest($most) AS most) r
     USING (name)
-WHERE s.{SHOWN} AND NOT s.superseded AND NOT c.superseded AND s.evaluator <> 'core' AND {BOUNDS}
+WHERE s.{IN_EVALUATION} AND NOT s.superseded AND NOT c.superseded AND s.evaluator <> 'core' AND {BOUNDS}
     AND (list_contains(r.failing, s.label) OR s.value < r.least OR s.value > r.most)
 ORDER BY c.ended_at, c.environment, c.conversation_id, s.name, s.turn_index, s.position, s.label
 """  # noqa: S608 — a constant of our own
@@ -95,12 +95,12 @@ SELECT
     coalesce(sum((
         SELECT count(*) FROM scores m
         WHERE m.environment = c.environment AND m.conversation_id = c.conversation_id AND m.revision = c.revision
-            AND m.{SHOWN} AND NOT m.superseded AND m.evaluator <> 'core' AND m.reason = 'judge_error'
+            AND m.{IN_EVALUATION} AND NOT m.superseded AND m.evaluator <> 'core' AND m.reason = 'judge_error'
     )), 0)::BIGINT AS judge_errors
 FROM conversations c
 LEFT JOIN conversation_scores s
     ON s.environment = c.environment AND s.conversation_id = c.conversation_id AND s.revision = c.revision
-    AND s.{SHOWN} AND NOT s.superseded
+    AND s.{IN_EVALUATION} AND NOT s.superseded
 WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
 """  # noqa: S608 — a constant of our own
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.store.evaluations import SHOWN
+from otel_agentic.store.evaluations import IN_EVALUATION
 from otel_agentic.store.selection import BOUNDS, Row, bounds, rows
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ WITH faults AS (
     FROM tool_counts n
     JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
     JOIN conversations c USING (environment, conversation_id, revision)
-    WHERE s.{SHOWN} AND NOT s.superseded AND NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
+    WHERE s.{IN_EVALUATION} AND NOT s.superseded AND NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
     GROUP BY ALL
 )
 SELECT

@@ -1,4 +1,4 @@
-"""Scores of single conversations back from the store, as the judge's part in them is looked at."""
+"""Scores of single conversations read from the store, for looking at the judge's part in them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.scoring.model import ConversationScore, TurnScore
-from otel_agentic.store.evaluations import SHOWN
+from otel_agentic.store.evaluations import IN_EVALUATION
 from otel_agentic.store.selection import BOUNDS, bounds
 from otel_agentic.store.table import key_columns, rows_with
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from otel_agentic.store.selection import Selection
     from otel_agentic.store.table import Key
 
-#: Of the newest conversation revision; whether another evaluation's score is in force meanwhile does not matter.
+#: Of the newest conversation revision, even if another evaluation's score is current.
 _SCORES: Final = """
 SELECT
     s.environment, s.conversation_id, s.revision, s.dataset, s.case_id, s.case_version, s.match_method, m.confidence,
@@ -46,7 +46,7 @@ SELECT model FROM judge_calls
 WHERE judge = $judge AND judge_version = $version AND model IS NOT NULL
 ORDER BY judged_at DESC LIMIT 1
 """
-#: Which judge stands behind the newest score of each conversation, and whether it judged an answer of it.
+#: The judge behind the newest score of each conversation, and whether it scored an answer.
 _ORIGINS: Final = f"""
 SELECT
     c.environment, c.conversation_id, e.evaluation_id, e.judge, e.judge_version, coalesce(s.partial, false),
@@ -59,36 +59,36 @@ SELECT
 FROM conversations c
 JOIN conversation_scores s USING (environment, conversation_id, revision)
 JOIN evaluations e USING (evaluation_id)
-WHERE NOT c.superseded AND s.{SHOWN} AND NOT s.superseded AND {BOUNDS}
+WHERE NOT c.superseded AND s.{IN_EVALUATION} AND NOT s.superseded AND {BOUNDS}
 """  # noqa: S608 — a constant of our own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where the score of a conversation comes from. `judged`: the judge gave a score to an answer of it.
+    """The origin of the score of a conversation. `has_judged_answer`: the judge scored at least one of its answers.
 
-    `partial`: it is a fail while other needed parts were not evaluated. `computed` is the outcome under that judge,
-    whatever a given label says.
+    `partial`: it is a fail while other required parts were not evaluated. `computed` is the outcome under that judge,
+    regardless of any label.
     """
 
     evaluation_id: str
     judge: str
     judge_version: str
     partial: bool
-    judged: bool
+    has_judged_answer: bool
     revision: int
     computed: Outcome
 
 
 def origins(con: DuckDBPyConnection, selection: Selection) -> dict[Key, Origin]:
-    """Return where the newest scores of some conversations come from; without one it is left out."""
+    """Return the origins of the newest scores of some conversations; conversations without a score are omitted."""
     return {
         (row[0], row[1]): Origin(
             evaluation_id=row[2],
             judge=row[3],
             judge_version=row[4],
             partial=row[5],
-            judged=row[6],
+            has_judged_answer=row[6],
             revision=row[7],
             computed=row[8],
         )
@@ -99,7 +99,7 @@ def origins(con: DuckDBPyConnection, selection: Selection) -> dict[Key, Origin]:
 def stored_scores(con: DuckDBPyConnection, evaluation_id: str, keys: Iterable[Key]) -> dict[Key, ConversationScore]:
     """Return the scores of some conversations under an evaluation, with their turns and without their tools.
 
-    One whose newest revision has no such score is left out.
+    Conversations whose newest revision has no such score are omitted.
     """
     requested, evaluation = key_columns(keys), {"id": evaluation_id}
     turns: dict[Key, list[TurnScore]] = {}
@@ -112,9 +112,9 @@ def stored_scores(con: DuckDBPyConnection, evaluation_id: str, keys: Iterable[Ke
 
 
 def newest_model(con: DuckDBPyConnection, judge: str, version: str) -> str | None:
-    """Return the model that last answered for a judge of some version, None where none ever did."""
-    found = con.execute(_MODEL, {"judge": judge, "version": version}).fetchall()
-    return str(found[0][0]) if found else None
+    """Return the model that last answered for a version of a judge, or None."""
+    rows = con.execute(_MODEL, {"judge": judge, "version": version}).fetchall()
+    return str(rows[0][0]) if rows else None
 
 
 def _turn(row: tuple[Any, ...]) -> TurnScore:

@@ -1,4 +1,4 @@
-"""From when on the store is complete, and what was removed: what comes late for that is not rebuilt."""
+"""From when on the store is complete, and the conversations and traces that were removed: late spans of these are not rebuilt."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
 
     from otel_agentic.store.table import Key
 
-#: A conversation, or a trace, as 64 bits that are the same in every release.
+#: A conversation, or a trace, as 64 bits, the same in every release.
 CONVERSATION_ID: Final = "md5_number_lower(concat(environment, chr(10), conversation_id))"
 TRACE_ID: Final = "md5_number_lower(trace_id)"
-_KEPT: Final = (
+_RETENTION_STATE: Final = (
     "SELECT epoch_ns(conversations_from), epoch_ns(results_from), conversations, spans, log_records FROM retention"
 )
-_FROZEN_KEYS: Final = f"""
+_REMOVED_KEYS: Final = f"""
 SELECT environment, conversation_id FROM requested w
 WHERE EXISTS (SELECT 1 FROM removed r WHERE r.kind = 'conversation' AND r.identity = {CONVERSATION_ID})
 """  # noqa: S608 — a constant of our own
-_FROZEN_TRACES: Final = f"""
+_REMOVED_TRACES: Final = f"""
 SELECT trace_id FROM requested w
 WHERE EXISTS (SELECT 1 FROM removed r WHERE r.kind = 'trace' AND r.identity = {TRACE_ID})
 """  # noqa: S608 — the same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """From when on the store is complete, ns since the epoch, 0 while nothing was removed; and what was removed so far.
+class RetentionState:
+    """From when on the store is complete, ns since the epoch, 0 if nothing was removed; and how much was removed so far.
 
     Attributes:
         conversations_from_ns: conversations that ended before this were removed, once they were closed.
@@ -49,24 +49,24 @@ class Kept:
     log_records: int = 0
 
 
-def kept(con: DuckDBPyConnection) -> Kept:
+def retention_state(con: DuckDBPyConnection) -> RetentionState:
     """Return from when on the store is complete."""
-    for row in con.execute(_KEPT).fetchall():
-        return Kept(
+    for row in con.execute(_RETENTION_STATE).fetchall():
+        return RetentionState(
             conversations_from_ns=row[0],
             results_from_ns=row[1],
             conversations=row[2],
             spans=row[3],
             log_records=row[4],
         )
-    return Kept()
+    return RetentionState()
 
 
-def frozen_keys(con: DuckDBPyConnection, keys: Iterable[Key]) -> set[Key]:
-    """Return those of some conversations that were removed."""
-    return {(environment, name) for environment, name in rows_with(con, key_columns(keys), _FROZEN_KEYS)}
+def removed_keys(con: DuckDBPyConnection, keys: Iterable[Key]) -> set[Key]:
+    """Return those conversations that were removed."""
+    return {(environment, name) for environment, name in rows_with(con, key_columns(keys), _REMOVED_KEYS)}
 
 
-def frozen_traces(con: DuckDBPyConnection, trace_ids: Iterable[str]) -> set[str]:
-    """Return those of some traces that were removed."""
-    return {trace_id for (trace_id,) in rows_with(con, {"trace_id": sorted(set(trace_ids))}, _FROZEN_TRACES)}
+def removed_traces(con: DuckDBPyConnection, trace_ids: Iterable[str]) -> set[str]:
+    """Return those traces that were removed."""
+    return {trace_id for (trace_id,) in rows_with(con, {"trace_id": sorted(set(trace_ids))}, _REMOVED_TRACES)}

@@ -1,10 +1,10 @@
-"""Cases in force, and which conversation was matched to which."""
+"""Current cases, and the case that each conversation was matched to."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.store.evaluations import SHOWN
+from otel_agentic.store.evaluations import IN_EVALUATION
 from otel_agentic.store.selection import BOUNDS, Row, bounds, rows
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ SELECT
      WHERE e.dataset = k.dataset AND e.case_id = k.case_id AND e.version = k.version) AS expected_calls,
     (SELECT count(*) FROM conversation_scores s
      SEMI JOIN (SELECT * FROM conversations WHERE NOT superseded) USING (environment, conversation_id, revision)
-     WHERE s.{SHOWN} AND NOT s.superseded AND s.dataset = k.dataset AND s.case_id = k.case_id) AS attempts
+     WHERE s.{IN_EVALUATION} AND NOT s.superseded AND s.dataset = k.dataset AND s.case_id = k.case_id) AS attempts
 FROM cases k
 WHERE k.current
 ORDER BY k.dataset, k.case_id
@@ -34,7 +34,7 @@ SELECT
 FROM conversations c
 LEFT JOIN conversation_scores s
     ON s.environment = c.environment AND s.conversation_id = c.conversation_id AND s.revision = c.revision
-    AND s.{SHOWN} AND NOT s.superseded
+    AND s.{IN_EVALUATION} AND NOT s.superseded
 LEFT JOIN matches m ON m.evaluation_id = s.evaluation_id AND m.environment = c.environment
     AND m.conversation_id = c.conversation_id AND m.revision = c.revision
 WHERE NOT c.superseded AND {BOUNDS} AND ($only IS NULL OR m.reason = $only
@@ -47,17 +47,17 @@ SELECT count(*) FILTER (m.method = 'text'), count(*) FILTER (m.suggested_case_id
 FROM conversations c
 JOIN conversation_scores s USING (environment, conversation_id, revision)
 JOIN matches m USING (evaluation_id, environment, conversation_id, revision)
-WHERE NOT c.superseded AND s.{SHOWN} AND NOT s.superseded AND {BOUNDS}
+WHERE NOT c.superseded AND s.{IN_EVALUATION} AND NOT s.superseded AND {BOUNDS}
 """  # noqa: S608 — same
 
 
 def list_cases(con: DuckDBPyConnection) -> list[Row]:
-    """Return the cases in force with their number of turns, expected calls and attempts."""
+    """Return the current cases with their number of turns, expected calls and attempts."""
     return rows(con, _TRUTH, {})
 
 
 def list_matches(con: DuckDBPyConnection, selection: Selection, *, only: str | None) -> list[Row]:
-    """Return which case each conversation was matched to.
+    """Return the case that each conversation was matched to.
 
     `only` keeps unmatched or ambiguous ones, those with a warning or a suggested case, or those matched by text.
     """

@@ -1,4 +1,4 @@
-"""Scores of evaluators in the store: the newest of each evaluator and conversation count, the older ones stay."""
+"""Scores of evaluators in the store: the newest ones of each evaluator and conversation count, older ones are kept."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from otel_agentic.store.selection import Selection
     from otel_agentic.store.table import Key
 
-_DELETE: Final = """
+_DELETE_METRICS: Final = """
 DELETE FROM scores s USING requested w
 WHERE s.evaluation_id = w.evaluation_id AND s.environment = w.environment AND s.conversation_id = w.conversation_id
     AND s.revision = w.revision
 """
-_SUPERSEDE: Final = """
+_SUPERSEDE_METRICS: Final = """
 UPDATE scores s SET superseded = true FROM requested w
 WHERE s.evaluator = w.evaluator AND s.evaluation = w.evaluation AND s.environment = w.environment
     AND s.conversation_id = w.conversation_id AND NOT s.superseded
@@ -36,7 +36,7 @@ UPDATE conversation_scores s SET metrics_at = make_timestamp_ns($now) FROM reque
 WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND s.revision = w.revision
     AND s.evaluation = w.evaluation AND NOT s.superseded
 """
-#: Conversations with a core score, and the evaluations of evaluators that have said nothing final of them.
+#: Conversations with a core score, and the evaluations of evaluators that have no final score for them.
 _LACKING: Final = f"""
 WITH core AS (
     SELECT c.environment, c.conversation_id, c.revision, c.window_time
@@ -60,10 +60,10 @@ ORDER BY core.window_time, core.environment, core.conversation_id
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What an evaluator says of a conversation revision; `score_ids` has an id for each of `scores`.
+    """The scores of one evaluator for a conversation revision; `score_ids` contains the id of each of `scores`.
 
-    `restated`: the evaluator had said something of the conversation before. `case_id` is that of the reviewed case.
-    `evaluation` is the name of the evaluation, `evaluation_id` that of the evaluator's version under it.
+    `restated`: the evaluator has scored the conversation before. `case_id` is that of the reviewed case.
+    `evaluation` is the name of the evaluation, `evaluation_id` identifies the evaluator's version under it.
     """
 
     conversation: Conversation
@@ -76,37 +76,47 @@ class Measured:
     evaluation: str = DEFAULT
 
     def __post_init__(self) -> None:
-        """Make the ids."""
-        one = self.conversation
-        ids = score_ids_of(self.evaluation_id, one.environment, str(one.conversation_id), one.revision, self.scores)
+        """Compute the ids."""
+        conversation = self.conversation
+        ids = score_ids_of(
+            self.evaluation_id,
+            conversation.environment,
+            str(conversation.conversation_id),
+            conversation.revision,
+            self.scores,
+        )
         object.__setattr__(self, "score_ids", tuple(ids))
 
 
 def save_metrics(con: DuckDBPyConnection, measured: Sequence[Measured], now_ns: int, *, fresh: bool) -> None:
-    """Write what evaluators say; what the same ones said of the same conversations before is superseded or replaced.
+    """Write scores of evaluators; their earlier scores of the same conversations are superseded or replaced.
 
     Args:
         con: a connection in a transaction.
-        measured: all scores of one evaluator of one conversation stand together.
+        measured: one item per evaluator and conversation, with all its scores.
         now_ns: the present.
-        fresh: no evaluator has said anything of these conversations before.
+        fresh: no evaluator has scored these conversations before.
     """
     if not measured:
         return
     identity = _identity(measured)
     if not fresh:
         names: dict[str, list[Any]] = {
-            "evaluator": [one.evaluator.name for one in measured],
-            "evaluation": [one.evaluation for one in measured],
+            "evaluator": [item.evaluator.name for item in measured],
+            "evaluation": [item.evaluation for item in measured],
             **identity,
         }
-        for statement in (_DELETE, _SUPERSEDE):
+        for statement in (_DELETE_METRICS, _SUPERSEDE_METRICS):
             rows_with(con, names, statement, fetch=False)
     _insert(
         con,
-        [(one, score, score_id) for one in measured for score, score_id in zip(one.scores, one.score_ids, strict=True)],
+        [
+            (item, score, score_id)
+            for item in measured
+            for score, score_id in zip(item.scores, item.score_ids, strict=True)
+        ],
     )
-    keys = {(one.evaluation, *one.conversation.key): one.conversation.revision for one in measured}
+    keys = {(item.evaluation, *item.conversation.key): item.conversation.revision for item in measured}
     requested: dict[str, list[Any]] = {
         "evaluation": [evaluation for evaluation, _, _ in keys],
         "environment": [environment for _, environment, _ in keys],
@@ -117,12 +127,12 @@ def save_metrics(con: DuckDBPyConnection, measured: Sequence[Measured], now_ns: 
 
 
 def _identity(measured: Sequence[Measured]) -> dict[str, list[Any]]:
-    found = [one.conversation for one in measured]
+    conversations = [item.conversation for item in measured]
     return {
-        "evaluation_id": [one.evaluation_id for one in measured],
-        "environment": [one.environment for one in found],
-        "conversation_id": [str(one.conversation_id) for one in found],
-        "revision": [one.revision for one in found],
+        "evaluation_id": [item.evaluation_id for item in measured],
+        "environment": [item.environment for item in conversations],
+        "conversation_id": [str(item.conversation_id) for item in conversations],
+        "revision": [item.revision for item in conversations],
     }
 
 
@@ -132,17 +142,17 @@ def _insert(con: DuckDBPyConnection, rows: Sequence[tuple[Measured, MetricScore,
     Table(con, "scores").insert(
         con,
         {
-            **_identity([one for one, _, _ in rows]),
+            **_identity([item for item, _, _ in rows]),
             **{name: [getattr(score, name) for score in scores] for name in names},
             "target": [target_of(score) for score in scores],
             "value": [None if score.value is None else float(score.value) for score in scores],
             "reason": [score.reason if score.abstained else None for score in scores],
             "explanation": [score.explanation or None for score in scores],
             "details": [score.details or None for score in scores],
-            "evaluator": [one.evaluator.name for one, _, _ in rows],
-            "evaluator_version": [one.evaluator.version for one, _, _ in rows],
+            "evaluator": [item.evaluator.name for item, _, _ in rows],
+            "evaluator_version": [item.evaluator.version for item, _, _ in rows],
             "score_id": [score_id for _, _, score_id in rows],
-            "evaluation": [one.evaluation for one, _, _ in rows],
+            "evaluation": [item.evaluation for item, _, _ in rows],
             "superseded": [False] * len(rows),
         },
     )
@@ -156,27 +166,27 @@ def lacking(
     *,
     live: bool = False,
 ) -> dict[Key, frozenset[str]]:
-    """Return which evaluations of evaluators are missing of which conversations with a core score, oldest first.
+    """Return the conversations with a core score that lack scores of evaluators, with those evaluations, oldest first.
 
     Args:
         con: a connection.
         core: the evaluation of the core scores.
-        evaluations: evaluation ids of evaluators, and whether they ask a judge: what that left open is missing, too.
-        selection: which conversations.
-        live: only those that were closed live.
+        evaluations: evaluation ids of evaluators, and whether they ask a judge: scores that a judge left open are missing, too.
+        selection: the conversations to look at.
+        live: only conversations that were closed live.
     """
     if not evaluations:
         return {}
-    given = {
+    parameters = {
         "core": core,
         "ids": list(evaluations),
-        "judged": [name for name, judged in evaluations.items() if judged],
+        "judged": [name for name, asks_judge in evaluations.items() if asks_judge],
         "open": list(OPEN_REASONS),
         "live": live,
         **bounds(selection),
     }
-    found = con.execute(_LACKING, given).fetchall()
-    return {(environment, name): frozenset(ids) for environment, name, ids in found}
+    rows = con.execute(_LACKING, parameters).fetchall()
+    return {(environment, name): frozenset(ids) for environment, name, ids in rows}
 
 
 _HAD: Final = """
@@ -188,5 +198,5 @@ WHERE evaluator <> 'core' AND evaluation = $evaluation
 def evaluated_before(
     con: DuckDBPyConnection, keys: Collection[Key], evaluation: str = DEFAULT
 ) -> set[tuple[str, str, str]]:
-    """Return (environment, conversation id, evaluator) of all scores that evaluators gave some conversations before."""
+    """Return (environment, conversation id, evaluator) of all earlier scores of evaluators for some conversations."""
     return {(row[0], row[1], row[2]) for row in rows_with(con, key_columns(keys), _HAD, {"evaluation": evaluation})}

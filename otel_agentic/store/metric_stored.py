@@ -1,4 +1,4 @@
-"""What stored core scores say, to be laid over scores that are made again from the same conversations."""
+"""Stored core scores, applied to scores that are computed again from the same conversations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from otel_agentic.scoring.model import ConversationScore, ToolScore, TurnScore
     from otel_agentic.store.table import Key
 
-_WHOLE: Final = (
+_OF_CONVERSATION: Final = (
     "outcome", "reason", "outcome_source", "computed_outcome", "computed_reason", "answer_outcome", "tool_outcome",
     "both_outcome", "explanation", "known_failure",
 )  # fmt: skip
@@ -37,54 +37,54 @@ def _sql(table: str, *names: str) -> str:
     return f"SELECT {', '.join(('environment', 'conversation_id', *names))} {_FROM.format(table=table)}"
 
 
-_SCORES: Final = _sql("conversation_scores", *_WHOLE)
-_TURNS: Final = _sql("turn_scores", "turn_index", *_OF_TURN)
-_TOOLS: Final = _sql("tool_scores", "turn_index", *_OF_TOOLS)
+_STORED_CONVERSATIONS: Final = _sql("conversation_scores", *_OF_CONVERSATION)
+_STORED_TURNS: Final = _sql("turn_scores", "turn_index", *_OF_TURN)
+_STORED_TOOLS: Final = _sql("tool_scores", "turn_index", *_OF_TOOLS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredScore:
-    """What the stored score of a conversation says; turns and tools by index of the turn, None for the conversation."""
+class StoredOutcomes:
+    """The outcomes of a stored score; turns and tools by index of the turn, None for the conversation."""
 
-    whole: tuple[Any, ...]
+    conversation: tuple[Any, ...]
     turns: Mapping[int, tuple[Any, ...]]
     tools: Mapping[int | None, tuple[Any, ...]]
 
-    def laid_over(self, score: ConversationScore) -> ConversationScore:
-        """Return a score that was made again, saying what the stored one says; faults stay those that were found."""
+    def applied_to(self, score: ConversationScore) -> ConversationScore:
+        """Return a recomputed score with the stored outcomes; its faults stay those that were computed."""
         return replace(
             score,
-            **dict(zip(_WHOLE, self.whole, strict=True)),
+            **dict(zip(_OF_CONVERSATION, self.conversation, strict=True)),
             turns=tuple(self._turn(turn) for turn in score.turns),
             tools=tuple(self._tools(tools) for tools in score.tools),
         )
 
     def _turn(self, turn: TurnScore) -> TurnScore:
-        told = self.turns.get(turn.turn_index)
-        return turn if told is None else replace(turn, **dict(zip(_OF_TURN, told, strict=True)))
+        stored = self.turns.get(turn.turn_index)
+        return turn if stored is None else replace(turn, **dict(zip(_OF_TURN, stored, strict=True)))
 
     def _tools(self, tools: ToolScore) -> ToolScore:
-        told = self.tools.get(tools.turn_index)
-        if told is None:
+        stored = self.tools.get(tools.turn_index)
+        if stored is None:
             return tools
-        outcome, reason, overall, *dimensions = told
-        found = dict(zip(DIMENSIONS, dimensions, strict=True))
-        return tools._replace(outcome=outcome, reason=reason, overall=overall, dimensions=found)
+        outcome, reason, overall, *dimensions = stored
+        values = dict(zip(DIMENSIONS, dimensions, strict=True))
+        return tools._replace(outcome=outcome, reason=reason, overall=overall, dimensions=values)
 
 
-def stored_scores(con: DuckDBPyConnection, evaluation_id: str, keys: Collection[Key]) -> dict[Key, StoredScore]:
-    """Return what the newest core scores of some conversations under an evaluation say."""
-    requested, given = key_columns(keys), {"id": evaluation_id}
+def stored_outcomes(con: DuckDBPyConnection, evaluation_id: str, keys: Collection[Key]) -> dict[Key, StoredOutcomes]:
+    """Return the newest stored outcomes of some conversations under an evaluation."""
+    requested, parameters = key_columns(keys), {"id": evaluation_id}
     parts: dict[str, dict[Key, dict[Any, tuple[Any, ...]]]] = {}
-    for sql in (_TURNS, _TOOLS):
+    for sql in (_STORED_TURNS, _STORED_TOOLS):
         own = parts.setdefault(sql, {})
-        for environment, name, index, *told in rows_with(con, requested, sql, given):
-            own.setdefault((environment, name), {})[index] = tuple(told)
+        for environment, name, index, *stored in rows_with(con, requested, sql, parameters):
+            own.setdefault((environment, name), {})[index] = tuple(stored)
     return {
-        (row[0], row[1]): StoredScore(
-            whole=row[2:],
-            turns=parts[_TURNS].get((row[0], row[1]), {}),
-            tools=parts[_TOOLS].get((row[0], row[1]), {}),
+        (row[0], row[1]): StoredOutcomes(
+            conversation=row[2:],
+            turns=parts[_STORED_TURNS].get((row[0], row[1]), {}),
+            tools=parts[_STORED_TOOLS].get((row[0], row[1]), {}),
         )
-        for row in rows_with(con, requested, _SCORES, given)
+        for row in rows_with(con, requested, _STORED_CONVERSATIONS, parameters)
     }

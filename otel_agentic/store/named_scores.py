@@ -1,4 +1,4 @@
-"""The core scores under their evaluation names, in the table where the scores of all evaluators are."""
+"""The core scores under their evaluation names, as rows of the table with the scores of all evaluators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Named(NamedTuple):
-    """A row of `scores`; `place` tells rows of one name apart, as `core_score_id` wants it."""
+    """A row of `scores`; `location` distinguishes rows of one name, as `core_score_id` requires."""
 
     score: ConversationScore
     target: str
@@ -30,7 +30,7 @@ class _Named(NamedTuple):
     label: str
     reason: str | None
     explanation: str
-    place: tuple[int | str | None, ...] = ()
+    location: tuple[int | str | None, ...] = ()
     turn_index: int | None = None
     position: int | None = None
     tool_name: str | None = None
@@ -42,7 +42,7 @@ def insert_named(
     evaluation: str,
     scored: Sequence[tuple[Conversation, ConversationScore]],
 ) -> None:
-    """Write the results of conversations, turns, tool dimensions and calls at fault, each with the id of its event."""
+    """Write the scores of conversations, turns, tool dimensions and faulty calls, each with the id of its event."""
     rows = [row for conversation, score in scored for row in _named(conversation, score)]
     names = ("target", "turn_index", "position", "tool_name", "name", "value", "label", "reason", "explanation")
     Table(con, "scores").insert(
@@ -53,7 +53,7 @@ def insert_named(
             "evaluation": [evaluation] * len(rows),
             "evaluator": [CORE] * len(rows),
             "evaluator_version": [evaluation_id] * len(rows),
-            "score_id": [core_score_id(row.score, evaluation_id, row.name, row.place) for row in rows],
+            "score_id": [core_score_id(row.score, evaluation_id, row.name, row.location) for row in rows],
             "superseded": [False] * len(rows),
         },
     )
@@ -99,14 +99,14 @@ def _dimensions(score: ConversationScore, tools: ToolScore) -> Iterator[_Named]:
     target = "conversation" if tools.turn_index is None else "turn"
     open_ = tools.outcome == "not_evaluated"
     for name in DIMENSIONS:
-        found = tools.dimensions.get(name)
-        if found is not None:
+        value = tools.dimensions.get(name)
+        if value is not None:
             yield _Named(
                 score,
                 target,
                 f"agentic.tool.{name}",
-                found,
-                "not_evaluated" if open_ else "pass" if found >= 1.0 else "fail",
+                value,
+                "not_evaluated" if open_ else "pass" if value >= 1.0 else "fail",
                 tools.reason if open_ else None,
                 tools.explanation,
                 (tools.turn_index,),

@@ -75,7 +75,7 @@ def write_parquet(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str
     values = {column: [row.get(column) for row in rows] for column in columns}
     kinds = {column: _kind(held) for column, held in values.items()}
     casts = ", ".join(f'CAST("{column}" AS {kind}) AS "{column}"' for column, kind in kinds.items())
-    with _connection() as con, registered(con, "batch", {column: _texts(held) for column, held in values.items()}):
+    with _connection() as con, registered(con, "batch", {column: _text_array(held) for column, held in values.items()}):
         try:
             con.sql(f"SELECT {casts} FROM batch").write_parquet(str(path))  # noqa: S608 — columns of our own layout
         except duckdb.Error as error:
@@ -102,7 +102,7 @@ def _kind(values: Sequence[Any]) -> str:
     return "DOUBLE" if kinds and kinds <= {int, float} and float in kinds else "VARCHAR"
 
 
-def _texts(values: Sequence[Any]) -> np.ndarray[Any, Any]:
+def _text_array(values: Sequence[Any]) -> np.ndarray[Any, Any]:
     """Return values as texts, which DuckDB casts: numbers keep all their digits."""
     array = np.empty(len(values), dtype=object)
     array[:] = [value if value is None or isinstance(value, str) else repr(value) for value in values]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from otel_agentic.store.evaluations import SHOWN
+from otel_agentic.store.evaluations import IN_EVALUATION
 from otel_agentic.store.selection import BOUNDS, bounds, rows
 from otel_agentic.store.table import key_columns, rows_with
 
@@ -26,7 +26,7 @@ SELECT
 FROM conversations c
 LEFT JOIN conversation_scores s
     ON s.environment = c.environment AND s.conversation_id = c.conversation_id AND s.revision = c.revision
-    AND s.{SHOWN} AND NOT s.superseded
+    AND s.{IN_EVALUATION} AND NOT s.superseded
 LEFT JOIN matches m ON m.evaluation_id = s.evaluation_id AND m.environment = c.environment
     AND m.conversation_id = c.conversation_id AND m.revision = c.revision
 WHERE NOT c.superseded AND {BOUNDS} AND ($environment IS NULL OR c.environment = $environment)
@@ -46,7 +46,7 @@ GROUP BY t.environment, t.conversation_id
 """
 _UNSCORED: Final = f"""
 SELECT count(*) FROM conversations c
-ANTI JOIN (SELECT * FROM conversation_scores WHERE {SHOWN} AND NOT superseded) USING (environment, conversation_id, revision)
+ANTI JOIN (SELECT * FROM conversation_scores WHERE {IN_EVALUATION} AND NOT superseded) USING (environment, conversation_id, revision)
 WHERE NOT c.superseded AND {BOUNDS} AND ($environment IS NULL OR c.environment = $environment)
 """  # noqa: S608 — same
 

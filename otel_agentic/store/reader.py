@@ -78,7 +78,7 @@ class TraceRows:
 
     def read(self) -> StoredTraces:
         """Return the spans and log records."""
-        resources = _Resources()
+        resources = _ParsedResources()
         return StoredTraces(
             spans=[_span(row, resources) for row in self.spans],
             logs=[_log(row, resources) for row in self.logs],
@@ -97,7 +97,7 @@ def load_traces(con: DuckDBPyConnection, trace_ids: Iterable[str]) -> StoredTrac
     return load_rows(con, trace_ids).read()
 
 
-class _Resources:
+class _ParsedResources:
     """Reads each resource text once."""
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class _Resources:
         return found
 
 
-def _span(row: tuple[Any, ...], resources: _Resources) -> Span:
+def _span(row: tuple[Any, ...], resources: _ParsedResources) -> Span:
     return Span(
         trace_id=row[0],
         span_id=row[1],
@@ -135,7 +135,7 @@ def _span(row: tuple[Any, ...], resources: _Resources) -> Span:
     )
 
 
-def _log(row: tuple[Any, ...], resources: _Resources) -> LogRecord:
+def _log(row: tuple[Any, ...], resources: _ParsedResources) -> LogRecord:
     return LogRecord(
         trace_id=row[0],
         span_id=row[1],

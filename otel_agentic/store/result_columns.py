@@ -1,4 +1,4 @@
-"""Results out of the store, as the columns that windows are counted from."""
+"""Results from the store, as the columns from which windows are counted."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from otel_agentic.windows.rolling import Window
 
-#: Each result once in the whole of its subject.
+#: Each result once under its subject.
 MEMBERS: Final = "SELECT *, CAST(NULL AS VARCHAR) AS tag FROM results"
-#: And once more in each of its tags that makes a group.
+#: And once more for each of its tags that forms a group.
 TAGGED: Final = """
     SELECT *, CAST(NULL AS VARCHAR) AS tag FROM results
     UNION ALL
@@ -72,8 +72,8 @@ def load_results(
         con: a connection.
         first_ns: earliest end, inclusive; None: from the beginning.
         last_ns: latest end, inclusive.
-        tags: case tags, names or globs, that make groups of their own beside the whole.
-        newest: besides, so many results of each group from before the period, the newest: for count windows.
+        tags: case tags, names or globs, that form separate groups in addition to the total.
+        newest: how many of the newest results of each group from before the period to add, for count windows.
     """
     reasons = [str(reason) for (reason,) in con.execute(_REASONS).fetchall()]
     bound = {"last": last_ns, "first": first_ns, "reasons": reasons, **({"tags": list(tags)} if tags else {})}
@@ -99,13 +99,13 @@ def load_results(
 def results_for(
     con: DuckDBPyConnection, windows: Sequence[Window], ends: Sequence[int], tags: Sequence[str] = ()
 ) -> Results:
-    """Return the results that some windows hold at some ends, of which there must be one: what `roll` wants.
+    """Return the results in some windows at some ends, at least one of each: the input of `roll`.
 
     Args:
         con: a connection.
         windows: the windows.
         ends: their ends, ns.
-        tags: case tags, names or globs, that make groups of their own beside the whole.
+        tags: case tags, names or globs, that form separate groups in addition to the total.
     """
     first_ns = min(ends) - widest_ns(windows) + 1
     return load_results(con, first_ns=first_ns, last_ns=max(ends), tags=tags, newest=most_newest(windows))
@@ -114,17 +114,17 @@ def results_for(
 def groups_of(
     con: DuckDBPyConnection, subject: np.ndarray[Any, Any], tag: np.ndarray[Any, Any] | None
 ) -> tuple[list[GroupKey], np.ndarray[Any, np.dtype[np.int64]]]:
-    """Return the groups of rows, sorted by key, and which of them each row is of.
+    """Return the groups of rows, sorted by key, and the index of the group of each row.
 
     Args:
         con: a connection.
         subject: (rows,) number of the subject.
-        tag: (rows,) tag, None for the whole; None: all are of the whole.
+        tag: (rows,) tag, None for the total; None if all rows belong to the total.
     """
-    given = [] if tag is None else tag.tolist()
-    tags = sorted({each for each in given if each is not None})
-    place = {each: number for number, each in enumerate([None, *tags])}
-    code = np.array([place[each] for each in given], dtype=np.int64) if tags else 0
+    row_tags = [] if tag is None else tag.tolist()
+    tags = sorted({name for name in row_tags if name is not None})
+    number_of = {name: number for number, name in enumerate([None, *tags])}
+    code = np.array([number_of[name] for name in row_tags], dtype=np.int64) if tags else 0
     pairs, which = np.unique(subject.astype(np.int64) * (len(tags) + 1) + code, return_inverse=True)
     names = {row[0]: row[1:] for row in con.execute(_SUBJECTS).fetchall()}
     keys = [_key(names[pair // (len(tags) + 1)], [None, *tags][pair % (len(tags) + 1)]) for pair in pairs.tolist()]
@@ -140,9 +140,9 @@ def _key(subject: tuple[str | None, ...], tag: str | None) -> GroupKey:
 
 
 def fetched(con: DuckDBPyConnection, sql: str, parameters: Mapping[str, Any]) -> Columns:
-    """Return the rows of a query as one array a column; null is None among texts, NaN or -1 among numbers."""
-    found = con.execute(sql, dict(parameters)).fetchnumpy()
-    return {name: _plain(values) for name, values in found.items()}
+    """Return the rows of a query as one array per column; null becomes None in texts, NaN or -1 in numbers."""
+    columns = con.execute(sql, dict(parameters)).fetchnumpy()
+    return {name: _plain(values) for name, values in columns.items()}
 
 
 def _plain(values: Any) -> np.ndarray[Any, Any]:

@@ -1,4 +1,4 @@
-"""The table `results`: every scored conversation in one row, for windows, monitors and backfill."""
+"""The table `results`: one row per scored conversation, for windows, monitors and backfills."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DELETE FROM results r USING requested w
 WHERE r.environment = w.environment AND r.conversation_id = w.conversation_id
 RETURNING epoch_ns(r.window_time), r.closed_by
 """
-#: Results of conversation revisions that are not the newest any more: the newest one has a result once it is scored.
+#: Results of conversation revisions that are no longer the newest: the newest one gets a result when it is scored.
 _FORGET_SUPERSEDED: Final = """
 DELETE FROM results r USING conversations c
 WHERE r.environment = c.environment AND r.conversation_id = c.conversation_id AND r.revision = c.revision AND c.superseded
@@ -48,13 +48,13 @@ _NOTE: Final = """
 INSERT INTO window_changes
 SELECT (SELECT coalesce(max(serial), 0) FROM window_changes) + 1, make_timestamp_ns(time_ns), live FROM requested
 """
-#: Those that waited already; the new ones stay, whose serial nobody has read.
+#: Changes that waited already; the new ones stay, because no reader has seen their serial.
 _FORGET_NOTED: Final = """
 DELETE FROM window_changes x USING requested w
 WHERE x.window_time = make_timestamp_ns(w.time_ns) AND x.live = w.live
     AND x.serial < (SELECT max(serial) FROM window_changes)
 """
-#: Subjects and cases that have no number yet.
+#: How many subjects and cases have no number yet.
 _NEW: Final = """
 SELECT
     (
@@ -88,7 +88,7 @@ FROM (
 ) n
 ANTI JOIN result_cases USING (dataset, case_id)
 """
-#: A revision that was superseded while it was scored has no result.
+#: A revision that was superseded while it was being scored has no result.
 _INSERT: Final = """
 INSERT INTO results
 SELECT
@@ -106,7 +106,7 @@ WHERE NOT c.superseded
 ORDER BY c.window_time, c.environment, c.conversation_id
 RETURNING epoch_ns(window_time), closed_by
 """
-#: Scores of conversations that dissolved: none of their revisions is in force.
+#: Scores of dissolved conversations: all their revisions are superseded.
 _RETIRE: Final = """
 UPDATE conversation_scores s SET superseded = true FROM requested w
 WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND NOT s.superseded
@@ -120,8 +120,8 @@ WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AN
     )
 """
 _RETIRE_NAMED: Final = _RETIRE.replace("conversation_scores", "scores")
-#: What monitors must wait for: what is open, and what was closed live and is not scored yet, in its newest revision; from
-#: where an earlier revision was counted on. What was ingested from files waits for `evaluate`, perhaps for ever.
+#: Monitors must wait for open conversations, and for those closed live whose newest revision is not scored yet, from the time
+#: at which an earlier revision was counted. Conversations ingested from files wait for `evaluate`, possibly for ever.
 _WAITING: Final = """
 SELECT epoch_ns(min(least(c.window_time, coalesce(o.window_time, c.window_time))))
 FROM conversations c
@@ -132,20 +132,20 @@ LEFT JOIN (
 WHERE NOT c.superseded AND (c.closed_by IS NULL OR c.closed_by IN ('idle', 'end_mark'))
 """
 
-#: From so many changes on, the same that wait already are replaced: a file that no collector opens must not grow by them.
+#: From this many changes on, equal waiting ones are replaced, so that a file that no collector opens does not grow by them.
 _MANY: Final = 16
-#: What has numbers of its own.
+#: Attributes of a subject, which has a number.
 _OF_SUBJECT: Final = ("agent", "agent_version", "service")
 _NAMED: Final = ("environment", *_OF_SUBJECT, "dataset", "case_id")
 
 
 def save_results(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Scored]) -> None:
-    """Put the results of conversations that were just scored in the place of their earlier ones.
+    """Replace the results of conversations by those that were just computed.
 
     Args:
         con: a connection in the transaction that saves the scores.
         evaluation_id: the evaluation.
-        scored: what was scored; a revision that was superseded meanwhile gets no result.
+        scored: the new scores; a revision that was superseded in the meantime gets no result.
     """
     if not scored:
         return
@@ -164,14 +164,14 @@ def save_results(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[S
 
 
 def drop_results(con: DuckDBPyConnection, keys: Iterable[Key]) -> None:
-    """Take out the results of conversations that dissolved into others; their scores are not in force any more."""
+    """Delete the results of conversations that dissolved into others, and supersede their scores."""
     requested = key_columns(keys)
     _note(con, rows_with(con, requested, _FORGET))
     _retire(con, requested)
 
 
 def drop_superseded_results(con: DuckDBPyConnection, keys: Iterable[Key] | None = None) -> None:
-    """Remove the results of superseded revisions, of some conversations or of all; their windows are to be computed anew."""
+    """Delete the results of superseded revisions, of some conversations or of all; their windows will be computed again."""
     if keys is None:
         _note(con, con.execute(_FORGET_SUPERSEDED.format(only="")).fetchall())
         return
@@ -185,12 +185,12 @@ def _retire(con: DuckDBPyConnection, requested: Mapping[str, Column]) -> None:
 
 
 def note_changes(con: DuckDBPyConnection, keys: Iterable[Key]) -> None:
-    """Have the windows that hold the results of some conversations computed anew; `save_results` does so by itself."""
+    """Mark the windows that contain the results of some conversations to be computed again; `save_results` does so itself."""
     _note(con, rows_with(con, key_columns(keys), _CHANGED))
 
 
 def _note(con: DuckDBPyConnection, changed: Iterable[tuple[int, ClosedBy]]) -> None:
-    """Have the windows computed anew that hold a window time: (ns, what closed that conversation)."""
+    """Mark the windows that contain a window time to be computed again: (ns, how that conversation was closed)."""
     times = sorted({(time_ns, closed_by != "end_of_input") for time_ns, closed_by in changed})
     requested: dict[str, Column] = {"time_ns": [time_ns for time_ns, _ in times], "live": [live for _, live in times]}
     rows_with(con, requested, _NOTE, fetch=False)
@@ -199,9 +199,9 @@ def _note(con: DuckDBPyConnection, changed: Iterable[tuple[int, ClosedBy]]) -> N
 
 
 def watermark(con: DuckDBPyConnection, now_ns: int, lateness_ns: int) -> int:
-    """Return the time up to which results are final, inclusive, ns: monitors look at nothing later.
+    """Return the time up to which results are final, inclusive, ns: monitors read nothing later.
 
-    It is `now - lateness`, but before the window time of everything that is still open, or closed live and not scored yet.
+    It is `now - lateness`, but before the window time of everything that is open, or closed live and not scored yet.
     """
     final_ns = now_ns - lateness_ns
     ((waiting_ns,),) = con.execute(_WAITING).fetchall()
@@ -209,7 +209,7 @@ def watermark(con: DuckDBPyConnection, now_ns: int, lateness_ns: int) -> int:
 
 
 def _columns(evaluation_id: str, scored: Sequence[Scored]) -> dict[str, Column]:
-    scores, found = [item.score for item in scored], [item.conversation for item in scored]
+    scores, conversations = [item.score for item in scored], [item.conversation for item in scored]
     tags = [() if item.match.case is None else item.match.case.tags for item in scored]
     dimensions = [mean_dimensions(score.tools) for score in scores]
     text: dict[str, Column] = {
@@ -219,16 +219,16 @@ def _columns(evaluation_id: str, scored: Sequence[Scored]) -> dict[str, Column]:
     return {
         **text,
         "evaluation_id": [evaluation_id] * len(scored),
-        "agent": [each.agent_name for each in found],
-        "agent_version": [each.agent_version for each in found],
-        "service": [each.service for each in found],
-        "tags": [json_text(each) for each in tags],
-        **{name: _numbers(found.get(name) for found in dimensions) for name in DIMENSIONS},
+        "agent": [item.agent_name for item in conversations],
+        "agent_version": [item.agent_version for item in conversations],
+        "service": [item.service for item in conversations],
+        "tags": [json_text(names) for names in tags],
+        **{name: _numbers(values.get(name) for values in dimensions) for name in DIMENSIONS},
         "sample_ratio": [item.sample_ratio for item in scored],
         "pass_probability": _numbers(score.pass_probability for score in scores),
     }
 
 
 def _numbers(values: Iterable[float | None]) -> list[float]:
-    """Return numbers for a query: NaN, which the query reads as null, where there is none."""
+    """Return numbers for a query, with NaN, which the query reads as null, for None."""
     return [nan if value is None else value for value in values]

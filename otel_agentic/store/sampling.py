@@ -1,7 +1,7 @@
-"""Shares of conversations that were evaluated, as they stand with the scores: read, and raised.
+"""Sample ratios: the share of conversations that were evaluated, as recorded with the scores.
 
 The ratio of a score is the probability with which its conversation is evaluated under its evaluation. Once a ratio is raised
-and what that adds has been evaluated, it is the higher one for all of them, those that were in before too.
+and the additional conversations have been evaluated, the higher ratio applies to all of them, including the earlier ones.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SEMI JOIN requested USING (environment, conversation_id)
 LEFT JOIN known k USING (environment, conversation_id)
 WHERE NOT c.superseded
 """
-#: The agents of which some score in force has a ratio below 1.
+#: The agents with a current score whose ratio is below 1.
 _SAMPLED: Final = f"""
 SELECT DISTINCT c.agent
 FROM conversations c
@@ -62,9 +62,9 @@ WHERE r.environment = w.environment AND r.conversation_id = w.conversation_id AN
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """What is known of a conversation before it is decided whether it is evaluated.
+    """The recorded state of a conversation before it is decided whether to evaluate it.
 
-    `ratio`: the highest one recorded under the evaluation, None without a score. `scored`: its newest revision has one.
+    `ratio`: the highest one recorded under the evaluation, None without a score. `scored`: the newest revision has a score.
     """
 
     agent: str | None
@@ -73,21 +73,21 @@ class Recorded:
 
 
 def recorded_ratios(con: DuckDBPyConnection, evaluation_id: str, keys: Iterable[Key]) -> dict[Key, Recorded]:
-    """Return what is recorded of some conversations under an evaluation."""
-    found = rows_with(con, key_columns(keys), _RECORDED, {"id": evaluation_id})
-    return {(row[0], row[1]): Recorded(agent=row[2], ratio=row[3], scored=row[4]) for row in found}
+    """Return the recorded ratios of some conversations under an evaluation."""
+    rows = rows_with(con, key_columns(keys), _RECORDED, {"id": evaluation_id})
+    return {(row[0], row[1]): Recorded(agent=row[2], ratio=row[3], scored=row[4]) for row in rows}
 
 
 def raise_ratios(
     con: DuckDBPyConnection, evaluation_id: str, selection: Selection, ratio_of: Callable[[str | None], float]
 ) -> list[Key]:
-    """Record the ratios now in force where lower ones stand with scores of an evaluation; return of which conversations.
+    """Raise recorded ratios of an evaluation to the current ones if those are higher; return the changed conversations.
 
     Args:
         con: a connection in a transaction.
         evaluation_id: the evaluation.
-        selection: the conversations that were looked at.
-        ratio_of: the ratio of an agent.
+        selection: the conversations to look at.
+        ratio_of: returns the current ratio of an agent.
     """
     looked_at = {"id": evaluation_id, **bounds(selection)}
     agents = [row[0] for row in con.execute(_SAMPLED, looked_at).fetchall()]

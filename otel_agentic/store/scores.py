@@ -1,4 +1,4 @@
-"""Matches, scores and faults in the store: the newest of each conversation counts, the older ones stay."""
+"""Matches, scores and faults in the store: the newest ones of each conversation count, older ones are kept."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AN
     AND NOT s.superseded
 RETURNING 1
 """
-#: Core scores by name; and of evaluators those of another revision, whatever becomes of that evaluator.
+#: Core scores by name; and those of evaluators of another revision, even if that evaluator does not run again.
 _SUPERSEDE_NAMED: Final = """
 UPDATE scores s SET superseded = true FROM requested w
 WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND s.evaluation = $evaluation
@@ -86,10 +86,10 @@ _DELETE: Final = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """An evaluator version: everything that a score depends on besides the conversation.
+    """A version of an evaluator: everything that a score depends on, apart from the conversation.
 
-    `name` is the evaluation's name: scores of other names stand beside it. `evaluator` and `evaluator_version` are None
-    for the evaluation of the core scores.
+    `name` is the evaluation's name: scores under several names coexist. The evaluation of the core scores has no `evaluator` or
+    `evaluator_version`.
     """
 
     evaluation_id: str
@@ -103,22 +103,22 @@ class Evaluation:
 
 
 def save_evaluation(con: DuckDBPyConnection, evaluation: Evaluation, now_ns: int) -> None:
-    """Remember an evaluator version, or that it ran again."""
+    """Record a version of an evaluator, or that it ran again."""
     save_evaluations(con, [evaluation], now_ns)
 
 
 def save_evaluations(con: DuckDBPyConnection, evaluations: Sequence[Evaluation], now_ns: int) -> None:
-    """Remember evaluator versions, or that they ran again."""
-    ids = [one.evaluation_id for one in evaluations]
+    """Record versions of evaluators, or that they ran again."""
+    ids = [evaluation.evaluation_id for evaluation in evaluations]
     known = {name for (name,) in con.execute(_REMEMBER, {"now": now_ns, "ids": ids}).fetchall()}
-    fresh = [one for one in evaluations if one.evaluation_id not in known]
+    fresh = [evaluation for evaluation in evaluations if evaluation.evaluation_id not in known]
     names = ("evaluation_id", "judge", "judge_version", "truth_version", "evaluator", "evaluator_version")
     Table(con, "evaluations").insert(
         con,
         {
             **fields_of(fresh, *names),
-            "evaluation": [one.name for one in fresh],
-            "settings": [Raw(one.settings_json) for one in fresh],
+            "evaluation": [evaluation.name for evaluation in fresh],
+            "settings": [Raw(evaluation.settings_json) for evaluation in fresh],
             "first_run_at": [now_ns] * len(fresh),
             "last_run_at": [now_ns] * len(fresh),
         },
@@ -126,12 +126,12 @@ def save_evaluations(con: DuckDBPyConnection, evaluations: Sequence[Evaluation],
 
 
 def to_score(con: DuckDBPyConnection, evaluation_id: str, selection: Selection, *, again: bool) -> list[Key]:
-    """Return the closed conversations that want a score, oldest first.
+    """Return the closed conversations that must be scored, oldest first.
 
     Args:
         con: a connection.
-        evaluation_id: those that have a score under it are left out,
-        selection: which conversations to look at,
+        evaluation_id: the evaluation; conversations that have a score under it are omitted,
+        selection: the conversations to look at,
         again: unless this is set.
     """
     rows = con.execute(_CLOSED if again else _UNSCORED, {"id": evaluation_id, **bounds(selection)}).fetchall()
@@ -139,25 +139,25 @@ def to_score(con: DuckDBPyConnection, evaluation_id: str, selection: Selection, 
 
 
 def never_scored(con: DuckDBPyConnection) -> list[Key]:
-    """Return the conversations closed live whose newest revision no evaluation has scored, oldest first.
+    """Return the conversations closed live whose newest revision has not been scored by any evaluation, oldest first.
 
-    What was ingested from files waits for `evaluate`: old results never go into live series by themselves.
+    Conversations ingested from files wait for `evaluate`: old results never enter live series by themselves.
     """
     return [(environment, name) for environment, name in con.execute(_NEVER_SCORED).fetchall()]
 
 
 def scored_before(con: DuckDBPyConnection, keys: Iterable[Key], evaluation: str = DEFAULT) -> set[Key]:
-    """Return those of the conversations that have a score of any revision and version of an evaluation, by its name."""
-    found = rows_with(con, key_columns(keys), _SCORED_BEFORE, {"evaluation": evaluation})
-    return {(environment, name) for environment, name in found}
+    """Return those conversations that have a score of any revision under an evaluation, by its name."""
+    rows = rows_with(con, key_columns(keys), _SCORED_BEFORE, {"evaluation": evaluation})
+    return {(environment, name) for environment, name in rows}
 
 
 def save_scores(
     con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Scored], now_ns: int, *, evaluation: str = DEFAULT
 ) -> None:
-    """Write scores of an evaluation; older ones of the same conversations and evaluation name are superseded.
+    """Write scores under an evaluation; older scores of the same conversations and evaluation name are superseded.
 
-    Scores of the default evaluation replace the results of these conversations, too.
+    Scores under the default evaluation also replace the results of these conversations.
     """
     if not scored:
         return
@@ -194,10 +194,10 @@ def _insert_matches(con: DuckDBPyConnection, identity: Mapping[str, list[Any]], 
             "case_id": [case(match, "case_id") for match in matches],
             "case_version": [case(match, "version") for match in matches],
             "candidates": [list(match.candidates) for match in matches],
-            "suggested_dataset": [found and found.case.dataset for found in suggested],
-            "suggested_case_id": [found and found.case.case_id for found in suggested],
-            "suggested_confidence": [found and found.confidence for found in suggested],
-            "suggested_margin": [found and found.margin for found in suggested],
+            "suggested_dataset": [item and item.case.dataset for item in suggested],
+            "suggested_case_id": [item and item.case.case_id for item in suggested],
+            "suggested_confidence": [item and item.confidence for item in suggested],
+            "suggested_margin": [item and item.margin for item in suggested],
         },
     )
 

@@ -35,7 +35,7 @@ _LEAVE_FREE_BYTES: Final = 64 * _MB
 #: The shortest time between two snapshots that are asked for as fresh, seconds.
 _FRESH_S: Final = 5.0
 #: A checkpoint may have to wait for a reader: how often it is tried, and how long to wait in between, seconds.
-_TRIES: Final = 10
+_SNAPSHOT_TRIES: Final = 10
 _WAIT_S: Final = 0.2
 
 
@@ -149,7 +149,7 @@ class Snapshots:
         draft = self.path.with_name(f"{self.path.name}.draft")
         why = "readers and writers left no moment for one"
         try:
-            for _ in range(_TRIES):
+            for _ in range(_SNAPSHOT_TRIES):
                 if self._closing.is_set():
                     raise StoreUnusableError(f"{self._db} is closing; try again when the collector is up")
                 made_s, as_of_ns, commits = time.monotonic(), self._clock(), self._writer.commits
@@ -186,7 +186,7 @@ class Snapshots:
             self._require_room(size)
             offset = 0
             while offset < size and may_go_on():
-                offset += _copied(source, target.fileno(), offset, min(_PIECE_BYTES, size - offset))
+                offset += _copied_piece(source, target.fileno(), offset, min(_PIECE_BYTES, size - offset))
         return offset >= size
 
     def _require_room(self, size: int) -> None:
@@ -217,7 +217,7 @@ class Snapshots:
             self.path.unlink(missing_ok=True)
 
 
-def _copied(source: int, target: int, offset: int, size: int) -> int:
+def _copied_piece(source: int, target: int, offset: int, size: int) -> int:
     """Copy some bytes of a file to the end of another, in the kernel where it can; return how many.
 
     Raises:

@@ -140,7 +140,7 @@ class SpanTables:
         return fresh
 
     def _insert_logs(self, con: DuckDBPyConnection, hashed: Sequence[tuple[int, LogRecord]], now_ns: int) -> None:
-        resources = _Resources()
+        resources = _ResourceTexts()
         logs = [log for _, log in hashed]
         self._logs.insert(
             con,
@@ -169,7 +169,7 @@ class Inserted:
     at_ns: int
 
 
-class _Resources:
+class _ResourceTexts:
     """Serialises each resource once: a batch shares few of them."""
 
     def __init__(self) -> None:

@@ -1,26 +1,31 @@
-"""Writing rows by columns: numpy arrays into DuckDB, never one INSERT a row."""
+"""Rows as columns: numpy arrays into DuckDB instead of one INSERT per row, and the columns that hold fields of a dataclass."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import numpy as np
 import orjson
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from duckdb import DuckDBPyConnection
 
-#: The latest time that DuckDB holds: the next value is its infinity.
+T = TypeVar("T")
+
+#: The latest time that DuckDB can store: the next value is its infinity.
 LAST_NS: Final = 2**63 - 2
-#: How the array of a column of each type is read back in SQL; others are cast from text.
+#: SQL that reads the array of a column of each type; other types are cast from text.
 _READ: Final = {"TIMESTAMP_NS": "make_timestamp_ns({0})", "VARCHAR[]": "from_json({0}, '[\"VARCHAR\"]')"}
 
-#: Rows that go into a query as parameters.
+#: Up to this many rows are passed to a query as parameters.
 _FEW: Final = 16
-#: Rows that are inserted as parameters.
+#: Up to this many rows are inserted as parameters.
 _VALUES: Final = 3
 
 
@@ -33,7 +38,7 @@ Key = tuple[str, str]
 
 @contextmanager
 def registered(con: DuckDBPyConnection, name: str, columns: Mapping[str, np.ndarray[Any, Any]]) -> Iterator[None]:
-    """Let SQL read numpy arrays as a table `name` while the block runs."""
+    """Make numpy arrays readable in SQL as a table `name` while the block runs."""
     con.register(name, dict(columns))
     try:
         yield
@@ -49,7 +54,7 @@ def rows_with(
     *,
     fetch: bool = True,
 ) -> list[tuple[Any, ...]]:
-    """Return the rows of a query that reads the table `requested`, whole; `[]` without asking when that is empty.
+    """Return all rows of a query that reads the table `requested`; `[]` without running it if that table is empty.
 
     Args:
         con: a connection.
@@ -62,7 +67,7 @@ def rows_with(
     if not size:
         return []
     if size <= _FEW:
-        few = {f"requested_{place}": _listed(values) for place, values in enumerate(requested.values())}
+        few = {f"requested_{index}": _listed(values) for index, values in enumerate(requested.values())}
         result = con.execute(_with_few(sql, tuple(requested)), {**few, **(parameters or {})})
         return result.fetchall() if fetch else []
     arrays = {
@@ -75,21 +80,21 @@ def rows_with(
 
 @cache
 def _with_few(sql: str, names: tuple[str, ...]) -> str:
-    """Return a query whose table `requested` is made of parameters: for a few rows that is quicker than to lend arrays."""
-    columns = ", ".join(f'unnest($requested_{place}) AS "{name}"' for place, name in enumerate(names))
+    """Return a query whose table `requested` consists of parameters: for few rows that is faster than registering arrays."""
+    columns = ", ".join(f'unnest($requested_{index}) AS "{name}"' for index, name in enumerate(names))
     own = sql.lstrip()
     first = f"WITH requested AS (SELECT {columns})"
     return f"{first}, {own[len('WITH ') :]}" if own.startswith("WITH ") else f"{first} {own}"
 
 
 def key_columns(keys: Iterable[Key]) -> dict[str, list[str]]:
-    """Return conversation identities as columns, each once, sorted."""
+    """Return distinct conversation identities as sorted columns."""
     requested = sorted(set(keys))
     return {"environment": [key[0] for key in requested], "conversation_id": [key[1] for key in requested]}
 
 
 def _listed(values: Column) -> list[Any]:
-    """Return plain Python values: DuckDB takes no numpy scalars as parameters."""
+    """Return plain Python values: DuckDB accepts no numpy scalars as parameters."""
     return values.tolist() if isinstance(values, np.ndarray) else list(values)
 
 
@@ -97,7 +102,7 @@ def _textual(values: Column) -> bool:
     return any(isinstance(value, str) or value is None for value in values)
 
 
-#: Types of columns by table, once they were asked for: every file that is open has the same schema.
+#: Types of columns by table, once queried: every open file has the same schema.
 _TYPES: Final[dict[str, Mapping[str, str]]] = {}
 
 
@@ -115,12 +120,12 @@ class Table:
 
         Args:
             con: a connection in a transaction.
-            columns: every column that is not to be null, all of one length. Times are integers, nanoseconds since the
+            columns: every column that must not be null, all of one length. Times are integers, nanoseconds since the
                 epoch; lists and objects for JSON columns are plain Python and are serialised here.
         """
         if not columns or not len(next(iter(columns.values()))):
             return
-        if not self.types.keys() >= columns.keys():  # kept of a file that had not been brought up to date yet
+        if not self.types.keys() >= columns.keys():  # cached from a file that had not been upgraded yet
             self.types = _TYPES[self.name] = _types(con, self.name)
         names, kinds = tuple(columns), tuple(self.types[name] for name in columns)
         size = len(columns[names[0]])
@@ -135,11 +140,83 @@ class Table:
             con.execute(_insert_sql(self.name, names, kinds))
 
 
+class RowMap(Generic[T]):
+    """Which columns of a table hold which fields of a dataclass: declared by the schema and the class, so nowhere else.
+
+    A column holds the field of its name, a time `x_at` the field `x_ns`. Columns without a field are left to the caller,
+    and so are fields without a column. INSERT and SELECT lists follow from it.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        cls: type[T],
+        *,
+        fields_of: Mapping[str, str] | None = None,
+        read: Mapping[str, Callable[[Any], Any]] | None = None,
+    ) -> None:
+        """Declare a mapping; the table itself is looked up later.
+
+        Args:
+            table: the table.
+            cls: the dataclass.
+            fields_of: fields by column, where the names differ.
+            read: functions that convert the value of a column to the value of its field.
+        """
+        self.table = table
+        self._cls = cls
+        self._named = fields_of or {}
+        self._read = read or {}
+        self._fields = {field.name for field in fields(cls)}  # type: ignore[arg-type]  # a dataclass
+        self._columns: dict[str, str] = {}
+        self._converted: list[tuple[int, Callable[[Any], Any]]] = []
+
+    def columns(self, con: DuckDBPyConnection, rows: Sequence[T]) -> dict[str, list[Any]]:
+        """Return the columns of some objects, for `Table.insert`."""
+        return {column: [getattr(row, field) for row in rows] for column, field in self._mapped(con).items()}
+
+    def select(self, con: DuckDBPyConnection, alias: str) -> str:
+        """Return the SELECT list of the columns, for `build`; `alias` is the table's alias in the query."""
+        types = Table(con, self.table).types
+        return ", ".join(
+            f'epoch_ns({alias}."{column}")' if types[column] == "TIMESTAMP_NS" else f'{alias}."{column}"'
+            for column in self._mapped(con)
+        )
+
+    def build(self, values: Sequence[Any], **others: Any) -> T:
+        """Return an object from the values of `select`; `others` are the fields without a column."""
+        row = list(values)
+        for index, convert in self._converted:
+            row[index] = convert(row[index])
+        return self._cls(**dict(zip(self._columns.values(), row, strict=True)), **others)
+
+    def _mapped(self, con: DuckDBPyConnection) -> Mapping[str, str]:
+        """Return the field of each column that holds one, in the order of the table."""
+        if not self._columns:
+            types = Table(con, self.table).types
+            named = {column: self._named.get(column) or self._field_of(column, kind) for column, kind in types.items()}
+            columns = {column: field for column, field in named.items() if field in self._fields}
+            readers = {
+                column: self._read.get(column) or (_parsed if types[column] == "JSON" else None) for column in columns
+            }
+            self._converted = [(index, read) for index, read in enumerate(readers.values()) if read is not None]
+            self._columns = columns
+        return self._columns
+
+    @staticmethod
+    def _field_of(column: str, kind: str) -> str:
+        return f"{column.removesuffix('_at')}_ns" if kind == "TIMESTAMP_NS" else column
+
+
+def _parsed(text: str | None) -> Any:
+    return None if text is None else orjson.loads(text)
+
+
 class Feed:
     """INSERTs of arrays into one table over one connection.
 
-    To register arrays takes DuckDB as long as to insert some hundred rows of them. So they are registered once, empty, and
-    each INSERT finds others under the same names.
+    Registering arrays takes DuckDB as long as inserting several hundred rows. So empty arrays are registered once, and each
+    INSERT replaces them under the same names.
     """
 
     def __init__(self, con: DuckDBPyConnection, table: str) -> None:
@@ -153,16 +230,16 @@ class Feed:
         con.register(f"{table}_feed", self._arrays)
 
     def insert(self, arrays: Mapping[str, Array]) -> None:
-        """Append rows: every column of the table, all of one length; text, and times as `time_array` makes them."""
+        """Append rows: every column of the table, all of one length; text, and times from `time_array`."""
         self._arrays.update(arrays)
         try:
             self._con.execute(self._sql)
         finally:
-            self._arrays.update(self._empty)  # else a group's texts stay in memory until the next one
+            self._arrays.update(self._empty)  # otherwise the texts of a group would stay in memory until the next one
 
 
 def _types(con: DuckDBPyConnection, name: str) -> Mapping[str, str]:
-    """Return the types of a table's columns. Quicker than the catalogue's own table, which describes every view."""
+    """Return the types of a table's columns. Faster than the catalogue, which also describes every view."""
     described = con.execute(f'SELECT * FROM "{name}" LIMIT 0').description or []  # noqa: S608 — a name of our own schema
     return {column: str(kind) for column, kind, *_ in described}
 
@@ -205,7 +282,7 @@ _DTYPES: Final = {
     "USMALLINT": "uint16",
     "TIMESTAMP_NS": "int64",
 }
-#: The same for a `Feed`, whose times are times already.
+#: The same for a `Feed`, whose times have a time type already.
 _FEED_DTYPES: Final = {**_DTYPES, "TIMESTAMP_NS": "datetime64[ns]"}
 
 
@@ -217,14 +294,14 @@ def object_array(values: Column) -> Array:
 
 
 def time_array(times_ns: Sequence[int]) -> Array:
-    """Return times as an array that SQL reads as TIMESTAMP_NS, none later than what DuckDB holds."""
+    """Return times as an array that SQL reads as TIMESTAMP_NS, capped at the latest time that DuckDB can store."""
     return np.minimum(np.array(times_ns, dtype=np.int64), LAST_NS).view("datetime64[ns]")
 
 
 def json_text(value: Any) -> str:
-    """Return a value as JSON text; bytes become base64 text under `$bytes`, anything else unknown its str.
+    """Return a value as JSON text; bytes become base64 text under `$bytes`, values of unknown types their str.
 
-    Text that is JSON already is given as `Raw`.
+    Pass text that is JSON already as `Raw`.
     """
     if isinstance(value, Raw):
         return value
@@ -232,7 +309,7 @@ def json_text(value: Any) -> str:
 
 
 class Raw(str):
-    """JSON text that needs no serialising."""
+    """JSON text, which is not serialised again."""
 
     __slots__ = ()
 

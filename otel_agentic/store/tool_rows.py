@@ -1,4 +1,4 @@
-"""What scoring says of tools, as rows: scores, faults, and how often each tool was expected and made."""
+"""Tool scores, faults, and counts of expected and actual calls, as rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from otel_agentic.scoring.model import ConversationScore, Dimension, FaultKind, ToolFault, ToolScore
     from otel_agentic.truth.model import Effect
 
-#: The dimension that a fault lowers. A call that answered with an error lowers none by itself: the retry counts.
+#: The dimension that a fault lowers. A call that returned an error lowers none by itself, because the retry is scored.
 FAULT_DIMENSION: Final[Mapping[FaultKind, Dimension | None]] = {
     "missing": "selection",
     "spurious": "selection",
@@ -33,10 +33,10 @@ _COUNTS: Final = (
     "tool_name", "expected", "errored", "paired", "parameters", "compared", "in_order", "ordered", "used", "known",
 )  # fmt: skip
 
-Scored = tuple["Conversation", "ConversationScore"]
+_ScoredPair = tuple["Conversation", "ConversationScore"]
 
 
-def insert_tools(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Scored]) -> None:
+def insert_tools(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[_ScoredPair]) -> None:
     """Write the tool scores of conversations, their faults and their counts."""
     scores = [(conversation, score, tools) for conversation, score in scored for tools in score.tools]
     _insert_scores(con, evaluation_id, scores)
@@ -45,7 +45,7 @@ def insert_tools(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[S
 
 
 def identity_of(evaluation_id: str, scores: Sequence[ConversationScore]) -> dict[str, list[Any]]:
-    """Return the columns that name an evaluation and a conversation revision."""
+    """Return the columns that identify an evaluation and a conversation revision."""
     return {
         "evaluation_id": [evaluation_id] * len(scores),
         "environment": [score.environment for score in scores],
@@ -55,7 +55,7 @@ def identity_of(evaluation_id: str, scores: Sequence[ConversationScore]) -> dict
 
 
 def fields_of(items: Sequence[Any], *names: str) -> dict[str, list[Any]]:
-    """Return columns named like the fields that fill them."""
+    """Return columns filled from the fields of the same name."""
     return {name: [getattr(item, name) for item in items] for name in names}
 
 
@@ -90,8 +90,8 @@ def _insert_faults(con: DuckDBPyConnection, evaluation_id: str, scores: _Scores)
             "fault": [fault.kind for fault in faults],
             "dimension": [FAULT_DIMENSION[fault.kind] for fault in faults],
             "effect": [_effect(tools, fault) for _, _, tools, fault in rows],
-            "expected": [_value(fault.expected, there=_is_expected(fault)) for fault in faults],
-            "actual": [_value(fault.made, there=fault.parameter is not None and fault.given) for fault in faults],
+            "expected": [_value(fault.expected, exists=_is_expected(fault)) for fault in faults],
+            "actual": [_value(fault.made, exists=fault.parameter is not None and fault.given) for fault in faults],
             "expected_call": [_expected_call(tools, fault) for _, _, tools, fault in rows],
             "trace_id": [_trace_of(conversation, fault) for conversation, _, _, fault in rows],
         },
@@ -99,22 +99,22 @@ def _insert_faults(con: DuckDBPyConnection, evaluation_id: str, scores: _Scores)
 
 
 def _is_expected(fault: ToolFault) -> bool:
-    """Return whether a fault is of a parameter that is expected."""
+    """Return whether a fault concerns an expected parameter."""
     return fault.parameter is not None and fault.mode is not None
 
 
 def _effect(tools: ToolScore, fault: ToolFault) -> Effect | None:
-    """Return what the tool of a fault does, None where the score has no calls to tell whose rules hold."""
+    """Return the effect of the tool of a fault, or None if the score has no calls whose rules define it."""
     return None if tools.raw is None else effect_of(fault.tool_name, tools.raw[0].rules.effects)
 
 
-def _value(value: Any, *, there: bool) -> Any:
-    """Return a JSON value that is there, perhaps null, as a value of a column, where null is none."""
-    return (Raw("null") if value is None else value) if there else None
+def _value(value: Any, *, exists: bool) -> Any:
+    """Return the JSON value of a column, which is `null` for None if the value exists, and SQL's null otherwise."""
+    return (Raw("null") if value is None else value) if exists else None
 
 
 def _expected_call(tools: ToolScore, fault: ToolFault) -> Mapping[str, Any] | None:
-    """Return the parameters of the expected call that a fault is about, None where none was expected."""
+    """Return the parameters of the expected call of a fault, or None if no call was expected."""
     if fault.expected_index is None:
         return None
     if tools.calls is None:

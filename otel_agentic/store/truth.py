@@ -1,4 +1,4 @@
-"""Cases and labels in the store: given once, remembered."""
+"""Cases and labels in the store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RETIRE: Final = """
 UPDATE cases c SET current = false FROM requested w
 WHERE c.dataset = w.dataset AND c.case_id = w.case_id AND c.current AND c.version <> w.version
 """
-#: A case that its own file no longer holds is not in force any more.
+#: A case that its own file no longer contains is retired.
 _DROP: Final = """
 UPDATE cases SET current = false
 WHERE source = $source AND current AND NOT EXISTS (
@@ -32,7 +32,7 @@ _REVIVE: Final = """
 UPDATE cases c SET current = true, source = $source FROM requested w
 WHERE c.dataset = w.dataset AND c.case_id = w.case_id AND c.version = w.version
 """
-_CURRENT: Final = "SELECT definition FROM cases WHERE current ORDER BY dataset, case_id"
+_CURRENT_CASES: Final = "SELECT definition FROM cases WHERE current ORDER BY dataset, case_id"
 _FORGET_LABELS: Final = "DELETE FROM labels l USING requested w WHERE l.conversation_id = w.conversation_id"
 _LABELS_OF_FILE: Final = """
 SELECT conversation_id, case_id, verdict, source FROM labels WHERE regexp_replace(source, ':[0-9]+$', '') = $source
@@ -41,9 +41,9 @@ _LABELS: Final = "SELECT conversation_id, case_id, verdict FROM labels ORDER BY 
 
 
 def save_cases(con: DuckDBPyConnection, cases: Sequence[Case], source: str, now_ns: int) -> int:
-    """Put the cases of one file in force; return how many versions are new. Older versions stay, retired.
+    """Make the cases of one file current; return how many versions are new. Older versions stay, retired.
 
-    What a dataset holds from now on is a version of it.
+    The resulting content of each dataset is recorded as a version of it.
     """
     keyed = {
         "dataset": [case.dataset for case in cases],
@@ -63,24 +63,24 @@ def save_cases(con: DuckDBPyConnection, cases: Sequence[Case], source: str, now_
 
 
 def load_cases(con: DuckDBPyConnection) -> list[Case]:
-    """Return the cases in force, by dataset and case id."""
-    return [Case.model_validate_json(text) for (text,) in con.execute(_CURRENT).fetchall()]
+    """Return the current cases, by dataset and case id."""
+    return [Case.model_validate_json(text) for (text,) in con.execute(_CURRENT_CASES).fetchall()]
 
 
 def save_labels(con: DuckDBPyConnection, labels: Mapping[str, Label], source: str, now_ns: int) -> None:
-    """Put the labels of one file in force: each replaces an older one, and one that the file no longer holds goes."""
+    """Make the labels of one file current: each replaces an older one, and those that the file no longer contains go."""
     known = {row[0]: row for row in con.execute(_LABELS_OF_FILE, {"source": source}).fetchall()}
-    given = [label for label in labels.values() if known.get(label.conversation_id) != _label_row(label, source)]
-    stale = [*(label.conversation_id for label in given), *(known.keys() - labels.keys())]
+    changed = [label for label in labels.values() if known.get(label.conversation_id) != _label_row(label, source)]
+    stale = [*(label.conversation_id for label in changed), *(known.keys() - labels.keys())]
     rows_with(con, {"conversation_id": stale}, _FORGET_LABELS, fetch=False)
     Table(con, "labels").insert(
         con,
         {
-            "conversation_id": [label.conversation_id for label in given],
-            "case_id": [label.case_id for label in given],
-            "verdict": [label.verdict for label in given],
-            "source": [f"{source}:{label.line}" for label in given],
-            "imported_at": [now_ns] * len(given),
+            "conversation_id": [label.conversation_id for label in changed],
+            "case_id": [label.case_id for label in changed],
+            "verdict": [label.verdict for label in changed],
+            "source": [f"{source}:{label.line}" for label in changed],
+            "imported_at": [now_ns] * len(changed),
         },
     )
 
@@ -90,7 +90,7 @@ def _label_row(label: Label, source: str) -> tuple[str, str | None, bool | None,
 
 
 def load_labels(con: DuckDBPyConnection) -> dict[str, Label]:
-    """Return the remembered labels by conversation id."""
+    """Return the stored labels by conversation id."""
     return {
         name: Label(conversation_id=name, case_id=case_id, verdict=verdict, line=0)
         for name, case_id, verdict in con.execute(_LABELS).fetchall()
@@ -155,7 +155,7 @@ def _insert_calls(con: DuckDBPyConnection, cases: Sequence[Case]) -> None:
 
 
 def _expectations(case: Case) -> list[tuple[int | None, ToolExpectation]]:
-    found: list[tuple[int | None, ToolExpectation]] = [
+    expectations: list[tuple[int | None, ToolExpectation]] = [
         (index, turn.tools) for index, turn in enumerate(case.turns) if turn.tools is not None
     ]
-    return [(None, case.tools), *found] if case.tools is not None else found
+    return [(None, case.tools), *expectations] if case.tools is not None else expectations

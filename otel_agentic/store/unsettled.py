@@ -1,4 +1,4 @@
-"""Scores that a judge left open: which they are, and whether asking again changed anything."""
+"""Scores that a judge left open, and whether asking again changed them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from otel_agentic.store.selection import Scored, Selection
     from otel_agentic.store.table import Key
 
-#: What a score says: outcomes and reasons, then a row a turn and a row an expectation of tools.
+#: The content of a score: outcomes and reasons, then one row per turn and one per tool expectation.
 Result = tuple[Any, ...]
 
 #: Newest scores of closed conversations under an evaluation in which the judge failed or was not asked.
@@ -42,7 +42,7 @@ SEMI JOIN open USING (evaluation_id, environment, conversation_id, revision)
 WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND NOT s.superseded AND s.evaluation_id = $id AND {BOUNDS}
 ORDER BY c.window_time, c.environment, c.conversation_id
 """  # noqa: S608 — a constant of our own
-_WHOLE: Final = (
+_COMPARED: Final = (
     "outcome",
     "reason",
     "computed_outcome",
@@ -59,33 +59,33 @@ FROM conversation_scores
 SEMI JOIN requested USING (environment, conversation_id)
 WHERE evaluation_id = $id AND NOT superseded
 """
-_TURNS: Final = """
+_COMPARED_TURNS: Final = """
 SELECT t.environment, t.conversation_id, t.turn_index, t.outcome, t.reason, t.answer_score
 FROM turn_scores t
 JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
 SEMI JOIN requested USING (environment, conversation_id)
 WHERE t.evaluation_id = $id AND NOT s.superseded
 """
-_TOOLS: Final = _TURNS.replace("turn_scores", "tool_scores").replace("t.answer_score", "t.overall")
+_COMPARED_TOOLS: Final = _COMPARED_TURNS.replace("turn_scores", "tool_scores").replace("t.answer_score", "t.overall")
 
 
 def unsettled(con: DuckDBPyConnection, evaluation_id: str, selection: Selection) -> list[Key]:
-    """Return the conversations whose newest score, under an evaluation, waits for the judge, oldest first."""
-    given = {"id": evaluation_id, "open": list(OPEN_REASONS), **bounds(selection)}
-    found = con.execute(_UNSETTLED, given).fetchall()
-    return [(environment, name) for environment, name in found]
+    """Return the conversations whose newest score under an evaluation waits for the judge, oldest first."""
+    parameters = {"id": evaluation_id, "open": list(OPEN_REASONS), **bounds(selection)}
+    rows = con.execute(_UNSETTLED, parameters).fetchall()
+    return [(environment, name) for environment, name in rows]
 
 
 def news(
     con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Scored], again: AbstractSet[Key]
 ) -> list[Scored]:
-    """Return the scores that say more than before: one that waited for the judge, and waits on, is no news.
+    """Return the scores that differ from the stored ones: one that still waits for the judge is not new.
 
     Args:
         con: a connection.
         evaluation_id: the evaluation that they belong to.
         scored: scores just made.
-        again: the conversations that were open before.
+        again: the conversations whose scores were open before.
     """
     keys = [(item.score.environment, item.score.conversation_id) for item in scored]
     before = stored_results(con, evaluation_id, [key for key in keys if key in again])
@@ -93,20 +93,20 @@ def news(
 
 
 def stored_results(con: DuckDBPyConnection, evaluation_id: str, keys: Iterable[Key]) -> Mapping[Key, Result]:
-    """Return what the newest scores of some conversations under an evaluation say; without one it is left out."""
+    """Return the content of the newest scores of some conversations under an evaluation; without a score they are omitted."""
     requested, evaluation = key_columns(keys), {"id": evaluation_id}
     parts: dict[Key, list[set[Any]]] = {}
-    whole = {(row[0], row[1]): row[2:] for row in rows_with(con, requested, _STORED, evaluation)}
-    for place, sql in enumerate((_TURNS, _TOOLS)):
+    outcomes = {(row[0], row[1]): row[2:] for row in rows_with(con, requested, _STORED, evaluation)}
+    for index, sql in enumerate((_COMPARED_TURNS, _COMPARED_TOOLS)):
         for row in rows_with(con, requested, sql, evaluation):
-            parts.setdefault((row[0], row[1]), [set(), set()])[place].add(row[2:])
-    return {key: (said, *map(frozenset, parts.get(key, [set(), set()]))) for key, said in whole.items()}
+            parts.setdefault((row[0], row[1]), [set(), set()])[index].add(row[2:])
+    return {key: (outcome, *map(frozenset, parts.get(key, [set(), set()]))) for key, outcome in outcomes.items()}
 
 
 def result_of(score: ConversationScore) -> Result:
-    """Return what a score says, to be held against a stored one."""
+    """Return the content of a score, for comparison with a stored one."""
     return (
-        tuple(getattr(score, name) for name in _WHOLE),
+        tuple(getattr(score, name) for name in _COMPARED),
         frozenset((turn.turn_index, turn.outcome, turn.reason, turn.answer_score) for turn in score.turns),
         frozenset((tools.turn_index, tools.outcome, tools.reason, tools.overall) for tools in score.tools),
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from otel_agentic.scoring.model import DIMENSIONS
-from otel_agentic.store.evaluations import SHOWN
+from otel_agentic.store.evaluations import IN_EVALUATION
 from otel_agentic.store.selection import BOUNDS, bounds
 from otel_agentic.store.table import registered
 from otel_agentic.store.window_rows import rows_of
@@ -50,7 +50,7 @@ SELECT
 FROM conversations c
 LEFT JOIN conversation_scores s
     ON s.environment = c.environment AND s.conversation_id = c.conversation_id AND s.revision = c.revision
-    AND s.{SHOWN} AND NOT s.superseded
+    AND s.{IN_EVALUATION} AND NOT s.superseded
 LEFT JOIN cases k ON k.dataset = s.dataset AND k.case_id = s.case_id AND k.current
 LEFT JOIN tools t ON t.evaluation_id = s.evaluation_id AND t.environment = s.environment
     AND t.conversation_id = s.conversation_id AND t.revision = s.revision

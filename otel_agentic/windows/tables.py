@@ -71,7 +71,7 @@ def window_table(
     return WindowTable(
         tallies=tallies,
         k=tuple(k),
-        estimates={each.name: _at(estimate_groups(each, attempts, k), content) for each in estimators},
+        estimates={each.name: _points_at(estimate_groups(each, attempts, k), content) for each in estimators},
         default_estimator=[headline] * len(places),
         effective_n=pooled_samples(attempts).n[content],
         tier=[(claims or {}).get((tallies.groups[group], end), "insufficient_evidence") for group, end in identities],
@@ -79,7 +79,7 @@ def window_table(
     )
 
 
-def _at(found: GroupedEstimates, content: IntArray) -> GroupedEstimates:
+def _points_at(found: GroupedEstimates, content: IntArray) -> GroupedEstimates:
     """Return the estimates of the points, from those of their contents."""
     left_out = found.cases_left_out
     return replace(

@@ -20,7 +20,7 @@ from otel_agentic.pipeline.engine import NoListener
 from otel_agentic.pipeline.removal import RetentionPass
 from otel_agentic.pipeline.retaining import RetentionLoop
 from otel_agentic.pipeline.windowing import WindowLoop
-from otel_agentic.store.kept import kept
+from otel_agentic.store.kept import retention_state
 from otel_agentic.store.not_rebuilt import NotRebuilt, save_not_rebuilt
 from otel_agentic.telemetry import Telemetry
 from otel_agentic.testing import NOON_NS, batch, span
@@ -187,7 +187,7 @@ def test_a_dry_run_counts_and_removes_nothing(engine: Engine, clock: Clock) -> N
 
 def engine_kept(engine: Engine) -> int:
     with engine.store.read() as con:
-        return kept(con).conversations_from_ns
+        return retention_state(con).conversations_from_ns
 
 
 def test_a_late_span_of_a_removed_conversation_is_counted_and_not_rebuilt_into_a_stump(

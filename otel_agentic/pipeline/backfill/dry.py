@@ -13,7 +13,7 @@ from otel_agentic.pipeline.estimators import stored_estimator_names
 from otel_agentic.pipeline.sampling import sample_of
 from otel_agentic.pipeline.truth_in_force import cases_of, labels_of
 from otel_agentic.store.backfills import conversation_range, ended_by_group
-from otel_agentic.store.kept import kept
+from otel_agentic.store.kept import retention_state
 from otel_agentic.store.truth import load_cases, load_labels, save_cases, save_labels
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def estimated(engine: Engine, asked: Asked, *, truth: Truth, live: bool, progres
         UsageError: the range holds no window end, or too many.
     """
     with engine.store.read() as con:
-        held, removed_until_ns = conversation_range(con), kept(con).results_from_ns
+        held, removed_until_ns = conversation_range(con), retention_state(con).results_from_ns
     if held is None:
         return None
     plan = plan_of(asked, held, engine.clock(), removed_until_ns)

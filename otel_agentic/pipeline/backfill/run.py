@@ -22,7 +22,7 @@ from otel_agentic.store.backfills import (
     finish_pass,
     rewritten_since,
 )
-from otel_agentic.store.kept import kept
+from otel_agentic.store.kept import retention_state
 from otel_agentic.telemetry import SentEvents
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def backfill(
     around, evaluating = around or Surroundings(), evaluating or engine.evaluating
     with sink_of(asked, engine.emit, out) as sink, events_of(engine, asked, evaluating) as events:
         with engine.store.read() as con:
-            held, removed_until_ns = conversation_range(con), kept(con).results_from_ns
+            held, removed_until_ns = conversation_range(con), retention_state(con).results_from_ns
         if held is None:
             return Backfilled()
         plan = plan_of(asked, held, engine.clock(), removed_until_ns)
