@@ -1,4 +1,4 @@
-"""One error tree, and the one table that maps it to exit codes and protocol answers.
+"""The exception hierarchy, and the table that maps it to exit codes and protocol statuses.
 
 ```
 OtelAgenticError
@@ -18,7 +18,7 @@ OtelAgenticError
 └── GateFailedError          a quality gate did not pass
 ```
 
-A message names what happened, to which object, what is allowed and what to do.
+A message states what happened, to which object, which values are allowed, and what to do.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Final
 
 
 class OtelAgenticError(Exception):
-    """The root of every error that this project raises on purpose."""
+    """The base class of all errors that this project raises deliberately."""
 
 
 class UsageError(OtelAgenticError):
@@ -40,11 +40,11 @@ class ConfigError(UsageError):
 
 
 class BadInputError(OtelAgenticError):
-    """Data that was handed in is wrong."""
+    """Invalid input data."""
 
 
 class DecodeError(BadInputError):
-    """Bytes that are not the OTLP or JSON they claim to be."""
+    """Bytes that are not valid OTLP or JSON."""
 
 
 class TooLargeError(BadInputError):
@@ -52,7 +52,7 @@ class TooLargeError(BadInputError):
 
 
 class CaseError(BadInputError):
-    """Ground truth that breaks the case format; names file, line and field."""
+    """Ground truth that violates the case format; the message contains file, line and field."""
 
 
 class QueryError(BadInputError):
@@ -72,7 +72,7 @@ class StoreUnusableError(StoreError):
 
 
 class OverloadedError(OtelAgenticError):
-    """The queue is full: nothing was accepted, the sender should try again."""
+    """The queue is full: nothing was accepted, and the sender should retry."""
 
 
 class BackendError(OtelAgenticError):
@@ -80,7 +80,7 @@ class BackendError(OtelAgenticError):
 
 
 class PluginError(OtelAgenticError):
-    """A plug-in is missing, is offered twice, or fails to load."""
+    """A plug-in is missing, is offered twice, or does not load."""
 
 
 class GateFailedError(OtelAgenticError):
@@ -89,14 +89,14 @@ class GateFailedError(OtelAgenticError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorCodes:
-    """How one error class is answered: process exit code, HTTP status, gRPC status name."""
+    """The answer to an error class: process exit code, HTTP status, gRPC status name."""
 
     exit: int
     http: int
     grpc: str
 
 
-#: Most specific class first; `codes_of` takes the first that fits.
+#: Most specific class first; `codes_of` returns the first match.
 ERROR_CODES: Final[tuple[tuple[type[Exception], ErrorCodes], ...]] = (
     (GateFailedError, ErrorCodes(exit=1, http=422, grpc="FAILED_PRECONDITION")),
     (TooLargeError, ErrorCodes(exit=3, http=413, grpc="RESOURCE_EXHAUSTED")),
@@ -108,7 +108,7 @@ ERROR_CODES: Final[tuple[tuple[type[Exception], ErrorCodes], ...]] = (
     (UsageError, ErrorCodes(exit=2, http=400, grpc="INVALID_ARGUMENT")),
 )
 
-#: An error nobody foresaw. OTLP clients drop a batch on 500, so even this one asks for a retry.
+#: Any other exception. OTLP clients drop a batch on 500, so it asks for a retry, too.
 UNFORESEEN: Final = ErrorCodes(exit=70, http=503, grpc="UNAVAILABLE")
 
 

@@ -1,4 +1,4 @@
-"""Finds plug-ins by entry point; the built-in ones use the same groups as strangers' ones."""
+"""Finds plug-ins by entry point; built-in and third-party plug-ins use the same groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GROUPS: tuple[Group, ...] = get_args(Group)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plugin:
-    """One plug-in that an installed distribution offers."""
+    """A plug-in of an installed distribution."""
 
     group: Group
     name: str
@@ -25,10 +25,10 @@ class Plugin:
     _entry_point: EntryPoint
 
     def load(self) -> Any:
-        """Return the object that the entry point names.
+        """Return the object that the entry point refers to.
 
         Raises:
-            PluginError: its import failed; names plug-in, distribution and reason.
+            PluginError: the import failed; the message contains plug-in, distribution and reason.
         """
         try:
             return self._entry_point.load()
@@ -44,36 +44,36 @@ def find(group: Group) -> dict[str, Plugin]:
     """Return the plug-ins of a group by name, sorted.
 
     Raises:
-        PluginError: two distributions offer the same name; names both.
+        PluginError: two distributions offer the same name; the message contains both.
     """
-    found: dict[str, Plugin] = {}
+    plugins: dict[str, Plugin] = {}
     for point in entry_points(group=f"otel_agentic.{group}"):
-        plugin = _describe(group, point)
-        other = found.get(plugin.name)
+        plugin = _plugin_of(group, point)
+        other = plugins.get(plugin.name)
         if other is not None and other.value == plugin.value and other.distribution == plugin.distribution:
-            continue  # the same distribution seen twice on sys.path (an editable install beside a wheel)
+            continue  # the same distribution twice on sys.path (an editable install and a wheel)
         if other is not None:
             raise PluginError(
                 f"{group} plug-in {plugin.name!r} is offered by {other.distribution} and by {plugin.distribution}; "
                 "uninstall one of them"
             )
-        found[plugin.name] = plugin
-    return dict(sorted(found.items()))
+        plugins[plugin.name] = plugin
+    return dict(sorted(plugins.items()))
 
 
 def get(group: Group, name: str) -> Plugin:
     """Return one plug-in.
 
     Raises:
-        PluginError: there is none of that name; names those that are there.
+            PluginError: the plug-in is not installed; the message lists the installed ones.
     """
-    found = find(group)
-    if name not in found:
-        raise PluginError(f"no {group} plug-in {name!r}; installed: {', '.join(found) or 'none'}")
-    return found[name]
+    plugins = find(group)
+    if name not in plugins:
+        raise PluginError(f"no {group} plug-in {name!r}; installed: {', '.join(plugins) or 'none'}")
+    return plugins[name]
 
 
-def _describe(group: Group, point: EntryPoint) -> Plugin:
+def _plugin_of(group: Group, point: EntryPoint) -> Plugin:
     distribution = point.dist
     return Plugin(
         group=group,

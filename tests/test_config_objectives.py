@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from otel_agentic.config import SloSettings, load_settings
-from otel_agentic.config.globs import may_meet
+from otel_agentic.config.globs import globs_overlap
 from otel_agentic.errors import ConfigError
 from tests.snapshots import raises
 
@@ -97,15 +97,15 @@ GLOBS = st.text("ab*?", max_size=4)
 
 @given(GLOBS, GLOBS, st.text("ab", max_size=8))
 def test_globs_that_fit_one_name_may_meet(one: str, other: str, name: str) -> None:
-    assert may_meet(one, other) == may_meet(other, one)
-    assert may_meet(one, other) or not (fnmatchcase(name, one) and fnmatchcase(name, other))
+    assert globs_overlap(one, other) == globs_overlap(other, one)
+    assert globs_overlap(one, other) or not (fnmatchcase(name, one) and fnmatchcase(name, other))
 
 
 @given(GLOBS, st.text("ab", max_size=6))
 def test_a_glob_meets_a_plain_name_where_it_fits(glob: str, name: str) -> None:
-    assert fnmatchcase(name, glob) == may_meet(glob, name)
+    assert fnmatchcase(name, glob) == globs_overlap(glob, name)
 
 
 def test_a_class_of_characters_may_be_any_of_them() -> None:
-    assert may_meet("agent-[ab]", "agent-b")
-    assert not may_meet("agent-[ab]", "agent-long")
+    assert globs_overlap("agent-[ab]", "agent-b")
+    assert not globs_overlap("agent-[ab]", "agent-long")

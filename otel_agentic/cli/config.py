@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from otel_agentic.config import Described
+    from otel_agentic.config import SettingDescription
 
 #: Where a value may come from, for people; a default says nothing of itself.
 _ORIGINS: Final = {"environment": "from the environment", "file": "from the file"}
@@ -34,17 +34,17 @@ def show(config_file: Path | None, output: str) -> None:
 
     Secrets are masked. A setting `name` of section `section` is OTEL_AGENTIC_SECTION__NAME in the environment.
     """
-    from otel_agentic.config import described  # noqa: PLC0415 — the module's name is this command's too
+    from otel_agentic.config import describe_settings  # noqa: PLC0415 — the module's name is this command's too
 
     settings = settings_of(config_file)
     if output == "json":
         print_json(settings.model_dump(mode="json"))
         return
     columns = [Column(name="setting", whole=True), Column(name="value", least=16), Column(name="meaning", least=24)]
-    print_table(console(), columns, list(_rows(described(settings, config_file))))
+    print_table(console(), columns, list(_rows(describe_settings(settings, config_file))))
 
 
-def _rows(settings: Iterable[Described]) -> Iterator[tuple[str, str, str]]:
+def _rows(settings: Iterable[SettingDescription]) -> Iterator[tuple[str, str, str]]:
     """Yield a heading for each section, in the words of the TOML file, and its settings below."""
     for section, found in groupby(settings, key=lambda setting: setting.name.partition(".")[0]):
         yield f"[{section}]", "", ""

@@ -5,9 +5,9 @@ from otel_agentic.config.gate import GateSettings
 from otel_agentic.config.load import (
     CONFIG_FILE_VARIABLE,
     DEFAULT_CONFIG_FILE,
-    Described,
+    SettingDescription,
     Settings,
-    described,
+    describe_settings,
     load_settings,
 )
 from otel_agentic.config.sections import (
@@ -36,7 +36,6 @@ __all__ = [
     "DEFAULT_TOOL_WEIGHTS",
     "AdminSettings",
     "ConversationSettings",
-    "Described",
     "DialectSettings",
     "EmitSettings",
     "EvaluatorSettings",
@@ -51,6 +50,7 @@ __all__ = [
     "RetentionSettings",
     "SamplingSettings",
     "ScoringSettings",
+    "SettingDescription",
     "Settings",
     "Severity",
     "SloSettings",
@@ -58,6 +58,6 @@ __all__ = [
     "StoreSettings",
     "Threshold",
     "WindowSettings",
-    "described",
+    "describe_settings",
     "load_settings",
 ]

@@ -13,7 +13,7 @@ _Bound = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Threshold(Section):
-    """Which values of a metric are good: from `min` to `max`, both inclusive; None is no bound."""
+    """The good values of a metric: from `min` to `max`, both inclusive; None is no bound."""
 
     min: _Bound | None = None
     max: _Bound | None = None
@@ -29,36 +29,36 @@ class Threshold(Section):
         return self
 
     def met_by(self, value: float) -> bool:
-        """Return whether a value is good; the last bits of a sum are forgiven."""
+        """Return whether a value is good, with a tolerance for rounding errors of sums."""
         return (self.min is None or value >= self.min - 1e-9) and (self.max is None or value <= self.max + 1e-9)
 
 
 class Price(Section):
-    """What a model costs, US dollars a million tokens."""
+    """The price of a model, US dollars per million tokens."""
 
     input_usd: Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
     output_usd: Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 
 
 class EvaluatorSettings(Section):
-    """Which metrics are computed beyond the outcome, and what counts as a failure."""
+    """The metrics computed in addition to the outcome, and what counts as a failure."""
 
     metrics: tuple[str, ...] = Field(
         default=("default",),
-        description="metrics that are computed: names of metrics, evaluators or families, `default` for all that need no "
-        "judge, `none` for none",
+        description="metrics to compute: names of metrics, evaluators or families, `default` for all that need no judge, "
+        "`none` for no metrics",
     )
     files: tuple[str, ...] = Field(
-        default=(), description="evaluators of your own, each as `path.py:name`; their metrics are computed, too"
+        default=(), description="your own evaluators, each as `path.py:name`; their metrics are computed, too"
     )
     thresholds: dict[str, Threshold] = Field(
-        default={}, description="values of a metric that are good, by name of the metric, as in {min = 3}"
+        default={}, description="good values of a metric, by name of the metric, such as {min = 3}"
     )
     severities: dict[str, Severity] = Field(
         default={},
-        description="how bad a failure is, by `metric` or `metric=label`: low, medium, high or critical; the more exact "
+        description="severity of a failure, by `metric` or `metric=label`: low, medium, high or critical; the more specific "
         "entry wins, then the built-in one",
     )
     prices: dict[str, Price] = Field(
-        default={}, description="what the agents' models cost, by name or glob, US dollars a million tokens"
+        default={}, description="prices of the agents' models, by name or glob, US dollars per million tokens"
     )

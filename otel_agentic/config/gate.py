@@ -1,4 +1,4 @@
-"""The section `gate`: what `otel-agentic gate` asks for, beside the flags of the command."""
+"""The section `gate`: the conditions of `otel-agentic gate`, in addition to the flags of the command."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pydantic import Field
 from otel_agentic.config.evaluators import Severity, Threshold
 from otel_agentic.config.section import Count, Section
 
-#: From which severity on a failure fails the gate; `none`: no failure does by itself.
+#: The least severity of a failure that fails the gate; `none`: a failure alone never does.
 FailOn = Severity | Literal["none"]
-#: What is held against a limit: the estimate, or the lower (upper) end of its interval.
+#: The value compared with a limit: the estimate, or the lower (upper) end of its interval.
 BoundKind = Literal["estimate", "lower"]
 TierName = Literal["ready", "needs_improvement", "inconsistent", "not_ready", "insufficient_evidence", "no_row"]
 
@@ -22,46 +22,46 @@ _Drop = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 
 
 class GateSettings(Section):
-    """What must hold of each agent for the gate to pass; flags of `otel-agentic gate` add to it, or take its place."""
+    """The conditions that each agent has to meet; flags of `otel-agentic gate` add to them or replace them."""
 
-    min_pass_pow_k: dict[_K, _Ratio] = Field(default={}, description="least pass^k by k, as in {3 = 0.7}")
-    min_pass_at_k: dict[_K, _Ratio] = Field(default={}, description="least pass@k by k, as in {3 = 0.95}")
+    min_pass_pow_k: dict[_K, _Ratio] = Field(default={}, description="minimum pass^k by k, such as {3 = 0.7}")
+    min_pass_at_k: dict[_K, _Ratio] = Field(default={}, description="minimum pass@k by k, such as {3 = 0.95}")
     min_success: _Ratio | None = Field(
-        default=None, description="least share of evaluated conversations that are correct"
+        default=None, description="minimum share of evaluated conversations that are correct"
     )
     min_coverage: _Ratio | None = Field(
-        default=None, description="least share of closed conversations that were evaluated"
+        default=None, description="minimum share of closed conversations that were evaluated"
     )
     min_n: Count = Field(
         default=10,
-        description="least number of evaluated conversations; a smaller suite sets 1, knowing how little it proves",
+        description="minimum number of evaluated conversations; a smaller suite sets 1, which proves little",
     )
     thresholds: dict[str, Threshold | _Limit] = Field(
         default={},
-        description="means of metrics that are good, by name of the metric, as in {min = 3}, or a number alone: the least, "
-        "or the most where lower is better; beside those of `evaluators.thresholds`",
+        description="good means of metrics, by name of the metric, such as {min = 3}, or a number alone: the minimum, or the "
+        "maximum of a metric for which lower is better; in addition to `evaluators.thresholds`",
     )
     fail_on_severity: FailOn = Field(
-        default="critical", description="a failure of this severity or a worse one fails the gate; `none`: none does"
+        default="critical", description="a failure of at least this severity fails the gate; `none`: no failure does"
     )
-    tiers: tuple[TierName, ...] = Field(default=(), description="tiers that are good enough; empty: any")
+    tiers: tuple[TierName, ...] = Field(default=(), description="sufficient tiers; empty: any")
     bound: BoundKind = Field(
         default="estimate",
-        description="what is held against a limit: `estimate`, or `lower`, the end of its interval that speaks least for the "
-        "agent: then too little evidence fails",
+        description="the value compared with a limit: `estimate`, or `lower`, the end of its interval that is worse for the "
+        "agent, so that too little evidence fails",
     )
     baseline: str | None = Field(
-        default=None, description="name of a stored baseline, or a JSON file, that the agents may not be worse than"
+        default=None, description="name of a stored baseline, or a JSON file, that agents must not fall below"
     )
     max_regression: dict[str, _Drop | Literal["chance"]] = Field(
         default={},
-        description="what may not be worse than in the baseline: success, pass^3, pass@3 or a metric, each with how much "
-        "worse it may be, or `chance`; empty: success, and what else has a limit",
+        description="values that must not be worse than in the baseline: success, pass^3, pass@3 or a metric, each with the "
+        "allowed difference, or `chance`; empty: success, and everything that has a limit",
     )
     max_drop: _Drop | None = Field(
         default=None,
-        description="how much worse rates may be than in the baseline, where `max_regression` gives no number; unset: by no "
-        "more than chance explains",
+        description="allowed difference of rates from the baseline, if `max_regression` has no number; unset: no more than "
+        "chance explains",
     )
     allow_no_data: tuple[str, ...] = Field(
         default=(), description="conditions that pass without data: names of metrics or conditions, or `all`"

@@ -1,8 +1,8 @@
-"""Where settings come from, and what is said when one is wrong.
+"""Loads the settings, and reports invalid ones.
 
 Sources, strongest first: command-line flags, environment (`OTEL_AGENTIC_RECEIVE__HTTP=…`, two underscores between
-section and name), a TOML file (`--config FILE`, else `OTEL_AGENTIC_CONFIG`, else `./otel-agentic.toml` if it is there).
-`otel-agentic config show` prints what is in force and where it came from.
+section and name), a TOML file (`--config FILE`, else `OTEL_AGENTIC_CONFIG`, else `./otel-agentic.toml` if it exists).
+`otel-agentic config show` prints the active settings and their sources.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ from otel_agentic.regular_files import open_regular, read_regular
 CONFIG_FILE_VARIABLE: Final = "OTEL_AGENTIC_CONFIG"
 DEFAULT_CONFIG_FILE: Final = "otel-agentic.toml"
 
-#: Settings that have another name now, and what to set instead.
+#: Renamed settings, and what to set instead.
 _RENAMED: Final = {
     "scoring.fuzzy": 'set matching.text to "auto" (true) or "off" (false)',
     "scoring.fuzzy_threshold": "set matching.text_threshold, a probability",
     "scoring.fuzzy_margin": "delete it: matching.text_threshold covers the margin",
 }
-#: Settings whose values are never shown, not even refused ones.
+#: Settings whose values are never printed, not even invalid ones.
 _SECRETS: Final = frozenset({"headers", "model_options", "query_token", "token"})
 
 
@@ -102,14 +102,14 @@ class Settings(BaseSettings):
 
 
 def load_settings(config_file: Path | None = None, **flags: dict[str, Any]) -> Settings:
-    """Return the settings in force.
+    """Return the active settings.
 
     Args:
-        config_file: a TOML file; None looks at `OTEL_AGENTIC_CONFIG`, then `./otel-agentic.toml`.
-        flags: sections with the values given on the command line, e.g. `store={"db": path}`.
+        config_file: a TOML file; None uses `OTEL_AGENTIC_CONFIG`, then `./otel-agentic.toml`.
+        flags: sections with the values given on the command line, such as `store={"db": path}`.
 
     Raises:
-        ConfigError: a file is missing or not TOML, or a value is not allowed; names the setting.
+        ConfigError: a file is missing or not TOML, or a value is invalid; the message names the setting.
     """
     path = config_file or _default_file()
     if path is not None:
@@ -121,18 +121,18 @@ def load_settings(config_file: Path | None = None, **flags: dict[str, Any]) -> S
     try:
         loaded = _Loaded(**{name: section for name, section in flags.items() if section})  # type: ignore[arg-type]
     except ValidationError as error:
-        raise ConfigError(_describe(error, path)) from None  # the cause would show secrets in a traceback
+        raise ConfigError(_message(error, path)) from None  # the cause would show secrets in a traceback
     except SettingsError as error:
         raise ConfigError(
-            f"environment OTEL_AGENTIC_*: {error}: {error.__cause__}; lists and tables are written as JSON, e.g. [1,3,5]"
+            f"environment OTEL_AGENTIC_*: {error}: {error.__cause__}; write lists and tables as JSON, such as [1,3,5]"
         ) from None
-    # Back to the plain class, so that equality and pickling do not depend on where the file was.
+    # Back to the plain class, so that equality and pickling do not depend on the path of the file.
     return Settings.model_construct(**{name: getattr(loaded, name) for name in Settings.model_fields})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
-    """One setting for people: its name (`section.name`), value, origin and meaning. Secrets are masked."""
+class SettingDescription:
+    """A setting for display: its name (`section.name`), value, source and description. Secrets are masked."""
 
     name: str
     value: str
@@ -140,31 +140,31 @@ class Described:
     description: str
 
 
-def described(settings: Settings, config_file: Path | None = None) -> list[Described]:
-    """Return every setting with where its value comes from, in the order of this file."""
+def describe_settings(settings: Settings, config_file: Path | None = None) -> list[SettingDescription]:
+    """Return every setting with the source of its value, in the order of the sections."""
     path = config_file or _default_file()
-    given = tomllib.loads(read_regular(path).decode()) if path is not None else {}
+    file_values = tomllib.loads(read_regular(path).decode()) if path is not None else {}
     rows = []
     for section_name in Settings.model_fields:
         section = getattr(settings, section_name)
         for name, info in type(section).model_fields.items():
             rows.append(
-                Described(
+                SettingDescription(
                     name=f"{section_name}.{name}",
                     value=str(masked(getattr(section, name)) if name == "model_options" else getattr(section, name)),
-                    source=_source(section_name, name, given),
+                    source=_source(section_name, name, file_values),
                     description=info.description or "",
                 )
             )
     return rows
 
 
-def _source(section: str, name: str, given: dict[str, Any]) -> Literal["environment", "file", "default or flag"]:
+def _source(section: str, name: str, file_values: dict[str, Any]) -> Literal["environment", "file", "default or flag"]:
     variables = {variable.upper() for variable in os.environ}
     own = f"OTEL_AGENTIC_{section}__{name}".upper()
     if any(variable == own or variable.startswith(own + "__") for variable in variables):
         return "environment"
-    return "file" if name in given.get(section, {}) else "default or flag"
+    return "file" if name in file_values.get(section, {}) else "default or flag"
 
 
 def _default_file() -> Path | None:
@@ -185,28 +185,28 @@ def _require_toml(path: Path) -> None:
         raise ConfigError(f"settings file {path} is not TOML: {error}") from error
 
 
-def _describe(error: ValidationError, path: Path | None) -> str:
+def _message(error: ValidationError, path: Path | None) -> str:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
     source = f" (from flags, OTEL_AGENTIC_* or {path})" if path else " (from flags or OTEL_AGENTIC_*)"
     if where in _RENAMED:
         return f"setting {where} was replaced{source}; {_RENAMED[where]}"
     if first["type"] == "extra_forbidden":
-        return f"setting {where}: there is none of that name{source}; {_known(first['loc'][:-1])}"
-    got = "a secret" if _SECRETS & set(first["loc"]) else _shown(first.get("input"), str(first["loc"][-1:]))
-    return f"setting {where}: {first['msg']}, got {got}{source}"
+        return f"unknown setting {where}{source}; {_allowed_names(first['loc'][:-1])}"
+    value = "a secret" if _SECRETS & set(first["loc"]) else _display(first.get("input"), str(first["loc"][-1:]))
+    return f"setting {where}: {first['msg']}, got {value}{source}"
 
 
-def _shown(given: Any, name: str) -> str:
-    """Return a value that is not allowed, without secrets: of a whole table only its names."""
-    if isinstance(given, dict):
-        return f"a table of {', '.join(map(str, given)) or 'nothing'}"
-    return repr(masked(given, name))
+def _display(value: Any, name: str) -> str:
+    """Return an invalid value for a message, without secrets; of a table only its names."""
+    if isinstance(value, dict):
+        return f"a table of {', '.join(map(str, value)) or 'nothing'}"
+    return repr(masked(value, name))
 
 
-def _known(section: tuple[int | str, ...]) -> str:
-    """Return the names that are allowed where an unknown one was given."""
-    found = Settings.model_fields.get(str(section[0])) if section else None
-    inner = found.annotation if found is not None else Settings
+def _allowed_names(section: tuple[int | str, ...]) -> str:
+    """Return the allowed names in the section of an unknown one."""
+    field = Settings.model_fields.get(str(section[0])) if section else None
+    inner = field.annotation if field is not None else Settings
     names = inner.model_fields if isinstance(inner, type) and issubclass(inner, BaseModel) else {}
     return f"allowed: {', '.join(names)}"

@@ -1,4 +1,4 @@
-"""Regular expressions of users: compiled by RE2, which reads any text in linear time and bounded memory."""
+"""Users' regular expressions, compiled by RE2, which matches any text in linear time and bounded memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 _SHOWN_CHARACTERS: Final = 80
-#: What other engines have and RE2 has not, by how it begins.
+#: Constructs of other engines that RE2 does not support, by their prefix.
 _UNSUPPORTED: Final = {
     "(?=": "look-ahead", "(?!": "look-ahead", "(?<=": "look-behind", "(?<!": "look-behind", "(?>": "atomic groups", "(?P=": "backreferences",
     "(?(": "conditions", "\\1": "backreferences", "\\2": "backreferences", "\\k": "backreferences", "\\Z": "\\Z (write \\z)",
@@ -21,18 +21,18 @@ class OwnPattern:
         """Compile a pattern.
 
         Raises:
-            ValueError: RE2 does not take it; says why.
+            ValueError: RE2 rejects the pattern; the message contains the reason.
         """
-        import re2  # type: ignore[import-untyped] # noqa: PLC0415 — only who writes patterns needs it; it ships no types
+        import re2  # type: ignore[import-untyped] # noqa: PLC0415 — needed only for users' patterns; it ships no types
 
         options = re2.Options()
         options.log_errors, options.case_sensitive = False, not ignore_case
         try:
             self._compiled: Any = re2.compile(pattern, options)
         except re2.error as error:
-            said = error.args[0]
+            reason = error.args[0]
             raise ValueError(
-                _why(pattern, said.decode(errors="replace") if isinstance(said, bytes) else str(said))
+                _why(pattern, reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason))
             ) from error
 
     def search(self, text: str) -> bool:
@@ -49,38 +49,38 @@ def own_pattern(pattern: str, *, ignore_case: bool = False) -> OwnPattern:
     """Return a compiled pattern.
 
     Raises:
-        ValueError: RE2 does not take it; names the pattern and says why.
+        ValueError: RE2 rejects the pattern; the message contains pattern and reason.
     """
     try:
         return OwnPattern(pattern, ignore_case=ignore_case)
     except ValueError as error:
-        shown = pattern if len(pattern) <= _SHOWN_CHARACTERS else f"{pattern[:_SHOWN_CHARACTERS]}…"
-        raise ValueError(f"{shown!r} cannot be used: {error}; {_HINT}") from None
+        excerpt = pattern if len(pattern) <= _SHOWN_CHARACTERS else f"{pattern[:_SHOWN_CHARACTERS]}…"
+        raise ValueError(f"{excerpt!r} cannot be used: {error}; {_HINT}") from None
 
 
 def refusal_of(pattern: str) -> str | None:
-    r"""Return why a pattern cannot be used for redaction: RE2 does not take it, or it matches the empty text; None for a good one.
+    r"""Return the reason why a pattern cannot be used for redaction: RE2 rejects it, or it matches the empty text; else None.
 
     >>> refusal_of(r"\bK-[0-9]{6}\b"), refusal_of("a*")
     (None, "'a*' cannot be used: it matches the empty text, and so everywhere")
     """
     try:
-        found = own_pattern(pattern).search("")
+        matches_empty = own_pattern(pattern).search("")
     except ValueError as error:
         return str(error)
-    return f"{pattern!r} cannot be used: it matches the empty text, and so everywhere" if found else None
+    return f"{pattern!r} cannot be used: it matches the empty text, and so everywhere" if matches_empty else None
 
 
-def _why(pattern: str, said: str) -> str:
-    """Return RE2's message, and what of the pattern it does not support."""
+def _why(pattern: str, reason: str) -> str:
+    """Return RE2's message, and the unsupported constructs in the pattern."""
     missing = dict.fromkeys(name for start, name in _UNSUPPORTED.items() if start in pattern)
     return (
-        f"{said[:_SHOWN_CHARACTERS]} (RE2 does not support {', '.join(missing)})"
+        f"{reason[:_SHOWN_CHARACTERS]} (RE2 does not support {', '.join(missing)})"
         if missing
-        else said[:_SHOWN_CHARACTERS]
+        else reason[:_SHOWN_CHARACTERS]
     )
 
 
 def _encodable(text: str) -> str:
-    """Return a text that UTF-8 can hold: escapes of JSON may bring lone surrogates."""
+    """Return a text that can be encoded as UTF-8: JSON escapes may contain lone surrogates."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

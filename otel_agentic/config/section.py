@@ -1,4 +1,4 @@
-"""What all sections of the settings are made of."""
+"""The base class of all sections of the settings."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class Section(BaseModel):
-    """A section, or a part of one: what nobody has described is refused."""
+    """A section, or a part of one; unknown names are rejected."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

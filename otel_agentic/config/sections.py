@@ -20,14 +20,14 @@ from otel_agentic.config.section import Count, Section
 
 Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
 Seconds = Annotated[float, Field(gt=0.0)]
-#: What a connection may take: more than a day, or no end at all, is no bound.
+#: Limits of a connection: more than a day is not a useful limit.
 Deadline = Annotated[float, Field(gt=0.0, le=86_400.0)]
-#: One conversation then stands for 1 / share of them: squares of that are summed, so there is a least share.
+#: A sampled conversation represents 1 / share conversations; squares of that are summed, so the share has a minimum.
 SampledShare = Annotated[float, Field(ge=1e-6, le=1.0)]
 
 
 def _digit(value: Any) -> Any:
-    """Return a digit as the number it is: an environment variable holds text, and a literal takes no text for a number."""
+    """Convert a digit to an integer: environment variables are text, which a literal of integers rejects."""
     return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 
@@ -46,9 +46,9 @@ class StoreSettings(Section):
     )
     checkpoint_threshold_mb: Count = Field(default=8, description="write-ahead log size that forces a checkpoint, MB")
     memory_limit_mb: Count = Field(
-        default=256, description="memory that DuckDB may use before it spills to disk beside the file, MB"
+        default=256, description="memory that DuckDB may use before it spills to disk next to the file, MB"
     )
-    recent_ids: Count = Field(default=1_000_000, description="span ids remembered in memory to catch resent spans")
+    recent_ids: Count = Field(default=1_000_000, description="span ids remembered in memory to detect resent spans")
     query_timeout_s: Seconds = Field(default=30.0, description="time limit of one user query, seconds")
     query_max_rows: Count = Field(default=100_000, description="rows a user query may return")
     query_max_bytes: Count = Field(
@@ -59,19 +59,19 @@ class StoreSettings(Section):
     )
     snapshot: Path | None = Field(
         default=None,
-        description="a copy of the file that a running collector keeps current for other programs; unset: beside the file, "
-        "for its own queries only, made when one is asked",
+        description="a copy of the file that a running collector keeps current for other programs; unset: next to the file, "
+        "only for its own queries, made on demand",
     )
     snapshot_interval_s: Seconds = Field(
-        default=60.0, description="least time between two copies of the file for queries, seconds"
+        default=60.0, description="minimum time between two copies of the file for queries, seconds"
     )
     snapshot_limit_mb: Count = Field(
         default=4096,
-        description="largest file that is copied for queries against a running collector where the file system cannot share "
+        description="largest file that is copied for queries against a running collector if the file system cannot share "
         "blocks, MB; twice that while one copy replaces the other",
     )
     temp_limit_mb: Count = Field(
-        default=4096, description="disk space that DuckDB may use beside the file for what does not fit in memory, MB"
+        default=4096, description="disk space next to the file that DuckDB may use for data that exceeds memory, MB"
     )
 
     @field_validator("db")
@@ -89,89 +89,91 @@ class StoreSettings(Section):
 
 
 class ReceiveSettings(Section):
-    """The ways in, their addresses and limits."""
+    """The receivers, their addresses and limits."""
 
     grpc: str = Field(default="127.0.0.1:4317", description="OTLP/gRPC address, host:port; port 0 takes a free one")
     http: str = Field(default="127.0.0.1:4318", description="OTLP/HTTP address, host:port; port 0 takes a free one")
     insecure: bool = Field(default=False, description="allow an address other than loopback without a token")
-    token: SecretStr | None = Field(default=None, description="bearer token that senders must show")
+    token: SecretStr | None = Field(default=None, description="bearer token that senders must send")
     token_file: Path | None = Field(
-        default=None, description="file of such tokens, one a line; read again when it changes"
+        default=None, description="file of such tokens, one per line; reloaded when it changes"
     )
     tls_cert_file: Path | None = Field(
-        default=None, description="PEM file of our certificate and what it was signed by; unset: no TLS"
+        default=None, description="PEM file of the server certificate and its chain; unset: no TLS"
     )
     tls_key_file: Path | None = Field(default=None, description="PEM file of the certificate's private key")
     tls_client_ca_file: Path | None = Field(
         default=None,
-        description="PEM file of authorities; set: senders must show a certificate that one of them signed",
+        description="PEM file of authorities; set: senders must present a certificate signed by one of them",
     )
     max_request_bytes: Count = Field(default=64 * 1024 * 1024, description="request size after decompression, bytes")
     max_items: Count = Field(
         default=2_000_000,
-        description="messages and values in one request: spans, attributes, events, elements of lists; a request of more is "
-        "refused before it takes memory, and a span counts as eight",
+        description="messages and values in one request: spans, attributes, events, list elements; a larger request is "
+        "rejected before it takes memory, and a span counts as eight",
     )
     max_concurrent_requests: Count = Field(default=64, description="requests handled at once")
     max_connections: Count = Field(
         default=1024,
-        description="connections open at once, on each of the two ports; on the HTTP port a new one closes the one that "
-        "has been idle or sending for longest; fewer where the limit of open files (RLIMIT_NOFILE) allows fewer",
+        description="open connections on each of the two ports; on the HTTP port a new one closes the one that has been idle "
+        "or sending for longest; fewer if the limit of open files (RLIMIT_NOFILE) is lower",
     )
     header_timeout_s: Deadline = Field(
-        default=10.0, description="time to agree on TLS and to send the request head, seconds"
+        default=10.0, description="time for the TLS handshake and for sending the request head, seconds"
     )
     body_timeout_s: Deadline = Field(default=30.0, description="time to send the request body, seconds")
     min_body_rate: Count = Field(
-        default=1024, description="least pace of a body over HTTP after its first five seconds, bytes a second"
+        default=1024, description="minimum rate of a body over HTTP after its first five seconds, bytes per second"
     )
     idle_timeout_s: Deadline = Field(
         default=75.0, description="time that a connection may stay open between two requests, seconds"
     )
-    max_attributes: Count = Field(default=4096, description="attributes kept a span, the rest is cut and counted")
-    max_value_bytes: Count = Field(default=4 * 1024 * 1024, description="text kept an attribute value, bytes of UTF-8")
-    max_name_bytes: Count = Field(default=4096, description="text kept of a span's name, bytes of UTF-8")
-    max_events: Count = Field(default=4096, description="events kept a span")
+    max_attributes: Count = Field(default=4096, description="stored attributes per span; more are cut and counted")
+    max_value_bytes: Count = Field(
+        default=4 * 1024 * 1024, description="stored text per attribute value, bytes of UTF-8"
+    )
+    max_name_bytes: Count = Field(default=4096, description="stored text of a span's name, bytes of UTF-8")
+    max_events: Count = Field(default=4096, description="stored events per span")
 
 
 class AdminSettings(Section):
     """The admin address: queries, commands on the live store, health, `/metrics`."""
 
     address: str = Field(default="127.0.0.1:8321", description="admin address, host:port; port 0 takes a free one")
-    token: SecretStr | None = Field(default=None, description="bearer token that lets its holder do everything")
+    token: SecretStr | None = Field(default=None, description="bearer token with full access")
     token_file: Path | None = Field(
-        default=None, description="file of such tokens, one a line; read again when it changes"
+        default=None, description="file of such tokens, one per line; reloaded when it changes"
     )
     query_token: SecretStr | None = Field(
-        default=None, description="bearer token that lets its holder read: queries, reports, /metrics"
+        default=None, description="bearer token with read access: queries, reports, /metrics"
     )
     query_token_file: Path | None = Field(
-        default=None, description="file of such tokens, one a line; read again when it changes"
+        default=None, description="file of such tokens, one per line; reloaded when it changes"
     )
     tls_cert_file: Path | None = Field(
-        default=None, description="PEM file of our certificate and what it was signed by; unset: no TLS"
+        default=None, description="PEM file of the server certificate and its chain; unset: no TLS"
     )
     tls_key_file: Path | None = Field(default=None, description="PEM file of the certificate's private key")
     tls_client_ca_file: Path | None = Field(
         default=None,
-        description="PEM file of authorities; set: callers must show a certificate that one of them signed",
+        description="PEM file of authorities; set: callers must present a certificate signed by one of them",
     )
     ca_file: Path | None = Field(
         default=None,
-        description="for commands that ask a running collector: PEM file of the authorities that vouch for it; unset: "
-        "the usual ones",
+        description="for commands that connect to a running collector: PEM file of the authorities that signed its "
+        "certificate; unset: the system's",
     )
     client_cert_file: Path | None = Field(
-        default=None, description="for such commands: PEM file of our own certificate, for mutual TLS"
+        default=None, description="for such commands: PEM file of the client certificate, for mutual TLS"
     )
     client_key_file: Path | None = Field(default=None, description="for such commands: PEM file of its private key")
     allowed_hosts: tuple[str, ...] = Field(
         default=(),
-        description="further host names, or globs such as `*.internal`, under which the admin address answers; without them: "
-        "loopback names, and on another address than loopback also IP addresses and the name of the machine",
+        description="further host names, or globs such as `*.internal`, under which the admin address answers, in addition to "
+        "loopback names and, on an address other than loopback, IP addresses and the name of the machine",
     )
     command_slots: Count = Field(
-        default=8, description="commands running at once, of all kinds; beyond them callers are asked to try again"
+        default=8, description="commands running at once, of all kinds; beyond them callers are asked to retry"
     )
     query_slots: Count = Field(default=2, description="of these, user queries")
 
@@ -187,18 +189,17 @@ class ConversationSettings(Section):
         default=300.0, description="a conversation without an id closes after this idle time, seconds"
     )
     conversation_id_attributes: tuple[str, ...] = Field(
-        default=(), description="own attribute names that hold a conversation id, tried before the known ones"
+        default=(), description="your own attribute names that contain a conversation id, tried before the known ones"
     )
     case_id_attributes: tuple[str, ...] = Field(
-        default=("agentic.case.id",), description="attribute names (span or resource) that hold a case id"
+        default=("agentic.case.id",), description="attribute names (span or resource) that contain a case id"
     )
     end_attributes: tuple[str, ...] = Field(
         default=("agentic.conversation.end",), description="attribute names that, when true, end a conversation"
     )
     state_attributes: tuple[str, ...] = Field(
         default=("agentic.final_state",),
-        description="attribute names that hold the state in which a conversation left the world, a JSON object; the last "
-        "in time counts",
+        description="attribute names that contain the end state of a conversation, a JSON object; the last in time counts",
     )
     error_patterns: tuple[str, ...] = Field(
         default=(
@@ -206,31 +207,31 @@ class ConversationSettings(Section):
             r"^\s*failed to (?:call|execute|invoke|run)\b",
             r"^\s*traceback \(most recent call last\)",
         ),
-        description="regular expressions (case ignored, RE2 syntax): a tool result that is an error",
+        description="regular expressions (case ignored, RE2 syntax) that match a tool result that is an error",
     )
 
     @model_validator(mode="after")
     def _patterns_work(self) -> ConversationSettings:
-        for place, pattern in enumerate(self.error_patterns):
+        for index, pattern in enumerate(self.error_patterns):
             try:
                 own_pattern(pattern, ignore_case=True)
             except ValueError as error:
-                raise ValueError(f"error_patterns[{place}]: {error}") from error
+                raise ValueError(f"error_patterns[{index}]: {error}") from error
         return self
 
 
 class DialectSettings(Section):
-    """Which dialect reads which spans, and a dialect of your own made of attribute names."""
+    """Which dialect reads which spans, and a custom dialect made of attribute names."""
 
     scopes: dict[str, str] = Field(
         default={},
-        description="dialect that reads the spans of an instrumentation scope, by name or glob, whatever they look "
-        "like; the first that fits counts, `none` has them read by nobody",
+        description="dialect that reads the spans of an instrumentation scope, by name or glob, regardless of their "
+        "attributes; the first match counts, `none` ignores the spans",
     )
     custom: dict[str, Any] = Field(
         default={},
-        description="a dialect of your own: attribute names by meaning, and the scopes or marks of its spans; an example "
-        "is in docs/plugins.md",
+        description="a custom dialect: attribute names by meaning, and the scopes or marks of its spans; docs/plugins.md "
+        "contains an example",
     )
 
 
@@ -248,7 +249,7 @@ class ScoringSettings(Section):
 
     judge: str = Field(
         default="exact",
-        description="answer judge, by plug-in name; after a colon what the judge takes, as in langchain:openai:gpt-5-mini",
+        description="answer judge, by plug-in name; after a colon its argument, such as langchain:openai:gpt-5-mini",
     )
     answer_threshold: Ratio = Field(default=0.7, description="answer score at which a turn passes, inclusive")
     tool_threshold: Ratio = Field(default=1.0, description="tool score at which tools are correct, inclusive")
@@ -256,25 +257,25 @@ class ScoringSettings(Section):
         Field(
             default=DEFAULT_TOOL_WEIGHTS,
             description="weights of the four tool dimensions, normalised over those that apply; a dimension of weight 0 is "
-            "computed and shown and decides nothing (docs/tool-scoring.md says why utilization is one)",
+            "computed and reported but decides nothing (docs/tool-scoring.md explains why utilization is one)",
         )
     )
-    turn_rule: Literal["answer", "tools", "both"] = Field(default="answer", description="what decides a turn")
+    turn_rule: Literal["answer", "tools", "both"] = Field(default="answer", description="the rule that decides a turn")
     strict_turns: bool = Field(
         default=False, description="a turn beyond the case's turns, or a missing one, fails the conversation"
     )
-    count_errors: bool = Field(default=False, description="a call that answered with an error counts as made")
+    count_errors: bool = Field(default=False, description="a call that returned an error counts as a call")
     compat: Literal["fair-forge", "ragas", "agent-surface", "agentest"] | None = Field(
-        default=None, description="score with another system's arithmetic, faults included; unset: our own"
+        default=None, description="score with another system's arithmetic, including its faults; unset: our own"
     )
     judged_utilization: bool = Field(
-        default=False, description="ask the judge whether a tool's result was used where the data does not tell"
+        default=False, description="ask the judge whether a tool's result was used if the data does not show it"
     )
     numbers_as_text: bool = Field(default=False, description='let "5" match 5 in parameters')
     trust_verdict_events: bool = Field(default=False, description="take verdicts from events in the agent's own spans")
     reward_threshold: float = Field(default=1.0 - 1e-6, description="a reward passes at or above this")
     effects: dict[str, Literal["read", "write"]] = Field(
-        default={}, description="what a tool does, by name or glob; a case's own entries win"
+        default={}, description="the effect of a tool, by name or glob; a case's own entries win"
     )
 
     @model_validator(mode="after")
@@ -286,11 +287,11 @@ class ScoringSettings(Section):
 
 
 class MatchingSettings(Section):
-    """Which case a conversation is matched to where neither an id nor equal queries say so."""
+    """How conversations are matched to cases without an id or equal queries."""
 
     text: Literal["off", "suggest", "auto"] = Field(
         default="suggest",
-        description="compare what users said with all cases: `suggest` lists the case for confirmation and counts nothing, "
+        description="compare user messages with all cases: `suggest` lists the case for confirmation without counting it, "
         "`auto` matches the conversation to it",
     )
     text_threshold: Ratio = Field(
@@ -299,25 +300,25 @@ class MatchingSettings(Section):
 
 
 class JudgeSettings(Section):
-    """Judges that ask a model: what they may spend, how hard they try."""
+    """LLM judges: their budget, retries and limits."""
 
     model_options: dict[str, Any] = Field(
         default={},
         repr=False,
-        description="given to the chat model as they are, such as base_url, temperature or api_version",
+        description="passed to the chat model unchanged, such as base_url, temperature or api_version",
     )
     prompt: Path | None = Field(
-        default=None, description="a prompt file of your own, in place of the built-in one of its name"
+        default=None, description="your own prompt file, instead of the built-in one with its name"
     )
     method: Literal["auto", "structured", "tool", "text"] = Field(
-        default="auto", description="how a verdict is asked for; auto takes the first way that the model can"
+        default="auto", description="how the verdict is requested; auto uses the first way that the model supports"
     )
     concurrency: Count = Field(default=16, description="model calls in flight")
     requests_per_second: Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="model calls started a second, at most; unset: no limit"
+        default=None, description="maximum number of model calls started per second; unset: no limit"
     )
     timeout_s: Seconds = Field(default=60.0, description="time limit of one model call, seconds")
-    tries: Count = Field(default=4, description="model calls for one verdict, at most, before it is a judge_error")
+    tries: Count = Field(default=4, description="maximum number of model calls per verdict before it is a judge_error")
     backoff_s: Annotated[float, Field(ge=0)] = Field(
         default=1.0, description="wait before the second try, seconds; it doubles each time, with jitter"
     )
@@ -326,43 +327,41 @@ class JudgeSettings(Section):
     )
     breaker_failures: Count = Field(
         default=5,
-        description="questions in a row that the judge did not answer, after which it is not asked for a while; likewise "
-        "questions in a row with one prompt whose replies held no verdict, after which that prompt is not asked",
+        description="consecutive questions without an answer after which the judge is suspended; likewise consecutive "
+        "questions with one prompt whose replies contain no verdict, after which that prompt is suspended",
     )
     breaker_wait_s: Seconds = Field(
         default=30.0,
-        description="how long it is not asked, seconds; each time that it then fails again twice as long, up to 20 times",
+        description="duration of the suspension, seconds; doubled each time the judge fails again, up to 20 times as long",
     )
     outage_wait_s: Annotated[float, Field(ge=0)] = Field(
         default=300.0,
-        description="how long `evaluate` waits in all for a judge that does not answer, seconds; then what is open is "
-        "`judge_error`, and the next run asks it",
+        description="total time that `evaluate` waits for an unavailable judge, seconds; then open questions are "
+        "`judge_error`, and the next run asks them",
     )
     votes: Annotated[Literal[1, 3, 5], BeforeValidator(_digit)] = Field(
-        default=1, description="verdicts asked for where the first is close to the threshold; their majority decides"
+        default=1, description="verdicts requested if the first is close to the threshold; their majority decides"
     )
     vote_band: Ratio = Field(default=0.15, description="a score this close to the threshold, on either side, is close")
     max_answer_characters: Count = Field(
-        default=20_000, description="characters of each judged text that the model is shown"
+        default=20_000, description="characters of each judged text that are sent to the model"
     )
     canary_ratio: Ratio = Field(
         default=0.0,
-        description="share of passing answers also held against a wrong expected answer, to watch the judge",
+        description="share of passing answers also compared with a wrong expected answer, to monitor the judge",
     )
-    cache: bool = Field(default=True, description="take a verdict on the same content from an earlier evaluation")
-    budget_window: str = Field(
-        default="24h", description="window of the three limits that follow: 90s, 15m, 1h, 24h, 7d"
-    )
-    max_calls: Count | None = Field(default=None, description="model calls a budget window; unset: no limit")
-    max_tokens: Count | None = Field(default=None, description="tokens a budget window; unset: no limit")
+    cache: bool = Field(default=True, description="reuse a verdict on the same content from an earlier evaluation")
+    budget_window: str = Field(default="24h", description="window of the following three limits: 90s, 15m, 1h, 24h, 7d")
+    max_calls: Count | None = Field(default=None, description="model calls per budget window; unset: no limit")
+    max_tokens: Count | None = Field(default=None, description="tokens per budget window; unset: no limit")
     max_cost_usd: Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="cost a budget window, US dollars; needs the two prices"
+        default=None, description="cost per budget window, US dollars; needs the two prices"
     )
     input_price_usd: Annotated[float, Field(ge=0)] | None = Field(
-        default=None, description="price of a million input tokens, US dollars"
+        default=None, description="price per million input tokens, US dollars"
     )
     output_price_usd: Annotated[float, Field(ge=0)] | None = Field(
-        default=None, description="price of a million output tokens, US dollars"
+        default=None, description="price per million output tokens, US dollars"
     )
 
     @field_serializer("model_options", when_used="json")
@@ -384,24 +383,25 @@ class StatsSettings(Section):
     mode: Literal["bayesian", "frequentist"] = Field(default="bayesian", description="statistical mode")
     estimator: str | None = Field(
         default=None,
-        description="headline estimator by plug-in name, of gauges, gates and tiers; unset: the pooled one of `mode`",
+        description="headline estimator of gauges, gates and tiers, by plug-in name; unset: the pooled one of `mode`",
     )
     level: Annotated[float, Field(gt=0, lt=1)] = Field(default=0.95, description="level of intervals")
     prior: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]] = Field(
         default=(1.0, 1.0), description="Beta prior (a, b): (1, 1) uniform, (0.5, 0.5) Jeffreys"
     )
-    tier_rule: Literal["interval", "paper", "docs"] = Field(default="interval", description="how tiers are given")
+    tier_rule: Literal["interval", "paper", "docs"] = Field(default="interval", description="how tiers are assigned")
 
 
 class SamplingSettings(Section):
-    """Which closed conversations are evaluated, where evaluating all of them costs too much.
+    """Which closed conversations are evaluated if evaluating all of them costs too much.
 
-    A conversation is in or out by the hash of its id, whole; the ratio is stored with its score, and rates weigh by it.
+    A conversation is included or excluded as a whole, by the hash of its id; the ratio is stored with its score, and rates
+    are weighted by it.
     """
 
-    ratio: SampledShare = Field(default=1.0, description="share of conversations evaluated")
+    ratio: SampledShare = Field(default=1.0, description="share of conversations that are evaluated")
     agents: dict[str, SampledShare] = Field(
-        default={}, description="share by agent, name or glob; the first that fits counts"
+        default={}, description="share by agent, name or glob; the first match counts"
     )
 
 
@@ -415,29 +415,30 @@ class WindowSettings(Section):
         default=300.0, description="stored window ends are whole multiples of this since the epoch, seconds"
     )
     tags: tuple[str, ...] = Field(
-        default=(), description="case tags, names or globs, that get windows of their own beside the whole"
+        default=(), description="case tags, names or globs, that get windows of their own in addition to the total"
     )
     lateness_s: Seconds = Field(
-        default=3600.0, description="a conversation is final this long after its end, seconds; monitors wait for it"
+        default=3600.0, description="a conversation is final this long after its end, seconds; monitors wait for that"
     )
 
 
 class RedactionSettings(Section):
-    """What is taken out of everything that arrives before it is written: credentials by default, personal data if asked."""
+    """What is removed from everything that arrives before it is stored: credentials by default, personal data if configured."""
 
     credentials: bool = Field(
-        default=True, description="take out API keys, tokens, private keys and the values of fields that hold such"
+        default=True, description="remove API keys, tokens, private keys and the values of fields that contain such"
     )
     personal: tuple[Literal["card", "email", "phone", "iban", "ssn", "ip"], ...] = Field(
-        default=(), description="kinds of personal data to take out: card, email, phone, iban, ssn, ip"
+        default=(), description="kinds of personal data to remove: card, email, phone, iban, ssn, ip"
     )
     custom: dict[Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,40}$")], str] = Field(
-        default={}, description="what else to take out: name = regular expression, RE2 syntax (read in linear time)"
+        default={},
+        description="further content to remove: name = regular expression, RE2 syntax (matched in linear time)",
     )
     keep_fields: tuple[str, ...] = Field(
         default=(),
-        description="fields, names or globs, that hold no credentials whatever they are called; keys and tokens of known "
-        "shapes are taken out of them all the same",
+        description="fields, names or globs, that contain no credentials despite their names; keys and tokens of known "
+        "formats are still removed from them",
     )
 
     @model_validator(mode="after")
@@ -450,44 +451,47 @@ class RedactionSettings(Section):
 
 
 class RetentionSettings(Section):
-    """How long the store keeps what it holds, and what it writes out before it forgets."""
+    """How long the store keeps data, and what it exports before removing it."""
 
     keep: str | None = Field(
         default=None,
-        description="conversations that ended longer ago than this, and spans that are older, are removed: a time such as "
-        "12h, 30d; unset: all is kept",
+        description="conversations that ended longer ago than this, and older spans, are removed: a duration such as "
+        "12h, 30d; unset: everything is kept",
     )
     export: bool = Field(
         default=False,
-        description="write closed hours as Parquet files, readable while this runs; nothing is removed before it was written",
+        description="write closed hours as Parquet files, readable at any time; nothing is removed before it is exported",
     )
     export_folder: Path | None = Field(
         default=None,
-        description="folder of the Parquet files, which users' SQL may read; unset: the database's name with `.export`, beside it",
+        description="folder of the Parquet files, which users' SQL may read; unset: next to the database, with the suffix `.export`",
     )
-    every_s: Seconds = Field(default=300.0, description="time between looks at what is due, seconds")
+    every_s: Seconds = Field(default=300.0, description="interval of exports and removals, seconds")
 
 
 class LogSettings(Section):
-    """What a collector writes to standard error. Never content of spans."""
+    """What a collector writes to standard error. It never contains content of spans."""
 
-    format: Literal["text", "json"] = Field(default="text", description="text for people, json one object a line")
+    format: Literal["text", "json"] = Field(default="text", description="text, or json with one object per line")
     level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="least severe level that is written"
+        default="info", description="minimum severity that is written"
     )
 
 
 class EmitSettings(Section):
-    """Telemetry back into the backend."""
+    """Telemetry sent to the backend."""
 
     endpoint: str | None = Field(default=None, description="OTLP endpoint, http(s)://host:port; unset: nothing is sent")
     protocol: Literal["http/protobuf", "grpc"] = Field(default="http/protobuf", description="OTLP transport")
     headers: dict[str, SecretStr] = Field(default={}, description="headers sent with each export")
     ca_file: Path | None = Field(
-        default=None, description="PEM file of the authorities that vouch for the backend; unset: the usual ones"
+        default=None,
+        description="PEM file of the authorities that signed the backend's certificate; unset: the system's",
     )
-    client_cert_file: Path | None = Field(default=None, description="PEM file of our own certificate, for mutual TLS")
-    client_key_file: Path | None = Field(default=None, description="PEM file of our own private key, for mutual TLS")
+    client_cert_file: Path | None = Field(
+        default=None, description="PEM file of the client certificate, for mutual TLS"
+    )
+    client_key_file: Path | None = Field(default=None, description="PEM file of its private key, for mutual TLS")
     interval_s: Seconds = Field(default=15.0, description="export interval of metrics, seconds")
     timeout_s: Seconds = Field(default=10.0, description="time limit of one export, seconds")
     events: Literal["default", "all", "none"] = Field(
@@ -499,22 +503,24 @@ class EmitSettings(Section):
         default=None,
         min_length=1,
         max_length=255,
-        description="service.instance.id of what is emitted; unset: an id that the store keeps, the same after every restart",
+        description="service.instance.id of the telemetry; unset: an id stored in the store, the same after every restart",
     )
     estimators: tuple[str, ...] = Field(
         default=(),
         description="estimators whose estimates are emitted, by plug-in name; empty: `stats.estimator`, else the pooled one of `stats.mode`",
     )
-    explanations: bool = Field(default=False, description="put explanations on events: may hold conversation text")
-    max_groups: Count = Field(default=100, description="groups with gauges; the rest is dropped, least recent first")
-    max_tool_names: Count = Field(default=50, description="tool names on counters, the rest is `other`")
+    explanations: bool = Field(default=False, description="put explanations on events: may contain conversation text")
+    max_groups: Count = Field(
+        default=100, description="groups with gauges; further ones are dropped, least recent first"
+    )
+    max_tool_names: Count = Field(default=50, description="tool names on counters; further ones are `other`")
 
     @field_validator("endpoint")
     @classmethod
     def _holds_no_password(cls, endpoint: str | None) -> str | None:
         if endpoint is not None and has_user(endpoint):
             message = (
-                "a URL without a user or password is wanted, for it is shown in logs; put credentials into emit.headers"
+                "the URL must not contain a user or password, because it is logged; put credentials into emit.headers"
             )
             raise ValueError(message)
         return endpoint

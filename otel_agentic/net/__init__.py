@@ -6,7 +6,7 @@ from otel_agentic.net.guarded import guarded_protocol
 from otel_agentic.net.open_files import affordable, listen_bounded, raise_file_limit
 from otel_agentic.net.tls import ServerTls, TlsFiles, client_context
 from otel_agentic.net.tokens import Credentials, Role, Tokens, read_tokens
-from otel_agentic.net.watched import Watched
+from otel_agentic.net.watched import ReloadedFiles
 
 __all__ = [
     "Address",
@@ -14,11 +14,11 @@ __all__ = [
     "Connections",
     "Credentials",
     "Hosts",
+    "ReloadedFiles",
     "Role",
     "ServerTls",
     "TlsFiles",
     "Tokens",
-    "Watched",
     "affordable",
     "client_context",
     "guarded_protocol",

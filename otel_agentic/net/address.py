@@ -1,4 +1,4 @@
-"""Addresses: how they are written, which of them strangers reach, and listening on them."""
+"""Addresses: how they are written, which of them other machines can reach, and listening on them."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ class Address:
     def is_loopback(self) -> bool:
         """Whether only this machine can reach the address.
 
-        Of names only `localhost` counts: what another one means is for the resolver to say, and may change.
+        Of host names only `localhost` counts: another name may resolve to any address, and this may change.
         """
         return _is_loopback(self.host) or self.host == "localhost"
 
 
 class Hosts:
-    """The host names under which a listener answers: a web page may reach it by a name of its own, and must learn nothing.
+    """The host names under which a listener answers. This protects against DNS rebinding.
 
-    A page whose name is made to mean our address ("DNS rebinding") counts as ours to a browser, but still sends its own name
-    as `Host`. An IP address cannot be made to mean another one. So a loopback listener answers to loopback names, any
-    other one also to IP addresses and to the name of this machine, and both to the names that are allowed.
+    A web page whose host name is made to resolve to our address is same-origin for the browser, but still sends its own name
+    as `Host`. An IP address cannot be rebound. So a loopback listener answers to loopback names, any other one also to IP
+    addresses and to the name of this machine, and both to the allowed names.
     """
 
     def __init__(self, address: Address, allowed: Iterable[str] = ()) -> None:
-        """Take where the listener is, and further names or globs such as `*.internal`."""
+        """Create from the listener's address and further names or globs, such as `*.internal`."""
         self._is_loopback = address.is_loopback
         own = () if address.is_loopback else (address.host, socket.gethostname())
         self._allowed = [name.lower() for name in (*own, *allowed)]
 
     def allows(self, host: str) -> bool:
-        """Return whether a request with this header `Host` is answered.
+        """Return whether a request with this `Host` header is answered.
 
         >>> [Hosts(parse_address("127.0.0.1:8321")).allows(host) for host in ("localhost:8321", "[::1]", "10.0.0.1", "evil.com")]
         [True, True, False, False]
@@ -64,12 +64,12 @@ class Hosts:
             name = parse_address(host if _PORT.search(host) else f"{host}:0").host.lower()
         except UsageError:
             return False
-        if Address(host=name, port=0).is_loopback or any(fnmatchcase(name, each) for each in self._allowed):
+        if Address(host=name, port=0).is_loopback or any(fnmatchcase(name, pattern) for pattern in self._allowed):
             return True
         return not self._is_loopback and _is_ip_address(name)
 
     def is_foreign(self, origin: str, host: str) -> bool:
-        """Return whether a header `Origin` names another site than the header `Host` of the same request.
+        """Return whether an `Origin` header names another site than the `Host` header of the same request.
 
         >>> Hosts(parse_address("127.0.0.1:8321")).is_foreign("http://localhost:3000", "localhost:8321")
         True
@@ -78,10 +78,10 @@ class Hosts:
 
 
 def parse_address(text: str) -> Address:
-    """Return the address that `host:port` or `[IPv6]:port` names.
+    """Return the address for `host:port` or `[IPv6]:port`.
 
     Raises:
-        UsageError: the text has another shape.
+        UsageError: the text has another form.
 
     >>> str(parse_address("[::1]:4318"))
     '[::1]:4318'
@@ -99,20 +99,20 @@ def parse_address(text: str) -> Address:
 def require_allowed(
     address: Address, *, token: bool, mutual_tls: bool, tls: bool, insecure: bool, section: str
 ) -> None:
-    """Return nothing where listening is allowed: on loopback, with a token or mutual TLS, or if asked for openly.
+    """Check that listening is allowed: on loopback, with a token or mutual TLS, or if explicitly insecure.
 
-    A token that crosses a network in clear text is allowed, and warned of.
+    A token that crosses a network in clear text is allowed, with a warning.
 
     Args:
         address: where to listen.
-        token: whether callers must show one.
-        mutual_tls: whether callers must show a certificate.
-        tls: whether what they send is encrypted.
-        insecure: whether everybody was let in openly.
-        section: the settings that are to blame.
+        token: whether clients must send a token.
+        mutual_tls: whether clients must present a certificate.
+        tls: whether connections are encrypted.
+        insecure: whether unauthenticated access is allowed explicitly.
+        section: the section of the settings, for messages.
 
     Raises:
-        UsageError: strangers could come in; says what to do.
+        UsageError: unauthenticated clients on other machines could connect; the message states the options.
     """
     if address.is_loopback:
         return
@@ -125,7 +125,7 @@ def require_allowed(
         )
     if token and not tls:
         _log.warning(
-            "address %s: its token can be read on the way, for there is no TLS; set %s.tls_cert_file and "
+            "address %s: its token can be intercepted, because there is no TLS; set %s.tls_cert_file and "
             "%s.tls_key_file, or put a proxy with TLS in front",
             address,
             section,
@@ -137,15 +137,17 @@ def listen(address: Address, backlog: int = 1024) -> socket.socket:
     """Return a socket that listens on the address.
 
     Raises:
-        UsageError: the address is taken or does not exist here, or `localhost` is not this machine; says what to do.
+        UsageError: the address is taken or does not exist here, or `localhost` does not resolve to this machine.
     """
     try:
-        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, target = found[0]
+        results = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, target = results[0]
     except (OSError, UnicodeError) as error:
         raise _cannot_listen(address, error) from error
     if address.is_loopback and not _is_loopback(str(target[0])):
-        raise UsageError(f"address {address}: here that name is {target[0]}, which others reach; use 127.0.0.1")
+        raise UsageError(
+            f"address {address}: here that name is {target[0]}, which other machines can reach; use 127.0.0.1"
+        )
     listener = socket.socket(family, kind, protocol)
     try:
         if os.name == "posix":  # elsewhere the option would let two servers share the port
@@ -159,7 +161,7 @@ def listen(address: Address, backlog: int = 1024) -> socket.socket:
 
 
 def _is_port(text: str) -> bool:
-    # Its length first: a stranger's header may hold more digits than Python makes a number of.
+    # The length first: an untrusted header may contain more digits than Python converts to an integer.
     return len(text) <= len(str(_HIGHEST_PORT)) and text.isascii() and text.isdigit() and int(text) <= _HIGHEST_PORT
 
 
@@ -173,11 +175,11 @@ def _is_ip_address(host: str) -> bool:
 
 def _is_loopback(host: str) -> bool:
     try:
-        found = ipaddress.ip_address(host)
+        address = ipaddress.ip_address(host)
     except ValueError:
         return False
-    mapped = getattr(found, "ipv4_mapped", None)  # ::ffff:127.0.0.1 is 127.0.0.1, and ::ffff:0.0.0.0 is 0.0.0.0
-    return bool((mapped or found).is_loopback)
+    mapped = getattr(address, "ipv4_mapped", None)  # ::ffff:127.0.0.1 is 127.0.0.1, and ::ffff:0.0.0.0 is 0.0.0.0
+    return bool((mapped or address).is_loopback)
 
 
 def _cannot_listen(address: Address, error: OSError | UnicodeError) -> UsageError:

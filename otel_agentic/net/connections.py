@@ -1,6 +1,6 @@
-"""The open connections of one HTTP port: how many there are, how long each may take, and which goes when there are too many.
+"""The open connections of one HTTP port: their number, their deadlines, and which one is evicted if there are too many.
 
-One look over all of them, a few times a second, takes the place of timers for each request.
+A single periodic check of all connections replaces a timer for each request.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: What a connection is at: the head of a request (or none yet), its body, or the answer.
+#: The stages of a connection: the head of a request (or no request yet), its body, or the answer.
 Stage = Literal["head", "body", "answer"]
 
-_LOOK_EVERY_S: Final = 0.25
-#: asyncio closes a socket one turn of its loop after it was told to, TLS a turn later; a task may take some to end.
+_CHECK_EVERY_S: Final = 0.25
+#: asyncio closes a socket one loop iteration after the call, TLS one later; tasks may need a few to end.
 _CLOSING_TURNS: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What the connections of one port may take: seconds, bytes a second, and how many they may be."""
+    """The limits of one port's connections: their number, seconds, and bytes per second."""
 
     max_connections: int
     head_timeout_s: float
@@ -32,13 +32,13 @@ class Bounds:
 
 
 class Occupant(Protocol):
-    """What takes a place: a connection, or one that is still to agree on TLS."""
+    """A connection that counts against the limit, including one that is still in the TLS handshake."""
 
     loop: asyncio.AbstractEventLoop
 
     @property
     def stage(self) -> Stage:
-        """What it is at."""
+        """The current stage."""
         ...
 
     def drop(self) -> None:
@@ -46,77 +46,77 @@ class Occupant(Protocol):
         ...
 
     def look(self, now_s: float) -> None:
-        """Close if it has taken too long."""
+        """Close if a deadline has passed."""
         ...
 
 
 class Connections:
-    """Every connection of one port."""
+    """All connections of one port."""
 
     def __init__(
         self, bounds: Bounds, refusal: Callable[[int, str, str], tuple[str, bytes]], retry_after_s: Callable[[], int]
     ) -> None:
-        """Begin with none.
+        """Create without connections.
 
         Args:
-            bounds: what they may take.
-            refusal: makes content type and body of an answer from status, sentence and the request's content type.
-            retry_after_s: how long a caller who finds no place is asked to wait.
+            bounds: the limits.
+            refusal: returns content type and body of an answer for a status, a message and the request's content type.
+            retry_after_s: returns the retry delay for a client that finds no free connection.
         """
         self.bounds = bounds
         self._refusal = refusal
         self._retry_after_s = retry_after_s
-        #: Those that never had a request answered, oldest first, and those that had, least recent first.
+        #: Connections without an answered request, oldest first, and those with one, least recently used first.
         self._new: dict[Occupant, None] = {}
         self._proven: dict[Occupant, None] = {}
-        self._looking = False
+        self._checking = False
 
     def __len__(self) -> int:
         return len(self._new) + len(self._proven)
 
-    def enter(self, one: Occupant) -> bool:
-        """Take a connection in, in the place of another if all are taken; return False if there is no place.
+    def enter(self, occupant: Occupant) -> bool:
+        """Add a connection, evicting another one if the limit is reached; return False if none can be evicted.
 
-        The one that goes is the oldest that never finished a request, else the one that has been quiet for longest: so
-        connections that do nothing cannot shut others out. None goes whose request is being answered.
+        Evicted is the oldest connection that never finished a request, or else the one idle for longest, so that inactive
+        connections cannot lock out others. A connection whose request is being answered is never evicted.
         """
-        self._new[one] = None
+        self._new[occupant] = None
         if len(self) > self.bounds.max_connections:
-            leaving = self._least_missed(one)
+            leaving = self._evictable(occupant)
             if leaving is None:
-                self._new.pop(one)
+                self._new.pop(occupant)
                 return False
             self.leave(leaving)
             leaving.drop()
-        if not self._looking:
-            self._looking = True
-            one.loop.call_later(_LOOK_EVERY_S, self._look, one.loop)
+        if not self._checking:
+            self._checking = True
+            occupant.loop.call_later(_CHECK_EVERY_S, self._check_all, occupant.loop)
         return True
 
-    def answered(self, one: Occupant) -> None:
-        """Note that a connection had a request answered."""
-        if one in self._new or one in self._proven:
-            self.leave(one)
-            self._proven[one] = None
+    def answered(self, occupant: Occupant) -> None:
+        """Record that a request of the connection was answered."""
+        if occupant in self._new or occupant in self._proven:
+            self.leave(occupant)
+            self._proven[occupant] = None
 
-    def leave(self, one: Occupant) -> None:
-        """Forget a connection."""
-        self._new.pop(one, None)
-        self._proven.pop(one, None)
+    def leave(self, occupant: Occupant) -> None:
+        """Remove a connection."""
+        self._new.pop(occupant, None)
+        self._proven.pop(occupant, None)
 
     async def close(self) -> None:
-        """Close all that are still open: the port is closed already, and its loop about to end.
+        """Close all open connections: the port is closed already, and the loop is about to end.
 
-        Requests that were cancelled get to say so first.
+        Cancelled requests can send their answers first.
         """
         await _turns()
-        for one in (*self._new, *self._proven):
-            one.drop()
+        for occupant in (*self._new, *self._proven):
+            occupant.drop()
         await _turns()
 
-    def refusal(self, status: int, told: str, content_type: str = "") -> bytes:
-        """Return a whole answer, after which the connection closes."""
-        kind, body = self._refusal(status, told, content_type)
+    def refusal(self, status: int, message: str, content_type: str = "") -> bytes:
+        """Return a complete answer, after which the connection closes."""
+        kind, body = self._refusal(status, message, content_type)
         retry = f"Retry-After: {self._retry_after_s()}\r\n" if status == HTTPStatus.SERVICE_UNAVAILABLE else ""
         head = (
             f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Type: {kind}\r\n{retry}"
@@ -124,20 +124,20 @@ class Connections:
         )
         return head.encode() + body
 
-    def _least_missed(self, newest: Occupant) -> Occupant | None:
+    def _evictable(self, newest: Occupant) -> Occupant | None:
         for known in (self._new, self._proven):
-            for one in known:
-                if one is not newest and one.stage != "answer":
-                    return one
+            for occupant in known:
+                if occupant is not newest and occupant.stage != "answer":
+                    return occupant
         return None
 
-    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _check_all(self, loop: asyncio.AbstractEventLoop) -> None:
         now_s = loop.time()
-        for one in (*self._new, *self._proven):
-            one.look(now_s)
-        self._looking = len(self) > 0
-        if self._looking:
-            loop.call_later(_LOOK_EVERY_S, self._look, loop)
+        for occupant in (*self._new, *self._proven):
+            occupant.look(now_s)
+        self._checking = len(self) > 0
+        if self._checking:
+            loop.call_later(_CHECK_EVERY_S, self._check_all, loop)
 
 
 async def _turns() -> None:

@@ -1,4 +1,4 @@
-"""What stands before a connection with TLS until that is agreed on."""
+"""The TLS handshake of a connection, counted and with a deadline from the start."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from otel_agentic.net.connections import Connections, Stage
     from otel_agentic.net.tls import ServerTls
 
-#: One who is told to go gets this long to take its answer, and to end TLS.
+#: Time for a closing connection to receive its answer and to end TLS.
 LEAVE_S: Final = 1.0
 
 
 class TlsGate(asyncio.Protocol):
-    """A connection until TLS is agreed on: it has a place and a deadline from its first moment on."""
+    """A connection during the TLS handshake: it counts against the limit and has a deadline from its first moment on."""
 
     stage: Stage = "head"
 
@@ -31,16 +31,16 @@ class TlsGate(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin with TLS."""
+        """Start the handshake."""
         self._transport = transport
         if not self._guard.enter(self):
             self.drop()
             return
         self._transport.pause_reading()  # until TLS reads
-        self._task = self.loop.create_task(self._agree())
+        self._task = self.loop.create_task(self._handshake())
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 — asyncio's signature
-        """Give the place back."""
+        """Release the connection's slot."""
         self._guard.leave(self)
 
     def drop(self) -> None:
@@ -48,9 +48,9 @@ class TlsGate(asyncio.Protocol):
         self._transport.abort()
 
     def look(self, now_s: float) -> None:
-        """Do nothing: the handshake has a deadline of its own."""
+        """Do nothing: the handshake has its own deadline."""
 
-    async def _agree(self) -> None:
+    async def _handshake(self) -> None:
         inner = self._inner()
         try:
             secured = await self.loop.start_tls(
@@ -61,7 +61,7 @@ class TlsGate(asyncio.Protocol):
                 ssl_handshake_timeout=self._guard.bounds.head_timeout_s,
                 ssl_shutdown_timeout=LEAVE_S,
             )
-        except Exception:  # noqa: BLE001 — a stranger's failure to speak TLS, in one of its many ways
+        except Exception:  # noqa: BLE001 — a failed handshake of an untrusted client, in any form
             self.drop()
             return
         finally:

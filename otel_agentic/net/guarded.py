@@ -1,6 +1,6 @@
-"""One connection of an HTTP port that keeps to the bounds.
+"""An HTTP connection that keeps to the limits of its port.
 
-Made of a protocol class of uvicorn, which knows neither deadlines nor a cap that slow callers cannot fill.
+Built on a protocol class of uvicorn, which has no such deadlines and no connection limit that slow clients cannot exhaust.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from otel_agentic.net.connections import Connections, Stage
     from otel_agentic.net.tls import ServerTls
 
-#: A body has this long before its pace counts.
-_PACE_AFTER_S: Final = 5.0
-_MOST_HEAD_BYTES: Final = 64 * 1024
-#: What comes is read in pieces: a bound that one of them breaks stops the next, and the loop is not held up by all.
+#: The minimum rate of a body is enforced after this time.
+_RATE_AFTER_S: Final = 5.0
+_MAX_HEAD_BYTES: Final = 64 * 1024
+#: Received data is processed in pieces, so that a violated limit stops the next piece, and the loop is not blocked.
 _PIECE_BYTES: Final = 32 * 1024
-#: What the sizes of chunks may take: a body of small ones costs a hundred times what it would cost in one piece.
+#: Allowance for chunk headers: a body of tiny chunks costs a hundred times as much as one large chunk.
 _FREE_FRAMING_BYTES: Final = 64 * 1024
 _LEAST_PAYLOAD_RATIO: Final = 16
-#: The rest of a body that was answered before its end is thrown away for so long.
-_REST_S: Final = 5.0
-_LONG_HEAD: Final = f"the head of the request is larger than {_MOST_HEAD_BYTES} bytes"
-#: uvicorn warns of every malformed request, which would let strangers fill a log.
-_QUIET: Final = logging.getLogger("uvicorn.error.strangers")
-_QUIET.setLevel(logging.ERROR)
+#: Time during which the remainder of a body is discarded, after the request was answered early.
+_REMAINDER_S: Final = 5.0
+_LONG_HEAD: Final = f"the head of the request is larger than {_MAX_HEAD_BYTES} bytes"
+#: uvicorn logs a warning for every malformed request, so untrusted clients could flood the log.
+_QUIET_LOG: Final = logging.getLogger("uvicorn.error.strangers")
+_QUIET_LOG.setLevel(logging.ERROR)
 _BLANK_LINE: Final = re.compile(rb"\n\r?\n")
 #: A line that ends in a bare LF or CR, or continues the header of the line before it (obs-fold).
 _AMBIGUOUS_LINE: Final = re.compile(rb"(?<!\r)\n|\r(?!\n)|\n[ \t]")
@@ -40,27 +40,27 @@ _LENGTH: Final = re.compile(rb"^content-length[ \t]*:([^\r]*)", re.IGNORECASE | 
 
 
 class StrictBuffer(ReceiveBuffer):
-    """What h11 received and did not read yet; refuses heads and trailers that a proxy may read differently.
+    """The receive buffer of h11; rejects heads and trailers that a proxy may parse differently.
 
-    h11 allows what RFC 9112 lets a recipient allow: bare LF as the end of a line, header lines that are continued on the next
-    one, and a repeated Content-Length. A proxy in front that reads one of them in another way would see another request.
-    It is part of h11 that is not public: h11 has no option for this, and no other place where the lines are still whole.
+    h11 accepts what RFC 9112 allows recipients to accept: bare LF as line end, header lines continued on the next line, and a
+    repeated Content-Length. A proxy in front that parses one of them differently would see another request. The class is not
+    part of h11's public API: h11 has no option for this, and no other place where the lines are still complete.
     """
 
     def maybe_extract_lines(self) -> list[bytearray] | None:
-        """Return the lines up to the first blank one, None while that has not arrived.
+        """Return the lines up to the first blank one, or None until it arrives.
 
         Raises:
-            h11.LocalProtocolError: they can be read in two ways.
+            h11.LocalProtocolError: they can be parsed in two ways.
         """
         if not self._data.startswith(b"\r\n"):
             end = _BLANK_LINE.search(self._data, self._multiple_lines_search)
             if end is not None or self._data.startswith(b"\n"):
-                _require_one_reading(self._data[: end.end() if end else 1])
+                _reject_ambiguous(self._data[: end.end() if end else 1])
         return super().maybe_extract_lines()
 
 
-def _require_one_reading(lines: bytearray) -> None:
+def _reject_ambiguous(lines: bytearray) -> None:
     if _AMBIGUOUS_LINE.search(lines):
         raise h11.LocalProtocolError("a line does not end with CR LF, or continues the one before it")
     lengths = _LENGTH.findall(lines)
@@ -69,56 +69,56 @@ def _require_one_reading(lines: bytearray) -> None:
 
 
 class Guarded:
-    """Mixed into a protocol class of uvicorn: one connection that keeps to the bounds."""
+    """A mixin for protocol classes of uvicorn: a connection that keeps to the limits."""
 
-    guard: Connections  # set by the class made of this one
-    # What uvicorn's classes have:
+    guard: Connections  # set by `guarded_protocol`
+    # Attributes of uvicorn's classes:
     loop: asyncio.AbstractEventLoop
     transport: Any
     conn: h11.Connection
     cycle: Any
     headers: Any
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self.logger = _QUIET
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self.logger = _QUIET_LOG
         self.conn._receive_buffer = StrictBuffer()  # noqa: SLF001 — see the class
-        self._early: list[bytes] = []
+        self._early_data: list[bytes] = []
         self._received = 0
         self._begun = False
-        #: Of the body that comes now: what it takes in all, and what its bytes are.
+        #: The current body: bytes of chunk headers, and bytes of payload.
         self._framing = 0
         self._payload = 0
-        #: Since when the caller has taken nothing of more answers than are kept for it; None if that is not so.
+        #: Since when the client has read nothing although the send buffer is full; None if it reads.
         self._stuck_since_s: float | None = None
-        #: What the last look saw: the request, its stage, since when, and the bytes received until then.
-        self._seen: tuple[Any, Stage] = (None, "head")
+        #: State at the last check: the request and its stage, since when, and the bytes received until then.
+        self._last_state: tuple[Any, Stage] = (None, "head")
         self._since_s = 0.0
         self._received_before = 0
 
     @property
     def stage(self) -> Stage:
-        """What the connection is at: the head of a request (or none yet), its body, or the answer."""
+        """The current stage: the head of a request (or no request yet), its body, or the answer."""
         cycle = self.cycle
         if cycle is None or cycle.response_complete:
             return "head"
         return "body" if cycle.more_body else "answer"
 
     def connection_made(self, transport: Any) -> None:
-        """Take a place, or be told that there is none."""
+        """Register the connection; refuse it if the limit is reached."""
         super().connection_made(transport)  # type: ignore[misc]  # uvicorn's
         self._since_s = self.loop.time()
         if not self.guard.enter(self):
             self._refuse(503, "as many connections as allowed are answering requests: try again")
             return
-        early, self._early = self._early, []
+        early, self._early_data = self._early_data, []
         for data in early:
             self.data_received(data)
 
     def data_received(self, data: bytes) -> None:
-        """Read on."""
-        if self.transport is None:  # TLS hands out bytes before it says that it is there
-            self._early.append(data)
+        """Process received data."""
+        if self.transport is None:  # TLS may deliver data before `connection_made`
+            self._early_data.append(data)
             return
         for start in range(0, len(data), _PIECE_BYTES):
             if self.transport.is_closing():
@@ -126,107 +126,107 @@ class Guarded:
             self._read(data[start : start + _PIECE_BYTES])
 
     def _read(self, data: bytes) -> None:
-        if self._is_rest:
-            super().data_received(data)  # type: ignore[misc]  # uvicorn's, which throws it away
+        if self._is_remainder:
+            super().data_received(data)  # type: ignore[misc]  # uvicorn's, which discards it
             return
         cycle = self.cycle
         known = 0 if cycle is None else len(cycle.body)
         self._received += len(data)
         super().data_received(data)  # type: ignore[misc]  # uvicorn's
         if self.stage == "head":
-            if not self._begun and self._received > _MOST_HEAD_BYTES:
+            if not self._begun and self._received > _MAX_HEAD_BYTES:
                 self._refuse(431, _LONG_HEAD)
             return
         self._begun = True
         if self.stage == "body" and self.cycle is cycle:
-            self._weigh(len(data), len(cycle.body) - known)
+            self._check_framing(len(data), len(cycle.body) - known)
 
-    def _weigh(self, received: int, payload: int) -> None:
-        """Refuse a body whose chunks are mostly their own sizes."""
+    def _check_framing(self, received: int, payload: int) -> None:
+        """Refuse a body that consists mostly of chunk headers."""
         self._framing += received - payload
         self._payload += payload
         if self._framing > _FREE_FRAMING_BYTES + self._payload // _LEAST_PAYLOAD_RATIO:
             self._refuse(400, "the body comes in chunks of a few bytes each: send larger ones, or a length")
 
     @property
-    def _is_rest(self) -> bool:
-        """Whether what comes belongs to a request that was answered before its end."""
+    def _is_remainder(self) -> bool:
+        """Whether received data belongs to a request that was answered before its end."""
         return self.cycle is not None and self.cycle.response_complete and self.conn.their_state is h11.SEND_BODY
 
     def pause_writing(self) -> None:
-        """Note that the caller leaves its answers lying."""
+        """Record that the client does not read its answers."""
         self._stuck_since_s = self.loop.time()
         super().pause_writing()  # type: ignore[misc]  # uvicorn's
 
     def resume_writing(self) -> None:
-        """Note that it took them."""
+        """Record that the client reads again."""
         self._stuck_since_s = None
         super().resume_writing()  # type: ignore[misc]  # uvicorn's
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Give the place back."""
+        """Release the connection's slot."""
         self.guard.leave(self)
         if self.transport is not None:
             super().connection_lost(error)  # type: ignore[misc]  # uvicorn's
 
     def on_response_complete(self) -> None:
-        """Note that a request was answered."""
+        """Record that a request was answered."""
         self.guard.answered(self)
         self._received, self._begun = 0, False
         self._framing = self._payload = 0
         super().on_response_complete()  # type: ignore[misc]  # uvicorn's
 
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 — uvicorn's signature; its words say less
-        """Answer what is not HTTP."""
-        if self.stage == "head" and self._received > _MOST_HEAD_BYTES:
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 — uvicorn's signature; its message is less precise
+        """Answer a request that is not valid HTTP."""
+        if self.stage == "head" and self._received > _MAX_HEAD_BYTES:
             self._refuse(431, _LONG_HEAD)
         else:
-            self._refuse(400, "this is no request of HTTP/1.1, or one that can be read in two ways")
+            self._refuse(400, "this is not a valid HTTP/1.1 request, or one that can be parsed in two ways")
 
     def drop(self) -> None:
-        """Close at once, whatever is under way."""
+        """Close at once, even during a request."""
         self.transport.abort()
 
     def look(self, now_s: float) -> None:
-        """Close if it has taken too long."""
+        """Close if a deadline has passed."""
         bounds = self.guard.bounds
         if self._stuck_since_s is not None and now_s - self._stuck_since_s > bounds.body_timeout_s:
             self.drop()
             return
-        seen = (self.cycle, self.stage)
-        if seen != self._seen:
-            self._seen, self._since_s, self._received_before = seen, now_s, self._received
+        state = (self.cycle, self.stage)
+        if state != self._last_state:
+            self._last_state, self._since_s, self._received_before = state, now_s, self._received
             return
         age_s, received = now_s - self._since_s, self._received - self._received_before
-        if seen[1] == "body":
+        if state[1] == "body":
             if age_s > bounds.body_timeout_s:
                 self._refuse(408, f"the body did not arrive within {bounds.body_timeout_s:g} s")
-            elif age_s > _PACE_AFTER_S and received < bounds.min_body_rate * age_s:
+            elif age_s > _RATE_AFTER_S and received < bounds.min_body_rate * age_s:
                 self._refuse(408, f"the body came slower than {bounds.min_body_rate} bytes a second")
-        elif seen[1] == "head":
-            self._look_at_head(age_s, now_s)
+        elif state[1] == "head":
+            self._check_head(age_s, now_s)
 
-    def _look_at_head(self, age_s: float, now_s: float) -> None:
-        """Close a head that does not end. Between two requests uvicorn's own timer counts, until a byte comes."""
+    def _check_head(self, age_s: float, now_s: float) -> None:
+        """Close if a head does not end in time. Between two requests uvicorn's own timer applies until a byte arrives."""
         bounds = self.guard.bounds
-        if self._is_rest:
-            if age_s > _REST_S:
+        if self._is_remainder:
+            if age_s > _REMAINDER_S:
                 self.drop()
         elif self.cycle is not None and not self._received:
             self._since_s = now_s
         elif age_s > bounds.head_timeout_s:
             self._refuse(408, f"the head of a request did not arrive within {bounds.head_timeout_s:g} s")
 
-    def _refuse(self, status: int, told: str) -> None:
+    def _refuse(self, status: int, message: str) -> None:
         if self.transport.is_closing():
             return
         cycle = self.cycle
         if cycle is not None and cycle.response_started and (cycle.more_body or not cycle.response_complete):
-            self.drop()  # half an answer is out already, or one to a request that had not ended
+            self.drop()  # half of an answer was sent already, or the request had not ended
             return
-        self.transport.write(self.guard.refusal(status, told, self._content_type() if self.stage == "body" else ""))
+        self.transport.write(self.guard.refusal(status, message, self._content_type() if self.stage == "body" else ""))
         self.transport.close()
-        # Else one who does not read, or does not end TLS, would keep the connection.
+        # Otherwise a client that does not read, or does not end TLS, would keep the connection.
         self.loop.call_later(LEAVE_S, self.transport.abort)
 
     def _content_type(self) -> str:
@@ -237,18 +237,18 @@ class Guarded:
 
 
 def guarded_protocol(base: type, guard: Connections, tls: ServerTls | None) -> Any:
-    """Return what makes the connections of a port, as `uvicorn.Config(http=…)` takes it.
+    """Return the factory of a port's connections, for `uvicorn.Config(http=…)`.
 
     Args:
         base: a protocol class of uvicorn.
-        guard: the connections.
-        tls: TLS, None where what is sent stands in clear text.
+        guard: the connections of the port.
+        tls: TLS; None for clear text.
     """
-    made: Any = type("GuardedProtocol", (Guarded, base), {"guard": guard})
+    protocol: Any = type("GuardedProtocol", (Guarded, base), {"guard": guard})
     if tls is None:
-        return made
+        return protocol
 
-    def gate(**named: Any) -> TlsGate:
-        return TlsGate(guard, tls, lambda: made(**named), named.get("_loop") or asyncio.get_running_loop())
+    def gate(**keywords: Any) -> TlsGate:
+        return TlsGate(guard, tls, lambda: protocol(**keywords), keywords.get("_loop") or asyncio.get_running_loop())
 
     return gate

@@ -1,4 +1,4 @@
-"""File descriptors: how many connections a port may have, and what happens when the process has no descriptor left."""
+"""File descriptors: how many connections a port may have, and what happens if the process has no descriptor left."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any, Final
 from otel_agentic.net.address import Address, listen
 
 _log = logging.getLogger(__name__)
-#: Descriptors for the store, its log, queries, exports and what else the process opens.
+#: Descriptors for the store, its log, queries, exports and everything else that the process opens.
 _RESERVED: Final = 48
 #: OTLP/HTTP, OTLP/gRPC and the admin port share the rest.
 _PORTS: Final = 3
-#: Connections that a port may hold beyond its limit for the moment that closing another one takes.
+#: Connections beyond the limit that a port may have while another one is being closed.
 _MOST_SURPLUS: Final = 64
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _WARN_EVERY_S: Final = 60.0
@@ -25,18 +25,18 @@ _PAUSE_S: Final = 0.02
 
 
 def raise_file_limit(connections: int) -> None:
-    """Raise the soft limit of open files so that each port may have so many connections; warn where fewer fit.
+    """Raise the soft limit of open files so that each port may have `connections`; log a warning if fewer fit.
 
-    Many systems allow 1,024 open files at first, and as many more as a process asks for.
+    Many systems allow 1,024 open files by default, and more on request.
     """
     try:
         import resource  # noqa: PLC0415 — Windows has none, and no such limit
     except ImportError:
         return
-    wanted = _RESERVED + _PORTS * (connections + _MOST_SURPLUS)
+    required = _RESERVED + _PORTS * (connections + _MOST_SURPLUS)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < required:
+        allowed = required if hard == resource.RLIM_INFINITY else min(required, hard)
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
     if (fitting := affordable(connections)) < connections:
@@ -50,13 +50,13 @@ def raise_file_limit(connections: int) -> None:
 
 
 def affordable(connections: int) -> int:
-    """Return how many of the wanted connections one port may have under the current limit of open files."""
+    """Return how many of the requested connections a port may have under the current limit of open files."""
     share = _share()
     return connections if share is None else min(connections, max(1, share - _surplus(share)))
 
 
 def _share() -> int | None:
-    """Return the descriptors of one port, None where there is no limit."""
+    """Return the descriptors of one port, or None without a limit."""
     try:
         import resource  # noqa: PLC0415 — Windows has none
     except ImportError:
@@ -72,18 +72,17 @@ def _surplus(share: int) -> int:
 class BoundedListener(socket.socket):
     """A listening socket that never accepts more connections than its port has file descriptors for.
 
-    An event loop accepts all waiting connections before any of them can be counted or an idle one closed. Beyond the bound
-    the others wait in the kernel's queue until some are closed. Where the process has no descriptor left, for whatever
-    reason, one connection at a time is accepted on a spare descriptor and closed: asyncio itself would log an error for
-    each attempt, thousands a second.
+    An event loop accepts all waiting connections before any of them can be counted or an idle one closed. Beyond the limit,
+    connections wait in the kernel's queue until others are closed. If the process has no descriptor left, one connection at a
+    time is accepted on a spare descriptor and closed; asyncio would log an error for each attempt, thousands per second.
     """
 
     def __init__(self, listener: socket.socket, connections: int) -> None:
-        """Take over a listening socket.
+        """Take ownership of a listening socket.
 
         Args:
             listener: the socket, which is detached.
-            connections: as many as `affordable` returned.
+            connections: the result of `affordable`.
         """
         super().__init__(listener.family, listener.type, listener.proto, fileno=listener.detach())
         share = _share()
@@ -96,7 +95,7 @@ class BoundedListener(socket.socket):
         """Return a waiting connection and its peer.
 
         Raises:
-            BlockingIOError: none may be accepted now.
+            BlockingIOError: none may be accepted at the moment.
         """
         if self._open >= self._most:
             raise BlockingIOError
@@ -118,11 +117,11 @@ class BoundedListener(socket.socket):
         super().close()
 
     def released(self) -> None:
-        """Note that an accepted connection was closed."""
+        """Record that an accepted connection was closed."""
         self._open -= 1
 
     def _turn_away(self) -> None:
-        """Close one waiting connection by means of the spare descriptor."""
+        """Close one waiting connection, using the spare descriptor."""
         now_s = time.monotonic()
         if now_s - self._warned_s >= _WARN_EVERY_S:
             self._warned_s = now_s
@@ -137,13 +136,13 @@ class BoundedListener(socket.socket):
                 super().accept()[0].close()
         try:
             self._spare = os.open(os.devnull, os.O_RDONLY)
-        except OSError:  # another thread took the descriptor that was free
+        except OSError:  # another thread took the free descriptor
             self._spare = -1
-            time.sleep(_PAUSE_S)  # the event loop asks again at once
+            time.sleep(_PAUSE_S)  # the event loop tries again at once
 
 
 class _Accepted(socket.socket):
-    """A connection that tells its listener when it is closed."""
+    """A connection that notifies its listener when it is closed."""
 
     def __init__(self, listener: BoundedListener, accepted: socket.socket) -> None:
         super().__init__(accepted.family, accepted.type, accepted.proto, fileno=accepted.detach())
@@ -158,7 +157,7 @@ class _Accepted(socket.socket):
 
 
 def listen_bounded(address: Address, connections: int) -> BoundedListener:
-    """Return a socket that listens on the address and holds at most so many connections, and a few more for a moment.
+    """Return a socket that listens on the address and has at most `connections`, and a few more for a moment.
 
     Raises:
         UsageError: as `listen`.

@@ -1,4 +1,4 @@
-"""TLS from PEM files: of those who listen, and of those who call them."""
+"""TLS from PEM files, for listeners and for clients."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.errors import ConfigError
-from otel_agentic.net.watched import Watched
+from otel_agentic.net.watched import ReloadedFiles
 from otel_agentic.regular_files import read_regular
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 _log = logging.getLogger(__name__)
-_GIVE_PAIR: Final = "give a PEM certificate, with what it was signed by below it, and its PEM key without a password"
+_GIVE_PAIR: Final = "give a PEM certificate, followed by its chain, and its PEM key without a password"
 _GIVE_AUTHORITIES: Final = "give a PEM file of authorities"
 
 
@@ -30,10 +30,10 @@ class TlsFiles:
 
     @classmethod
     def of(cls, section: str, cert: Path | None, key: Path | None, client_ca: Path | None) -> TlsFiles | None:
-        """Return the files, None where no TLS is asked for.
+        """Return the files, or None if TLS is not configured.
 
         Raises:
-            ConfigError: one of the two that belong together is missing.
+            ConfigError: certificate or key is missing.
         """
         if cert is not None and key is not None:
             return cls(section=section, cert=cert, key=key, client_ca=client_ca)
@@ -41,7 +41,7 @@ class TlsFiles:
             raise ConfigError(f"{section}.tls_cert_file and {section}.tls_key_file: give both or neither")
         if client_ca is not None:
             raise ConfigError(
-                f"{section}.tls_client_ca_file: needs {section}.tls_cert_file and {section}.tls_key_file, for callers show "
+                f"{section}.tls_client_ca_file: needs {section}.tls_cert_file and {section}.tls_key_file, because clients show "
                 "certificates over TLS only"
             )
         return None
@@ -49,7 +49,7 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Loaded:
-    """What the files hold: for OpenSSL, and as text for gRPC."""
+    """The content of the files: for OpenSSL, and as text for gRPC."""
 
     context: ssl.SSLContext
     cert: bytes
@@ -58,42 +58,42 @@ class _Loaded:
 
 
 class ServerTls:
-    """TLS of one listener. Renewed files are taken up by new connections."""
+    """TLS of one listener. New connections use renewed files."""
 
     def __init__(self, files: TlsFiles) -> None:
         """Read the files.
 
         Raises:
-            ConfigError: a file cannot be used, or certificate and key do not belong together; names setting and file.
+            ConfigError: a file cannot be used, or certificate and key do not match; the message names setting and file.
         """
         self._files = files
         watched = [files.cert, files.key] if files.client_ca is None else [files.cert, files.key, files.client_ca]
-        self._watched = Watched(watched, lambda: _load(files))
+        self._files_content = ReloadedFiles(watched, lambda: _load(files))
 
     @property
     def is_mutual(self) -> bool:
-        """Whether callers must show a certificate."""
+        """Whether clients must present a certificate."""
         return self._files.client_ca is not None
 
     @property
     def context(self) -> ssl.SSLContext:
-        """The context of now: TLS 1.2 or newer."""
-        return self._watched.get().context
+        """The current context: TLS 1.2 or newer."""
+        return self._files_content.get().context
 
     @property
     def pem(self) -> tuple[bytes, bytes, bytes | None]:
-        """Key, certificate and the authorities of callers, as PEM."""
-        now = self._watched.get()
+        """Key, certificate and client authorities, as PEM."""
+        now = self._files_content.get()
         return now.key, now.cert, now.client_ca
 
 
 def client_context(
     section: str, ca_file: Path | None, cert_file: Path | None, key_file: Path | None
 ) -> ssl.SSLContext | None:
-    """Return the context of one who calls, None where nothing is set and the usual one will do.
+    """Return the context of a client, or None if nothing is configured and the default applies.
 
     Raises:
-        ConfigError: a file cannot be used, or a certificate has no key or the other way round; names setting and file.
+        ConfigError: a file cannot be used, or only one of certificate and key is set; the message names setting and file.
     """
     if ca_file is None and cert_file is None and key_file is None:
         return None
@@ -109,29 +109,29 @@ def client_context(
 
 
 def load_authorities(context: ssl.SSLContext, file: Path, name: str) -> None:
-    """Have a context trust what a file holds.
+    """Make a context trust the authorities in a file.
 
     Raises:
-        ConfigError: it cannot be used; names setting and file.
+        ConfigError: the file cannot be used; the message names setting and file.
     """
     try:
         context.load_verify_locations(cafile=file)
     except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"{name}: {file}: {_told(error)}; {_GIVE_AUTHORITIES}") from error
+        raise ConfigError(f"{name}: {file}: {_reason(error)}; {_GIVE_AUTHORITIES}") from error
 
 
 def load_pair(context: ssl.SSLContext, cert: Path, key: Path, cert_name: str, key_name: str) -> None:
-    """Have a context show a certificate.
+    """Make a context present a certificate.
 
     Raises:
-        ConfigError: a file cannot be used, or they do not belong together; names settings and files.
+        ConfigError: a file cannot be used, or certificate and key do not match; the message names settings and files.
     """
     for file, name in ((cert, cert_name), (key, key_name)):
-        _bytes(file, name, _GIVE_PAIR)  # OpenSSL names neither of the two
+        _bytes(file, name, _GIVE_PAIR)  # OpenSSL's errors do not name the file
     try:
         context.load_cert_chain(cert, key, password=_no_password)
     except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"{cert_name}: {cert} with {key_name}: {key}: {_told(error)}; {_GIVE_PAIR}") from error
+        raise ConfigError(f"{cert_name}: {cert} with {key_name}: {key}: {_reason(error)}; {_GIVE_PAIR}") from error
 
 
 def _load(files: TlsFiles) -> _Loaded:
@@ -154,15 +154,15 @@ def _bytes(file: Path, name: str, advice: str) -> bytes:
     try:
         return read_regular(file)
     except OSError as error:
-        raise ConfigError(f"{name}: {file}: {_told(error)}; {advice}") from error
+        raise ConfigError(f"{name}: {file}: {_reason(error)}; {advice}") from error
 
 
 def _no_password() -> str:
-    """Return the empty password: without this, OpenSSL would ask for one at the terminal."""
+    """Return an empty password; without this, OpenSSL would prompt at the terminal."""
     return ""
 
 
-def _told(error: OSError) -> str:
+def _reason(error: OSError) -> str:
     if not isinstance(error, ssl.SSLError):
         return error.strerror or type(error).__name__
     if error.reason == "KEY_VALUES_MISMATCH":

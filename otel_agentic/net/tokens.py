@@ -1,6 +1,6 @@
-"""Bearer tokens and what each lets its holder do.
+"""Bearer tokens and the role that each grants.
 
-A token is kept as its SHA-256 only, and compared in constant time. It is never written into an error or a log.
+A token is kept only as its SHA-256 and compared in constant time. It is never written to an error or a log.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
 from otel_agentic.errors import ConfigError
-from otel_agentic.net.watched import Watched
+from otel_agentic.net.watched import ReloadedFiles
 from otel_agentic.regular_files import read_regular
 
 if TYPE_CHECKING:
@@ -23,52 +23,52 @@ if TYPE_CHECKING:
 
     from pydantic import SecretStr
 
-#: ingest sends spans; query runs the commands that only read; admin does everything. Weakest first.
+#: ingest sends spans; query runs the commands that only read; admin may do everything. Weakest first.
 Role = Literal["ingest", "query", "admin"]
 _RANKED: Final[tuple[Role, ...]] = ("ingest", "query", "admin")
-_MOST_TOKEN_FILE_BYTES: Final = 64 * 1024
-#: A header longer than this holds no token of ours.
-_MOST_HEADER_BYTES: Final = 8 * 1024
+_MAX_TOKEN_FILE_BYTES: Final = 64 * 1024
+#: A longer header contains no valid token.
+_MAX_HEADER_BYTES: Final = 8 * 1024
 _log = logging.getLogger(__name__)
 
 
 class Tokens:
-    """The tokens of one role: one from the settings, any number from a file, a line each."""
+    """The tokens of one role: one from the settings, and any number from a file, one per line."""
 
     def __init__(self, name: str, secret: SecretStr | None = None, file: Path | None = None) -> None:
         """Read the file.
 
         Args:
-            name: the setting of the token, such as `receive.token`; the file's is that with `_file`.
-            secret: the token of the settings.
-            file: a file of tokens; read again when it changes.
+            name: the setting of the token, such as `receive.token`; the setting of the file has the suffix `_file`.
+            secret: the token in the settings.
+            file: a file of tokens; reloaded when it changes.
 
         Raises:
-            ConfigError: a token is empty or no header could carry it, or the file cannot be used; names the setting.
+            ConfigError: a token is empty or not allowed in a header, or the file cannot be used; the message names the setting.
         """
         self._name = name
-        self._fixed = frozenset() if secret is None else frozenset([_digest(_fit(secret.get_secret_value(), name))])
+        self._fixed = frozenset() if secret is None else frozenset([_digest(_checked(secret.get_secret_value(), name))])
         self._file = file
-        self._watched = None if file is None else Watched([file], self._load)
+        self._file_digests = None if file is None else ReloadedFiles([file], self._load)
         if file is not None:
             _warn_if_open(file, f"{name}_file")
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
-        return bool(self._fixed) or self._watched is not None
+        """Whether any token is set."""
+        return bool(self._fixed) or self._file_digests is not None
 
     @property
     def digests(self) -> frozenset[bytes]:
-        """The SHA-256 of each token of now."""
-        return self._fixed if self._watched is None else self._fixed | self._watched.get()
+        """The SHA-256 of each current token."""
+        return self._fixed if self._file_digests is None else self._fixed | self._file_digests.get()
 
     def _load(self) -> frozenset[bytes]:
-        assert self._file is not None  # noqa: S101 — only called where there is one
+        assert self._file is not None  # noqa: S101 — called only if there is one
         return frozenset(_digest(token) for token in read_tokens(self._file, f"{self._name}_file"))
 
 
 class Credentials:
-    """Whose tokens are known, and which role each has."""
+    """The known tokens and their roles."""
 
     def __init__(self, tokens: Mapping[Role, Tokens]) -> None:
         self._tokens = tokens
@@ -78,58 +78,58 @@ class Credentials:
         return any(self._tokens[role] for role in roles if role in self._tokens)
 
     def role_of(self, headers: Sequence[str | bytes]) -> Role | None:
-        """Return the strongest role of the token that the `Authorization` headers show; None for none that is known.
+        """Return the strongest role of the token in the `Authorization` headers; None if it is unknown.
 
-        More than one header is none: two readers of the same request could take different ones.
+        More than one header counts as no token, because two parsers of the same request could use different ones.
         """
-        shown = _shown(headers)
-        if shown is None:
+        token = _bearer_token(headers)
+        if token is None:
             return None
-        digest = _digest(shown)
-        found: Role | None = None
+        digest = _digest(token)
+        strongest: Role | None = None
         for role in _RANKED:
             if role in self._tokens and _is_among(digest, self._tokens[role].digests):
-                found = role
-        return found
+                strongest = role
+        return strongest
 
 
 def read_tokens(file: Path, name: str) -> list[str]:
-    """Return the tokens of a file, a line each; empty lines are left out.
+    """Return the tokens of a file, one per line; empty lines are skipped.
 
     Raises:
-        ConfigError: the file cannot be read or holds no token, or one that no header could carry; names the setting.
+        ConfigError: the file cannot be read, contains no token, or one not allowed in a header; the message names the setting.
     """
     try:
-        text = read_regular(file, _MOST_TOKEN_FILE_BYTES + 1)
+        text = read_regular(file, _MAX_TOKEN_FILE_BYTES + 1)
         lines = text.decode("utf-8").splitlines()
     except OSError as error:
         raise ConfigError(f"{name}: {file}: {error.strerror}; give a readable file with a token a line") from error
     except UnicodeDecodeError:
         raise ConfigError(f"{name}: {file} is not text; give a file with a token a line") from None
-    if len(text) > _MOST_TOKEN_FILE_BYTES:
+    if len(text) > _MAX_TOKEN_FILE_BYTES:
         raise ConfigError(
-            f"{name}: {file} is larger than {_MOST_TOKEN_FILE_BYTES} bytes; give a file with a token a line"
+            f"{name}: {file} is larger than {_MAX_TOKEN_FILE_BYTES} bytes; give a file with a token a line"
         )
-    found = [(number, line.strip()) for number, line in enumerate(lines, start=1)]
-    tokens = [_fit(line, f"{name}: {file}, line {number}") for number, line in found if line]
+    numbered = [(number, line.strip()) for number, line in enumerate(lines, start=1)]
+    tokens = [_checked(line, f"{name}: {file}, line {number}") for number, line in numbered if line]
     if not tokens:
         raise ConfigError(f"{name}: {file} holds no token; give a file with a token a line")
     return tokens
 
 
-def _fit(token: str, where: str) -> str:
-    """Return a token that a header can carry. What it is stands in no error."""
+def _checked(token: str, where: str) -> str:
+    """Return a token that is allowed in a header. Errors do not contain the token."""
     if not token:
         raise ConfigError(f"{where}: the token is empty; give one, or leave the setting out")
-    if not all("!" <= character <= "~" for character in token) or len(token) > _MOST_HEADER_BYTES // 2:
+    if not all("!" <= character <= "~" for character in token) or len(token) > _MAX_HEADER_BYTES // 2:
         raise ConfigError(
-            f"{where}: a token is made of ASCII letters, digits and signs without spaces, {_MOST_HEADER_BYTES // 2} at most"
+            f"{where}: a token is made of ASCII letters, digits and signs without spaces, {_MAX_HEADER_BYTES // 2} at most"
         )
     return token
 
 
-def _shown(headers: Sequence[str | bytes]) -> str | bytes | None:
-    if len(headers) != 1 or len(headers[0]) > _MOST_HEADER_BYTES:
+def _bearer_token(headers: Sequence[str | bytes]) -> str | bytes | None:
+    if len(headers) != 1 or len(headers[0]) > _MAX_HEADER_BYTES:
         return None
     header = headers[0].encode("utf-8", "surrogateescape") if isinstance(headers[0], str) else headers[0]
     scheme, _, credentials = header.partition(b" ")
@@ -141,11 +141,11 @@ def _digest(token: str | bytes) -> bytes:
 
 
 def _is_among(digest: bytes, known: Iterable[bytes]) -> bool:
-    """Return whether a digest is one of the known. Each is compared, found or not: the time taken tells nothing."""
-    return sum(hmac.compare_digest(digest, each) for each in known) > 0
+    """Return whether a digest is known. All digests are compared, so that the duration reveals nothing."""
+    return sum(hmac.compare_digest(digest, digest_of_token) for digest_of_token in known) > 0
 
 
-@lru_cache(maxsize=64)  # said once, though each port reads the file
+@lru_cache(maxsize=64)  # logged once, although each port reads the file
 def _warn_if_open(file: Path, name: str) -> None:
     # Not an error: containers mount secrets this way.
     if os.name == "posix" and file.stat().st_mode & stat.S_IROTH:

@@ -1,4 +1,4 @@
-"""What small files hold, kept true while they change: tokens and certificates are renewed without a restart."""
+"""Values loaded from small files and reloaded when these change, so that tokens and certificates are renewed at run time."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-class Watched(Generic[T]):
-    """A value made of files; made anew when one of them has changed. Thread-safe."""
+class ReloadedFiles(Generic[T]):
+    """A value loaded from files; reloaded when one of them has changed. Thread-safe."""
 
     def __init__(
         self,
@@ -32,24 +32,24 @@ class Watched(Generic[T]):
 
         Args:
             paths: the files.
-            load: makes the value; raises ConfigError where the files cannot be used.
-            every_s: the files are looked at this often, seconds, at most.
-            clock: seconds that only grow.
+            load: returns the value; raises ConfigError if the files cannot be used.
+            every_s: minimum time between two checks, seconds.
+            clock: a monotonic clock, seconds.
 
         Raises:
-            ConfigError: what `load` raises.
+            ConfigError: `load` raised it.
         """
         self._paths = tuple(paths)
         self._load = load
         self._every_s = every_s
         self._clock = clock
         self._lock = threading.Lock()
-        self._marks = self._look()
+        self._marks = self._current_marks()
         self._value = load()
         self._next_s = clock() + every_s
 
     def get(self) -> T:
-        """Return the value of now. Files that cannot be used leave the value as it was; that is logged once."""
+        """Return the current value. If changed files cannot be used, the value stays as it was; that is logged once."""
         if self._clock() >= self._next_s and self._lock.acquire(blocking=False):
             try:
                 self._refresh()
@@ -59,24 +59,24 @@ class Watched(Generic[T]):
 
     def _refresh(self) -> None:
         self._next_s = self._clock() + self._every_s
-        marks = self._look()
+        marks = self._current_marks()
         if marks == self._marks:
             return
         self._marks = marks
         try:
             self._value = self._load()
         except ConfigError as error:
-            _log.error("%s; what was read before stays in force", error)
+            _log.error("%s; the previous content stays active", error)
         else:
-            _log.info("read again: %s", ", ".join(map(str, self._paths)))
+            _log.info("reloaded: %s", ", ".join(map(str, self._paths)))
 
-    def _look(self) -> tuple[tuple[int, int, int] | None, ...]:
+    def _current_marks(self) -> tuple[tuple[int, int, int] | None, ...]:
         return tuple(_mark(path) for path in self._paths)
 
 
 def _mark(path: Path) -> tuple[int, int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino

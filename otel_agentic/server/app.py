@@ -1,6 +1,6 @@
 """The admin address as an ASGI app: commands on the live store, health, `/metrics`.
 
-It knows nothing of the store: what it can do is handed in as a `Backend`.
+It is independent of the store: its functions come from a `Backend`.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-#: A command with all its case files; far more than any sensible one.
+#: A command with all its case files is far smaller.
 _MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 _UNAUTHORIZED: Final = 401
 _JSON: Final = "application/json"
 _UNAVAILABLE: Final = 503
-#: When somebody who was asked to try again may do so, seconds.
+#: Retry delay for rejected clients, seconds.
 _RETRY_AFTER_S: Final = "5"
-#: Scrapes of `/metrics` at once: they wait for each other anyway.
+#: Concurrent scrapes of `/metrics`: they wait for each other in any case.
 _SCRAPES: Final = 4
 _END: Final[Any] = object()
 _JSON_LINES: Final = "application/x-ndjson"
@@ -48,28 +48,28 @@ _MAY: Final = {"ingest": "send spans", "query": "read, not change", "admin": "do
 
 
 class Backend(Protocol):
-    """What the admin address serves."""
+    """The functions behind the admin address."""
 
     def run(self, name: str, arguments: Mapping[str, Any], gone: Callable[[], bool]) -> Any:
         """Return a command's result, an iterator of objects for one that streams, or `JsonPieces`. Blocks.
 
-        `gone` says whether who asked went away; what only answers a question may then end.
+        `gone` returns True once the client has disconnected; a command that only reads may then end early.
         """
         ...
 
     def metrics(self, accept: str) -> tuple[str, bytes]:
-        """Return content type and body of `/metrics`; `accept` is the request's header of that name. Blocks."""
+        """Return content type and body of `/metrics`; `accept` is the request's `Accept` header. Blocks."""
         ...
 
     @property
     def ready(self) -> bool:
-        """Whether spans are taken. Does not block: it is asked on the event loop."""
+        """Whether spans are accepted. Does not block, because it is read on the event loop."""
         ...
 
 
 @runtime_checkable
 class JsonPieces(Protocol):
-    """A result whose JSON text is too large to be held in memory."""
+    """A result whose JSON text is too large for memory."""
 
     def json_pieces(self) -> Iterator[bytes]:
         """Yield the text. Blocks."""
@@ -77,12 +77,12 @@ class JsonPieces(Protocol):
 
 
 class CommandPool:
-    """The threads of commands: a number of them, which health checks and `/metrics` do not need. Used on one event loop."""
+    """A limited number of threads for commands; health checks and `/metrics` do not use them. Used on one event loop."""
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
         self._limiter: CapacityLimiter | None = None
-        #: Commands that run now, or whose answer is still being sent.
+        #: Commands that are running, or whose answer is still being sent.
         self.running = 0
 
     @contextmanager
@@ -90,7 +90,7 @@ class CommandPool:
         """Count a command while the block runs.
 
         Raises:
-            OverloadedError: there are as many as may be.
+            OverloadedError: the limit is reached.
         """
         if self.running >= self._slots:
             raise OverloadedError(
@@ -103,13 +103,13 @@ class CommandPool:
             self.running -= 1
 
     async def call(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Return what a function returns that blocks; to be called within a `slot`."""
+        """Return the result of a blocking function; call it within a `slot`."""
         if self._limiter is None:
             self._limiter = CapacityLimiter(self._slots)
         return await run_sync(function, *arguments, limiter=self._limiter)
 
-    async def each(self, items: Iterator[T]) -> AsyncIterator[T]:
-        """Yield what an iterator yields that blocks."""
+    async def iterate(self, items: Iterator[T]) -> AsyncIterator[T]:
+        """Yield the items of a blocking iterator."""
         while (item := await self.call(next, items, _END)) is not _END:
             yield item
 
@@ -124,8 +124,8 @@ def build_app(
 ) -> Starlette:
     """Return the app.
 
-    Commands and `/metrics` are answered only under the names of `hosts`, and to no web page of another site. Where a token
-    is set, they also ask for one: that of the role query will do for `/metrics` and the commands of `reading`.
+    Commands and `/metrics` are answered only under the names of `hosts`, and not for web pages of other sites. If a token is
+    set, they require it: the role `query` suffices for `/metrics` and the commands in `reading`.
     """
     scraping = CommandPool(_SCRAPES)
 
@@ -136,7 +136,9 @@ def build_app(
             with scraping.slot():
                 kind, body = await scraping.call(backend.metrics, request.headers.get("accept", ""))
         except OverloadedError:
-            return _failure(OverloadedError(f"{_SCRAPES} scrapes of /metrics are running already; scrape less often"))
+            return _error_response(
+                OverloadedError(f"{_SCRAPES} scrapes of /metrics are running already; scrape less often")
+            )
         return Response(body, headers={"content-type": kind})
 
     async def healthz(_: Request) -> Response:
@@ -148,7 +150,7 @@ def build_app(
 
     commands = _Commands(backend, pool, lambda request, needed: _refusal(request, credentials, needed, hosts), reading)
     return Starlette(
-        exception_handlers={Exception: _unforeseen, HTTPException: _unserved},
+        exception_handlers={Exception: _server_error, HTTPException: _not_served},
         routes=[
             Route("/v1/commands/{name}", commands, methods=["POST"]),
             Route("/metrics", metrics, methods=["GET"]),
@@ -159,7 +161,7 @@ def build_app(
 
 
 class _Commands:
-    """Runs commands: an ASGI app, since a command keeps its slot until its answer is sent."""
+    """Runs commands. It is an ASGI app, because a command keeps its slot until its answer is sent."""
 
     def __init__(
         self,
@@ -183,71 +185,71 @@ class _Commands:
             try:
                 arguments = await _arguments(request)
                 slot.enter_context(self._pool.slot())
-                async with _presence(request) as gone:
-                    result = await self._pool.call(self._backend.run, name, arguments, gone)
+                async with _disconnect_watch(request) as disconnected:
+                    result = await self._pool.call(self._backend.run, name, arguments, disconnected)
                 answer = self._answer(result)
             except Exception as error:  # noqa: BLE001 — every failure is answered in the same shape
-                answer = _failure(error)
+                answer = _error_response(error)
             await answer(scope, receive, send)
 
     def _answer(self, result: Any) -> Response:
         if isinstance(result, JsonPieces):
-            return StreamingResponse(self._pool.each(result.json_pieces()), media_type=_JSON)
+            return StreamingResponse(self._pool.iterate(result.json_pieces()), media_type=_JSON)
         if isinstance(result, Iterator):
-            return StreamingResponse(_lines(self._pool.each(result)), media_type=_JSON_LINES)
+            return StreamingResponse(_lines(self._pool.iterate(result)), media_type=_JSON_LINES)
         return _json(result)
 
 
-async def _unforeseen(_: Request, error: Exception) -> Response:
-    return _failure(error)
+async def _server_error(_: Request, error: Exception) -> Response:
+    return _error_response(error)
 
 
-async def _unserved(request: Request, error: Exception) -> Response:
-    """Answer a path or method that is none of ours in the shape of every failure."""
-    assert isinstance(error, HTTPException)  # noqa: S101 — it is registered for these alone
-    told = f"{request.method} {request.url.path}: {error.detail}; commands are sent by POST to /v1/commands/NAME"
-    answer = _refused(error.status_code, "NotServed", told)
+async def _not_served(request: Request, error: Exception) -> Response:
+    """Answer an unknown path or method, in the format of all errors."""
+    assert isinstance(error, HTTPException)  # noqa: S101 — registered for these only
+    message = f"{request.method} {request.url.path}: {error.detail}; commands are sent by POST to /v1/commands/NAME"
+    answer = _rejection(error.status_code, "NotServed", message)
     answer.headers.update(error.headers or {})
     return answer
 
 
 def _refusal(request: Request, credentials: Credentials, needed: Role, hosts: Hosts) -> Response | None:
-    """Return the answer to a request that is not let in, None for one that is.
+    """Return the answer to a request that is not authorized, or None if it is.
 
-    A web page that a person has open may send requests to this machine. It can set neither our content type nor, by a name
-    of its own for our address, the host; and its browser says where it is from.
+    A web page open in a browser on this machine may send requests here. It cannot set our content type, nor the `Host`
+    header of a rebound name, and its browser sends the `Origin`.
     """
     host = request.headers.get("host", "")
     if not hosts.allows(host):
-        return _refused(403, "Forbidden", f"no requests to the host {host[:100]!r} here: see admin.allowed_hosts")
+        return _rejection(403, "Forbidden", f"no requests to the host {host[:100]!r} here: see admin.allowed_hosts")
     if any(hosts.is_foreign(origin, host) for origin in request.headers.getlist("origin")):
-        return _refused(403, "Forbidden", "web pages of other sites may not send requests here")
+        return _rejection(403, "Forbidden", "web pages of other sites may not send requests here")
     if credentials.guards("query", "admin"):
         role = credentials.role_of(request.headers.getlist("authorization"))
         if role is None:
-            return _refused(401, "Unauthorized", "send the admin token as one header `Authorization: Bearer …`")
+            return _rejection(401, "Unauthorized", "send the admin token as one header `Authorization: Bearer …`")
         if role not in {needed, "admin"}:
-            return _refused(403, "Forbidden", f"this token lets its holder {_MAY[role]}: send the one of admin.token")
+            return _rejection(403, "Forbidden", f"this token lets its holder {_MAY[role]}: send the one of admin.token")
     if request.method == "POST" and request.headers.get("content-type", "").split(";")[0].strip() != _JSON:
-        return _refused(415, "UnsupportedMediaType", f"send arguments as {_JSON}")
+        return _rejection(415, "UnsupportedMediaType", f"send arguments as {_JSON}")
     return None
 
 
-def _refused(status: int, error: str, message: str) -> Response:
+def _rejection(status: int, error: str, message: str) -> Response:
     answer = _json({"error": error, "message": message, "exit_code": 2}, status=status)
     if status == _UNAUTHORIZED:
         answer.headers["www-authenticate"] = "Bearer"
     return answer
 
 
-def refusal(status: int, told: str, content_type: str) -> tuple[str, bytes]:  # noqa: ARG001 — every answer is JSON here
-    """Return content type and body of the answer to a request that did not come as far as the app."""
-    return _JSON, _bytes({"error": "Refused", "message": told, "exit_code": 2})
+def refusal(status: int, message: str, content_type: str) -> tuple[str, bytes]:  # noqa: ARG001 — every answer is JSON here
+    """Return content type and body of the answer to a request that was rejected before it reached the app."""
+    return _JSON, _bytes({"error": "Refused", "message": message, "exit_code": 2})
 
 
 @asynccontextmanager
-async def _presence(request: Request) -> AsyncIterator[Callable[[], bool]]:
-    """Lend a function that says whether the client closed its connection; the body of the request was read before."""
+async def _disconnect_watch(request: Request) -> AsyncIterator[Callable[[], bool]]:
+    """Provide a function that returns whether the client has disconnected; the request's body must have been read."""
     left = threading.Event()
 
     async def listen() -> None:
@@ -271,34 +273,34 @@ async def _arguments(request: Request) -> dict[str, Any]:
     if not body:
         return {}
     try:
-        found = orjson.loads(bytes(body))
+        arguments = orjson.loads(bytes(body))
     except orjson.JSONDecodeError as error:
         raise UsageError(f"the request is not JSON: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(arguments, dict):
         raise UsageError("the request must be a JSON object of arguments")
-    return found
+    return arguments
 
 
-def _failure(error: Exception) -> Response:
-    answer = _json(_told(error), status=codes_of(error).http)
+def _error_response(error: Exception) -> Response:
+    answer = _json(_error_json(error), status=codes_of(error).http)
     if answer.status_code == _UNAVAILABLE:
         answer.headers["retry-after"] = _RETRY_AFTER_S
     return answer
 
 
-def _told(error: Exception) -> dict[str, Any]:
+def _error_json(error: Exception) -> dict[str, Any]:
     if not isinstance(error, OtelAgenticError):
         _log.error("a command failed", exc_info=error)
     return {"error": type(error).__name__, "message": str(error), "exit_code": codes_of(error).exit}
 
 
-async def _lines(found: AsyncIterator[Any]) -> AsyncIterator[bytes]:
-    """Yield objects as lines of JSON. The status went out before the first: a failure on the way is the last line."""
+async def _lines(items: AsyncIterator[Any]) -> AsyncIterator[bytes]:
+    """Yield objects as lines of JSON. The status is sent before the first line, so an error later on is the last line."""
     try:
-        async for item in found:
+        async for item in items:
             yield _bytes(item) + b"\n"
-    except Exception as error:  # noqa: BLE001 — told to the caller, as every failure is
-        yield _bytes(_told(error)) + b"\n"
+    except Exception as error:  # noqa: BLE001 — reported to the client, as every error is
+        yield _bytes(_error_json(error)) + b"\n"
 
 
 def _json(value: Any, status: int = 200) -> Response:

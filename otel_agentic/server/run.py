@@ -1,4 +1,4 @@
-"""Runs the admin app in a thread of its own."""
+"""Runs the admin app on its own thread."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _START_LIMIT_S: Final = 10.0
 _START_POLL_S: Final = 0.005
 _GRACE_S: Final = 2
-#: People and scrapers ask here, not fleets of senders; a command may bring files along.
+#: People and scrapers connect here, not fleets of senders; a command may upload files.
 _BOUNDS: Final = Bounds(max_connections=256, head_timeout_s=10.0, body_timeout_s=120.0, min_body_rate=1024)
 
 
@@ -42,27 +42,27 @@ class AdminServer:
     def __init__(
         self, app: Starlette, address: str, *, guarded: bool, insecure: bool, tls: ServerTls | None = None
     ) -> None:
-        """Take the address.
+        """Bind the address.
 
         Args:
-            app: what to serve.
+            app: the app to serve.
             address: host:port; port 0 takes a free one.
-            guarded: whether the app asks for a token; without one only loopback addresses are allowed,
+            guarded: whether the app requires a token; without one only loopback addresses are allowed,
             insecure: unless this is set,
-            tls: or callers must show a certificate.
+            tls: or clients must present a certificate.
 
         Raises:
-            UsageError: the address cannot be read, is taken, or is public without a token.
+            UsageError: the address is invalid, is taken, or is public without a token.
         """
-        wanted = parse_address(address)
+        requested = parse_address(address)
         mutual = tls is not None and tls.is_mutual
         require_allowed(
-            wanted, token=guarded, mutual_tls=mutual, tls=tls is not None, insecure=insecure, section="admin"
+            requested, token=guarded, mutual_tls=mutual, tls=tls is not None, insecure=insecure, section="admin"
         )
         self._scheme = "http" if tls is None else "https"
         bounds = replace(_BOUNDS, max_connections=affordable(_BOUNDS.max_connections))
-        self._listener = listen_bounded(wanted, bounds.max_connections)
-        self._address = Address(host=wanted.host, port=self._listener.getsockname()[1])
+        self._listener = listen_bounded(requested, bounds.max_connections)
+        self._address = Address(host=requested.host, port=self._listener.getsockname()[1])
         self._guard = Connections(bounds, refusal, lambda: _GRACE_S)
         config = uvicorn.Config(
             app,
@@ -77,7 +77,7 @@ class AdminServer:
             timeout_graceful_shutdown=_GRACE_S,
         )
         self._server = uvicorn.Server(config)
-        # On a thread that is not the main one uvicorn leaves signals alone.
+        # uvicorn installs signal handlers on the main thread only.
         self._thread = threading.Thread(target=self._run, name="otel-agentic-admin", daemon=True)
 
     @property
@@ -86,10 +86,10 @@ class AdminServer:
         return f"{self._scheme}://{self._address}"
 
     def start(self) -> None:
-        """Serve; returns when requests are answered.
+        """Start serving; returns once requests are answered.
 
         Raises:
-            UsageError: it does not come up in time.
+            UsageError: it does not start in time.
         """
         self._thread.start()
         deadline = time.monotonic() + _START_LIMIT_S
@@ -108,7 +108,7 @@ class AdminServer:
             await self._guard.close()
 
     def stop(self) -> None:
-        """Finish requests under way and release the address."""
+        """Finish running requests and release the address."""
         self._server.should_exit = True
         if self._thread.is_alive():
             self._thread.join()

@@ -289,7 +289,7 @@ def test_a_suite_that_no_case_is_of_is_bad_input(perfect: Path) -> None:
         ("min_success = 70", "setting gate.min_success"),
         ("min_pass_pow_k = {0 = 0.7}", "setting gate.min_pass_pow_k"),
         ("fail_on_severity = 'worst'", "setting gate.fail_on_severity"),
-        ("min_sucess = 0.7", "setting gate.min_sucess: there is none of that name"),
+        ("min_sucess = 0.7", "unknown setting gate.min_sucess"),
     ],
 )
 def test_a_wrong_setting_is_named(perfect: Path, tmp_path: Path, settings: str, told: str) -> None:

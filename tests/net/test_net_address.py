@@ -79,7 +79,7 @@ def test_a_token_without_tls_on_a_public_address_is_warned_of(caplog: pytest.Log
         require(Address(host="127.0.0.1", port=1), token=True)
         assert "" == caplog.text
         require(Address(host="192.168.1.7", port=4318), token=True)
-    assert passage(caplog.text) == snapshot("192.168.1.7:4318: its token can be read on the way")
+    assert passage(caplog.text) == snapshot("192.168.1.7:4318: its token can be intercepted")
     assert "receive.tls_cert_file" in caplog.text
 
 

@@ -9,7 +9,7 @@ from inline_snapshot import snapshot
 from pydantic import SecretStr
 
 from otel_agentic.errors import ConfigError
-from otel_agentic.net import Credentials, Tokens, Watched, read_tokens
+from otel_agentic.net import Credentials, Tokens, ReloadedFiles, read_tokens
 from tests.snapshots import passage
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def test_a_changed_file_is_read_again_and_a_broken_one_changes_nothing(
 ) -> None:
     now_s = 0.0
     file = private(tmp_path / "tokens", "old")
-    watched = Watched([file], lambda: read_tokens(file, "receive.token_file"), clock=lambda: now_s)
+    watched = ReloadedFiles([file], lambda: read_tokens(file, "receive.token_file"), clock=lambda: now_s)
     private(file, "renewed")
     assert ["old"] == watched.get()  # looked at a moment ago
     now_s = 1.5

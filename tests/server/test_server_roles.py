@@ -129,7 +129,7 @@ def test_what_is_not_http_or_has_two_readings_is_refused_in_json(sent: bytes) ->
     with serving() as url:
         received = exchange(url, sent)
     assert [400] == answers(received)
-    assert b'"message":"this is no request' in received
+    assert b'"message":"this is not a valid HTTP' in received
 
 
 # TLS
