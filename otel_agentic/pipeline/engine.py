@@ -55,7 +55,7 @@ class Engine:
         upgrade: bool = False,
         collecting: bool = False,
         clock: Callable[[], int] = time.time_ns,
-        listener: EngineListener = NoListener(),  # noqa: B008 — it has no state
+        listener: EngineListener | None = None,
     ) -> None:
         """Open the store that the settings name.
 
@@ -65,12 +65,13 @@ class Engine:
             upgrade: upgrade a store of an earlier release, after copying it; without this, it is rejected.
             collecting: whether a collector runs on the engine: it rebuilds what arrives, and windows end at its clock.
             clock: returns the current time, ns since the epoch.
-            listener: receives the events of the engine.
+            listener: receives the events of the engine; None ignores them.
 
         Raises:
             StoreError: the file cannot be used.
             PluginError: a dialect, judge or estimator does not load.
         """
+        listener = listener or NoListener()
         self.settings = settings
         self.clock = clock
         self.collecting = collecting

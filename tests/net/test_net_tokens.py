@@ -9,7 +9,7 @@ from inline_snapshot import snapshot
 from pydantic import SecretStr
 
 from otel_agentic.errors import ConfigError
-from otel_agentic.net import Credentials, Tokens, ReloadedFiles, read_tokens
+from otel_agentic.net import Credentials, ReloadedFiles, Tokens, read_tokens
 from tests.snapshots import passage
 
 if TYPE_CHECKING:
