@@ -156,7 +156,7 @@ def evaluate(
     if output == "json":
         print_json(done)
     elif not quiet:
-        _print(done)
+        _print_result(done)
     return _INTERRUPTED if done["stopped"] else 0
 
 
@@ -175,7 +175,7 @@ def _own_judge(settings: Settings, server: str | None) -> str:
     return settings.scoring.judge
 
 
-def _print(done: dict[str, Any]) -> None:
+def _print_result(done: dict[str, Any]) -> None:
     out = console()
     _print_evaluation(out, done)
     say_left_out(out, done["evaluators"]["left_out"])

@@ -139,7 +139,7 @@ def _write(path: Path, text: str) -> None:
         raise UsageError(f"{path}: {error.strerror}; give a file that can be written") from error
 
 
-def _plain(found: Found) -> str:
+def _lines_of(found: Found) -> str:
     """Return the verdict in lines, for a file."""
     columns, rows = _table(found)
     table = "\n".join("\t".join(str(cell) for cell in row) for row in [[column.name for column in columns], *rows])
@@ -150,6 +150,6 @@ _FORMS: Final[dict[str, Callable[[Found], str]]] = {
     "json": json_of,
     "markdown": markdown_of,
     "junit": junit_of,
-    "table": _plain,
+    "table": _lines_of,
     "github": markdown_of,
 }

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 _COIN = 0.5
 
 
-def title_of(comparison: dict[str, Any]) -> str:
+def difference_title(comparison: dict[str, Any]) -> str:
     """Return what a table of differences is about."""
     return f"Difference of {comparison['by']} {comparison['b']} from {comparison['a']}"
 
 
-def columns_of(comparison: dict[str, Any]) -> list[Column]:
+def difference_columns(comparison: dict[str, Any]) -> list[Column]:
     """Return the columns of the table of differences."""
     names, _ = told_apart(comparison["groups"], KEYS)
     named = [Column(name=name.replace("agent_", "")) for name in names]
@@ -29,7 +29,7 @@ def columns_of(comparison: dict[str, Any]) -> list[Column]:
     return [*named, Column(name="k", right=True), *(Column(name=rate, whole=True) for rate in rates)]
 
 
-def rows_of(comparison: dict[str, Any]) -> list[list[Any]]:
+def difference_rows(comparison: dict[str, Any]) -> list[list[Any]]:
     """Return the rows of the table of differences: one for each group and k."""
     names, _ = told_apart(comparison["groups"], KEYS)
     rows = []

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.cli.report_notes import Group
 
-TITLE: Final = "Pass rate, as judged and corrected by people's verdicts"
+CORRECTED_TITLE: Final = "Pass rate, as judged and corrected by people's verdicts"
 _WAYS: Final = (
     ("raw", "judge alone (raw)"),
     ("human", "people alone"),
@@ -24,14 +24,14 @@ _WAYS: Final = (
 _FEW: Final = 50
 
 
-def columns_of(groups: Sequence[Group]) -> list[Column]:
+def corrected_columns(groups: Sequence[Group]) -> list[Column]:
     """Return the columns of the table of corrected rates."""
     names, _ = told_apart(groups, KEYS)
     named = text(*(name.replace("agent_", "") for name in names))
     return [*named, Column(name="pass rate by", whole=True), Column(name="rate", whole=True)]
 
 
-def rows_of(groups: Sequence[Group]) -> list[list[Any]]:
+def corrected_rows(groups: Sequence[Group]) -> list[list[Any]]:
     """Return four rows for each group that was corrected: raw, people's, and corrected in two ways."""
     names, _ = told_apart(groups, KEYS)
     rows: list[list[Any]] = []

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.cli.report_notes import Group
 
-TITLE: Final = "Metrics beyond the outcome"
+METRICS_TITLE: Final = "Metrics beyond the outcome"
 BANDS_TITLE: Final = "Tool scores in bands (conversations): perfect 1.00, good from .75, moderate from .50, poor below"
 #: Groups whose metrics stand in a terminal or in Markdown; of more, they are asked for by name.
 MOST_GROUPS: Final = 6
@@ -42,7 +42,7 @@ def metrics_of(group: Group, *, every: bool = False) -> list[dict[str, Any]]:
     return [metric for metric in group.get("metrics") or () if every or metric["n"]]
 
 
-def table_of(groups: Sequence[Group], *, every: bool = False) -> tuple[list[Column], list[list[Any]]]:
+def table_of_metrics(groups: Sequence[Group], *, every: bool = False) -> tuple[list[Column], list[list[Any]]]:
     """Return columns and rows of the table of metrics: a row for each group and metric.
 
     What names the group stands in its first row. A column that would say nothing in any row is left out.
@@ -58,7 +58,7 @@ def table_of(groups: Sequence[Group], *, every: bool = False) -> tuple[list[Colu
     return [columns[place] for place in says], [[row[place] for place in says] for row in rows]
 
 
-def bands_of(groups: Sequence[Group]) -> tuple[list[Column], list[list[Any]]]:
+def table_of_bands(groups: Sequence[Group]) -> tuple[list[Column], list[list[Any]]]:
     """Return columns and rows of tool scores in bands: a row for each group and dimension."""
     names, _ = told_apart(groups, KEYS)
     columns = [

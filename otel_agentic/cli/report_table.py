@@ -95,12 +95,17 @@ def _further(found: dict[str, Any]) -> Iterator[tuple[str, _Drawn]]:
     groups, comparison = found["groups"], found.get("comparison")
     tables = [(_TOOLS_TITLE, _tools(groups)), *_metrics(found)]
     if comparison is not None:
-        rows = report_compare.rows_of(comparison)
+        rows = report_compare.difference_rows(comparison)
         tables.append(
-            (report_compare.title_of(comparison), _Drawn(columns=report_compare.columns_of(comparison), rows=rows))
+            (
+                report_compare.difference_title(comparison),
+                _Drawn(columns=report_compare.difference_columns(comparison), rows=rows),
+            )
         )
-    columns = report_corrected.columns_of(groups)
-    tables.append((report_corrected.TITLE, _Drawn(columns=columns, rows=report_corrected.rows_of(groups))))
+    columns = report_corrected.corrected_columns(groups)
+    tables.append(
+        (report_corrected.CORRECTED_TITLE, _Drawn(columns=columns, rows=report_corrected.corrected_rows(groups)))
+    )
     yield from ((title, table) for title, table in tables if table.rows)
 
 
@@ -108,11 +113,11 @@ def _metrics(found: dict[str, Any]) -> Iterator[tuple[str, _Drawn]]:
     """Yield tool scores in bands, and metrics beyond the outcome; of many groups only what was asked for."""
     groups, chosen = found["groups"], found.get("metrics_chosen")
     if len(groups) <= report_metrics.MOST_GROUPS:
-        columns, rows = report_metrics.bands_of(groups)
+        columns, rows = report_metrics.table_of_bands(groups)
         yield report_metrics.BANDS_TITLE, _Drawn(columns=columns, rows=rows)
     if len(groups) <= report_metrics.MOST_GROUPS or chosen:
-        columns, rows = report_metrics.table_of(groups, every=bool(chosen))
-        yield report_metrics.TITLE, _Drawn(columns=columns, rows=rows)
+        columns, rows = report_metrics.table_of_metrics(groups, every=bool(chosen))
+        yield report_metrics.METRICS_TITLE, _Drawn(columns=columns, rows=rows)
 
 
 def _notes(found: dict[str, Any]) -> list[str]:

@@ -75,7 +75,7 @@ def evaluate_row_files(context: click.Context) -> int:
     if given["output"] == "json":
         print_json(told)
     elif not given["quiet"]:
-        _print(told)
+        _print_rows(told)
     return 0
 
 
@@ -114,7 +114,7 @@ def keep_rows(settings: Settings, files: Sequence[Path], *, quiet: bool) -> None
         )
 
 
-def _print(told: dict[str, Any]) -> None:
+def _print_rows(told: dict[str, Any]) -> None:
     out = console()
     files = Counter(row["file"] for row in told["rows"])
     of = ", ".join(f"{name} ({count:,})" for name, count in files.items()) if len(files) > 1 else next(iter(files))

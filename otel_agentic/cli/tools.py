@@ -30,7 +30,7 @@ _FAULTS: Final = (
     "missing", "spurious", "forbidden", "wrong_parameters", "wrong_order", "unused_result", "errored",
 )  # fmt: skip
 _DAY: Final = 10
-_VALUE: Final = 30
+_VALUE_IN_TABLE: Final = 30
 _TOLD: Final = 70
 
 
@@ -193,7 +193,7 @@ def _why_none(found: dict[str, Any], *, filtered: bool) -> str:
 def _example(row: dict[str, Any]) -> str:
     """Return what happened in the newest conversation, without what the other columns say."""
     if row["parameter"]:
-        return told_difference(row["expected"], row["actual"], _VALUE)
+        return told_difference(row["expected"], row["actual"], _VALUE_IN_TABLE)
     if row["fault"] == "missing":
         tried = f"({row['tried']:,} of {row['faults']:,} after errors of it) " if row["tried"] else ""
         return tried + _call(row["expected_call"])
@@ -209,5 +209,6 @@ def _call(arguments: dict[str, Any] | None) -> str:
     if arguments is None:
         return NOTHING
     return (
-        short(", ".join(f"{key} {short(value, _VALUE)}" for key, value in arguments.items()), _TOLD) or "no parameters"
+        short(", ".join(f"{key} {short(value, _VALUE_IN_TABLE)}" for key, value in arguments.items()), _TOLD)
+        or "no parameters"
     )

@@ -13,10 +13,10 @@ from otel_agentic.evaluators.failures import FailureRules
 from otel_agentic.evaluators.registry import metrics_by_name
 from otel_agentic.pipeline.export import conversation_json
 from otel_agentic.pipeline.metric_standing import with_severity
-from otel_agentic.pipeline.wire import plain
 from otel_agentic.store import browse
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.store.evaluations import DEFAULT
+from otel_agentic.store.json_values import plain
 from otel_agentic.store.selection import Selection
 
 _EXPORT_CHUNK: Final = 500

@@ -16,8 +16,8 @@ from otel_agentic.pipeline.interrupt import stop_on_interrupt
 from otel_agentic.pipeline.judge_use import judge_json
 from otel_agentic.pipeline.suites import of_suite, require_suite
 from otel_agentic.pipeline.truth_in_force import unknown_labels
-from otel_agentic.pipeline.wire import plain
 from otel_agentic.store.evaluations import DEFAULT
+from otel_agentic.store.json_values import plain
 from otel_agentic.store.judge_calls import clear_verdicts, judge_summary
 from otel_agentic.store.metric_scores import Measured
 from otel_agentic.store.selection import Scored, Selection

@@ -14,9 +14,9 @@ from otel_agentic.pipeline.gate.baseline import Baseline, is_file, read, require
 from otel_agentic.pipeline.gate.run import Gate
 from otel_agentic.pipeline.gate.select import Chosen
 from otel_agentic.pipeline.gate.settings import merged
-from otel_agentic.pipeline.wire import plain
 from otel_agentic.store.baselines import save_baseline
 from otel_agentic.store.evaluations import DEFAULT
+from otel_agentic.store.json_values import plain
 from otel_agentic.store.selection import Selection
 
 

@@ -19,11 +19,11 @@ from otel_agentic.pipeline.report import IntervalKind
 from otel_agentic.pipeline.report import report as build_report
 from otel_agentic.pipeline.suite_trend import Point, TrendBy, trend
 from otel_agentic.pipeline.suites import require_suite
-from otel_agentic.pipeline.wire import plain
 from otel_agentic.scoring.model import Dimension, FaultKind
 from otel_agentic.store.evaluations import DEFAULT
 from otel_agentic.store.failing import FaultFilter, example_of, failing_tools, scored_with_tools
 from otel_agentic.store.failures import failure_counts
+from otel_agentic.store.json_values import plain
 from otel_agentic.store.selection import Selection
 from otel_agentic.store.truth import load_cases
 from otel_agentic.store.windows import scored_conversations

@@ -16,11 +16,11 @@ from otel_agentic.pipeline.coverage import by_framework, of_view, wrong_clocks_j
 from otel_agentic.pipeline.ingest import rebuild_pending
 from otel_agentic.pipeline.removal import RetentionPass
 from otel_agentic.pipeline.snapshot import snapshot
-from otel_agentic.pipeline.wire import plain
 from otel_agentic.store import browse, stats
 from otel_agentic.store.evaluations import DEFAULT, require_evaluation
 from otel_agentic.store.export_layout import export_folder_of
 from otel_agentic.store.importing import drop_orphans
+from otel_agentic.store.json_values import plain
 from otel_agentic.store.kept import retention_state
 from otel_agentic.store.user_queries import limits_of
 from otel_agentic.windows.rolling import parse_width

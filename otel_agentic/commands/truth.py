@@ -13,9 +13,9 @@ from otel_agentic.pipeline.evaluate import TruthFile
 from otel_agentic.pipeline.export import iso
 from otel_agentic.pipeline.promote import Promoted, Wanted, clusters_of, promote
 from otel_agentic.pipeline.truth_in_force import unknown_labels
-from otel_agentic.pipeline.wire import plain
 from otel_agentic.store.datasets import current_datasets, list_datasets
 from otel_agentic.store.evaluations import DEFAULT
+from otel_agentic.store.json_values import plain
 from otel_agentic.store.matches import list_cases, list_matches
 from otel_agentic.store.promotion import candidates
 from otel_agentic.store.selection import Selection

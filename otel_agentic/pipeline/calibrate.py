@@ -106,7 +106,9 @@ def _other_judges(engine: Engine, judge: JudgeVersion, judged: _Judged) -> Itera
     with engine.store.read() as con:
         shown = origins(con, Selection())
     others = Counter(
-        (origin.judge, origin.judge_version) for key in judged.matched if (origin := shown.get(key)) and origin.has_judged_answer
+        (origin.judge, origin.judge_version)
+        for key in judged.matched
+        if (origin := shown.get(key)) and origin.has_judged_answer
     )
     for name, version in sorted(others):
         if (name, version) != judge:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.pipeline.corrected import Corrections
-from otel_agentic.pipeline.wire import plain
 from otel_agentic.store.calibrations import newest_calibrations
 from otel_agentic.store.human_sample import human_samples
+from otel_agentic.store.json_values import plain
 from otel_agentic.store.judged import newest_model, origins
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from otel_agentic.pipeline.objectives import objectives_report
 from otel_agentic.pipeline.report_json import cases_left_out, estimates_json, group_json, sampling_json
 from otel_agentic.pipeline.report_metrics import chosen_metrics, metrics_json, tool_bands
 from otel_agentic.pipeline.tier_basis import from_the_beginning, tier_bases
-from otel_agentic.pipeline.wire import plain
 from otel_agentic.stats import (
     HierarchicalEstimator,
     PerCaseEstimator,
@@ -23,6 +22,7 @@ from otel_agentic.stats import (
 )
 from otel_agentic.stats.bootstrap import with_bootstrap
 from otel_agentic.store.evaluations import DEFAULT
+from otel_agentic.store.json_values import plain
 from otel_agentic.store.matches import matched_by_text
 from otel_agentic.store.selection import Selection
 from otel_agentic.store.windows import scored_conversations

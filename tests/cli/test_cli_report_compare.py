@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.cli.report_compare import columns_of, comparison_notes, difference, probability, rows_of, title_of
+from otel_agentic.cli.report_compare import (
+    comparison_notes,
+    difference,
+    difference_columns,
+    difference_rows,
+    difference_title,
+    probability,
+)
 from otel_agentic.cli.report_corrected import corrected_notes
-from otel_agentic.cli.report_corrected import rows_of as corrected_rows
+from otel_agentic.cli.report_corrected import difference_rows as corrected_rows
 from tests.cli.running import done, on_terminal, run
 from tests.cli.small import conversation, write_cases, write_spans
 from tests.snapshots import ending, item, opening, passage
@@ -123,7 +130,7 @@ def test_a_k_without_a_per_case_difference_is_named() -> None:
     mixed["differences"]["3"]["per_case"] = None
 
     assert opening(comparison_notes(comparison(mixed))[1]) == snapshot("no per-case difference at k=3")
-    assert ["—", "—"] == rows_of(comparison(mixed))[1][-2:]
+    assert ["—", "—"] == difference_rows(comparison(mixed))[1][-2:]
 
 
 def test_without_single_attempts_the_sentence_stands_without_a_difference() -> None:
@@ -138,13 +145,13 @@ def test_without_single_attempts_the_sentence_stands_without_a_difference() -> N
 def test_each_k_has_a_row() -> None:
     found = comparison(group())
 
-    assert title_of(found) == snapshot("Difference of version 1.1.0 from 1.0.0")
+    assert difference_title(found) == snapshot("Difference of version 1.1.0 from 1.0.0")
     assert [
         [k, "-.100 [-.300, +.100]", "-.400 [-.610, -.200]", "-.100 [-.300, +.100]", "-.420 [-.610, -.200]"]
         for k in ("1", "3")
-    ] == rows_of(found)
+    ] == difference_rows(found)
     assert ["k", "pass@k, pooled", "pass^k, pooled", "pass@k, per case", "pass^k, per case"] == [
-        column.name for column in columns_of(found)
+        column.name for column in difference_columns(found)
     ]
 
 

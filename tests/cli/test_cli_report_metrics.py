@@ -8,7 +8,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.cli.html.metrics import bands_table, failures_table, layers_table, metrics_table
-from otel_agentic.cli.report_metrics import bands_of, metric_notes, shown_value, table_of
+from otel_agentic.cli.report_metrics import metric_notes, shown_value, table_of_bands, table_of_metrics
 from tests.cli.measured import group, labelled, metric, silent
 from tests.cli.pictured import Page
 from tests.snapshots import ending, opening, passage
@@ -34,7 +34,7 @@ def test_a_metric_has_a_row_with_its_score_what_is_good_and_what_is_missing() ->
         failures=1,
         not_evaluated={"judge_error": 2, "no_data": 3},
     )
-    columns, rows = table_of([group(helpful)])
+    columns, rows = table_of_metrics([group(helpful)])
     assert ["metric", "score", "scores", "good is", "failures", "not evaluated"] == [column.name for column in columns]
     assert rows == snapshot(
         [["agentest.helpfulness", "4.25 of 1 to 5", "4", "at least 3", "1", "3 no_data, 2 judge_error"]]
@@ -42,7 +42,7 @@ def test_a_metric_has_a_row_with_its_score_what_is_good_and_what_is_missing() ->
 
 
 def test_labels_stand_with_their_shares_and_failures_only_where_something_says_what_one_is() -> None:
-    columns, rows = table_of([group(labelled({"none": 3, "action": 1}, "action"), metric())])
+    columns, rows = table_of_metrics([group(labelled({"none": 3, "action": 1}, "action"), metric())])
     assert [
         ["layers.verdict", "none 75%, action 25%", "4", "1"],
         ["layers.routing", ".500", "4", "—"],
@@ -52,20 +52,20 @@ def test_labels_stand_with_their_shares_and_failures_only_where_something_says_w
 
 def test_many_labels_are_counted() -> None:
     labels = {f"label {place}": 10 - place for place in range(9)}
-    _, ((_, score, *_),) = table_of([group(labelled(labels))])
+    _, ((_, score, *_),) = table_of_metrics([group(labelled(labels))])
     assert score == snapshot("label 0 19%, label 1 17%, label 2 15%, label 3 13%, 5 other labels")
 
 
 def test_groups_that_differ_are_named_in_their_first_row() -> None:
     groups = [group(metric(), metric(), agent_version="1.9"), group(metric(), agent_version="1.10")]
-    columns, rows = table_of(groups)
+    columns, rows = table_of_metrics(groups)
     assert ["1.9", "", "1.10"] == [row[0] for row in rows]
     assert "version" == columns[0].name
 
 
 def test_what_abstained_throughout_is_counted_with_the_command_that_shows_it() -> None:
     groups = [group(metric(), silent("no_data"), silent("content_not_captured"))]
-    assert 1 == len(table_of(groups)[1])
+    assert 1 == len(table_of_metrics(groups)[1])
     (told,) = metric_notes(groups)
     assert passage(told) == snapshot(
         "clerk: 2 more metrics had nothing to score (no_data, content_not_captured); `otel"
@@ -99,7 +99,7 @@ def test_groups_in_which_the_same_metrics_abstained_stand_in_one_sentence() -> N
 
 def test_metrics_that_were_asked_for_are_shown_even_without_a_score() -> None:
     groups = [group(metric(), silent("no_data"))]
-    assert ["layers.plan", "—", "0", "4 no_data"] == table_of(groups, every=True)[1][1]
+    assert ["layers.plan", "—", "0", "4 no_data"] == table_of_metrics(groups, every=True)[1][1]
     assert [] == metric_notes(groups, [metric["name"] for metric in groups[0]["metrics"]])
 
 
@@ -121,7 +121,7 @@ def test_of_many_groups_metrics_are_not_shown_and_that_is_told() -> None:
 
 def test_a_report_without_metrics_says_nothing_of_them() -> None:
     without = [group(metrics=None)]
-    assert ([], [], None) == (table_of(without)[1], metric_notes(without), metrics_table(without))
+    assert ([], [], None) == (table_of_metrics(without)[1], metric_notes(without), metrics_table(without))
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_values_have_their_unit(value: float, unit: str | None, bounds: list[Any
 
 def test_tool_scores_stand_in_bands() -> None:
     found = {"perfect": 1200, "good": 3, "moderate": 0, "poor": 7}
-    columns, rows = bands_of([group(tool_bands={"selection": found})])
+    columns, rows = table_of_bands([group(tool_bands={"selection": found})])
     assert ["dimension", "perfect", "good", "moderate", "poor"] == [column.name for column in columns]
     assert [["selection", "1,200", "3", "0", "7"]] == rows
     assert "selection 1,200 3 0 7" in read(bands_table([group(tool_bands={"selection": found})])).text

@@ -7,7 +7,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.cli.html.markup import Html, markup, stranger, tag
-from otel_agentic.cli.html.panels import moment
+from otel_agentic.cli.html.names import time_of
 from otel_agentic.cli.html.sections import empty_state, sections
 from otel_agentic.cli.html.theme import drawing
 from otel_agentic.cli.report_table import NOTHING_FOUND
@@ -72,7 +72,7 @@ def _heading(groups: Sequence[Group]) -> Html:
 def _facts(groups: Sequence[Group], drawn: Mapping[str, Any], about: str) -> Child:
     facts = [about[:1].upper() + about[1:]]
     if drawn["first_ns"] is not None:
-        facts.append(f"conversations that ended from {moment(drawn['first_ns'])} to {moment(drawn['last_ns'])} UTC")
+        facts.append(f"conversations that ended from {time_of(drawn['first_ns'])} to {time_of(drawn['last_ns'])} UTC")
     if groups:
         evaluated = sum(group["n"] for group in groups)
         facts.append(f"{plural(len(groups), 'group')}, {plural(evaluated, 'evaluated conversation')}")

@@ -24,18 +24,18 @@ _MOST: Final = 1e6
 def comparison_part(comparison: dict[str, Any]) -> Html:
     """Return the differences between two groups, and what they say."""
     notes = tag("ul", *(tag("li", note) for note in report_compare.comparison_notes(comparison)))
-    columns, rows = report_compare.columns_of(comparison), report_compare.rows_of(comparison)
-    title = report_compare.title_of(comparison)
+    columns, rows = report_compare.difference_columns(comparison), report_compare.difference_rows(comparison)
+    title = report_compare.difference_title(comparison)
     return markup((notes, tag("h3", title) if rows else None, _listed(title, columns, rows) if rows else None))
 
 
 def corrected_part(groups: Sequence[Group]) -> Html | None:
     """Return the rates that people's verdicts correct, None where there are none."""
-    rows = report_corrected.rows_of(groups)
+    rows = report_corrected.corrected_rows(groups)
     if not rows:
         return None
     notes = tag("ul", *(tag("li", note) for note in report_corrected.corrected_notes(groups)))
-    return markup((_listed(report_corrected.TITLE, report_corrected.columns_of(groups), rows), notes))
+    return markup((_listed(report_corrected.CORRECTED_TITLE, report_corrected.corrected_columns(groups), rows), notes))
 
 
 def objectives_part(objectives: Sequence[dict[str, Any]]) -> Html:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.cli.html.markup import Html, markup, stranger, tag
-from otel_agentic.cli.html.names import group_name, table, telling
-from otel_agentic.cli.html.panels import moment
+from otel_agentic.cli.html.names import group_name, table, telling, time_of
 from otel_agentic.cli.html.summary import MOST_ROWS
 from otel_agentic.cli.report_metrics import (
     can_fail,
@@ -93,7 +92,7 @@ def failures_table(rows: Sequence[Mapping[str, Any]]) -> Html:
             stranger(row["title"], 200),
             _severity(row["severity"]),
             tag("span", stranger(row["example_conversation"]), class_="id"),
-            tag("span", f"{moment(row['first_seen_ns'])} to ", tag("span", moment(row["last_seen_ns"]))),
+            tag("span", f"{time_of(row['first_seen_ns'])} to ", tag("span", time_of(row["last_seen_ns"]))),
             tag("b", f"{row['conversations']:,}"),
             f"{row['failures']:,}",
             percent(row["share"]),
@@ -117,7 +116,7 @@ def _named(metric: Mapping[str, Any], group: Sequence[Child]) -> list[Child]:
 def _cells(metric: Mapping[str, Any]) -> Iterator[Child]:
     yield _score(metric)
     yield _or_nothing(shown_threshold(metric))
-    yield _reasons(metric)
+    yield _metric_reasons(metric)
     yield f"{metric['n']:,}"
     if not can_fail(metric):
         yield _BLANK
@@ -173,7 +172,7 @@ def _band_bar(found: Mapping[str, int]) -> Html:
     return tag("span", *parts, class_="shares", aria_hidden="true")
 
 
-def _reasons(metric: Mapping[str, Any]) -> Child:
+def _metric_reasons(metric: Mapping[str, Any]) -> Child:
     most = sorted(metric["not_evaluated"].items(), key=lambda item: (-item[1], item[0]))
     if not most:
         return _BLANK

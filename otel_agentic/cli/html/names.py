@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.cli.html.markup import Html, markup, stranger, tag
 from otel_agentic.cli.html.theme import TIERS
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from otel_agentic.cli.html.markup import Child
 
 Group = dict[str, Any]
+
+
+_NS_PER_S: Final = 1_000_000_000
 
 
 def with_keys(rows: Iterable[Mapping[str, Any]]) -> list[Group]:
@@ -115,3 +119,12 @@ def scrolling(content: Html, label: str) -> Html:
 
 def _share(value: float) -> str:
     return f"{100 * value:.4g}%"
+
+
+def time_of(time_ns: int) -> str:
+    """Return a time in UTC, to the minute.
+
+    >>> time_of(1_772_452_800_000_000_000)
+    '2026-03-02 12:00'
+    """
+    return datetime.fromtimestamp(time_ns // _NS_PER_S, UTC).strftime("%Y-%m-%d %H:%M")

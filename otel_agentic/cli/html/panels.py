@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.cli.html.curves import curves
 from otel_agentic.cli.html.markup import Html, markup, tag
-from otel_agentic.cli.html.names import group_name, table, telling, tier_chip
+from otel_agentic.cli.html.names import group_name, table, telling, tier_chip, time_of
 from otel_agentic.cli.html.series import Series
 from otel_agentic.cli.html.svg import inline_svg
 from otel_agentic.cli.html.theme import TIERS
@@ -81,21 +80,12 @@ def tier_table(rows: Sequence[Group], width_ns: int | None) -> Html:
                     markup(
                         (tag("span", style.sign, class_=f"shape {style.role}", aria_hidden="true"), " ", style.words)
                     ),
-                    moment(row["end_ns"][first]),
-                    moment(row["end_ns"][last]),
+                    time_of(row["end_ns"][first]),
+                    time_of(row["end_ns"][last]),
                 ]
             )
     heads = ["group", "tier", "first window that ended", "last window that ended"]
     return table(f"Tiers over time, at most the last {_CHANGES} changes of each group", heads, lines, class_="plain")
-
-
-def moment(time_ns: int) -> str:
-    """Return a time as people write it, UTC, to the minute.
-
-    >>> moment(1_772_452_800_000_000_000)
-    '2026-03-02 12:00'
-    """
-    return datetime.fromtimestamp(time_ns // _NS, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def _drawn(draw: Callable[[int], Figure], name: str, told: tuple[str, str], wide_px: int | None) -> Html:
@@ -132,4 +122,4 @@ def _told(row: Group, history: Mapping[str, Any]) -> str:
     spread = f"; pass^{history['k']} between {min(power):.3f} and {max(power):.3f}" if power else ""
     restated = sum(row["restated"])
     told = f"; {plural(restated, 'point')} restated" if restated else ""
-    return f"{plural(len(ends), 'window')} of {history['window']} that ended from {moment(ends[0])} to {moment(ends[-1])} UTC{spread}{told}"
+    return f"{plural(len(ends), 'window')} of {history['window']} that ended from {time_of(ends[0])} to {time_of(ends[-1])} UTC{spread}{told}"

@@ -20,7 +20,7 @@ _DAY_NS: Final = 86_400_000_000_000
 _MOST: Final = 500
 _THIN: Final = 500
 #: A point gets a mark of its own up to this many.
-_FEW: Final = 40
+_FEW_POINTS: Final = 40
 #: Rings of restated points at most.
 _RINGS: Final = 80
 #: How wide a stretch of the strip must be, in px, to show the shape of its tier.
@@ -30,7 +30,7 @@ _LINES: Final = (("pass_at_k", "at", (0, (4, 2)), "o"), ("pass_pow_k", "pow", "-
 _HEIGHTS: Final = (118, 24, 14)
 _WIDE_HEIGHTS: Final = (190, 28, 16)
 _WIDE_PX: Final = 600
-_MARGINS: Final = {"left": 30, "right": 10, "top": 8, "bottom": 22}
+_TIMELINE_MARGINS: Final = {"left": 30, "right": 10, "top": 8, "bottom": 22}
 _GAP_PX: Final = 14
 #: By frequency (of dateutil: month, hour, minute, second) a longer interval, where matplotlib's own leave a hole.
 _LONGER: Final = {1: 12, 4: 24, 5: 60, 6: 60}
@@ -49,10 +49,10 @@ def timeline(series: Series, span_ns: tuple[int, int], width_px: int) -> Figure:
     from matplotlib.figure import Figure  # noqa: PLC0415 — only pictures pay for it
 
     heights = _WIDE_HEIGHTS if width_px > _WIDE_PX else _HEIGHTS
-    tall = sum(heights) + 2 * _GAP_PX + _MARGINS["top"] + _MARGINS["bottom"]
+    tall = sum(heights) + 2 * _GAP_PX + _TIMELINE_MARGINS["top"] + _TIMELINE_MARGINS["bottom"]
     figure = Figure(figsize=(width_px / 72, tall / 72))
     axes = [_axes(figure, heights[: row + 1], width_px, tall) for row in range(len(heights))]
-    _frame(axes, span_ns)
+    _timeline_frame(axes, span_ns)
     for name, role, style, marker in _LINES:
         _line(axes[0], series, name, MARKS[role], style, marker)
     _rings(axes[0], series)
@@ -63,12 +63,12 @@ def timeline(series: Series, span_ns: tuple[int, int], width_px: int) -> Figure:
 
 def _axes(figure: Figure, heights: Sequence[int], width_px: int, tall: int) -> Axes:
     """Return the axes of the last of some rows, at places in px: the same in every panel, so that they compare."""
-    bottom = tall - _MARGINS["top"] - sum(heights) - (len(heights) - 1) * _GAP_PX
-    width = width_px - _MARGINS["left"] - _MARGINS["right"]
-    return figure.add_axes((_MARGINS["left"] / width_px, bottom / tall, width / width_px, heights[-1] / tall))
+    bottom = tall - _TIMELINE_MARGINS["top"] - sum(heights) - (len(heights) - 1) * _GAP_PX
+    width = width_px - _TIMELINE_MARGINS["left"] - _TIMELINE_MARGINS["right"]
+    return figure.add_axes((_TIMELINE_MARGINS["left"] / width_px, bottom / tall, width / width_px, heights[-1] / tall))
 
 
-def _frame(axes: list[Axes], span_ns: tuple[int, int]) -> None:
+def _timeline_frame(axes: list[Axes], span_ns: tuple[int, int]) -> None:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter  # noqa: PLC0415 — only pictures pay for it
 
     main, coverage, tiers = axes
@@ -101,7 +101,7 @@ def _frame(axes: list[Axes], span_ns: tuple[int, int]) -> None:
 
 def _line(axes: Axes, series: Series, name: str, colour: str, style: object, marker: str) -> None:
     days, values = _days(series), series.values[name]
-    few = len(days) <= _FEW
+    few = len(days) <= _FEW_POINTS
     thin = 1.1 if len(days) > _THIN else 1.9
     for piece in series.segments(name):
         kept = piece[thinned(values[piece], max(8, _MOST * len(piece) // len(days)))]
@@ -148,7 +148,7 @@ def _coverage(axes: Axes, series: Series) -> None:
 def _tiers(axes: Axes, series: Series, width_px: int) -> None:
     days = _days(series)
     low, high = axes.get_xlim()
-    shape_days = _SHAPE_PX * (high - low) / (width_px - _MARGINS["left"] - _MARGINS["right"])
+    shape_days = _SHAPE_PX * (high - low) / (width_px - _TIMELINE_MARGINS["left"] - _TIMELINE_MARGINS["right"])
     bars: dict[str, list[tuple[float, float]]] = {}
     for first, last, tier in series.tier_runs(every=-(-len(days) // _MOST)):
         start, end = _spread(days[[first, last]] if first != last else days[[first]], series)[[0, -1]]

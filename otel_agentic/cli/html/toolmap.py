@@ -77,9 +77,9 @@ def failing_table(rows: Sequence[Mapping[str, Any]]) -> Html:
     lines: list[list[Child]] = [
         [
             stranger(row["tool"]),
-            *(_name(row[name]) for name in (*agents, *versions)),
+            *(_tool_name(row[name]) for name in (*agents, *versions)),
             _fault(row),
-            _name(row["parameter"]),
+            _tool_name(row["parameter"]),
             _values(row),
             tag("span", stranger(row["example_conversation"]), class_="id"),
             f"{row['faults']:,}",
@@ -140,5 +140,5 @@ def _value(value: Any) -> Html:
     return tag("code", stranger("nothing" if value is None else value, _VALUE_LIMIT))
 
 
-def _name(value: Any) -> Child:
+def _tool_name(value: Any) -> Child:
     return tag("span", NOTHING, class_="none blank") if value is None else stranger(value)
