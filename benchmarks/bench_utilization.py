@@ -179,7 +179,7 @@ def _large() -> Iterator[tuple[str, Any, str]]:
     words = "Nothing of that sort is here. "
     numbers = " ".join(f"item {place} costs ${place}.13," for place in range(60_000))
     result = json.dumps(rows)[:-2] + "}]"
-    assert len(extract(numbers[:100]).found) > 1  # the reader of facts is warm
+    assert len(extract(numbers[:100]).all) > 1  # the reader of facts is warm
     yield "1 MB of JSON, a short answer", result, words
     yield "1 MB of JSON, 1 MB of words", result, words * (LARGE // len(words))
     yield "1 MB of JSON, 1 MB of numbers", result, numbers[:LARGE]

@@ -57,7 +57,7 @@ class Exemption:
     def covers(self, path: str, word: str, text: str) -> bool:
         """Return whether a word found in `text` is allowed in a file."""
         return (
-            self.word == word.lower()
+            self.word in {"*", word.lower()}
             and any(fnmatch(path, pattern) for pattern in self.where)
             and self.name.search(text) is not None
         )

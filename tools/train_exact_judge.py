@@ -27,7 +27,7 @@ import numpy as np
 from scipy.optimize import Bounds, minimize
 
 from otel_agentic.judges.exact import fixed_score
-from otel_agentic.judges.exact.checks import Asked, Given, Sides, expected_text
+from otel_agentic.judges.exact.checks import Candidate, Query, Sides, expected_text
 from otel_agentic.judges.exact.features import FEATURES, measure
 from otel_agentic.judges.exact.model import FILE, Model
 from otel_agentic.judges.exact.texts import wording
@@ -142,13 +142,13 @@ def measured(pairs: Sequence[HumanPair], model: Model) -> Measured:
 
 
 def _rows(index: int, pair: HumanPair, model: Model, single: str) -> list[tuple[Any, ...]]:
-    given = Given.of(pair.answer, Asked.of(pair.question))
+    candidate = Candidate.of(pair.answer, Query.of(pair.question))
     rows = []
     for accepted in pair.accepted:
-        sides = Sides(expected=expected_text(accepted), given=given)
+        sides = Sides(expected=expected_text(accepted), candidate=candidate)
         fixed = fixed_score(sides, model)
         objection = sides.objection()
-        values = measure(wording(sides.expected.raw), given.wording, sides.held_facts)
+        values = measure(wording(sides.expected.raw), candidate.wording, sides.held_facts)
         cap = 1.0 if objection is None else model.cap(objection.weight)
         rows.append((values, index, cap, -1.0 if fixed is None else fixed.score, accepted == single))
     return rows

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from otel_agentic import plugins
 from otel_agentic.errors import UsageError
 from otel_agentic.evaluators.registry import asks, resolved
-from otel_agentic.judges.fence import SYSTEM, Way, human_told
+from otel_agentic.judges.fence import SYSTEM, Way, human_message
 from otel_agentic.judges.forms import schema_of
 from otel_agentic.judges.prompts import KINDS, own_prompt
 from otel_agentic.judges.rubrics import merge_rubric
@@ -51,7 +51,7 @@ class Prompted:
 
     def human(self, way: Way) -> str:
         """Return the message that a model is sent, word for word but for what is new in each."""
-        return human_told(MATERIAL, self.text, self.form, way, NONCE)
+        return human_message(MATERIAL, self.text, self.form, way, NONCE)
 
     @property
     def ways(self) -> dict[Way, dict[str, Any]]:

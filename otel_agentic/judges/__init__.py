@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_agentic.judges.base import (
     Budget,
+    BudgetAwareJudge,
     Judge,
     JudgeCache,
     JudgeFailure,
@@ -18,7 +19,6 @@ from otel_agentic.judges.base import (
     ReplyForm,
     Rubric,
     StreamingJudge,
-    ThriftyJudge,
     Verdict,
     is_calibrated,
     kinds_of,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AskingJudge",
     "Budget",
+    "BudgetAwareJudge",
     "ExactJudge",
     "Judge",
     "JudgeCache",
@@ -47,7 +48,6 @@ __all__ = [
     "ReplyForm",
     "Rubric",
     "StreamingJudge",
-    "ThriftyJudge",
     "Verdict",
     "as_judge",
     "is_calibrated",

@@ -1,4 +1,4 @@
-"""What judges may spend: the limits of the settings, and a budget shared by many calls at once."""
+"""The budget of a judge: the limits of the settings, and reservations for concurrent calls."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from otel_agentic.judges.base import Budget, JudgeFailure, Question, Verdict
 
 _TOKENS_A_PRICE: Final = 1_000_000
-#: Of a judge that makes no estimate: what its prompt and its reply take, and how much text is one token.
+#: Estimates for a judge without its own: tokens of its prompt and reply, and characters per token.
 _PROMPT_TOKENS: Final = 600
 _CHARACTERS_A_TOKEN: Final = 4
-#: What is said where a budget does not say which of its limits is reached.
+#: The message for a budget that does not name the limit that is reached.
 USED_UP: Final = (
     "the judge's budget of this window is used up (judge.max_calls, judge.max_tokens and judge.max_cost_usd "
     "limit a judge.budget_window)"
@@ -36,7 +36,7 @@ class Cost:
 
     @classmethod
     def of(cls, answer: Verdict | JudgeFailure) -> Cost:
-        """Return what a verdict, or a failure, has cost."""
+        """Return the cost of a verdict or failure."""
         return cls(
             calls=answer.tries, tokens=answer.input_tokens + answer.output_tokens, cost_usd=answer.cost_usd or 0.0
         )
@@ -53,7 +53,7 @@ class Cost:
 
 
 class Limits:
-    """The limits of the settings. `values` has each by the name of its setting, None where it is not set."""
+    """The limits of the settings: `values` by the name of the setting, None if it is not set."""
 
     def __init__(self, settings: JudgeSettings) -> None:
         self.values: Final[Mapping[str, float | None]] = {
@@ -62,7 +62,7 @@ class Limits:
         self._price_usd: Final = max(settings.input_price_usd or 0.0, settings.output_price_usd or 0.0)
 
     def reached(self, spent: Cost, *, calls: int, tokens: int) -> str | None:
-        """Return, in words, the first limit that so much more would break, None where it breaks none.
+        """Return the first limit that a further expense would exceed, as text, or None.
 
         >>> from otel_agentic.config import JudgeSettings
         >>> Limits(JudgeSettings(max_calls=1_000)).reached(Cost(calls=999), calls=2, tokens=0)
@@ -79,7 +79,7 @@ class Limits:
 
 
 def estimate(question: Question) -> int:
-    """Return about how many tokens a question takes a judge that makes no estimate of its own.
+    """Return the estimated number of tokens of a question for a judge without its own estimate.
 
     >>> from otel_agentic.judges.base import Question
     >>> estimate(Question(query="2+2?", expected="4", answer="four", threshold=0.7))
@@ -91,56 +91,54 @@ def estimate(question: Question) -> int:
 
 
 class Allowance:
-    """Holds back, of a budget, what each question under way may still cost, until that is known.
+    """Reserves, from a budget, the possible cost of each running question until its actual cost is known.
 
-    Without a budget everything is allowed.
-
-    It may be asked from several threads; the budget is used by one at a time.
+    Without a budget every call is allowed. Thread-safe; the budget is used by one thread at a time.
     """
 
     def __init__(self, budget: Budget | None, estimate: Callable[[Question], int]) -> None:
-        """Hold a budget.
+        """Reserve calls from a budget.
 
         Args:
             budget: None for no limit.
-            estimate: about how many tokens one call for a question takes.
+            estimate: returns the estimated tokens of one call for a question.
         """
         self._budget = budget
         self._estimate = estimate
         self._lock = threading.Lock()
-        self._held: Counter[Question] = Counter()
+        self._reserved: Counter[Question] = Counter()
 
     def take(self, question: Question) -> bool:
-        """Return whether one more call for a question may be made; if so, hold it back."""
+        """Reserve one more call for a question, if the budget allows it; return whether it does."""
         with self._lock:
             if self._budget is not None and not self._allows(self._budget, question):
                 return False
-            self._held[question] += 1
+            self._reserved[question] += 1
             return True
 
     def settle(self, question: Question, answer: Verdict | JudgeFailure) -> None:
-        """Spend what a question has cost, in place of what was held back for it."""
+        """Spend the actual cost of a question, and release its reservation."""
         with self._lock:
-            del self._held[question]
+            del self._reserved[question]
             if self._budget is not None:
                 self._budget.spend(answer)
 
     def drop(self, question: Question) -> None:
-        """Hold nothing back any longer for a question that came to nothing."""
+        """Release the reservation of a question without a result."""
         with self._lock:
-            del self._held[question]
+            del self._reserved[question]
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is held back: what is refused now stays refused."""
-        return not self._held
+        """Whether no call is reserved: further refusals are final."""
+        return not self._reserved
 
     @property
     def used_up(self) -> str:
-        """Which limit is reached, in words."""
-        told: str = getattr(self._budget, "used_up", None) or USED_UP
-        return told
+        """A text that names the reached limit."""
+        message: str = getattr(self._budget, "used_up", None) or USED_UP
+        return message
 
     def _allows(self, budget: Budget, question: Question) -> bool:
-        held = sum(self._estimate(each) * calls for each, calls in self._held.items())
-        return budget.allows(calls=self._held.total() + 1, tokens=held + self._estimate(question))
+        reserved = sum(self._estimate(question) * calls for question, calls in self._reserved.items())
+        return budget.allows(calls=self._reserved.total() + 1, tokens=reserved + self._estimate(question))

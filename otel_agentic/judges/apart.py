@@ -1,8 +1,8 @@
-"""A judge's model, kept apart from the models of an agent in the same process.
+"""Isolation of a judge's model from the models of an agent in the same process.
 
-Models of one provider share their connections within a process, and a connection belongs to the event loop that opened it:
-a judge on its own loop would break the calls of an agent on another one, and the other way round. And a judge's own calls are
-no conversation of an agent: instrumentation in the same process is to leave them out.
+Models of one provider share their connections within a process, and a connection belongs to the event loop that opened it: a
+judge on its own loop would break the calls of an agent on another loop, and vice versa. Moreover, the judge's own calls are no
+conversation of an agent: instrumentation in the same process must not record them.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def own_connections(model: BaseChatModel) -> tuple[BaseChatModel, Callable[[], Awaitable[Any]] | None]:
-    """Return a model that talks over connections of its own, and how to close these. Replies over them are bounded.
+    """Return a copy of the model with its own connections, and the function that closes them. Replies over them are bounded.
 
-    That is known for models on the OpenAI client, which are most of those with shared connections. Another model, or one
-    that was given a client, comes back as it is, with nothing to close.
+    Supported for models on the OpenAI client, which are most of those with shared connections. Any other model, and one
+    with a client of the user's, is returned as it is, with None.
     """
     openai: Any = sys.modules.get("openai")
     client = getattr(model, "root_async_client", None)
@@ -50,7 +50,7 @@ def _suppression() -> Callable[[], AbstractContextManager[Any]]:
     try:
         utilities = import_module(
             "opentelemetry.instrumentation.utils"
-        )  # not ours to require: instrumentation brings it
+        )  # not a requirement: installed along with instrumentation
     except ImportError:
         return nullcontext
     suppress: Callable[[], AbstractContextManager[Any]] = utilities.suppress_instrumentation

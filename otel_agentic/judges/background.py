@@ -1,7 +1,7 @@
-"""An event loop in a thread of its own, for clients that live on one loop, whatever loop their caller may run.
+"""An event loop in its own thread, for clients that are bound to one loop, independent of their caller's loop.
 
-One for the whole process: clients of models share their connections between objects, and a connection dies with the loop
-that it was opened on.
+There is one per process: model clients share their connections between objects, and a connection ends with the loop that it
+was opened on.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 _Work = tuple["Future[Any]", "Callable[[], Any]"]
 
-#: Threads for models without an asynchronous client; calls that never return keep theirs.
+#: Threads for models without an asynchronous client; calls that never return occupy theirs.
 _MAX_THREADS: Final = 512
 _CLOSE_TIMEOUT_S: Final = 5.0
 
 
 class Background:
-    """A running event loop. What is submitted runs until it is done, cancelled, or the loop is closed."""
+    """A running event loop. Submitted work runs until it is done, cancelled, or the loop is closed."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -36,7 +36,7 @@ class Background:
         self._thread.start()
 
     def submit(self, work: Coroutine[Any, Any, _Result]) -> Future[_Result]:
-        """Start some work on the loop; cancelling what comes back cancels the work.
+        """Start a coroutine on the loop; cancelling the returned future cancels it.
 
         Raises:
             RuntimeError: the loop is closed.
@@ -47,14 +47,14 @@ class Background:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def close(self) -> None:
-        """Cancel what runs, and end the loop and its thread."""
+        """Cancel all running work, and end the loop and its thread."""
         if self._loop.is_closed():
             return
         ended = self.submit(_cancel_others())
         try:
             ended.result(_CLOSE_TIMEOUT_S)
         except TimeoutError:
-            return  # something refuses to end; the thread is a daemon and ends with the process
+            return  # a task refuses to end; the thread is a daemon and ends with the process
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_CLOSE_TIMEOUT_S)
         if not self._thread.is_alive():
@@ -62,13 +62,13 @@ class Background:
 
 
 def shared() -> Background:
-    """Return the loop of this process; it is made at the first call and closed at exit."""
+    """Return the loop of this process; it is created at the first call and closed at exit."""
     return _of_process(os.getpid())
 
 
 @cache
 def _of_process(_: int) -> Background:
-    """Return the loop of a process: a child that was forked has none of its parent's threads."""
+    """Return the loop of a process: a forked child does not inherit its parent's threads."""
     background = Background()
     atexit.register(background.close)
     return background
@@ -82,7 +82,7 @@ async def _cancel_others() -> None:
 
 
 class DaemonThreads(ThreadPoolExecutor):
-    """A pool whose threads are made as they are needed, and do not keep a process alive: a call may never return."""
+    """A pool that creates threads on demand and does not keep a process alive: a call may never return."""
 
     def __init__(self, max_threads: int = _MAX_THREADS) -> None:
         super().__init__(max_workers=max_threads)
@@ -101,7 +101,7 @@ class DaemonThreads(ThreadPoolExecutor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 — as the base class has it
-        """Let the threads end once they are free; waits for none."""
+        """Let idle threads end; waits for none."""
         with self._count_lock:
             for _ in range(self._count):
                 self._work.put(None)
@@ -120,12 +120,12 @@ class DaemonThreads(ThreadPoolExecutor):
             if future.set_running_or_notify_cancel():
                 try:
                     future.set_result(call())
-                except BaseException as error:  # noqa: BLE001 — it belongs to whoever waits for the result
+                except BaseException as error:  # noqa: BLE001 — raised to the caller that waits for the result
                     future.set_exception(error)
-            del work, future, call  # a thread that waits must not keep alive what it last worked on
+            del work, future, call  # a waiting thread must not keep its last work alive
 
     def _next(self) -> _Work | None:
-        """Return what to do next; a thread counts as free only once nothing waits for it."""
+        """Return the next work; a thread counts as free only when the queue is empty."""
         try:
             return self._work.get_nowait()
         except queue.Empty:

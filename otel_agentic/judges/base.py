@@ -1,7 +1,7 @@
-"""The plug-in point: is this answer right?
+"""The plug-in point `Judge`: decides whether an answer is right.
 
-A judge gets questions and gives, in their order, one verdict each. That it could not judge is data
-(`JudgeFailure`), never an exception and never a score: a judge's failure is not the agent's.
+A judge receives questions and returns one verdict for each, in the same order. A question that could not be judged yields a
+`JudgeFailure`, never an exception or a score: a failure of the judge is not a failure of the agent.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from otel_agentic.config import JudgeSettings
 
 FailureReason = Literal["judge_error", "budget_exhausted"]
-#: What a failure is a failure of. `outage`: the judge does not answer, which may pass. `refused`: it wants other credentials or
-#: money, which a person has to see to. `prompt`: it answers, but nothing it answers to this prompt is a verdict. `question`: this
-#: one question alone.
+#: What failed. `outage`: the judge does not respond, possibly temporarily. `refused`: the provider rejects the credentials or
+#: wants money, so a person must act. `prompt`: the judge replies, but never with a verdict to this prompt. `question`: this
+#: question alone.
 FailureKind = Literal["outage", "refused", "prompt", "question"]
 QuestionKind = Literal["answer", "parameter", "utilization", "rubric"]
-#: What a model is to reply with, beside its reasons: a number, one of some labels, or a list of texts.
+#: The requested reply, in addition to the reasons: a number, one of several labels, or a list of texts.
 ReplyKind = Literal["score", "label", "texts"]
-#: A choice of one is none.
+#: One label leaves nothing to choose.
 _FEWEST_LABELS: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyForm:
-    """The form of a reply: reasons, and then a score in [`low`, `high`], one of `labels`, or at most `most` texts."""
+    """The form of a reply: reasons, followed by a score in [`low`, `high`], one of `labels`, or at most `most` texts."""
 
     kind: ReplyKind = "score"
     low: float = 0.0
@@ -40,21 +40,23 @@ class ReplyForm:
     most: int = 20
 
     def __post_init__(self) -> None:
-        """Raise ValueError where no reply could be of this form, or one could be read in two ways."""
+        """Raise ValueError if no reply can have this form, or a reply would be ambiguous."""
         if self.kind == "score" and not -math.inf < self.low < self.high < math.inf:
-            raise ValueError(f"low {self.low:g}, high {self.high:g}; low has to be below high, both finite")
-        told = {label.strip().casefold() for label in self.labels}
-        if self.kind == "label" and (len(told) < _FEWEST_LABELS or len(told) < len(self.labels) or "" in told):
-            raise ValueError(f"labels {self.labels!r}; give two or more that differ in more than case and blanks")
+            raise ValueError(f"low {self.low:g}, high {self.high:g}; low must be below high, and both finite")
+        distinct = {label.strip().casefold() for label in self.labels}
+        if self.kind == "label" and (
+            len(distinct) < _FEWEST_LABELS or len(distinct) < len(self.labels) or "" in distinct
+        ):
+            raise ValueError(f"labels {self.labels!r}; give two or more that differ in more than case and white space")
         if self.kind == "texts" and self.most < 1:
             raise ValueError(f"most {self.most}; allowed: 1 or more")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rubric:
-    """How a model is to judge material of any form: instructions, and what it is to reply with.
+    """How a model judges material of any form: instructions, and the form of its reply.
 
-    `name` is that of the prompt, as `prompts show` lists it; `version` goes up with every change of the instructions.
+    `name` is the name of the prompt, as listed by `prompts show`; `version` increases with every change of the instructions.
     """
 
     name: str
@@ -65,16 +67,16 @@ class Rubric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """One answer to be judged; all texts come from strangers.
+    """One answer to be judged; all texts are untrusted input.
 
-    `expected` is the annotated answer, `also_accepted` are further answers that are equally right, `answer` is what the agent
-    said, `not_answer` what it must not say (None: nothing). `threshold` is the score, in [0, 1], at which this answer passes;
-    the score is that of the accepted answer that fits best.
+    `expected` is the annotated answer, `also_accepted` are further answers that are equally right, `answer` is the agent's
+    answer, `not_answer` a text that it must not contain (None: no restriction). `threshold` is the score, in [0, 1], at which
+    this answer passes; the score is that of the best matching accepted answer.
 
-    Of kind `parameter`, `expected` and `answer` are the expected and the made value as JSON, `query` names the tool and
-    its parameter. Of kind `utilization`, `expected` is the result of a tool call, `answer` what was said after it.
+    For kind `parameter`, `expected` and `answer` are the expected and the actual value as JSON, and `query` names the tool and
+    its parameter. For kind `utilization`, `expected` is the result of a tool call and `answer` the answer that follows it.
 
-    Of kind `rubric`, `rubric` says how `material`, texts by name, is judged; the other texts are empty, see `rubric_question`.
+    For kind `rubric`, `rubric` defines how `material` (texts by name) is judged; the other texts are empty, see `rubric_question`.
     """
 
     query: str
@@ -89,7 +91,7 @@ class Question:
 
     @property
     def accepted_answers(self) -> tuple[str, ...]:
-        """All accepted answers, the annotated order kept.
+        """All accepted answers, in the annotated order.
 
         >>> Question(query="2+2?", expected="4", answer="four", threshold=0.7, also_accepted=("four",)).accepted_answers
         ('4', 'four')
@@ -97,22 +99,22 @@ class Question:
         return (self.expected, *self.also_accepted)
 
     def __post_init__(self) -> None:
-        """Raise ValueError where a question of kind `rubric` has none, or another kind has one."""
+        """Raise ValueError if a question of kind `rubric` has no rubric, or one of another kind has one."""
         if (self.kind == "rubric") != (self.rubric is not None):
-            raise ValueError(f"kind {self.kind!r}: a question of kind 'rubric' has a rubric, see rubric_question")
+            raise ValueError(f"kind {self.kind!r}: only a question of kind 'rubric' has a rubric, see rubric_question")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """A judge's answer: `score` in [0, 1] and why.
+    """A judge's answer: `score` in [0, 1] and its reasons.
 
-    To a question of kind `rubric`, `score` is in the range of its form, and 0 where that asks for a `label` or `texts`.
+    For kind `rubric`, `score` is in the range of the reply form, and 0 if that requests a `label` or `texts`.
 
-    `model` is None for a judge without one. `tries` counts calls of the model, `latency_s` is seconds over all of them,
-    `cost_usd` is None where the price is unknown. `cached`: taken from an earlier evaluation.
+    `model`: None for a judge without a model. `tries` counts calls of the model, `latency_s` is the total of their seconds.
+    `cost_usd`: None if the price is unknown. `cached`: taken from an earlier evaluation.
 
-    `unsure`: the judge does not decide, because `score` lies between its failing and its passing threshold. The turn is then
-    `not_evaluated: judge_unsure`, and its score is kept.
+    `unsure`: the judge does not decide, because `score` is between its failing and its passing threshold. The turn is then
+    `not_evaluated: judge_unsure`, and its score is recorded.
     """
 
     score: float
@@ -131,10 +133,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeFailure:
-    """Why there is no verdict: the judge failed after its retries, or was not asked because its budget is exhausted.
+    """Why there is no verdict: the judge failed after its retries, or was not called because its budget is exhausted.
 
-    `kind` decides what is no longer asked after several failures in a row, see `judges.breaker`: everything after an outage or a
-    refusal, the same prompt after unreadable replies, nothing for a failure of a single question.
+    `kind` decides which questions are skipped after several failures in a row, see `judges.breaker`: all after an outage or a
+    refusal, those of the same prompt after unreadable replies, none after failures of single questions.
     """
 
     reason: FailureReason
@@ -152,10 +154,10 @@ class JudgeFailure:
 class Judge(Protocol):
     """A judge of answers (entry-point group `otel_agentic.judges`).
 
-    `name` and `version` go into the evaluator version: a new version judges everything anew. A judge of more than answers
-    says so by an attribute `kinds`, see `kinds_of`. One that never looks at a question's threshold says so by an attribute
-    `reads_threshold` that is False: its verdicts then hold for any other threshold. One whose scores are calibrated
-    probabilities of being right has an attribute `calibrated` that is True: they show how far its verdicts shift a pass rate.
+    `name` and `version` are part of the evaluator version: with a new version, all answers are judged again. A judge of more
+    than answers declares an attribute `kinds`, see `kinds_of`. A judge that ignores the threshold of a question declares
+    `reads_threshold = False`: its verdicts then apply to any threshold. A judge whose scores are calibrated probabilities of
+    being right declares `calibrated = True`: they indicate how far its verdicts shift a pass rate.
     """
 
     name: str
@@ -163,75 +165,75 @@ class Judge(Protocol):
 
     @classmethod
     def from_settings(cls, settings: JudgeSettings, argument: str | None = None) -> Judge:
-        """Return the judge as the settings want it.
+        """Return the judge for the settings.
 
         Args:
-            settings: limits and manners, for judges that ask a model.
-            argument: what follows the colon in `--judge name:argument`, None without a colon.
+            settings: limits and timeouts, for judges that call a model.
+            argument: the text after the colon in `--judge name:argument`, None without a colon.
 
         Raises:
-            UsageError: the argument is missing, or not one that the judge takes.
+            UsageError: the argument is missing or not supported.
         """
         ...
 
     def judge(self, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:
-        """Return one verdict or failure a question, in their order."""
+        """Return one verdict or failure per question, in order."""
         ...
 
 
 @runtime_checkable
 class StreamingJudge(Judge, Protocol):
-    """A judge that tells each verdict as soon as it has it, so that it can be kept before the next one is paid for."""
+    """A judge that yields each verdict as soon as it is available, so that it can be stored before the next one is paid for."""
 
     def stream(self, questions: Iterable[tuple[int, Question]]) -> Iterator[tuple[int, Verdict | JudgeFailure]]:
         """Yield (number, verdict or failure) in order of completion, once for each numbered question.
 
-        The questions are taken one by one as there is room for another call: whoever gives them may stop at any time.
+        Questions are taken one at a time as capacity allows: the caller may stop providing them at any time.
         """
         ...
 
 
 @runtime_checkable
-class ThriftyJudge(StreamingJudge, Protocol):
-    """A judge that asks leave for every call beyond the first one of a question: retries, votes, canaries.
+class BudgetAwareJudge(StreamingJudge, Protocol):
+    """A judge that requests permission for every call beyond the first one of a question: retries, votes, canaries.
 
-    `permit` answers whether one more call may be spent on a question. It is called from any thread, one at a time for a
-    question, and is set by whoever holds the budget; a judge begins with one that always allows.
+    `permit` returns whether one more call may be spent on a question. It is called from any thread, one at a time per
+    question, and is set by the owner of the budget; the initial one always allows.
     """
 
     permit: Callable[[Question], bool]
 
     def estimated_tokens(self, question: Question) -> int:
-        """Return about how many tokens one call for a question takes, both ways."""
+        """Return the estimated number of tokens, input and output, of one call for a question."""
         ...
 
 
 class JudgeCache(Protocol):
-    """Verdicts of earlier evaluations, by `question_key`. Failures are never kept: they are asked again."""
+    """Verdicts of earlier evaluations, by `question_key`. Failures are not reused: their questions are asked again."""
 
     def get(self, keys: Sequence[str]) -> dict[str, Verdict]:
-        """Return the stored verdicts of those keys that have one."""
+        """Return the stored verdicts by key; keys without one are absent."""
         ...
 
     def put(self, key: str, verdict: Verdict | JudgeFailure, question: Question) -> None:
-        """Record what a question came to; durable soon, at the latest after `flush`.
+        """Record the result of a question; durable soon, at the latest after `flush`.
 
         Args:
             key: of the question, see `question_key`.
-            verdict: what it came to.
-            question: what was asked; `metric_of` says what it was about.
+            verdict: the verdict or failure.
+            question: the question; `metric_of` returns the name of its metric.
         """
         ...
 
     def flush(self) -> None:
-        """Return when everything put before is durable."""
+        """Return when everything recorded before is durable."""
         ...
 
 
 class Budget(Protocol):
-    """What a judge may spend in the current window; used by one thread at a time, not always the same.
+    """The judge's budget for the current window; used by one thread at a time, not always the same.
 
-    An attribute `used_up`, where there is one, is a text that names the limit that is reached and its setting.
+    An optional attribute `used_up` is a text that names the reached limit and its setting.
     """
 
     def allows(self, *, calls: int, tokens: int) -> bool:
@@ -239,12 +241,12 @@ class Budget(Protocol):
         ...
 
     def spend(self, verdict: Verdict | JudgeFailure) -> None:
-        """Count what a verdict, or a failure, has cost."""
+        """Count the cost of a verdict or failure."""
         ...
 
 
 def kinds_of(judge: Judge) -> frozenset[QuestionKind]:
-    """Return which questions a judge takes: those of its attribute `kinds`, answers alone where it has none."""
+    """Return the kinds of questions that a judge accepts: its attribute `kinds`, by default answers only."""
     kinds: frozenset[QuestionKind] = getattr(judge, "kinds", frozenset({"answer"}))
     return kinds
 
@@ -255,7 +257,7 @@ def is_calibrated(judge: Judge) -> bool:
 
 
 def metric_of(question: Question) -> str:
-    """Return the name of the prompt that a question is asked with: its rubric's, else its kind.
+    """Return the name of the prompt for a question: the name of its rubric, or its kind.
 
     >>> metric_of(Question(query="2+2?", expected="4", answer="four", threshold=0.7))
     'answer'
@@ -264,20 +266,20 @@ def metric_of(question: Question) -> str:
 
 
 def version_for(judge: Judge, rubric: Rubric | None) -> str:
-    """Return the version of a judge as far as it concerns a rubric, or (None) the questions without one.
+    """Return the version of a judge for the questions of a rubric, or (None) for those without a rubric.
 
-    A judge that does not answer alike for all of them says so by a method `version_for(rubric)`: what it tells its model
-    beside the rubric may change without the verdicts of other questions being judged anew.
+    A judge may define `version_for(rubric)`: the texts that it sends to its model along with a rubric may then change without
+    judging other questions again.
     """
     of_rubric: Callable[[Rubric], str] | None = getattr(judge, "version_for", None)
     return judge.version if rubric is None or of_rubric is None else of_rubric(rubric)
 
 
 def rubric_question(rubric: Rubric, /, **material: str) -> Question:
-    """Return a question about some material; its texts may be strangers', its names are ours.
+    """Return a question about some material; its texts may be untrusted, its names must not be.
 
     Raises:
-        TypeError: something of the material is no text, as an answer that was not recorded is None; names it.
+        TypeError: a text of the material is not a string, such as None for an answer that was not recorded; names it.
 
     >>> form = ReplyForm(kind="label", labels=("yes", "no"))
     >>> rubric_question(Rubric(name="polite", version="1", instructions="Is it polite?", form=form), answer="Hi").material
@@ -298,16 +300,16 @@ def rubric_question(rubric: Rubric, /, **material: str) -> Question:
 
 
 def question_key(version: str, question: Question) -> str:
-    """Return the cache key of a question: a hash of evaluator version and content.
+    """Return the cache key of a question: a hash of the evaluator version and the content.
 
     >>> question = Question(query="2+2?", expected="4", answer="four", threshold=0.7)
     >>> question_key("exact-1", question) == question_key("exact-2", question)
     False
     """
-    told = asdict(question)
-    if question.rubric is None:  # keys of verdicts that were paid for before there were rubrics stay as they are
-        del told["rubric"], told["material"]
-    if not question.also_accepted:  # nor do those from before there were lists of accepted answers change
-        del told["also_accepted"]
-    content = json.dumps([version, told], sort_keys=True)
+    payload = asdict(question)
+    if question.rubric is None:  # keeps the keys of verdicts that were paid for before rubrics existed
+        del payload["rubric"], payload["material"]
+    if not question.also_accepted:  # likewise those from before lists of accepted answers
+        del payload["also_accepted"]
+    content = json.dumps([version, payload], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()

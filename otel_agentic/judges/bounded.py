@@ -1,4 +1,4 @@
-"""Replies of a model's server, bounded: one of a gigabyte is not read, and one that points elsewhere is not followed."""
+"""Limits on the HTTP replies of a model's server: replies of a gigabyte are not read, redirects are not followed."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-#: Bytes of a reply that are read; a verdict takes a few thousand.
+#: Maximum size of a reply in bytes; a verdict takes a few thousand.
 MAX_REPLY_BYTES: Final = 16 * 1024 * 1024
-#: The same of one that came compressed, though that was not asked for: it may grow a thousandfold.
+#: The maximum for a compressed reply, although compression was not requested: it may expand a thousandfold.
 _MAX_COMPRESSED_BYTES: Final = 64 * 1024
-#: What a client is made with: texts that are judged go to the address of the settings, and to no other.
+#: Options of the HTTP client: judged texts are sent to the address of the settings, and to no other.
 CLIENT_OPTIONS: Final[dict[str, Any]] = {"follow_redirects": False, "headers": {"accept-encoding": "identity"}}
 
 
 class ReplyTooLargeError(ConnectionError):
-    """A reply is larger than any verdict: reading it was given up."""
+    """A reply larger than any verdict, of which the rest was not read."""
 
 
 async def bound_reply(response: Any) -> None:
-    """Have no more read of a response than a verdict may take; a hook for clients such as httpx has them."""
+    """Limit the bytes that are read of a response; an event hook for httpx-like clients."""
     plain = response.headers.get("content-encoding", "identity") == "identity"
     response.stream = _bounded(response.stream, MAX_REPLY_BYTES if plain else _MAX_COMPRESSED_BYTES)
 
 
-def _bounded(stream: Any, most_bytes: int) -> Any:
-    """Return a stream of bytes that ends in an error where the other one goes on; of the kind that its client knows."""
+def _bounded(stream: Any, limit_bytes: int) -> Any:
+    """Return a stream that raises an error beyond a number of bytes; of the stream class that its client expects."""
     kind = next(base for base in type(stream).__mro__ if base.__name__ == "AsyncByteStream")
 
     async def parts(self: Any) -> AsyncIterator[bytes]:  # noqa: ARG001 — a method
         count = 0
         async for part in stream:
             count += len(part)
-            if count > most_bytes:
-                raise ReplyTooLargeError(f"the reply has more than {most_bytes:,} bytes")
+            if count > limit_bytes:
+                raise ReplyTooLargeError(f"the reply has more than {limit_bytes:,} bytes")
             yield part
 
     async def aclose(self: Any) -> None:  # noqa: ARG001 — a method

@@ -1,4 +1,4 @@
-"""How far a judge's verdicts are those of people, on turns and on conversations: numbers, curve, examples, warnings."""
+"""Agreement of a judge's verdicts with human labels, on turns and on conversations: figures, curve, examples, warnings."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ Target = Literal["turn", "conversation"]
 #: A judge, by name and version.
 JudgeVersion = tuple[str, str]
 TARGETS: Final[tuple[Target, ...]] = ("turn", "conversation")
-#: Why there is no verdict where a judge does not decide.
+#: The reason for a missing verdict if a judge does not decide.
 UNSURE: Final = "judge_unsure"
-#: Below so many labels of a class its rate is hardly known: half the width of its interval is above .14.
+#: With fewer labels of a class its rate is poorly known: half the width of its interval exceeds .14.
 _FEW: Final = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labelled:
-    """A turn (`turn_index`, 0-based) or conversation (None) that a person has judged, with what the judge says of it.
+    """A turn (`turn_index`, 0-based) or conversation (None) with a human verdict, and the outcome by the judge.
 
-    `human` is True for a pass. `outcome` is the judge's; `reason` tells why there is none, or why it fails. `score` is that
-    of the answer, for a conversation the lowest of its answers, None where none was judged or something else decided.
-    `judge` is the name and version of the judge whose verdict on an answer the outcome rests on, or that was unsure; None where no
-    judge had a part in it, as where tool calls decide.
-    The texts are for people to look at, None where there is none; `ended_ns` is when the conversation ended.
+    `human` is True for a pass. `outcome` is the judge's; `reason` explains why it is missing or a fail. `score` is the score of
+    the answer, of a conversation the lowest of its answers; None if no answer was judged or another criterion decided.
+    `judge` is the name and version of the judge whose verdict on an answer determined the outcome, or that was unsure; None if no
+    judge took part, for example if tool calls decided.
+    The texts are for display, None if missing; `ended_ns` is when the conversation ended.
     """
 
     environment: str
@@ -60,22 +60,22 @@ class Labelled:
 
     @property
     def case_key(self) -> CaseKey:
-        """What repeats it: its case, else its conversation. No dataset is named "": no clash."""
+        """The cluster of repetitions: the case, or the conversation itself. No dataset is named "", so they cannot clash."""
         if self.case_id is None:
             return ("", repr((self.environment, self.conversation_id)))
         return (self.dataset or "", self.case_id)
 
     @property
     def disagrees(self) -> bool:
-        """Whether the judge gave the other verdict."""
+        """Whether the judge's verdict differs from the human one."""
         return self.outcome != "not_evaluated" and (self.outcome == "pass") != self.human
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decider:
-    """What one judge decided of what people labelled, or (`judge` None) what was decided without a judge.
+    """The labelled items that one judge decided, or (`judge` None) that were decided without a judge.
 
-    `agreement` is on what it decided; it was `unsure` about so many more.
+    `agreement` is about the decided ones; the judge was `unsure` about that many more.
     """
 
     judge: JudgeVersion | None
@@ -85,12 +85,12 @@ class Decider:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """How far outcomes and people agree on turns, or on conversations, and which judge decided how many of them.
+    """Agreement of outcomes and people on turns, or on conversations, and how many of them each judge decided.
 
-    `not_judged` counts, by reason, what people labelled and the judge gave no verdict on: it is in no number.
-    `curve` and `best` rest on the labelled that have a score, `curve_n` of them; `best` is None where people gave verdicts
-    of one class only, and was chosen on the labels that it is measured on. `deciders` are the judges, then (where there is any)
-    what no judge decided. `examples` are disagreements.
+    `not_judged` counts, by reason, the labelled items without a verdict of the judge: no figure includes them.
+    `curve` and `best` are computed from the `curve_n` labelled items with a score; `best`: None if the human verdicts are of
+    one class only, and is chosen on the labels that it is measured on. `deciders` are the judges, then (if any) the items that
+    no judge decided. `examples` are disagreements.
     """
 
     target: Target
@@ -111,69 +111,69 @@ def calibrate(
     """Return how far the judge agrees with people.
 
     Args:
-        target: what all of them are: turns, or conversations.
-        labelled: what people labelled, each once.
-        threshold: the answer threshold in force.
+        target: the kind of all labelled items: turns, or conversations.
+        labelled: the labelled items, each once.
+        threshold: the active answer threshold.
         level: of the intervals.
-        examples: disagreements shown at most, of each kind.
+        examples: maximum number of disagreements of each kind.
     """
-    judged = [one for one in labelled if one.outcome != "not_evaluated"]
-    scored = [(one.score, one.human) for one in judged if one.score is not None]
+    decided = [item for item in labelled if item.outcome != "not_evaluated"]
+    scored = [(item.score, item.human) for item in decided if item.score is not None]
     curve = threshold_curve(scored)
     return Calibration(
         target=target,
-        agreement=_agreement(judged, level),
+        agreement=_agreement(decided, level),
         not_judged=_not_judged(labelled),
         threshold=threshold,
         curve=tuple(curve),
         curve_n=len(scored),
-        # Of thresholds that do equally well the one in force is kept: it stands between two scores, seldom on one.
+        # Among thresholds that are equally good the active one is retained: it is between two scores, rarely equal to one.
         best=best_threshold(threshold_curve(scored, also=[threshold]), threshold),
         deciders=tuple(_deciders(labelled, level)),
-        examples=tuple(_examples(judged, threshold, examples)),
-        warnings=tuple(_warnings(target, judged)),
+        examples=tuple(_examples(decided, threshold, examples)),
+        warnings=tuple(_warnings(target, decided)),
     )
 
 
-def _agreement(judged: Sequence[Labelled], level: float) -> Agreement:
-    pairs = [VerdictPair(judge=one.outcome == "pass", human=one.human, case=one.case_key) for one in judged]
+def _agreement(decided: Sequence[Labelled], level: float) -> Agreement:
+    pairs = [VerdictPair(judge=item.outcome == "pass", human=item.human, case=item.case_key) for item in decided]
     return agreement_of(pairs, level)
 
 
 def _deciders(labelled: Sequence[Labelled], level: float) -> Iterator[Decider]:
-    """Yield who decided, judges by name and version before what no judge decided."""
-    judges = sorted({one.judge for one in labelled if one.judge is not None})
+    """Yield the deciders: judges by name and version, then the items that no judge decided."""
+    judges = sorted({item.judge for item in labelled if item.judge is not None})
     for judge in (*judges, None):
-        those = [one for one in labelled if one.judge == judge]
-        decided = [one for one in those if one.outcome != "not_evaluated"]
-        unsure = sum(one.reason == UNSURE for one in those)
+        own = [item for item in labelled if item.judge == judge]
+        decided = [item for item in own if item.outcome != "not_evaluated"]
+        unsure = sum(item.reason == UNSURE for item in own)
         if decided or unsure:
             yield Decider(judge=judge, agreement=_agreement(decided, level), unsure=unsure)
 
 
 def _not_judged(labelled: Sequence[Labelled]) -> dict[str, int]:
-    counted = Counter(one.reason or "no_data" for one in labelled if one.outcome == "not_evaluated")
+    counted = Counter(item.reason or "no_data" for item in labelled if item.outcome == "not_evaluated")
     return dict(sorted(counted.items()))
 
 
-def _examples(judged: Sequence[Labelled], threshold: float, limit: int) -> Iterator[Labelled]:
-    """Yield disagreements, false passes first: the surest verdicts of the judge before others, then the newest."""
+def _examples(decided: Sequence[Labelled], threshold: float, limit: int) -> Iterator[Labelled]:
+    """Yield disagreements, false passes first: by decreasing confidence of the judge, then the newest."""
 
-    def surest(one: Labelled) -> tuple[float, int]:
-        return (0.0 if one.score is None else abs(one.score - threshold), one.ended_ns)
+    def surest(item: Labelled) -> tuple[float, int]:
+        return (0.0 if item.score is None else abs(item.score - threshold), item.ended_ns)
 
     for human in (False, True):
-        found = [one for one in judged if one.disagrees and one.human == human]
-        yield from sorted(found, key=surest, reverse=True)[:limit]
+        disagreements = [item for item in decided if item.disagrees and item.human == human]
+        yield from sorted(disagreements, key=surest, reverse=True)[:limit]
 
 
-def _warnings(target: Target, judged: Sequence[Labelled]) -> Iterator[str]:
-    passes = sum(one.human for one in judged)
-    fails = len(judged) - passes
-    if not judged:
+def _warnings(target: Target, decided: Sequence[Labelled]) -> Iterator[str]:
+    passes = sum(item.human for item in decided)
+    fails = len(decided) - passes
+    if not decided:
         return
     for count, word, rate in ((passes, "passing", "sensitivity"), (fails, "failing", "specificity")):
         if count == 0:
-            yield f"people labelled no {word} {target}: {rate} and the best threshold cannot be known, and kappa tells nothing"
+            yield f"people labelled no {word} {target}: {rate}, the best threshold and kappa cannot be determined"
         elif count < _FEW:
             yield f"only {count} {word} {target}{'' if count == 1 else 's'} among the labels: {rate} is uncertain, see its interval"

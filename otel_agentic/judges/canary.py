@@ -1,4 +1,4 @@
-"""Canaries: passing answers held against a wrong expected answer, to see whether the judge looks at all."""
+"""Canaries: passing answers compared with a wrong expected answer, to check that the judge reads them at all."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger(__name__)
 _EXAMPLES: Final = 5
-#: Expected answers are compared by so much of them.
+#: Number of characters by which expected answers are compared.
 _COMPARED: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canaries:
-    """How many canaries a judge was asked, how many of them it let pass, and the first of these."""
+    """Number of canary questions, number of those that the judge passed, and the first of the latter."""
 
-    asked: int = 0
+    total: int = 0
     fooled: int = 0
     examples: tuple[Question, ...] = ()
 
 
 class CanaryWatch:
-    """Chooses the canaries, counts them, and warns of a judge that lets one pass."""
+    """Chooses canaries, counts them, and warns of a judge that passes one."""
 
     def __init__(self, ratio: float) -> None:
-        """Watch a share of the passing answers, in [0, 1]."""
+        """Check a share of the passing answers, in [0, 1]."""
         self._ratio = ratio
         self._lock = threading.Lock()
-        self._seen = Canaries()
+        self._counts = Canaries()
 
     @property
-    def seen(self) -> Canaries:
-        """What was asked so far."""
-        return self._seen
+    def counts(self) -> Canaries:
+        """The counts so far."""
+        return self._counts
 
     def rivals(self, questions: Iterable[tuple[int, Question]]) -> Iterator[tuple[int, Question, Question | None]]:
-        """Yield numbered questions, each with the one that its answer would have to fail; None where it is no canary.
+        """Yield numbered questions, each with the question that its answer must fail, or None if it is no canary.
 
-        Which answers are chosen depends on their content alone. The wrong expected answer is the last other one before it,
-        so that the same questions in the same order make the same canaries.
+        The choice depends on the content of an answer alone. The wrong expected answer is the last different one before it, so
+        that the same questions in the same order yield the same canaries.
         """
-        last: list[Question] = []  # the last question, and the last one before it that expects something else
+        last: list[Question] = []  # the last question, and the last one before it with a different expected answer
         for number, question in questions:
             rival = next((other for other in last if _differ(other, question)), None)
             chosen = rival is not None and question.kind == "answer" and _share(question) < self._ratio
@@ -59,18 +59,18 @@ class CanaryWatch:
             if question.kind == "answer":
                 last = [question, *([rival] if rival else [])]
 
-    def tell(self, question: Question, score: float) -> None:
-        """Count the score of a canary, and warn where it passes."""
+    def count(self, question: Question, score: float) -> None:
+        """Count the score of a canary, and warn if it passes."""
         passed = passes(score, question.threshold)
         with self._lock:
-            asked, fooled, examples = self._seen.asked + 1, self._seen.fooled, self._seen.examples
+            total, fooled, examples = self._counts.total + 1, self._counts.fooled, self._counts.examples
             if passed:
                 fooled, examples = fooled + 1, (*examples, question)[:_EXAMPLES]
-            self._seen = Canaries(asked=asked, fooled=fooled, examples=examples)
-        # At 1, 2, 4, 8 and so on: a judge that never looks is told once a doubling. The texts are not told: a log is read
-        # by others than the store.
+            self._counts = Canaries(total=total, fooled=fooled, examples=examples)
+        # At 1, 2, 4, 8 and so on: a judge that never reads answers is reported once per doubling. The texts are not logged,
+        # since logs have other readers than the store.
         if passed and fooled.bit_count() == 1:
-            _LOG.warning("the judge let a canary pass: %d of %d wrong answers passed so far", fooled, asked)
+            _LOG.warning("the judge let a canary pass: %d of %d wrong answers passed so far", fooled, total)
 
 
 def _against(question: Question, rival: Question) -> Question:
@@ -78,12 +78,10 @@ def _against(question: Question, rival: Question) -> Question:
     return replace(question, expected=rival.expected, also_accepted=rival.also_accepted)
 
 
-def _differ(one: Question, other: Question) -> bool:
-    """Return whether no accepted answer of either says one of the other."""
-    left, right = ([normalise(text[:_COMPARED]) for text in question.accepted_answers] for question in (one, other))
-    return all(
-        bool(first and second) and first not in second and second not in first for first in left for second in right
-    )
+def _differ(first: Question, second: Question) -> bool:
+    """Return whether no accepted answer of one question contains one of the other."""
+    left, right = ([normalise(text[:_COMPARED]) for text in question.accepted_answers] for question in (first, second))
+    return all(bool(a and b) and a not in b and b not in a for a in left for b in right)
 
 
 def _share(question: Question) -> float:

@@ -1,4 +1,4 @@
-"""What a stranger's judge says, checked: whatever it does becomes a verdict or a failure, one a question."""
+"""Checks of the answers of third-party judges: every outcome becomes one verdict or failure per question."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from otel_agentic.judges.base import Judge, JudgeFailure, Question, Verdict
 from otel_agentic.judges.forms import form_of
-from otel_agentic.judges.troubles import trouble_of
+from otel_agentic.judges.troubles import problem_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
 
 def ask(judge: Judge, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:
-    """Return a verdict or failure a question, in their order, whatever the judge does."""
+    """Return one verdict or failure per question, in order, even if the judge raises."""
     if not questions:
         return []
     try:
         answers = list(judge.judge(questions))
-    except Exception as error:  # noqa: BLE001 — a stranger's judge may raise anything; every question is told so
+    except Exception as error:  # noqa: BLE001 — a third-party judge may raise anything; the error goes to every question
         return [raised(judge, error)] * len(questions)
     if len(answers) != len(questions):
-        told = f"judge {judge.name} gave {len(answers)} verdicts for {len(questions)} questions"
-        return [JudgeFailure(reason="judge_error", message=told, kind="prompt", tries=1)] * len(questions)
+        message = f"judge {judge.name} gave {len(answers)} verdicts for {len(questions)} questions"
+        return [JudgeFailure(reason="judge_error", message=message, kind="prompt", tries=1)] * len(questions)
     return [checked(judge, answer, question) for answer, question in zip(answers, questions, strict=True)]
 
 
 def checked(judge: Judge, answer: object, question: Question) -> Verdict | JudgeFailure:
-    """Return the answer of a judge; a failure where it is none, or not of the form that the question asks for.
+    """Return the answer of a judge, or a failure if it has the wrong type or form for the question.
 
     >>> from otel_agentic.judges.exact import ExactJudge
     >>> question = Question(query="2+2?", expected="4", answer="four", threshold=0.7)
@@ -39,8 +39,8 @@ def checked(judge: Judge, answer: object, question: Question) -> Verdict | Judge
     if isinstance(answer, JudgeFailure):
         return answer
     if not isinstance(answer, Verdict):
-        told = f"judge {judge.name} gave {type(answer).__name__}; allowed: Verdict, JudgeFailure"
-        return JudgeFailure(reason="judge_error", message=told, kind="prompt", tries=1)
+        message = f"judge {judge.name} gave {type(answer).__name__}; allowed: Verdict, JudgeFailure"
+        return JudgeFailure(reason="judge_error", message=message, kind="prompt", tries=1)
     flaw = flaw_of(answer, form_of(question))
     if flaw is None:
         return answer
@@ -58,7 +58,7 @@ def checked(judge: Judge, answer: object, question: Question) -> Verdict | Judge
 
 
 def flaw_of(verdict: Verdict, form: ReplyForm | None) -> str | None:
-    """Return what of a verdict is not of the form that was asked for, with what is allowed; None where nothing is.
+    """Return the part of a verdict that does not have the requested form, with the allowed values, or None.
 
     >>> from otel_agentic.judges.base import ReplyForm
     >>> flaw_of(Verdict(score=1.0, reasoning=""), ReplyForm(kind="label", labels=("good", "bad")))
@@ -68,8 +68,8 @@ def flaw_of(verdict: Verdict, form: ReplyForm | None) -> str | None:
         return None if verdict.label in form.labels else f"label {verdict.label!r}; allowed: {', '.join(form.labels)}"
     if form is not None and form.kind == "texts":
         texts: object = verdict.texts
-        right = isinstance(texts, tuple) and len(texts) <= form.most and all(isinstance(each, str) for each in texts)
-        return None if right else f"texts that are none; allowed: a tuple of at most {form.most} texts"
+        right = isinstance(texts, tuple) and len(texts) <= form.most and all(isinstance(text, str) for text in texts)
+        return None if right else f"invalid texts; allowed: a tuple of at most {form.most} texts"
     score: object = verdict.score
     low, high = (0.0, 1.0) if form is None else (form.low, form.high)
     right = isinstance(score, int | float) and not isinstance(score, bool) and low <= score <= high
@@ -77,6 +77,6 @@ def flaw_of(verdict: Verdict, form: ReplyForm | None) -> str | None:
 
 
 def raised(judge: Judge, error: Exception) -> JudgeFailure:
-    """Return the failure that an exception of a judge is."""
-    told = f"judge {judge.name} raised {type(error).__name__}: {error}"
-    return JudgeFailure(reason="judge_error", message=told, kind=trouble_of(error).failure, tries=1)
+    """Return the failure for an exception of a judge."""
+    message = f"judge {judge.name} raised {type(error).__name__}: {error}"
+    return JudgeFailure(reason="judge_error", message=message, kind=problem_of(error).failure, tries=1)

@@ -1,4 +1,4 @@
-"""A judge by name, as an object, or as a chat model."""
+"""Judges by name, as an object, or as a chat model."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def judge_named(name: str, settings: JudgeSettings) -> Judge:
-    """Return the judge that `--judge NAME` or `--judge NAME:ARGUMENT` means.
+    """Return the judge for `--judge NAME` or `--judge NAME:ARGUMENT`.
 
     Raises:
-        PluginError: there is no judge of that name, or it does not load.
-        UsageError: the judge does not take the argument.
+        PluginError: the judge is unknown, or does not load.
+        UsageError: the judge does not accept the argument.
     """
     plugin, colon, argument = name.partition(":")
     judge: Judge = plugins.get("judges", plugin).load().from_settings(settings, argument if colon else None)
@@ -31,25 +31,25 @@ def judge_named(name: str, settings: JudgeSettings) -> Judge:
 
 
 def require_packages(name: str) -> None:
-    """Look whether the package that `--judge langchain:…` needs is installed, without loading it.
+    """Check that the package that `--judge langchain:…` needs is installed, without loading it.
 
     Raises:
-        UsageError: it is not; says how to install it.
+        UsageError: it is missing; the message names the command that installs it.
     """
     if name.partition(":")[0] == LangChainJudge.name and find_spec("langchain") is None:
         raise UsageError(MISSING.format(judge=f"judge {name}"))
 
 
 def as_judge(judge: Judge | BaseChatModel | str, settings: JudgeSettings | None = None) -> Judge:
-    """Return a judge, whatever it is given as.
+    """Return a judge from any of its forms.
 
     Args:
         judge: a judge; a name as in `--judge`; or a chat model of LangChain.
-        settings: limits and manners, for judges made here; None takes the defaults.
+        settings: limits and timeouts of a judge created here; None uses the defaults.
 
     Raises:
-        PluginError: there is no judge of that name, or it does not load.
-        UsageError: it is none of these; says which are allowed.
+        PluginError: the judge is unknown, or does not load.
+        UsageError: the argument has another form; the message lists the allowed ones.
     """
     if isinstance(judge, str):
         return judge_named(judge, settings or JudgeSettings())
@@ -57,15 +57,15 @@ def as_judge(judge: Judge | BaseChatModel | str, settings: JudgeSettings | None 
         return LangChainJudge(cast("BaseChatModel", judge), settings)
     missing = [name for name in ("name", "version", "judge") if not hasattr(judge, name)]
     if isinstance(judge, type) or missing:
-        told = repr(judge) if isinstance(judge, type) else f"a {type(judge).__name__} without {', '.join(missing)}"
+        actual = repr(judge) if isinstance(judge, type) else f"a {type(judge).__name__} without {', '.join(missing)}"
         raise UsageError(
-            f"judge: {told}; allowed: a name such as 'exact' or 'langchain:openai:gpt-5-mini', a chat model of LangChain, "
+            f"judge: {actual}; allowed: a name such as 'exact' or 'langchain:openai:gpt-5-mini', a chat model of LangChain, "
             "an object with name, version and judge(questions); otel_agentic.evaluate also takes a function of a Question"
         )
     return cast("Judge", judge)
 
 
 def _is_chat_model(judge: object) -> bool:
-    """Return whether it is a chat model, without loading LangChain: there is none where it was not loaded."""
+    """Return whether an object is a chat model, without loading LangChain: no chat model exists before it is loaded."""
     models = sys.modules.get("langchain_core.language_models.chat_models")
     return models is not None and isinstance(judge, models.BaseChatModel)

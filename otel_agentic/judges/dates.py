@@ -40,18 +40,18 @@ _DAY_MINUTES: Final = 24 * 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Day:
-    """A date in a text. `readings` are the (year, month, day) it may mean: 5/6/2024 has two; a part not said is None."""
+    """A date in a text. `readings` are the possible (year, month, day): 5/6/2024 has two; None for an unstated part."""
 
     readings: frozenset[tuple[int | None, int, int | None]]
     start: int
     end: int
 
     def same_as(self, other: Day) -> bool:
-        """Return whether the two may mean the same date; a part that one of them leaves out does not count."""
+        """Return whether the two may mean the same date; a part that one of them omits does not count."""
         return any(_agree(own, others) for own in self.readings for others in other.readings)
 
     def covers(self, other: Day) -> bool:
-        """Return whether this may mean the same date and names the day of the month where the other one does."""
+        """Return whether this may mean the same date and states the day of the month if the other one does."""
         return any(
             _agree(own, others) and (own[2] is not None or others[2] is None)
             for own in self.readings
@@ -59,7 +59,7 @@ class Day:
         )
 
     def in_year(self, year: float) -> bool:
-        """Return whether this may be a date of that year."""
+        """Return whether this may be a date of a year."""
         return any(own[0] == year for own in self.readings)
 
 
@@ -77,16 +77,16 @@ class TimeOfDay:
     end: int
 
     def same_as(self, other: TimeOfDay) -> bool:
-        """Return whether the two mean the same time; one without am or pm fits both."""
+        """Return whether the two mean the same time; one without am or pm matches both."""
         if self.half_known and other.half_known:
             return self.minutes == other.minutes
         return self.minutes % _HALF_DAY_MINUTES == other.minutes % _HALF_DAY_MINUTES
 
 
-#: As an alternative of a regular expression, in small letters.
+#: As an alternative of a regular expression, in lower case.
 MONTH_NAMES: Final = "|".join(sorted(_MONTHS, key=len, reverse=True))
 _MONTH: Final = rf"(?P<month>{MONTH_NAMES})\b\.?"
-#: "3. Mai" is a date, "in room 3. May I" is none.
+#: "3. Mai" is a date, "in room 3. May I" is not.
 _DAY: Final = r"(?P<day>\d{1,2})(?:st|nd|rd|th|er|\.(?!\s+(?:may|march)\b))?"
 _NUMERIC_DATES: Final = (
     re.compile(r"(?<![\w-])(?P<year>\d{4})-(?P<number>\d{1,2})-(?P<day>\d{1,2})(?=T\b|T\d|(?![\w-]))"),
@@ -115,21 +115,21 @@ def days(text: str) -> Iterator[Day]:
     True
     """
     lowered = text.lower()
-    # Most texts name no month: looking for one is cheaper than trying three patterns at every place.
+    # Most texts name no month: searching for one is cheaper than trying three patterns at every position.
     worded = any(beginning in lowered for beginning in _MONTH_BEGINNINGS)
     for pattern in (*_NUMERIC_DATES, *(_WORDED_DATES if worded else ())):
-        for found in pattern.finditer(text):
-            readings = frozenset(reading for reading in _readings(found.groupdict(default="")) if _possible(reading))
+        for match in pattern.finditer(text):
+            readings = frozenset(reading for reading in _readings(match.groupdict(default="")) if _possible(reading))
             if readings:
-                yield Day(readings=readings, start=found.start(), end=found.end())
+                yield Day(readings=readings, start=match.start(), end=match.end())
 
 
 def _readings(part: dict[str, str]) -> Iterator[tuple[int | None, int, int | None]]:
     year = int(part["year"]) if part.get("year") else None
     if "mark" in part:
-        one, two = int(part["one"]), int(part["two"])
-        yield (year, one, two)
-        yield (year, two, one)
+        first, second = int(part["one"]), int(part["two"])
+        yield (year, first, second)
+        yield (year, second, first)
         return
     month = int(part["number"]) if "number" in part else _MONTHS[part["month"].lower()]
     yield (year, month, int(part["day"]) if part.get("day") else None)
@@ -147,12 +147,12 @@ def times(text: str) -> Iterator[TimeOfDay]:
     [1350, 540]
     """
     for pattern in _TIMES:
-        for found in pattern.finditer(text):
-            part = found.groupdict(default="")
+        for match in pattern.finditer(text):
+            part = match.groupdict(default="")
             minutes = int(part["hour"]) * 60 + int(part.get("minute") or 0)
             half = part["half"].lower()
             if half:
                 minutes = minutes % _HALF_DAY_MINUTES + (_HALF_DAY_MINUTES if half == "p" else 0)
             if minutes < _DAY_MINUTES:
                 known = bool(half) or minutes >= _HALF_DAY_MINUTES + 60
-                yield TimeOfDay(minutes=minutes, half_known=known, start=found.start(), end=found.end())
+                yield TimeOfDay(minutes=minutes, half_known=known, start=match.start(), end=match.end())

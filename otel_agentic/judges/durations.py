@@ -1,4 +1,4 @@
-"""Durations of several parts, put together: "2 hours and 30 minutes" and "2h 30m" are 150 minutes."""
+"""Durations of several parts, joined: "2 hours and 30 minutes" and "2h 30m" are 150 minutes."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ _MAX_BETWEEN: Final = 8
 
 
 def with_whole_durations(text: str, facts: Facts) -> Facts:
-    """Return the facts of a text where neighbouring parts of one duration are one fact, in the unit of the first.
+    """Return the facts of a text with neighbouring parts of one duration joined into one fact, in the unit of the first part.
 
     >>> from otel_agentic.judges.facts import extract
-    >>> [found.value for found in with_whole_durations("2h 30m", extract("2h 30m")).found]
+    >>> [duration.value for duration in with_whole_durations("2h 30m", extract("2h 30m")).all]
     [2.5]
     """
-    found: list[Fact] = []
-    for fact in facts.found:
-        joined = _joined(text, found[-1], fact) if found else None
-        if joined is None:
-            found.append(fact)
+    joined: list[Fact] = []
+    for fact in facts.all:
+        duration = _duration(text, joined[-1], fact) if joined else None
+        if duration is None:
+            joined.append(fact)
         else:
-            found[-1] = joined
-    return replace(facts, found=tuple(found))
+            joined[-1] = duration
+    return replace(facts, all=tuple(joined))
 
 
-def _joined(text: str, one: Fact, other: Fact) -> Quantity | None:
-    """Return two facts as one duration, None where they are not parts of one."""
-    if not (isinstance(one, Quantity) and isinstance(other, Quantity) and one.dimension == "time"):
+def _duration(text: str, first: Fact, second: Fact) -> Quantity | None:
+    """Return two facts as one duration, or None if they are not parts of one."""
+    if not (isinstance(first, Quantity) and isinstance(second, Quantity) and first.dimension == "time"):
         return None
-    gap = text[one.end : other.start]
-    factor = _part_s(text, one, other)
+    gap = text[first.end : second.start]
+    factor = _part_s(text, first, second)
     if factor is None or len(gap) > _MAX_BETWEEN or not _JOINED.fullmatch(gap):
         return None
-    if factor >= one.factor or other.value * factor >= one.factor:
+    if factor >= first.factor or second.value * factor >= first.factor:
         return None
-    return replace(one, value=one.value + other.value * factor / one.factor, end=other.end)
+    return replace(first, value=first.value + second.value * factor / first.factor, end=second.end)
 
 
-def _part_s(text: str, one: Quantity, other: Quantity) -> float | None:
+def _part_s(text: str, first: Quantity, second: Quantity) -> float | None:
     """Return the seconds in the unit of the second part; after hours, "30m" means minutes and not metres."""
-    if other.dimension == "time":
-        return other.factor
-    metres = other.dimension == "length" and text[other.start : other.end].rstrip().lower().endswith("m")
-    return _MINUTE_S if metres and other.factor == 1.0 and one.factor == _HOUR_S else None
+    if second.dimension == "time":
+        return second.factor
+    metres = second.dimension == "length" and text[second.start : second.end].rstrip().lower().endswith("m")
+    return _MINUTE_S if metres and second.factor == 1.0 and first.factor == _HOUR_S else None

@@ -1,4 +1,4 @@
-"""The facts of a text that can be compared by value: numbers, dates, times of day, durations, identifiers."""
+"""Facts of a text that compare by value: numbers, dates, times of day, durations, identifiers."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identifier:
-    """What is right or wrong as a whole: `HAT069`, `credit_card_44`, `a@b.org`, `/etc/hosts`, `3.2.1`; case folded."""
+    """A token that is right or wrong as a whole: `HAT069`, `credit_card_44`, `a@b.org`, `/etc/hosts`, `3.2.1`; case folded."""
 
     value: str
     start: int
     end: int
 
-    def same_as(self, other: Identifier) -> bool:
+    def same_as(self, second: Identifier) -> bool:
         """Return whether both are the same identifier."""
-        return self.value == other.value
+        return self.value == second.value
 
 
 Fact = Quantity | Day | TimeOfDay | Identifier
@@ -36,52 +36,52 @@ Fact = Quantity | Day | TimeOfDay | Identifier
 class Facts:
     """The facts of a text in order, and the text with the facts blanked out (same length)."""
 
-    found: tuple[Fact, ...]
+    all: tuple[Fact, ...]
     rest: str
 
     def holds(self, fact: Fact) -> bool:
-        """Return whether a fact is there that says it."""
+        """Return whether a fact of the text covers another one."""
         return next(self.like(fact), None) is not None
 
     def like(self, fact: Fact) -> Iterator[Fact]:
-        """Yield the facts that say it, see `covers_fact`."""
-        return (own for own in self.found if covers_fact(own, fact))
+        """Yield the facts that cover another one, see `covers_fact`."""
+        return (own for own in self.all if covers_fact(own, fact))
 
 
-def same_fact(one: Fact, other: Fact) -> bool:
-    """Return whether two facts are of one kind and say the same."""
-    match (one, other):
+def same_fact(first: Fact, second: Fact) -> bool:
+    """Return whether two facts are of the same kind and equal."""
+    match (first, second):
         case (Quantity(), Quantity()):
-            return one.same_as(other)
+            return first.same_as(second)
         case (Day(), Day()):
-            return one.same_as(other)
+            return first.same_as(second)
         case (TimeOfDay(), TimeOfDay()):
-            return one.same_as(other)
+            return first.same_as(second)
         case (Identifier(), Identifier()):
-            return one.same_as(other)
+            return first.same_as(second)
     return False
 
 
-def covers_fact(own: Fact, wanted: Fact) -> bool:
-    """Return whether a fact says what another one does, and perhaps more.
+def covers_fact(own: Fact, expected: Fact) -> bool:
+    """Return whether a fact implies the expected one, and perhaps states more.
 
     >>> (date,), (month,), (year,) = (extract(text).found for text in ("May 20, 2024", "May 2024", "2024"))
     >>> covers_fact(date, month), covers_fact(date, year), covers_fact(month, date), covers_fact(year, date)
     (True, True, False, False)
     """
-    match (own, wanted):
+    match (own, expected):
         case (Day(), Day()):
-            return own.covers(wanted)
+            return own.covers(expected)
         case (Day(), Quantity(dimension=None)):
-            return own.in_year(wanted.value)
-    return same_fact(own, wanted)
+            return own.in_year(expected.value)
+    return same_fact(own, expected)
 
 
-def rival_facts(one: Fact, other: Fact) -> bool:
-    """Return whether two facts are of one kind and say different things: one of them at most is the answer."""
-    if isinstance(one, Quantity) and isinstance(other, Quantity) and not one.same_kind(other):
+def rival_facts(first: Fact, second: Fact) -> bool:
+    """Return whether two facts are of the same kind and differ: at most one of them is the answer."""
+    if isinstance(first, Quantity) and isinstance(second, Quantity) and not first.same_kind(second):
         return False
-    return type(one) is type(other) and not same_fact(one, other)
+    return type(first) is type(second) and not same_fact(first, second)
 
 
 _TOKEN: Final = re.compile(r"[^\s,;!?()\[\]{}\"\u201c\u201d\u2018\u2019'<>|*`=]+")
@@ -90,7 +90,7 @@ _REMEMBERED_CHARACTERS: Final = 4000
 _DIGIT: Final = re.compile(r"\d")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _CODE_MARK: Final = re.compile(r"[\d_@]")
-#: The number of an entry in a list counts nothing; "3. Mai" is a date.
+#: The number of a list entry is no quantity; "3. Mai" is a date.
 _LIST_NUMBER: Final = re.compile(
     rf"^[ \t]*\d{{1,2}}[.)](?=[ \t]+(?!(?:{MONTH_NAMES})\b)\S)", re.MULTILINE | re.IGNORECASE
 )
@@ -102,17 +102,17 @@ _DOTTED: Final = re.compile(r"v?(?P<number>\d{1,9}(?:\.\d{1,9}){2,7})")
 _THOUSANDS: Final = re.compile(r"\d{1,3}(?:\.\d{3}){2,}")
 #: Telephone numbers: those with a plus, and those that are grouped as in North America.
 _TELEPHONE: Final = re.compile(r"(?<![\w.])(?:\+\d[\d ()/.-]{6,20}\d|\(?\d{3}\)?[ .-]?\d{3}[.-]\d{4})(?!\w)")
-#: Digits of a telephone number that tell it apart: country and trunk prefixes are written or not.
+#: The digits that identify a telephone number: country and trunk prefixes are optional.
 _TELEPHONE_DIGITS: Final = 9
-#: A number with what is glued to it ("5km", "20th", "10am", "$1.2k"): letters that do not make it a code.
+#: A number with attached letters or signs ("5km", "20th", "10am", "$1.2k") that do not make it a code.
 _GLUED: Final = re.compile(r"[^\w]*\d[\d.:/-]*(?:[eE][+-]?\d{1,3}|[a-z]{1,4}|[A-Z]|°[cCfF]|GB|MB|KB|TB)?[%.]?")
 
 
 def extract(text: str) -> Facts:
     """Return the facts of a text.
 
-    Times are read first, then dates, identifiers and numbers, each from what is left. Remembered for recent short texts:
-    an answer is asked for by its judge and by each call whose result it may use.
+    Times are read first, then dates, identifiers and numbers, each from the remaining text. Cached for recent short texts, which
+    are read by the judge and again for each call whose result the answer may use.
 
     >>> [type(fact).__name__ for fact in extract("HAT069 leaves on 2024-05-20 at 06:00 for $51").found]
     ['Identifier', 'Day', 'TimeOfDay', 'Quantity']
@@ -121,35 +121,35 @@ def extract(text: str) -> Facts:
 
 
 def _extract(text: str) -> Facts:
-    found: list[Fact] = []
+    facts: list[Fact] = []
     rest = _LIST_NUMBER.sub(_blank, text)
     for reader in _readers(text):
-        here = list(reader(rest))
-        if here:
-            kept = _without_overlaps(here)
-            found += kept
-            rest = _blanked(rest, kept)
-    return Facts(found=tuple(sorted(found, key=lambda fact: fact.start)), rest=rest)
+        candidates = list(reader(rest))
+        if candidates:
+            chosen = _without_overlaps(candidates)
+            facts += chosen
+            rest = _blanked(rest, chosen)
+    return Facts(all=tuple(sorted(facts, key=lambda fact: fact.start)), rest=rest)
 
 
 _extract_remembered = lru_cache(maxsize=2048)(_extract)
 
 
-def _blank(found: re.Match[str]) -> str:
-    return " " * len(found.group())
+def _blank(match: re.Match[str]) -> str:
+    return " " * len(match.group())
 
 
 def _without_overlaps(facts: list[Fact]) -> list[Fact]:
-    """Return the facts in order of place; of overlapping readings ("May 20" in "May 20, 2024") the longest stays."""
-    kept: list[Fact] = []
+    """Return the facts by position; of overlapping readings ("May 20" in "May 20, 2024") the longest remains."""
+    chosen: list[Fact] = []
     for fact in sorted(facts, key=lambda fact: (fact.start, -fact.end)):
-        if not kept or fact.start >= kept[-1].end:
-            kept.append(fact)
-    return kept
+        if not chosen or fact.start >= chosen[-1].end:
+            chosen.append(fact)
+    return chosen
 
 
 def _blanked(text: str, facts: list[Fact]) -> str:
-    """Return the text with spaces in place of the facts, which stand in order."""
+    """Return the text with spaces in place of the facts, which are in order."""
     pieces: list[str] = []
     end = 0
     for fact in facts:
@@ -159,7 +159,7 @@ def _blanked(text: str, facts: list[Fact]) -> str:
 
 
 def _readers(text: str) -> Iterator[Callable[[str], Iterator[Fact]]]:
-    """Yield the readers that may find something: most sentences hold no digit."""
+    """Yield the readers that may find a fact: most sentences contain no digit."""
     if MARK_START in text:
         yield marks
     if _DIGIT.search(text):
@@ -173,27 +173,27 @@ def _readers(text: str) -> Iterator[Callable[[str], Iterator[Fact]]]:
 
 
 def marks(text: str) -> Iterator[Identifier]:
-    """Yield the marks of redaction in a text: each stands for a value that nobody can read, and equals itself alone.
+    """Yield the marks of redaction in a text: each represents an unknown value, and equals only itself.
 
-    >>> [found.value for found in marks("Mail [redacted:email:deadbeef].")]
+    >>> [mark.value for mark in marks("Mail [redacted:email:deadbeef].")]
     ['[redacted:email:deadbeef]']
     """
-    for found in MARK.finditer(text):
-        yield Identifier(value=found.group(), start=found.start(), end=found.end())
+    for match in MARK.finditer(text):
+        yield Identifier(value=match.group(), start=match.start(), end=match.end())
 
 
 def identifiers(text: str) -> Iterator[Identifier]:
     """Yield the identifiers of a text: words that mix letters with digits, underscores or an @; paths, versions.
 
-    >>> [found.value for found in identifiers("user mia_li_3668 booked #HAT136, seat 12A, 5km off; see /var/log, v3.2.1")]
+    >>> [word.value for word in identifiers("user mia_li_3668 booked #HAT136, seat 12A, 5km off; see /var/log, v3.2.1")]
     ['mia_li_3668', 'hat136', '/var/log', '3.2.1']
     """
-    for found in _WEB.finditer(text):
-        token = found.group().rstrip(_TRAILING + ",;!?)")
-        yield Identifier(value=token.casefold(), start=found.start(), end=found.start() + len(token))
-    for found in _TOKEN.finditer(text):
-        token = found.group().rstrip(_TRAILING)
-        start = found.start() + len(token) - len(token.lstrip("#"))
+    for match in _WEB.finditer(text):
+        token = match.group().rstrip(_TRAILING + ",;!?)")
+        yield Identifier(value=token.casefold(), start=match.start(), end=match.start() + len(token))
+    for match in _TOKEN.finditer(text):
+        token = match.group().rstrip(_TRAILING)
+        start = match.start() + len(token) - len(token.lstrip("#"))
         token = token.lstrip("#")
         dotted = _DOTTED.fullmatch(token)
         if dotted and not _THOUSANDS.fullmatch(token):
@@ -205,12 +205,12 @@ def identifiers(text: str) -> Iterator[Identifier]:
 def telephones(text: str) -> Iterator[Identifier]:
     """Yield the telephone numbers of a text, by their last digits.
 
-    >>> [found.value for found in telephones("+1 800 555 0199 or (800) 555-0199")]
+    >>> [number.value for number in telephones("+1 800 555 0199 or (800) 555-0199")]
     ['tel:005550199', 'tel:005550199']
     """
-    for found in _TELEPHONE.finditer(text):
-        digits = re.sub(r"\D", "", found.group())
-        yield Identifier(value=f"tel:{digits[-_TELEPHONE_DIGITS:]}", start=found.start(), end=found.end())
+    for match in _TELEPHONE.finditer(text):
+        digits = re.sub(r"\D", "", match.group())
+        yield Identifier(value=f"tel:{digits[-_TELEPHONE_DIGITS:]}", start=match.start(), end=match.end())
 
 
 def _is_identifier(token: str) -> bool:
@@ -223,7 +223,7 @@ def _is_identifier(token: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class FactText:
-    """A text whose normalised form and facts are read once, when they are first asked for."""
+    """A text whose normalised form and facts are computed once, at the first access."""
 
     raw: str
 

@@ -1,4 +1,4 @@
-"""The form of a reply -> its schema, how a model is told of it, and what of a model's values is of it."""
+"""Forms of replies: the JSON schema sent to the model, and the validation of its reply."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
     from otel_agentic.judges.base import Question, ReplyForm, ReplyKind
 
-#: The name of the schema, and of the tool that a model calls to give its verdict.
+#: The name of the schema, and of the tool that a model calls to return its verdict.
 SCHEMA_NAME: Final = "verdict"
-#: A number written as text, where nothing is lost by reading it: no exponent, no unit, no comma.
+#: A number written as text that can be read without loss: no exponent, no unit, no comma.
 _DECIMAL: Final = re.compile(r"\d(?:\.\d{1,12})?")
-#: The same where a rubric says how large it may be: "10" is as good as "9".
+#: The same for the score of a rubric, which may exceed one digit: "10" is accepted like "9".
 _BOUNDED: Final = re.compile(r"-?\d{1,9}(?:\.\d{1,12})?")
 
 
@@ -35,13 +35,13 @@ class _Reply(BaseModel):
 
 
 class VerdictReply(_Reply):
-    """The schema of a verdict; a score outside [0, 1], or that is not a number, is none."""
+    """The schema of a verdict; a score that is outside [0, 1], or not a number, is rejected."""
 
     score: Annotated[float, BeforeValidator(_number), Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 
 
 class ScoreReply(_Reply):
-    """The same for a rubric, whose form bounds the score."""
+    """The schema of a rubric's score, which the form of the rubric bounds."""
 
     score: Annotated[float, BeforeValidator(_bounded_number), Field(allow_inf_nan=False)]
 
@@ -70,12 +70,12 @@ _REASONING: Final = {"type": "string", "description": "Why, in one to three sent
 
 
 def form_of(question: Question) -> ReplyForm | None:
-    """Return the form of the reply to a question, None for a score from 0 to 1 as all questions without a rubric have it."""
+    """Return the form of the reply to a question, None for a score from 0 to 1, as for all questions without a rubric."""
     return None if question.rubric is None else question.rubric.form
 
 
 def model_of(form: ReplyForm | None) -> type[AnyReply]:
-    """Return the schema that a reply is checked by."""
+    """Return the model that validates a reply."""
     return VerdictReply if form is None else _MODELS[form.kind]
 
 
@@ -85,13 +85,13 @@ def field_of(form: ReplyForm | None) -> ReplyKind:
 
 
 def schema_of(form: ReplyForm | None, *, bounded: bool = True) -> dict[str, Any]:
-    """Return the JSON schema of a reply, as models are given it. What decides is our own check, see `flaw_in`.
+    """Return the JSON schema of a reply that is sent to models. Replies are validated by our own check, see `flaw_in`.
 
-    The reasons come first, so that the verdict follows from them.
+    The reasons are the first property, so that the verdict follows from them.
 
     Args:
         form: of the reply; None for a score from 0 to 1.
-        bounded: with `minimum`, `maximum` and `maxItems`; some providers refuse these, and get the bounds in words alone.
+        bounded: with `minimum`, `maximum` and `maxItems`; some providers refuse these and receive the bounds in words alone.
 
     >>> from otel_agentic.judges.base import ReplyForm
     >>> schema_of(ReplyForm(kind="label", labels=("yes", "no")))["properties"]["label"]["enum"]
@@ -125,13 +125,13 @@ def _property(form: ReplyForm | None, *, bounded: bool) -> dict[str, Any]:
 
 
 def flaw_in(reply: AnyReply, form: ReplyForm | None) -> str | None:
-    """Return what is wrong with a reply of the right schema, None where nothing is; never repeats what was replied."""
+    """Return the problem of a reply that has the right schema, or None; never quotes the reply."""
     if form is None:
         return None
     if isinstance(reply, ScoreReply) and not form.low <= reply.score <= form.high:
         return f"score below {form.low:g}" if reply.score < form.low else f"score above {form.high:g}"
     if isinstance(reply, LabelReply) and label_in(reply.label, form) is None:
-        return "label is none of those allowed"
+        return "label is not one of those allowed"
     if isinstance(reply, TextsReply) and len(reply.texts) > form.most:
         return f"more than {form.most} texts"
     if isinstance(reply, TextsReply) and not all(text.strip() for text in reply.texts):
@@ -140,12 +140,12 @@ def flaw_in(reply: AnyReply, form: ReplyForm | None) -> str | None:
 
 
 def label_in(text: str, form: ReplyForm) -> str | None:
-    r"""Return the label of a form that a text is; case and blanks around it do not count, nothing else is forgiven.
+    r"""Return the label of a form that a text equals, ignoring case and surrounding white space, or None.
 
     >>> from otel_agentic.judges.base import ReplyForm
     >>> form = ReplyForm(kind="label", labels=("Repetition", "none"))
     >>> label_in(" repetition\n", form), label_in("repetitions", form), label_in("Repetition.", form)
     ('Repetition', None, None)
     """
-    wanted = text.strip().casefold()
-    return next((label for label in form.labels if label.strip().casefold() == wanted), None)
+    normalised = text.strip().casefold()
+    return next((label for label in form.labels if label.strip().casefold() == normalised), None)

@@ -1,4 +1,4 @@
-"""A judge made of a Python function."""
+"""Judges from Python functions."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     JudgingFunction = Callable[[Question], float | bool | Verdict | JudgeFailure]
     JudgeLike = str | Judge | BaseChatModel | JudgingFunction
 
-_GIVES: Final = "a number from 0 to 1, true or false, or a Verdict"
+_RETURNS: Final = "a number from 0 to 1, true or false, or a Verdict"
 
 
 class FunctionJudge:
-    """Judges by a function of one question. What it raises is a failure of the judge, never of the agent.
+    """Judges by a function of one question. An exception of the function is a failure of the judge, never of the agent.
 
-    Its version is a hash of its code: whoever changes the function judges anew.
+    Its version is a hash of its code: with a changed function, all answers are judged again.
 
     >>> judge = FunctionJudge(lambda question: question.answer == question.expected)
     >>> judge.judge([Question(query="2+2?", expected="4", answer="4", threshold=0.7)])[0].score
@@ -38,14 +38,14 @@ class FunctionJudge:
     """
 
     def __init__(self, function: JudgingFunction) -> None:
-        """Take a function, or an object that is called like one.
+        """Create a judge from a function or a callable object.
 
         Raises:
-            UsageError: it is a coroutine function, which nobody would await.
+            UsageError: it is a coroutine function, which would never be awaited.
         """
         self._function = function
         self.name: str = getattr(function, "__name__", type(function).__name__)
-        if any(map(inspect.iscoroutinefunction, (function, getattr(function, "__call__", None)))):  # noqa: B004 — it is looked at
+        if any(map(inspect.iscoroutinefunction, (function, getattr(function, "__call__", None)))):  # noqa: B004 — inspected, not called
             raise UsageError(
                 f"judge {self.name}: an async function; give an ordinary one, or an object with judge(questions)"
             )
@@ -53,58 +53,58 @@ class FunctionJudge:
 
     @classmethod
     def from_settings(cls, settings: JudgeSettings, argument: str | None = None) -> Self:  # noqa: ARG003 — the plug-in point
-        """Raise: it is made of a function and is no plug-in.
+        """Raise: it is created from a function and is no plug-in.
 
         Raises:
             UsageError: always.
         """
-        raise UsageError("FunctionJudge is made with a function: FunctionJudge(function)")
+        raise UsageError("FunctionJudge is created from a function: FunctionJudge(function)")
 
     def judge(self, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:
-        """Return one verdict or failure a question, in their order."""
+        """Return one verdict or failure per question, in order."""
         return [self._answer(question) for question in questions]
 
     def _answer(self, question: Question) -> Verdict | JudgeFailure:
         if question.rubric is not None:
             return replace(self._failure(f"takes no rubric ({question.rubric.name})"), tries=0)
         try:
-            said = self._function(question)
-        except Exception as error:  # noqa: BLE001 — a stranger's function may raise anything
+            result = self._function(question)
+        except Exception as error:  # noqa: BLE001 — a user's function may raise anything
             return self._failure(f"raised {type(error).__name__}: {error}")
-        if isinstance(said, Verdict | JudgeFailure):
-            return said
-        score = _score(said)
+        if isinstance(result, Verdict | JudgeFailure):
+            return result
+        score = _score(result)
         if score is None:
-            return self._failure(f"gave {said!r}; it gives {_GIVES}")
-        return Verdict(score=score, reasoning=f"{self.name} gives {score:g}")
+            return self._failure(f"returned {result!r}; it must return {_RETURNS}")
+        return Verdict(score=score, reasoning=f"{self.name} returns {score:g}")
 
-    def _failure(self, told: str) -> JudgeFailure:
-        return JudgeFailure(reason="judge_error", message=f"judge {self.name} {told}", tries=1)
+    def _failure(self, message: str) -> JudgeFailure:
+        return JudgeFailure(reason="judge_error", message=f"judge {self.name} {message}", tries=1)
 
 
-def _score(said: object) -> float | None:
-    """Return what was said as a score, None where it is none. A number of numpy or torch is a number too."""
+def _score(result: object) -> float | None:
+    """Return a result as a score, or None. Numbers of numpy and torch are accepted."""
     try:
-        score = float(said) if isinstance(said, SupportsFloat) else -1.0
+        score = float(result) if isinstance(result, SupportsFloat) else -1.0
     except (TypeError, ValueError, OverflowError):  # such as an array of several
         return None
     return score if 0.0 <= score <= 1.0 else None
 
 
-def judge_of(given: JudgeLike, settings: JudgeSettings) -> Judge:
-    """Return a judge, whatever it is given as: by name, as an object, as a chat model of LangChain, or as a function.
+def judge_of(judge: JudgeLike, settings: JudgeSettings) -> Judge:
+    """Return a judge from any of its forms: a name, an object, a chat model of LangChain, or a function.
 
     Raises:
-        PluginError: there is no judge of that name, or it does not load.
-        UsageError: it is none of these, or an async function.
+        PluginError: the judge is unknown, or does not load.
+        UsageError: the argument has another form, or is an async function.
     """
-    if inspect.isroutine(given) or isinstance(given, partial) or _is_called(given):
-        return FunctionJudge(cast("JudgingFunction", given))
-    return as_judge(cast("str | Judge | BaseChatModel", given), settings)
+    if inspect.isroutine(judge) or isinstance(judge, partial) or _is_called(judge):
+        return FunctionJudge(cast("JudgingFunction", judge))
+    return as_judge(cast("str | Judge | BaseChatModel", judge), settings)
 
 
-def _is_called(given: object) -> bool:
-    """Return whether an object judges by being called. A judge, a model or a class may be callable, and means another thing."""
+def _is_called(judge: object) -> bool:
+    """Return whether an object judges by being called. A callable judge, model or class is used through its own interface."""
     return (
-        callable(given) and not isinstance(given, type) and not hasattr(given, "judge") and not hasattr(given, "invoke")
+        callable(judge) and not isinstance(judge, type) and not hasattr(judge, "judge") and not hasattr(judge, "invoke")
     )

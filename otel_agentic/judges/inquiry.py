@@ -1,4 +1,4 @@
-"""One question to a model until there is a verdict: tries with waits between them, ways in turn, costs counted."""
+"""One question to a model until there is a verdict: retries with waiting times, methods in turn, costs counted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from otel_agentic.judges.ladder import Ladder, message_of, read_output
 from otel_agentic.judges.prompts import instructions_of
 from otel_agentic.judges.provider import secrets_of
 from otel_agentic.judges.retrying import Backoff
-from otel_agentic.judges.troubles import Trouble, trouble_of
+from otel_agentic.judges.troubles import CallProblem, problem_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from otel_agentic.judges.prompts import Prompt
     from otel_agentic.judges.replies import Reply
 
-#: Refusals of credentials in a row after which the provider is left alone, and for how long, in seconds.
+#: Refusals of credentials in a row after which calls to the provider pause, and the length of the pause in seconds.
 _REFUSALS: Final = 3
 _PAUSE_S: Final = 300.0
-#: How often the rate limiter looks whether a call may start, in seconds.
+#: Bounds of the polling interval of the rate limiter, in seconds.
 _LOOK_S: Final = (0.005, 0.1)
 
 
 @dataclass(slots=True)
 class Spent:
-    """What was spent on one question. `tries` counts calls of the model, `latency_s` is seconds over all of them.
+    """The expense of one question. `tries` counts calls of the model, `latency_s` is the total of their seconds.
 
-    `priced` is False once a reply came without its count of tokens.
+    `priced` becomes False with a reply that does not state its number of tokens.
     """
 
     tries: int = 0
@@ -50,7 +50,7 @@ class Spent:
     priced: bool = True
 
     def count_reply(self, output: object) -> None:
-        """Count the tokens of what a model gave back."""
+        """Count the tokens of a model's output."""
         usage: Any = getattr(message_of(output), "usage_metadata", None)
         self.priced &= bool(usage)
         if usage:
@@ -58,7 +58,7 @@ class Spent:
             self.output_tokens += usage.get("output_tokens") or 0
 
     def count_error(self, error: Exception) -> None:
-        """Count the tokens of a reply that the client of a model turned into an error."""
+        """Count the tokens of a reply that the client turned into an error."""
         usage: Any = getattr(getattr(error, "completion", None), "usage", None)
         self.input_tokens += getattr(usage, "prompt_tokens", None) or 0
         self.output_tokens += getattr(usage, "completion_tokens", None) or 0
@@ -66,26 +66,26 @@ class Spent:
 
 @dataclass(slots=True)
 class Refusals:
-    """Whether a provider refuses our credentials: then it is no use, and no manners, to go on asking."""
+    """Refusals of our credentials by a provider: after several in a row, calls pause."""
 
     in_a_row: int = 0
-    told: str = ""
+    message: str = ""
     until_s: float = float("-inf")
 
-    def count(self, told: str, now_s: float) -> None:
+    def count(self, message: str, now_s: float) -> None:
         """Count a refusal."""
-        self.in_a_row, self.told = self.in_a_row + 1, told
+        self.in_a_row, self.message = self.in_a_row + 1, message
         if self.in_a_row >= _REFUSALS:
             self.until_s = now_s + _PAUSE_S
 
     def clear(self) -> None:
-        """Forget the refusals: a call was let through."""
+        """Reset after an accepted call."""
         self.in_a_row, self.until_s = 0, float("-inf")
 
 
 @dataclass(kw_only=True)
 class Inquiry:
-    """Asks one model; one event loop uses it."""
+    """Calls one model; used by one event loop."""
 
     model: BaseChatModel
     model_name: str
@@ -104,38 +104,42 @@ class Inquiry:
         self._start = asyncio.Lock()
         self._limiter = _limiter(self.settings.requests_per_second)
 
-    async def reply(self, question: Question, spent: Spent, permit: Callable[[], bool]) -> Reply | Trouble:
-        """Return the verdict of the model, or why there is none, as a sentence.
+    async def reply(self, question: Question, spent: Spent, permit: Callable[[], bool]) -> Reply | CallProblem:
+        """Return the verdict of the model, or the problem.
 
         Args:
-            question: what is asked.
-            spent: grows by what this costs.
-            permit: answers whether one more call may be made after the first.
+            question: the question.
+            spent: is increased by the expense.
+            permit: returns whether one more call after the first is allowed.
         """
         tries, again = 0, False
         while self.clock() >= self.refusals.until_s:
-            got = await self._call(question, spent, again=again)
-            if not isinstance(got, Trouble):
-                return got
-            if got.kind != "unable":  # another way to ask is no other try: nothing has failed yet
-                tries, again = tries + 1, got.kind == "reply"
-                if got.kind not in {"again", "reply"} or tries >= self.settings.tries:
-                    return replace(got, told=f"{self.model_name} gave no verdict in {_times(spent.tries)}: {got.told}")
-                await self.sleep(self._backoff.wait_s(tries, got.wait_s, self.rng))
+            result = await self._call(question, spent, again=again)
+            if not isinstance(result, CallProblem):
+                return result
+            if result.kind != "unable":  # a switch of method is not a try: nothing has failed yet
+                tries, again = tries + 1, result.kind == "reply"
+                if result.kind not in {"again", "reply"} or tries >= self.settings.tries:
+                    return replace(
+                        result, message=f"{self.model_name} gave no verdict in {_times(spent.tries)}: {result.message}"
+                    )
+                await self.sleep(self._backoff.wait_s(tries, result.wait_s, self.rng))
             if not permit():
-                told = f"{self.model_name} gave no verdict and the budget allows no other try: {got.told}"
-                return replace(got, told=told)
+                message = f"{self.model_name} gave no verdict and the budget allows no other try: {result.message}"
+                return replace(result, message=message)
         refused = self.refusals
-        told = f"{self.model_name} is not asked any more, it refused {refused.in_a_row} calls in a row: {refused.told}"
-        return Trouble(kind="refused", told=told)
+        message = (
+            f"{self.model_name} is not called any more, it refused {refused.in_a_row} calls in a row: {refused.message}"
+        )
+        return CallProblem(kind="refused", message=message)
 
-    async def _call(self, question: Question, spent: Spent, *, again: bool) -> Reply | Trouble:
+    async def _call(self, question: Question, spent: Spent, *, again: bool) -> Reply | CallProblem:
         form = form_of(question)
         try:
-            rung, asked = self._ladder.asked(form)
+            rung, model = self._ladder.current(form)
         except NotImplementedError as error:
-            return Trouble(kind="final", told=str(error))
-        sent = messages(
+            return CallProblem(kind="final", message=str(error))
+        prompt = messages(
             question,
             instructions_of(question, self.prompts),
             rung.way,
@@ -145,20 +149,20 @@ class Inquiry:
         async with self._slots:
             await self._await_rate()
             try:
-                reply = read_output(await self._invoke(asked, sent, spent), form)
-            except Exception as error:  # noqa: BLE001 — clients of strangers raise what they like
-                return self._trouble(error, rung, spent)
+                reply = read_output(await self._invoke(model, prompt, spent), form)
+            except Exception as error:  # noqa: BLE001 — third-party clients raise any exception
+                return self._problem(error, rung, spent)
         self._ladder.read_from(rung)
         self.refusals.clear()
         return reply
 
-    async def _invoke(self, asked: Any, sent: list[Any], spent: Spent) -> object:
+    async def _invoke(self, model: Any, prompt: list[Any], spent: Spent) -> object:
         began = self.clock()
         spent.tries += 1
         try:
             async with asyncio.timeout(self.settings.timeout_s):
                 with unobserved():
-                    output: object = await asked.ainvoke(sent)
+                    output: object = await model.ainvoke(prompt)
         except TimeoutError as error:
             raise TimeoutError(str(error) or f"no reply within {self.settings.timeout_s:g} s") from error
         finally:
@@ -166,20 +170,20 @@ class Inquiry:
         spent.count_reply(output)
         return output
 
-    def _trouble(self, error: Exception, rung: Rung, spent: Spent) -> Trouble:
+    def _problem(self, error: Exception, rung: Rung, spent: Spent) -> CallProblem:
         spent.count_error(error)
-        trouble = trouble_of(error, self._secrets)
-        if trouble.kind == "refused":
-            self.refusals.count(trouble.told, self.clock())
-        elif trouble.kind == "reply":
+        problem = problem_of(error, self._secrets)
+        if problem.kind == "refused":
+            self.refusals.count(problem.message, self.clock())
+        elif problem.kind == "reply":
             self._ladder.unread_from(rung)
-        elif trouble.kind == "unable" and not self._ladder.down(rung, str(error)):
-            return Trouble(kind="final", told=trouble.told)
-        return trouble
+        elif problem.kind == "unable" and not self._ladder.down(rung, str(error)):
+            return CallProblem(kind="final", message=problem.message)
+        return problem
 
     async def _await_rate(self) -> None:
         if self._limiter is not None:
-            async with self._start:  # one call waits for its turn, the others wait for it
+            async with self._start:  # one call waits for its turn, the others queue behind it
                 await self._limiter.aacquire()
 
 

@@ -1,4 +1,4 @@
-"""The judge that asks a model: any chat model of LangChain, of a provider, of a server at home, or a Python object."""
+"""The LLM judge: any chat model of LangChain, from a provider, a local server, or a Python object."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
     Answer = Verdict | JudgeFailure
 
-#: Changed whenever the same reply of a model would make another verdict, or the same question another message.
+#: Incremented when the same reply would yield another verdict, or the same question another message.
 _PROTOCOL: Final = 1
-#: For so many calls under way one question waits, so that a slot that becomes free does not wait for this thread.
+#: One question waits per so many running calls, so that a free slot does not wait for this thread.
 _SLOTS_A_WAITING: Final = 8
-#: What a message and its reply take beside prompt and material, and how much text is one token.
+#: Estimated size of a message and its reply without prompt and material, and characters per token.
 _FRAME_CHARACTERS: Final = len(SYSTEM) + 800
 _CHARACTERS_A_TOKEN: Final = 4
 
@@ -47,7 +47,7 @@ _CHARACTERS_A_TOKEN: Final = 4
 class LangChainJudge:
     """Judges by a chat model (entry point `langchain`).
 
-    `model` is the name of the model; `canaries` says how many of them it was asked and let pass.
+    `model` is the name of the model; `canaries` counts the canary questions and those that passed.
     """
 
     name: str = "langchain"
@@ -62,17 +62,17 @@ class LangChainJudge:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take a model.
+        """Create a judge from a model.
 
         Args:
-            model: any chat model of LangChain. Its own retries come on top of ours: give it `max_retries=0`.
-            settings: limits and manners; None takes the defaults.
-            rng: the source of jitter.
-            sleep: waits so many seconds between tries.
-            clock: seconds that only grow.
+            model: any chat model of LangChain. Its own retries multiply with ours: create it with `max_retries=0`.
+            settings: limits, timeouts and prompts; None uses the defaults.
+            rng: source of jitter.
+            sleep: waits a number of seconds between tries.
+            clock: monotonic clock in seconds.
 
         Raises:
-            ConfigError: the prompt file of the settings is none.
+            ConfigError: the prompt file of the settings is invalid.
         """
         self._settings = settings or JudgeSettings()
         self._prompts = prompt_texts(self._settings.prompt)
@@ -80,7 +80,7 @@ class LangChainJudge:
         self.version = self._hashed(model)
         model, close = own_connections(model)
         self._closed = weakref.finalize(self, _close, close)
-        self._closed.atexit = False  # the loop that would close them is gone by then
+        self._closed.atexit = False  # at exit, the loop that would close them has ended
         self.permit: Callable[[Question], bool] = _always
         self._watch = CanaryWatch(self._settings.canary_ratio)
         inquiry = Inquiry(
@@ -98,7 +98,7 @@ class LangChainJudge:
 
     @classmethod
     def from_settings(cls, settings: JudgeSettings, argument: str | None = None) -> Self:
-        """Return the judge by the model that `--judge langchain:provider:model` names.
+        """Return the judge for the model that `--judge langchain:provider:model` names.
 
         Raises:
             UsageError: no model is named, a package is missing, or the provider does not take the options.
@@ -107,64 +107,64 @@ class LangChainJudge:
 
     @property
     def canaries(self) -> Canaries:
-        """How many canaries were asked, and how many passed."""
-        return self._watch.seen
+        """The number of canaries, and how many of them passed."""
+        return self._watch.counts
 
     @property
     def reads_threshold(self) -> bool:
-        """Whether a verdict depends on the threshold: only by the votes that are asked for near it."""
+        """Whether a verdict depends on the threshold: only because of the votes near it."""
         return self._settings.votes > 1
 
     def judge(self, questions: Sequence[Question]) -> list[Answer]:
-        """Return a verdict or failure a question, in their order."""
+        """Return one verdict or failure per question, in order."""
         answers = dict(self.stream(enumerate(questions)))
         return [answers[number] for number in range(len(questions))]
 
     def stream(self, questions: Iterable[tuple[int, Question]]) -> Generator[tuple[int, Answer], None, None]:
-        """Yield (number, verdict or failure) as they come; takes a question whenever a call may start.
+        """Yield (number, verdict or failure) in order of completion; takes a question whenever a call may start.
 
-        Closing it, or an interrupt, cancels the calls under way.
+        Closing the generator, or an interrupt, cancels the running calls.
         """
         source = self._watch.rivals(questions)
         done: queue.SimpleQueue[tuple[int, Future[Answer]]] = queue.SimpleQueue()
-        under_way: set[Future[Answer]] = set()
-        most = self._settings.concurrency + self._settings.concurrency // _SLOTS_A_WAITING
+        running: set[Future[Answer]] = set()
+        limit = self._settings.concurrency + self._settings.concurrency // _SLOTS_A_WAITING
 
         def fill() -> None:
-            while len(under_way) < most and (taken := next(source, None)) is not None:
-                number, question, rival = taken
+            while len(running) < limit and (item := next(source, None)) is not None:
+                number, question, rival = item
                 future = self._submit(question, rival)
-                under_way.add(future)
-                future.add_done_callback(partial(_put, done, number))
+                running.add(future)
+                future.add_done_callback(partial(_enqueue, done, number))
 
         try:
             fill()
-            while under_way:
+            while running:
                 number, future = done.get()
-                under_way.discard(future)
+                running.discard(future)
                 fill()
                 yield number, self._result(future)
         finally:
-            for future in under_way:
+            for future in running:
                 future.cancel()
 
     def estimated_tokens(self, question: Question) -> int:
-        """Return about how many tokens one call for a question takes, both ways."""
-        shown = sum(min(len(text), self._settings.max_answer_characters) for _, text in texts_of(question))
-        told = len(instructions_of(question, self._prompts))
-        return (_FRAME_CHARACTERS + told + shown) // _CHARACTERS_A_TOKEN
+        """Return the estimated number of tokens, input and output, of one call for a question."""
+        material = sum(min(len(text), self._settings.max_answer_characters) for _, text in texts_of(question))
+        instructions = len(instructions_of(question, self._prompts))
+        return (_FRAME_CHARACTERS + instructions + material) // _CHARACTERS_A_TOKEN
 
     def version_for(self, rubric: Rubric) -> str:
-        """Return the version as far as it concerns a rubric: with what is said around it, and a user's own instructions.
+        """Return the version for the questions of a rubric: it depends on the text around the rubric and a user's instructions.
 
-        What of a rubric is its own stands in the key of each question.
+        The rubric's own instructions are part of each question's key.
         """
         own = own_prompt(rubric, self._prompts)
         content = json.dumps([_PROTOCOL, RUBRIC_FRAME, None if own is None else own.digest])
         return f"{self.version}-{hashlib.blake2b(content.encode(), digest_size=4).hexdigest()}"
 
     def close(self) -> None:
-        """Cancel what is under way and close what was opened; a closed judge answers nothing any more."""
+        """Cancel running calls and close connections; a closed judge answers no further questions."""
         self._closed()
         with self._open_lock:
             open_now = list(self._open)
@@ -192,12 +192,12 @@ class LangChainJudge:
             return future.result()
         except CancelledError:
             return JudgeFailure(reason="judge_error", message="the judge is closed", model=self.model)
-        except Exception as error:  # noqa: BLE001 — of `permit`, or of a model that breaks its contract
-            told = f"{self.model}: {type(error).__name__}: {error}"
-            return JudgeFailure(reason="judge_error", message=told, model=self.model)
+        except Exception as error:  # noqa: BLE001 — from `permit`, or a model that breaks its contract
+            message = f"{self.model}: {type(error).__name__}: {error}"
+            return JudgeFailure(reason="judge_error", message=message, model=self.model)
 
     def _hashed(self, model: BaseChatModel) -> str:
-        """Return the hash of what a verdict depends on besides the question."""
+        """Return the hash of everything besides the question that a verdict depends on."""
         settings = self._settings.model_dump(include={"method", "votes", "max_answer_characters"})
         settings["vote_band"] = self._settings.vote_band if self._settings.votes > 1 else None
         prompts = {kind: prompt.digest for kind, prompt in self._prompts.items() if kind != "rubric"}
@@ -219,5 +219,5 @@ def _always(_: Question) -> bool:
     return True
 
 
-def _put(done: queue.SimpleQueue[tuple[int, Future[Answer]]], number: int, future: Future[Answer]) -> None:
+def _enqueue(done: queue.SimpleQueue[tuple[int, Future[Answer]]], number: int, future: Future[Answer]) -> None:
     done.put((number, future))

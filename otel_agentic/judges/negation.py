@@ -1,6 +1,6 @@
-"""Whether a place in a text is denied: "it is not Paris", "Paris is wrong", "it isn't London but Paris".
+"""Negation of a span of text: "it is not Paris", "Paris is wrong", "it isn't London but Paris".
 
-English, and the plain denials of German, French and Spanish; a text in another language is read as affirming.
+Covers English, and simple negations in German, French and Spanish; texts in other languages are read as affirmative.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-#: How many words, and at most how many characters, before a fact a denial may stand.
+#: Maximum distance of a negation before a fact, in words and in characters.
 _REACH_WORDS: Final = 5
 _REACH_CHARACTERS: Final = 120
 
@@ -17,7 +17,7 @@ _NEGATORS: Final = (
     r"(?:is|are|was|were|do|does|did|has|have|had|would|could|should|must|need)n['\u2019]?t|incorrect|wrong|false|"
     r"nicht|kein(?:e[nrms]?)?|niemals|pas|jamais|aucune?|nunca|jamás|ning[uú]na?"
 )
-#: Words that look like a denial and are none.
+#: Phrases that contain a negator but deny nothing.
 _IDIOMS: Final = re.compile(
     r"\b(?:no (?:problem|worries|doubt)|not only|why not|without (?:a )?doubt|wrong with|nicht nur|pas de souci)\b",
     re.IGNORECASE,
@@ -26,7 +26,7 @@ _NEGATOR: Final = re.compile(rf"(?<!\w)(?:{_NEGATORS})(?!\w)", re.IGNORECASE)
 _DENIED_AFTER: Final = re.compile(
     r"\s*(?:is|was|are|were|would be|'s)?\s*(?:n['\u2019]t|not|never|wrong|incorrect|false)\b(?!\s+only)", re.IGNORECASE
 )
-#: Where one statement ends and the next begins. A point inside a number has no space behind it.
+#: The boundary between statements. A point inside a number has no space behind it.
 _CLAUSE_END: Final = re.compile(
     r"[;!?\n,]|[.:](?:\s|$)|\s[-\u2013\u2014]\s|\b(?:but|however|instead|rather|sondern|mais|sino|pero)\b",
     re.IGNORECASE,
@@ -35,7 +35,7 @@ _SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 def denied_at(text: str, start: int, end: int) -> bool:
-    """Return whether what stands at `text[start:end]` is denied in its own clause.
+    """Return whether `text[start:end]` is denied in its own clause.
 
     >>> text = "It is not Paris but London."
     >>> denied_at(text, 10, 15), denied_at(text, 20, 26)
@@ -46,13 +46,13 @@ def denied_at(text: str, start: int, end: int) -> bool:
 
 
 def clause_before(text: str, start: int) -> str:
-    """Return what stands before a place in its own clause.
+    """Return the part of the clause before a position.
 
     >>> clause_before("No, do not eat it: this is poisonous.", 27)
     'this is '
     """
     before = text[max(0, start - _REACH_CHARACTERS) : start]
-    ends = [found.end() for found in _CLAUSE_END.finditer(before)]
+    ends = [edge.end() for edge in _CLAUSE_END.finditer(before)]
     return before[ends[-1] :] if ends else before
 
 
@@ -66,7 +66,7 @@ def has_denial(text: str) -> bool:
 
 
 def denials(text: str) -> int:
-    """Return how many words of a text deny.
+    """Return the number of negating words in a text.
 
     >>> denials("I cannot add it, and I cannot look it up.")
     2
@@ -84,9 +84,9 @@ def sentences(text: str) -> list[str]:
 
 
 def without_idioms(text: str) -> str:
-    """Return the text with idioms that look like a denial blanked out, same length.
+    """Return the text with idioms that look like a negation blanked out, same length.
 
     >>> without_idioms("No problem, done.")
     '          , done.'
     """
-    return _IDIOMS.sub(lambda found: " " * len(found.group()), text)
+    return _IDIOMS.sub(lambda match: " " * len(match.group()), text)

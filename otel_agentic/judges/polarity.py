@@ -1,4 +1,4 @@
-"""Whether two texts say the opposite: one denies what the other affirms, or says "below" where the other says "above"."""
+"""Opposite statements: one text denies the other's claim, or uses "below" where the other uses "above"."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _YES: Final = word_set("yes yeah yep correct indeed sure certainly absolutely definitely true right ja oui sí")
 _NO: Final = word_set("no nope never false incorrect wrong nein non")
-#: Words that cannot both be right of one thing.
+#: Pairs of words that cannot both be true of the same thing.
 _OPPOSITES: Final = (
     ("above over exceeding", "below under"),
     ("more", "less fewer"),
@@ -46,16 +46,16 @@ _OPPOSITES: Final = (
 _OPPOSITE: Final[dict[str, frozenset[str]]] = {
     word: word_set(others) for pair in _OPPOSITES for own, others in (pair, pair[::-1]) for word in own.split()
 }
-#: Where the first word of a text is looked for.
+#: Characters in which the first word of a text is searched.
 _LEADING_CHARACTERS: Final = 200
-#: Sentences that are held against each other, so that a long text costs no more than a page.
+#: Maximum number of sentences compared, so that a long text costs no more than a page.
 _MAX_SENTENCES: Final = 100
-#: From this share of shared words on, two sentences are one but for a word or two.
+#: From this share of common words on, two sentences are equal except for a word or two.
 _SAME_WORDS: Final = 0.9
 
 
 def leading(text: str) -> bool | None:
-    """Return True or False where a normalised text begins with a yes or a no, None where with neither.
+    """Return True or False if a normalised text begins with a yes or a no, otherwise None.
 
     >>> leading("yes, you can"), leading("no problem, done"), leading("maybe")
     (True, None, None)
@@ -65,38 +65,38 @@ def leading(text: str) -> bool | None:
 
 
 def opposed(expected: str, answer: str) -> bool:
-    """Return whether an expected sentence and the answer's most similar one say the opposite.
+    """Return whether an expected sentence and the answer's most similar one contradict each other.
 
     >>> opposed("Your order has been shipped.", "Your order has not been shipped yet.")
     True
     >>> opposed("The server is not up.", "The server is down.")
     False
     """
-    said = list(_sentences(answer))
+    candidates = list(_sentences(answer))
     for sentence, own in _sentences(expected):
         shared, other, words_of_other = max(
-            (((own & found).total(), other, found.total()) for other, found in said),
+            (((own & shared_stems).total(), other, shared_stems.total()) for other, shared_stems in candidates),
             key=itemgetter(0),
             default=(0, "", 0),
         )
         if 2 * shared >= own.total() > 0 and flips(sentence, other):
             return True
-        # In a sentence of several denials, one more or one less is seen only where the other words are the same.
+        # With several negations in a sentence, a difference of one is significant only if the other words are the same.
         if shared >= _SAME_WORDS * max(own.total(), words_of_other) > 0 and (denials(sentence) - denials(other)) % 2:
             return True
     return False
 
 
-def flips(one: str, other: str) -> bool:
-    """Return whether one of two sentences about the same thing denies what the other says.
+def flips(first: str, second: str) -> bool:
+    """Return whether one of two sentences about the same thing denies the other.
 
     A denied opposite agrees: "not up" is "down".
     """
-    return (has_denial(one) != has_denial(other)) != _has_opposite(one, other)
+    return (has_denial(first) != has_denial(second)) != _has_opposite(first, second)
 
 
-def _has_opposite(one: str, other: str) -> bool:
-    own, others = set(words(normalise(one))), set(words(normalise(other)))
+def _has_opposite(first: str, second: str) -> bool:
+    own, others = set(words(normalise(first))), set(words(normalise(second)))
     return any(_OPPOSITE.get(word, frozenset()) & (others - own) for word in own - others)
 
 

@@ -19,7 +19,7 @@ _RELATIVE_TOLERANCE: Final = 1e-9
 class Quantity:
     """A number in a text: `value` as written (scale words applied), `factor` times that in the base unit of `dimension`.
 
-    `dimension` is None for a bare number. `decimals` counts the digits after the point. `start` and `end` are its place.
+    `dimension` of a bare number: None. `decimals` counts the digits after the point. `start` and `end` are its position.
     `worded`: written as a word ("three").
     """
 
@@ -32,9 +32,9 @@ class Quantity:
     worded: bool = False
 
     def same_as(self, other: Quantity) -> bool:
-        """Return whether both say the same; a bare number fits any unit, 5 % fits 5 and 0.05."""
+        """Return whether both have the same value; a bare number matches any unit, 5 % matches 5 and 0.05."""
         if self.dimension is None or other.dimension is None:
-            # Only a percentage changes its bare value: nobody writes 1000 for 1 km without a unit.
+            # Only a percentage changes its bare value: 1000 is not written for 1 km without a unit.
             percent = 0.01 if "percent" in {self.dimension, other.dimension} else 1.0
             own, others = self.value, other.value
             scaled = (own * percent, others) if self.dimension else (own, others * percent)
@@ -46,12 +46,12 @@ class Quantity:
         return self.dimension == other.dimension
 
 
-def _close(one: float, other: float) -> bool:
-    return one == other or math.isclose(one, other, rel_tol=_RELATIVE_TOLERANCE, abs_tol=1e-12)
+def _close(first: float, second: float) -> bool:
+    return first == second or math.isclose(first, second, rel_tol=_RELATIVE_TOLERANCE, abs_tol=1e-12)
 
 
 def rounds_to(exact: float, stated: Quantity) -> bool:
-    """Return whether a stated number is an exact one, perhaps rounded to the decimals that it shows.
+    """Return whether a stated number equals an exact one, perhaps rounded to the decimals that are written.
 
     >>> rounds_to(11.4567, next(quantities("about 11.46")))
     True
@@ -75,7 +75,7 @@ _WORDED_NAMES: Final = (
     "eighteen nineteen twenty"
 )
 _TENS_NAMES: Final = "twenty thirty forty fifty sixty seventy eighty ninety"
-#: From two on, without the names that are words of English too ("elf", "once").
+#: From two on, without names that are also English words ("elf", "once").
 _OTHER_NAMES: Final = (
     "zwei drei vier fünf sechs sieben acht neun zehn",
     "deux trois quatre cinq six _ huit neuf dix",
@@ -89,7 +89,7 @@ _TENS: Final[Mapping[str, int]] = {word: 10 * value for value, word in enumerate
 _WORDED_SCALES: Final[Mapping[str, float]] = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9}
 _CURRENCIES: Final = "$€£¥₹"
 
-#: Starts at a digit, so that the search leaps from number to number; what stands before it is read afterwards.
+#: Starts at a digit, so that the search skips from number to number; the prefix is read afterwards.
 _NUMBER: Final = re.compile(
     rf"""
     (?<!\w)(?<!\d\.)
@@ -110,7 +110,7 @@ _NUMBER: Final = re.compile(
 _BEFORE: Final = re.compile(
     rf"(?:(?<![\w)])(?P<minus>[-\u2212]))?(?:(?P<currency>[{_CURRENCIES}])(?P<late_minus>[-\u2212])?\ ?)?$"
 )
-#: How far before its digits a number may begin, and one character more to see that the dash is no hyphen.
+#: Maximum number of characters before the digits, plus one to recognise that the dash is no hyphen.
 _BEFORE_CHARACTERS: Final = 4
 _WORD: Final = re.compile(
     rf"""
@@ -131,20 +131,20 @@ def quantities(text: str) -> Iterator[Quantity]:
     >>> [(q.value, q.dimension) for q in quantities("$1,234.50 for 3 nights, 5 km away")]
     [(1234.5, 'usd'), (3.0, None), (5.0, 'length')]
     """
-    for found in _NUMBER.finditer(text):
-        yield _quantity(text, found)
-    for found in _WORD.finditer(text):
-        yield _worded(found)
+    for match in _NUMBER.finditer(text):
+        yield _quantity(text, match)
+    for match in _WORD.finditer(text):
+        yield _worded(match)
 
 
-def _quantity(text: str, found: re.Match[str]) -> Quantity:
-    digits = found.start("digits")
+def _quantity(text: str, match: re.Match[str]) -> Quantity:
+    digits = match.start("digits")
     before = _BEFORE.search(text[max(0, digits - _BEFORE_CHARACTERS) : digits])
     minus, currency, late_minus = before.group("minus", "currency", "late_minus") if before else ("", "", "")
-    value, decimals = _value(found["digits"])
-    scale = _SCALES[found["scale"].strip().lower()] if found["scale"] else 1.0
-    # A word that is no unit ("3 nights") stays outside the number.
-    unit = UNITS.get(found["unit"].lower().replace(" ", "")) if found["unit"] else None
+    value, decimals = _value(match["digits"])
+    scale = _SCALES[match["scale"].strip().lower()] if match["scale"] else 1.0
+    # A word that is no unit ("3 nights") is not part of the number.
+    unit = UNITS.get(match["unit"].lower().replace(" ", "")) if match["unit"] else None
     dimension, factor = UNITS[currency] if currency else unit or (None, 1.0)
     return Quantity(
         value=(-value if minus or late_minus else value) * scale,
@@ -152,15 +152,15 @@ def _quantity(text: str, found: re.Match[str]) -> Quantity:
         factor=factor,
         decimals=0 if scale > 1 else decimals,
         start=digits - (len(before.group()) if before else 0),
-        end=found.end() if unit else found.end("scale") if found["scale"] else found.end("digits"),
+        end=match.end() if unit else match.end("scale") if match["scale"] else match.end("digits"),
     )
 
 
-def _worded(found: re.Match[str]) -> Quantity:
-    part = {name: (text or "").lower() for name, text in found.groupdict().items()}
+def _worded(match: re.Match[str]) -> Quantity:
+    part = {name: (text or "").lower() for name, text in match.groupdict().items()}
     unit = UNITS.get(part["unit"])
-    # A word that is no unit ("three nights") stays outside the number.
-    end = found.end() if unit else found.start("unit") - 1 if part["unit"] else found.end()
+    # A word that is no unit ("three nights") is not part of the number.
+    end = match.end() if unit else match.start("unit") - 1 if part["unit"] else match.end()
     value = _TENS[part["tens"]] + _WORDED.get(part["ones"], 0) if part["tens"] else _WORDED[part["word"]]
     dimension, factor = unit or (None, 1.0)
     return Quantity(
@@ -168,7 +168,7 @@ def _worded(found: re.Match[str]) -> Quantity:
         dimension=dimension,
         factor=factor,
         decimals=0,
-        start=found.start(),
+        start=match.start(),
         end=end,
         worded=True,
     )
@@ -180,7 +180,7 @@ _SEPARATORS: Final = str.maketrans("", "", ",'\u2019\u00a0\u202f\u2009")
 
 
 def _value(digits: str) -> tuple[float, int]:
-    """Return the value of a written number and how many decimals it shows."""
+    """Return the value of a written number and the number of its decimals."""
     if digits.isascii() and digits.isdigit():
         return float(digits), 0
     if _CONTINENTAL_THOUSANDS.fullmatch(digits):

@@ -1,4 +1,4 @@
-"""What a model replied -> one verdict, or why it is none. The verdict is read from its schema and nowhere else."""
+"""Parsing of a model's reply into one verdict; the verdict is read from its schema and nowhere else."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from otel_agentic.judges.base import ReplyForm
     from otel_agentic.judges.forms import AnyReply
 
-#: What is kept of a model's reasons, and of each text that it gives, in characters.
+#: Maximum length of the reasons of a model, and of each of its texts, in characters; longer ones are cut.
 MAX_REASONING: Final = 2_000
-#: What is read of a reply, in characters: a verdict is short.
+#: Maximum length of a reply in characters: a verdict is short.
 MAX_REPLY: Final = 100_000
 
-#: What a model that thinks aloud puts before its reply.
+#: Reasoning in front of the reply.
 _THOUGHTS: Final = re.compile(r"\A\s*<(think|thinking|reasoning)>.*?</\1>", re.DOTALL)
-#: Where an object begins, as far as one can tell without reading it.
+#: A probable beginning of a JSON object.
 _OBJECT: Final = re.compile(r'\{\s*["}]')
 
-#: Where providers say why a reply ended, and what they say.
+#: Fields of providers for the reason why a reply ended, and their values.
 _REASONS: Final = ("finish_reason", "stop_reason", "stopReason", "done_reason")
 _REFUSED: Final = frozenset({"refusal", "content_filter", "safety", "blocklist", "prohibited_content", "recitation"})
 _CUT: Final = frozenset({"length", "max_tokens", "model_length"})
@@ -40,7 +40,7 @@ Flaw = Literal["unreadable", "empty", "refused", "cut"]
 
 
 class UnreadableReplyError(ValueError):
-    """A reply that holds no verdict. `flaw` says in which way; the message never repeats the reply."""
+    """A reply without a verdict. `flaw` classifies it; the message never quotes the reply."""
 
     def __init__(self, flaw: Flaw, message: str) -> None:
         super().__init__(message)
@@ -49,7 +49,7 @@ class UnreadableReplyError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a model replied: its reasons and, by the form, a score, a label, or texts. `score` is 0 where none was asked for."""
+    """A model's reply: its reasons and, by form, a score, a label, or texts. `score` is 0 if it was not requested."""
 
     reasoning: str
     score: float = 0.0
@@ -58,19 +58,19 @@ class Reply:
 
     @property
     def verdict(self) -> tuple[object, ...]:
-        """All of it but the reasons."""
+        """Everything except the reasons."""
         return self.score, self.label, self.texts
 
 
 def read_message(message: AIMessage, form: ReplyForm | None = None) -> Reply:
-    """Return the verdict of a model's message: of its tool call, or of the one JSON object in its text.
+    """Return the verdict in a model's message: from its tool call, or from the one JSON object in its text.
 
     Args:
-        message: what the model said.
-        form: what it was to reply with; None for a score from 0 to 1.
+        message: the model's message.
+        form: the requested form; None for a score from 0 to 1.
 
     Raises:
-        UnreadableReplyError: it has none, or several that differ; it is empty, refused or cut short.
+        UnreadableReplyError: there is no verdict, or several that differ; or the reply is empty, refused or cut short.
     """
     _require_complete(message)
     calls = [call["args"] for call in message.tool_calls if call["name"] == SCHEMA_NAME]
@@ -82,14 +82,14 @@ def read_message(message: AIMessage, form: ReplyForm | None = None) -> Reply:
 
 
 def read_text(text: str, form: ReplyForm | None = None) -> Reply:
-    r"""Return the verdict in a text: the one JSON object, bare or in a code fence, with words around it or none.
+    r"""Return the verdict in a text: one JSON object, bare or in a code fence, with or without words around it.
 
     Args:
-        text: what the model said.
-        form: what it was to reply with; None for a score from 0 to 1.
+        text: the model's text.
+        form: the requested form; None for a score from 0 to 1.
 
     Raises:
-        UnreadableReplyError: there is none, it is damaged or not of the schema, or several differ.
+        UnreadableReplyError: there is no verdict, it is damaged or does not match the schema, or several differ.
 
     >>> read_text('Sure:\n```json\n{"reasoning": "Same city.", "score": 1}\n```').score
     1.0
@@ -100,31 +100,31 @@ def read_text(text: str, form: ReplyForm | None = None) -> Reply:
     if not text.strip():
         raise UnreadableReplyError("empty", "the reply was empty")
     field = field_of(form)
-    found = [each for each in _objects(text) if field in each or "reasoning" in each]
-    if not found:
+    candidates = [candidate for candidate in _objects(text) if field in candidate or "reasoning" in candidate]
+    if not candidates:
         raise UnreadableReplyError("unreadable", f"the reply was not one JSON object with reasoning and {field}")
-    return _only([validated(each, form) for each in found])
+    return _only([validated(candidate, form) for candidate in candidates])
 
 
 def validated(value: Mapping[str, Any], form: ReplyForm | None = None) -> Reply:
-    """Return the verdict that some values are.
+    """Return the verdict in the values of a reply.
 
     Args:
-        value: what the model gave.
-        form: what it was to give; None for a score from 0 to 1.
+        value: the model's values.
+        form: the requested form; None for a score from 0 to 1.
 
     Raises:
-        UnreadableReplyError: they are not of the schema; names the fields, never the values.
+        UnreadableReplyError: the values do not match the schema; names the fields, never the values.
     """
     field = field_of(form)
     try:
         reply = model_of(form).model_validate(value)
     except ValidationError as error:
-        wrong = "; ".join(sorted({_told(each["loc"], each["type"], field) for each in error.errors()}))
-        raise UnreadableReplyError("unreadable", f"the reply is not of the schema: {wrong}") from None
+        problems = "; ".join(sorted({_problem(detail["loc"], detail["type"], field) for detail in error.errors()}))
+        raise UnreadableReplyError("unreadable", f"the reply does not match the schema: {problems}") from None
     flaw = flaw_in(reply, form)
     if flaw is not None:
-        raise UnreadableReplyError("unreadable", f"the reply is not of the schema: {flaw}")
+        raise UnreadableReplyError("unreadable", f"the reply does not match the schema: {flaw}")
     return _read(reply, form)
 
 
@@ -137,18 +137,18 @@ def _read(reply: AnyReply, form: ReplyForm | None) -> Reply:
     return Reply(reasoning=reasoning, score=reply.score)
 
 
-def _told(location: tuple[int | str, ...], kind: str, verdict: str) -> str:
-    """Return what is wrong with a field; the name of a field that the schema does not know is the model's own text."""
+def _problem(location: tuple[int | str, ...], kind: str, verdict: str) -> str:
+    """Return the problem of a field; an unknown field is not named, since its name is the model's own text."""
     if kind == "extra_forbidden":
-        return f"a field beside reasoning and {verdict}"
+        return f"a field other than reasoning and {verdict}"
     field = location[0] if location else "it"
-    wanted = {"score": "a number", "texts": "a list of texts"}.get(str(field), "a text")
+    expected = {"score": "a number", "texts": "a list of texts"}.get(str(field), "a text")
     return {
         "missing": f"no {field}",
         "greater_than_equal": f"{field} below 0",
         "less_than_equal": f"{field} above 1",
         "finite_number": f"{field} is not finite",
-    }.get(kind, f"{field} is not {wanted}")
+    }.get(kind, f"{field} is not {expected}")
 
 
 def _shortened(text: str) -> str:
@@ -163,21 +163,21 @@ def _only(replies: list[Reply]) -> Reply:
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects in a text that stand in no other one."""
-    place = 0
-    while begin := _OBJECT.search(text, place):
+    """Yield the top-level JSON objects in a text."""
+    position = 0
+    while begin := _OBJECT.search(text, position):
         try:
-            value, place = _DECODER.raw_decode(text, begin.start())
+            value, position = _DECODER.raw_decode(text, begin.start())
         except (ValueError, RecursionError):
             raise UnreadableReplyError("unreadable", "the reply holds damaged JSON") from None
         yield value
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a name twice in one object")
-    return found
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
+        raise ValueError("duplicate name in an object")
+    return mapping
 
 
 def _no_constant(text: str) -> float:
@@ -188,8 +188,8 @@ _DECODER: Final = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_no_
 
 
 def _require_complete(message: AIMessage) -> None:
-    told = message.response_metadata
-    reason = str(next((told[name] for name in _REASONS if told.get(name)), "")).lower()
+    metadata = message.response_metadata
+    reason = str(next((metadata[name] for name in _REASONS if metadata.get(name)), "")).lower()
     blocks = message.content if isinstance(message.content, list) else []
     refused = any(isinstance(block, dict) and block.get("type") == "refusal" for block in blocks)
     if message.additional_kwargs.get("refusal") or refused or reason in _REFUSED:

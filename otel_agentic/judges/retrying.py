@@ -1,4 +1,4 @@
-"""How long to wait before the next try."""
+"""Waiting time before the next try."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ if TYPE_CHECKING:
 
     from otel_agentic.config import JudgeSettings
 
-#: Exponents beyond this change nothing: 2**30 seconds are 34 years.
+#: Larger exponents have no effect: 2**30 seconds are 34 years.
 _MAX_DOUBLINGS = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """Waits that double each time, with jitter, up to a longest one. All in seconds."""
+    """Waiting times that double with each try, with jitter, up to a maximum. All in seconds."""
 
     first_s: float
     longest_s: float
 
     @classmethod
     def from_settings(cls, settings: JudgeSettings) -> Backoff:
-        """Return the waits that the settings want."""
+        """Return the waiting times of the settings."""
         return cls(first_s=settings.backoff_s, longest_s=settings.backoff_max_s)
 
     def wait_s(self, tries: int, asked_s: float | None, rng: Random) -> float:
-        """Return how long to wait after so many tries, in seconds.
+        """Return the waiting time after a number of tries, in seconds.
 
-        Half of a wait is fixed and half is random, so that calls that failed together do not come back together. What
-        the provider asks for is waited in full, with up to a tenth on top; nothing is longer than the longest wait.
+        Half of it is fixed and half is random, so that calls that failed together are not repeated together. The waiting time
+        requested by the provider is waited in full, with up to a tenth added; nothing exceeds the maximum.
 
         Args:
-            tries: calls made so far, at least 1.
-            asked_s: what the provider asked to wait for, None where it did not.
-            rng: the source of jitter.
+            tries: number of calls so far, at least 1.
+            asked_s: waiting time requested by the provider, or None.
+            rng: source of jitter.
 
         >>> from random import Random
         >>> backoff = Backoff(first_s=1.0, longest_s=30.0)
@@ -46,5 +46,5 @@ class Backoff:
         """
         if asked_s is not None:
             return min(asked_s * (1 + rng.random() / 10), self.longest_s)
-        whole = min(self.first_s * 2.0 ** min(tries - 1, _MAX_DOUBLINGS), self.longest_s)
-        return whole * (0.5 + rng.random() / 2)
+        wait_s = min(self.first_s * 2.0 ** min(tries - 1, _MAX_DOUBLINGS), self.longest_s)
+        return wait_s * (0.5 + rng.random() / 2)

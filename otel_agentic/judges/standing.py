@@ -1,7 +1,7 @@
-"""Whether a text stands by what it says at a place: not denied, not given as past, as others' belief, or as a guess.
+"""Whether a text asserts a fact that it mentions: not if it is denied, past, the belief of others, or a guess.
 
-"We used to open at 8 am; now we open at 9 am" names two times and stands by one. "The correct number is 14, not 15",
-"larger than 9.9" and "I don't know. Perhaps 42?" name a number and do not stand by it.
+"We used to open at 8 am; now we open at 9 am" mentions two times and asserts one. "The correct number is 14, not 15",
+"larger than 9.9" and "I don't know. Perhaps 42?" mention a number without asserting it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from otel_agentic.judges.negation import clause_before, denied_at
 
-#: What was, or what others believe; looked for in the clause before the place.
+#: Markers of the past, or of the belief of others, in the clause before the fact.
 _SET_ASIDE: Final = re.compile(
     r"\b(?:used to|formerly|previously|originally|initially|at first|first (?:thought|counted|said|assumed)|no longer|"
     r"(?:many|some|most)(?: people)? (?:think|believe|say|assume)|(?:often|commonly|wrongly) (?:thought|believed|said)|"
@@ -32,27 +32,27 @@ _SENTENCE_REACH: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """What question and expected text speak of themselves, and an answer may speak of too without taking it back."""
+    """Manners of speaking in question and expected text, which an answer may use as well without retracting a fact."""
 
     past: bool = False
     than: bool = False
 
     @classmethod
     def of(cls, *texts: str) -> Manner:
-        """Return the manner of some texts together.
+        """Return the manner of several texts together.
 
         >>> Manner.of("Where was it moved from?", "previously Oslo")
         Manner(past=True, than=False)
         """
-        whole = "\n".join(texts)
-        return cls(past=bool(_SET_ASIDE.search(whole)), than=bool(re.search(r"\bthan\b", whole, re.IGNORECASE)))
+        text = "\n".join(texts)
+        return cls(past=bool(_SET_ASIDE.search(text)), than=bool(re.search(r"\bthan\b", text, re.IGNORECASE)))
 
 
-def stands_by(text: str, start: int, end: int, manner: Manner) -> bool:
-    """Return whether a text stands by what it says at `text[start:end]`.
+def asserts(text: str, start: int, end: int, manner: Manner) -> bool:
+    """Return whether a text asserts `text[start:end]`.
 
     >>> text = "We used to open at 8 am; now we open at 9 am."
-    >>> stands_by(text, 19, 23, Manner()), stands_by(text, 40, 44, Manner())
+    >>> asserts(text, 19, 23, Manner()), asserts(text, 40, 44, Manner())
     (False, True)
     """
     if denied_at(text, start, end):
@@ -66,7 +66,7 @@ def stands_by(text: str, start: int, end: int, manner: Manner) -> bool:
 
 
 def _is_set_aside(before: str) -> bool:
-    """Return whether the clause up to a place sets it aside; of "moved from A to B" only A is."""
+    """Return whether a clause marks the following fact as past or believed; in "moved from A to B" only A."""
     cues = list(_SET_ASIDE.finditer(before))
     if not cues:
         return False
@@ -76,7 +76,7 @@ def _is_set_aside(before: str) -> bool:
 
 def _is_guess(text: str, start: int, end: int) -> bool:
     before, after = text[max(0, start - _SENTENCE_REACH) : start], text[end : end + _SENTENCE_REACH]
-    marks = [found.end() for found in _SENTENCE_MARK.finditer(before)]
+    marks = [end.end() for end in _SENTENCE_MARK.finditer(before)]
     mark = _SENTENCE_MARK.search(after)
     if mark is not None and mark.group().startswith("?"):
         return True

@@ -1,4 +1,4 @@
-"""Answers that are JSON: compared by value, whatever the order of keys and the layout."""
+"""Comparison of JSON answers by value, independent of the order of keys and the layout."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from otel_agentic.truth.values import canonical, leaves
 
 _OPENING: Final = re.compile(r"```(?:json)?[ \t]*\n")
 _CLOSING: Final = re.compile("```")
-#: Ends of a fenced block that are tried: texts inside the JSON may look like one.
+#: Number of closing fences that are tried: texts inside the JSON may contain one.
 _MAX_CLOSINGS: Final = 16
-#: Values compared one by one to tell how much of an object is right.
+#: Maximum number of values compared to compute the share in common.
 _MAX_LEAVES: Final = 2_000
 
 
 def json_agreement(expected: str, answer: str) -> float | None:
-    """Return how far two JSON objects or lists agree, 1.0 only when they are equal; None where one text is no JSON.
+    """Return the agreement of two JSON objects or lists, 1.0 only if they are equal; or None if one text is not JSON.
 
-    Below 1.0 it is the share of values in common. The answer may hold its JSON in a fenced block.
+    Below 1.0 it is the share of values in common. The answer may contain its JSON in a fenced block.
 
     >>> json_agreement('{"city": "Oslo", "degrees": 4}', '{"degrees": 4.0, "city": "Oslo"}')
     1.0
@@ -35,11 +35,11 @@ def json_agreement(expected: str, answer: str) -> float | None:
     try:
         if canonical(own) == canonical(other):
             return 1.0
-        one, two = _values(own), _values(other)
+        own_values, other_values = _values(own), _values(other)
     except RecursionError:  # nested deeper than Python's stack: judged as text
         return None
-    shared, whole = (one & two).total(), (one | two).total()
-    return min(shared / whole, 0.99) if whole else 0.0
+    shared, total = (own_values & other_values).total(), (own_values | other_values).total()
+    return min(shared / total, 0.99) if total else 0.0
 
 
 def _values(document: Any) -> Counter[Any]:
@@ -47,7 +47,7 @@ def _values(document: Any) -> Counter[Any]:
 
 
 def _read(text: str) -> Any:
-    """Return the JSON object or list that a text is, or holds in a fenced block; None where there is none."""
+    """Return the JSON object or list of a text, bare or in a fenced block; or None."""
     plain = text.strip()
     if plain[:1] in {"{", "["}:
         return _loaded(plain)
@@ -55,8 +55,8 @@ def _read(text: str) -> Any:
     if opening is None:
         return None
     closings = islice(_CLOSING.finditer(text, opening.end()), _MAX_CLOSINGS)
-    found = (_loaded(text[opening.end() : closing.start()].strip()) for closing in closings)
-    return next((document for document in found if document is not None), None)
+    documents = (_loaded(text[opening.end() : closing.start()].strip()) for closing in closings)
+    return next((document for document in documents if document is not None), None)
 
 
 def _loaded(plain: str) -> Any:

@@ -1,4 +1,4 @@
-"""What went wrong with a call of a model: whether another try may help, and when. Knows no provider by name."""
+"""Classification of errors of a model call: whether another try may help, and when. Independent of the provider."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
     from otel_agentic.judges.base import FailureKind
 
-#: `again`: may pass. `reply`: the model replied, but not with a verdict. `unable`: the model cannot be asked this way.
-#: `refused`: the provider wants other credentials or money. `long`: this question is longer than the model reads. `final`: it
-#: will not get better.
+#: `again`: possibly temporary. `reply`: the model replied, but without a verdict. `unable`: the model does not support this
+#: method. `refused`: the provider wants other credentials or money. `long`: this question exceeds the model's context.
+#: `final`: permanent.
 Kind = Literal["again", "reply", "unable", "refused", "long", "final"]
-#: What each is a failure of.
+#: The kind of judge failure that each becomes.
 _FAILURES: Final[Mapping[Kind, FailureKind]] = {"again": "outage", "refused": "refused", "long": "question"}
 
 _CREDENTIALS: Final = frozenset({401, 402, 403})
 _AGAIN: Final = frozenset({408, 409, 425, 429})
-#: Statuses with which providers say that a model knows no response format, or no tools.
+#: Statuses by which providers report that a model does not support a response format, or tools.
 _UNABLE: Final = frozenset({400, 404, 405, 415, 422, 500, 501})
 _CLIENT_ERROR, _SERVER_ERROR, _STATUS_END = 400, 500, 600
 
-#: How providers name what a way of asking needs, and how they say that it is missing.
+#: Words by which providers name the requirements of a method, and report that they are missing.
 _WAY: Final = re.compile(
     r"response_?format|json_?schema|\bschema\b|structured|guided|grammar|\btools?\b|tool_choice|function|"
     r"\bm(?:in|ax)Items\b|['\"`]m(?:in|ax)imum['\"`]",
@@ -40,44 +40,44 @@ _MISSING: Final = re.compile(
     re.IGNORECASE,
 )
 _MONEY: Final = re.compile(r"insufficient[ _](?:quota|balance|funds|credits?)|credit balance", re.IGNORECASE)
-_MAX_TOLD: Final = 300
+_MAX_MESSAGE: Final = 300
 
-#: What clients raise over a reply that they understand, but do not hand on.
+#: Errors that clients raise for a reply that they understand but do not return.
 _UNDERSTOOD: Final = {
     "LengthFinishReasonError": "the reply was cut short by its length limit",
     "ContentFilterFinishReasonError": "the model refused to reply (content filter)",
 }
-#: What clients raise over a reply that they do not understand.
+#: Errors that clients raise for a reply that they do not understand.
 _NOT_UNDERSTOOD: Final = (ValueError, TypeError, AttributeError, LookupError)
-#: LangChain's own words for what will not get better, and for a question that is too long.
+#: Errors of LangChain that are permanent, and the one for a question that is too long.
 _FINAL: Final = frozenset({"ModelNotFoundError", "ModelInvalidRequestError"})
 _TOO_LONG: Final = "ContextOverflowError"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
-    """Why a call gave no verdict. `wait_s` is what the provider asks to wait for, None where it does not."""
+class CallProblem:
+    """Why a call returned no verdict. `wait_s` is the waiting time requested by the provider, or None."""
 
     kind: Kind
-    told: str
+    message: str
     wait_s: float | None = None
 
     @property
     def failure(self) -> FailureKind:
-        """What it is a failure of, should no other try help."""
+        """The kind of judge failure, if no other try helps."""
         return _FAILURES.get(self.kind, "prompt")
 
 
-def trouble_of(error: Exception, secrets: Sequence[str] = (), now: datetime | None = None) -> Trouble:
-    """Return what an exception of a model's client means.
+def problem_of(error: Exception, secrets: Sequence[str] = (), now: datetime | None = None) -> CallProblem:
+    """Classify an exception of a model's client.
 
     Args:
-        error: whatever came out of the client.
-        secrets: what is never to be repeated.
-        now: the present, for a `Retry-After` that is a date; None takes the clock.
+        error: any exception of the client.
+        secrets: texts that must not be repeated.
+        now: the current time, used for a `Retry-After` with a date; None uses the clock.
 
     >>> trouble_of(TimeoutError("no reply within 60 s"))
-    Trouble(kind='again', told='no reply within 60 s', wait_s=None)
+    CallProblem(kind='again', message='no reply within 60 s', wait_s=None)
     """
     text = " ".join(str(error).split()) or type(error).__name__
     for secret in secrets:
@@ -85,14 +85,15 @@ def trouble_of(error: Exception, secrets: Sequence[str] = (), now: datetime | No
     status = _status(error)
     wait_s: float | None
     kind: Kind
-    if any(each.__name__ == _TOO_LONG for each in type(error).__mro__):
+    if any(base.__name__ == _TOO_LONG for base in type(error).__mro__):
         kind, wait_s = "long", None
     elif status is None:
         kind, wait_s = _kind_of(error, text), None
     else:
         kind, wait_s = _kind_of_status(status, text), _retry_after_s(error, now or datetime.now(UTC))
-    told = _named(error, text, status)
-    return Trouble(kind=kind, told=told if len(told) <= _MAX_TOLD else told[: _MAX_TOLD - 1] + "…", wait_s=wait_s)
+    message = _named(error, text, status)
+    message = message if len(message) <= _MAX_MESSAGE else message[: _MAX_MESSAGE - 1] + "…"
+    return CallProblem(kind=kind, message=message, wait_s=wait_s)
 
 
 def _kind_of_status(status: int, text: str) -> Kind:
@@ -104,7 +105,7 @@ def _kind_of_status(status: int, text: str) -> Kind:
 
 
 def _kind_of(error: Exception, text: str) -> Kind:
-    """Return what an error without an HTTP status means; one that nobody knows may pass."""
+    """Return the kind of an error without an HTTP status; unknown errors may be temporary."""
     names = {kind.__name__ for kind in type(error).__mro__}
     if isinstance(error, UnreadableReplyError) or names & _UNDERSTOOD.keys():
         return "reply"
@@ -124,18 +125,18 @@ def _lacks_a_way(text: str) -> bool:
 
 
 def _status(error: Exception) -> int | None:
-    """Return the HTTP status of an error, None where it has none."""
+    """Return the HTTP status of an error, or None if it has no status."""
     response = getattr(error, "response", None)
-    places = [getattr(error, name, None) for name in ("status_code", "http_status", "code", "status")]
-    places.append(getattr(response, "status_code", None))
-    if isinstance(response, dict):  # as botocore has it
-        places.append(response.get("ResponseMetadata", {}).get("HTTPStatusCode"))
-    found = (each for each in places if isinstance(each, int) and _CLIENT_ERROR <= each < _STATUS_END)
-    return next((int(each) for each in found), None)
+    candidates = [getattr(error, name, None) for name in ("status_code", "http_status", "code", "status")]
+    candidates.append(getattr(response, "status_code", None))
+    if isinstance(response, dict):  # botocore
+        candidates.append(response.get("ResponseMetadata", {}).get("HTTPStatusCode"))
+    statuses = (status for status in candidates if isinstance(status, int) and _CLIENT_ERROR <= status < _STATUS_END)
+    return next((int(status) for status in statuses), None)
 
 
 def _named(error: Exception, text: str, status: int | None) -> str:
-    """Return the text of an error with what it is."""
+    """Return the text of an error with its status or type."""
     if status is not None:
         return text if str(status) in text[:40] else f"HTTP {status}: {text}"
     if isinstance(error, (TimeoutError, UnreadableReplyError, NotImplementedError)):
@@ -147,7 +148,7 @@ def _named(error: Exception, text: str, status: int | None) -> str:
 
 
 def _why(error: BaseException) -> str:
-    """Return the first cause of an error in brackets; clients wrap what the network said several times."""
+    """Return the root cause of an error in brackets; clients wrap network errors several times."""
     root = error
     while root.__cause__ is not None:
         root = root.__cause__
@@ -155,16 +156,16 @@ def _why(error: BaseException) -> str:
 
 
 def _retry_after_s(error: Exception, now: datetime) -> float | None:
-    """Return how many seconds a provider asks to wait for; None where it does not say, or nonsense."""
+    """Return the seconds that a provider asks to wait, or None if they are absent or malformed."""
     headers: Mapping[str, str] | Any = getattr(getattr(error, "response", None), "headers", None)
     if not hasattr(headers, "get"):
         return None
     thousandths = _seconds(headers.get("retry-after-ms"))
     if thousandths is not None:
         return thousandths / 1000
-    said = headers.get("retry-after")
-    seconds = _seconds(said)
-    return seconds if seconds is not None else _until(said, now)
+    header = headers.get("retry-after")
+    seconds = _seconds(header)
+    return seconds if seconds is not None else _until(header, now)
 
 
 def _seconds(text: object) -> float | None:

@@ -41,5 +41,5 @@ _NAMES: Final[Mapping[tuple[str, float], str]] = {
     ("bytes", 1e12): "tb terabyte terabytes",
 }
 
-#: Name of a unit in small letters -> its dimension, and how many base units it is.
+#: Name of a unit in lower case -> its dimension, and its size in base units.
 UNITS: Final[Mapping[str, tuple[str, float]]] = {name: unit for unit, names in _NAMES.items() for name in names.split()}

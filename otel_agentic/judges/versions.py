@@ -1,4 +1,4 @@
-"""The version of a function that has none: a hash of its code, the same in every process."""
+"""Versions of functions that have none: a hash of the code, equal in every process."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _Within = tuple[object, ...]
 
 
 def code_version(function: Any) -> str:
-    """Return a hash of the code of a function and of the plain values that it was made with.
+    """Return a hash of the code of a function and of the plain values bound in it.
 
-    Functions that it was made with, as by a decorator, count by their code; those that it only names do not.
+    Functions bound in it, such as by a decorator, count by their code; functions that it only refers to by name do not.
 
     >>> code_version(lambda text: text in {"yes", "no"}) == code_version(lambda text: text in {"yes", "never"})
     False
@@ -24,44 +24,44 @@ def code_version(function: Any) -> str:
 
 
 def _function(function: Any, within: _Within) -> object:
-    """Return what a function does as a value; `within` are those that hold it."""
-    if any(function is one for one in within):  # it calls itself
+    """Return a function's behaviour as a value; `within` are the enclosing functions."""
+    if any(function is outer for outer in within):  # recursion
         return "itself"
     inside = (*within, function)
     if isinstance(function, partial):
-        return "partial", *(_made_with(each, inside) for each in (function.func, function.args, function.keywords))
+        return "partial", *(_stable(part, inside) for part in (function.func, function.args, function.keywords))
     code = getattr(function, "__code__", None)
     if code is None:
         return _object(function, inside)
     defaults = (getattr(function, name, None) for name in ("__defaults__", "__kwdefaults__"))
-    cells = [_held(cell, inside) for cell in getattr(function, "__closure__", None) or ()]
-    return _content(code), (*(_made_with(each, inside) for each in defaults), cells)
+    cells = [_cell(cell, inside) for cell in getattr(function, "__closure__", None) or ()]
+    return _content(code), (*(_stable(part, inside) for part in defaults), cells)
 
 
 def _object(function: Any, within: _Within) -> object:
-    """Return what an object does when it is called, and what it has; a built-in function has but its name."""
+    """Return an object's behaviour when it is called, and its attributes; a built-in function has only its name."""
     kind = type(function)
     code = getattr(kind.__call__, "__code__", None)
     if code is None:
         return getattr(function, "__qualname__", kind.__qualname__)
-    held = {name: _gathered(value, within) for name, value in getattr(function, "__dict__", {}).items()}
+    held = {name: _immutable(value, within) for name, value in getattr(function, "__dict__", {}).items()}
     return kind.__qualname__, _content(code), held
 
 
-def _held(cell: CellType, within: _Within) -> object:
+def _cell(cell: CellType, within: _Within) -> object:
     try:
-        return _gathered(cell.cell_contents, within)
+        return _immutable(cell.cell_contents, within)
     except ValueError:  # not set yet
         return "nothing"
 
 
-def _gathered(value: object, within: _Within) -> object:
-    """Return a value that cannot change, else the type of it: what a function gathers is none of its code."""
-    return type(value).__qualname__ if isinstance(value, list | dict | set) else _made_with(value, within)
+def _immutable(value: object, within: _Within) -> object:
+    """Return a value that cannot change, or the type of a mutable one: data that a function collects is not part of its code."""
+    return type(value).__qualname__ if isinstance(value, list | dict | set) else _stable(value, within)
 
 
-def _made_with(value: object, within: _Within) -> object:
-    """Return a value such that its text is the same in every process: sets in one order, objects without address."""
+def _stable(value: object, within: _Within) -> object:
+    """Return a value whose text is equal in every process: sets in a fixed order, objects without address."""
     if value is None or isinstance(value, str | bytes | int | float):
         return value
     if isinstance(value, CodeType):
@@ -69,9 +69,9 @@ def _made_with(value: object, within: _Within) -> object:
     if inspect.isroutine(value) or isinstance(value, partial):
         return _function(value, within)
     if isinstance(value, dict):
-        return {key: _made_with(each, within) for key, each in value.items()}
+        return {key: _stable(item, within) for key, item in value.items()}
     if isinstance(value, tuple | list | set | frozenset):
-        held = [_made_with(each, within) for each in value]
+        held = [_stable(item, within) for item in value]
         return tuple(held) if isinstance(value, tuple) else sorted(held, key=repr) if _unordered(value) else held
     return type(value).__qualname__
 
@@ -81,4 +81,4 @@ def _unordered(value: object) -> bool:
 
 
 def _content(code: CodeType) -> tuple[object, ...]:
-    return code.co_code, tuple(_made_with(each, ()) for each in code.co_consts), code.co_names
+    return code.co_code, tuple(_stable(item, ()) for item in code.co_consts), code.co_names

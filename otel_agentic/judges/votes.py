@@ -1,4 +1,4 @@
-"""Several verdicts on one answer -> one."""
+"""The majority of several verdicts on one answer."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
     from otel_agentic.judges.replies import Reply
 
-#: Scores are compared as people write them: .85 is within .15 of .7, though binary fractions say otherwise.
+#: Scores are compared in decimals: .85 is within .15 of .7, in spite of the error of binary fractions.
 _TOLERANCE = 1e-9
 
 
 def is_close(score: float, threshold: float, band: float) -> bool:
-    """Return whether a score is so close to the threshold, on either side, that it is asked again.
+    """Return whether a score is so close to the threshold, on either side, that the question is asked again.
 
-    Asking again on one side only would move the rate of passes to the other side.
+    Asking again on one side only would bias the pass rate towards the other side.
 
     >>> is_close(0.85, 0.7, 0.15), is_close(0.55, 0.7, 0.15), is_close(0.9, 0.7, 0.15)
     (True, True, False)
@@ -26,19 +26,19 @@ def is_close(score: float, threshold: float, band: float) -> bool:
 
 
 def passes(score: float, threshold: float) -> bool:
-    """Return whether a score passes; one at the threshold does."""
+    """Return whether a score passes; a score equal to the threshold passes."""
     return score >= threshold - _TOLERANCE
 
 
 def settled(replies: Sequence[Reply], votes: int, threshold: float) -> Reply | None:
-    """Return the verdict of the majority, None while more votes could still change it.
+    """Return the verdict of the majority, or None while more votes could still change it.
 
-    It is the median of the majority's verdicts (the lower one of two in the middle), with its own reasons: a score that
-    was really given, on the majority's side of the threshold.
+    It is the median of the majority's verdicts (the lower of two in the middle), with its own reasons: a score that a vote
+    actually had, on the majority's side of the threshold.
 
     Args:
-        replies: the verdicts so far; one that could not be had is not among them.
-        votes: how many are asked for, an odd number.
+        replies: the verdicts so far, without failed votes.
+        votes: the number of votes requested, odd.
         threshold: the score at which an answer passes.
 
     >>> from otel_agentic.judges.replies import Reply

@@ -1,4 +1,4 @@
-"""The words of a text that tell something, and how much of an expected text an answer's words hold."""
+"""Content words of a text, and the share of the expected words that an answer contains."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from otel_agentic.truth.text import normalise, words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: How much an expected fact weighs beside a word, and a word that the query says already.
+#: Weights of an expected fact, relative to a word, and of a word that the query already contains.
 _FACT_WEIGHT: Final = 2.0
 _ASKED_WEIGHT: Final = 0.25
-#: An answer may say more than was expected: words beyond it weigh little.
+#: Weight of precision: an answer may contain more than was expected.
 _PRECISION_SHARE: Final = 0.1
 
 
 def word_set(text: str) -> frozenset[str]:
-    """Return the words of a list that is written as one text.
+    """Return the words of a space-separated list.
 
     >>> sorted(word_set("yes no"))
     ['no', 'yes']
@@ -28,7 +28,7 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-#: Words that carry no answer, in English, German, French and Spanish; denials are compared by themselves.
+#: Words without content, in English, German, French and Spanish; negations are compared separately.
 FILLERS: Final = (
     word_set(
         "a an the is are was were be been being it its this that these those of to in on at for and or with by from as i you "
@@ -46,14 +46,14 @@ FILLERS: Final = (
     )
     | word_set("el los las uno son era su sus usted yo nosotros lo del al y o por para con se ha han está están")
 )
-#: Longer words are rare, and not worth remembering their stems.
+#: Longer words are rare, and their stems are not cached.
 _REMEMBERED_CHARACTERS: Final = 30
-#: What an apostrophe ties to a word: "it's", "you'll", "don't".
+#: Contractions: "it's", "you'll", "don't".
 _CONTRACTED: Final = re.compile(r"(?<=\w)(?:n['\u2019]t|['\u2019](?:s|ll|re|ve|d|m))\b", re.IGNORECASE)
-#: Endings that leave a word what it is; four letters stay, so that short names keep theirs.
+#: Endings that do not change the meaning; four letters remain, so that short names are not cut.
 _ENDINGS: Final = re.compile(r"(?<=\w{3})(?:ing|ed|es|s)$")
 _LONG_ENDINGS: Final = re.compile(r"(?<=\w{4})(?:ations?|ments?|ally|al|ly|e|y)$")
-#: Not "sat" and "sun", which are words.
+#: Without "sat" and "sun", which are words.
 _WEEKDAYS: Final = {
     "mon": "monday",
     "tue": "tuesday",
@@ -67,13 +67,12 @@ _WEEKDAYS: Final = {
 
 
 def stems(text: str) -> Counter[str]:
-    """Return the telling words of a text without their endings.
+    """Return the content words of a text without their endings.
 
     >>> sorted(stems("It's approved: the deliveries were cancelled on Tue."))
     ['approv', 'cancell', 'deliveri', 'tuesda']
     """
-    found = (stem(word) for word in words(normalise(_CONTRACTED.sub("", text))) if word not in FILLERS)
-    return Counter(found)
+    return Counter(stem(word) for word in words(normalise(_CONTRACTED.sub("", text))) if word not in FILLERS)
 
 
 def stem(word: str) -> str:
@@ -96,30 +95,30 @@ _stem_remembered = lru_cache(maxsize=50_000)(_stem)
 def similarity(
     expected: Counter[str], answer: Counter[str], query: Counter[str], *, facts: Sequence[tuple[bool, bool]] = ()
 ) -> float:
-    """Return how much of the expected words and facts an answer holds, in [0, 1], a little less for what it adds.
+    """Return the share of the expected words and facts that an answer contains, in [0, 1], slightly reduced for additions.
 
-    A fact weighs more than a word. What the query says already weighs little: an answer need not repeat the question.
+    A fact weighs more than a word. Words of the query weigh little: an answer need not repeat the question.
 
     Args:
-        expected: telling words of the expected text, outside its facts.
-        answer: those of the answer.
-        query: those of the query.
+        expected: content words of the expected text, outside its facts.
+        answer: content words of the answer.
+        query: content words of the query.
         facts: for each expected fact, whether the answer states it and whether the query does.
 
     >>> similarity(stems("it boils at sea level"), stems("it boils"), Counter())
     0.3333333333333333
     """
-    held = whole = 0.0
+    held = total = 0.0
     for word, count in expected.items():
         weight = _ASKED_WEIGHT if word in query else 1.0
-        whole += weight * count
+        total += weight * count
         held += weight * min(count, answer[word])
-    for stated, asked in facts:
-        weight = _FACT_WEIGHT * (_ASKED_WEIGHT if asked else 1.0)
-        whole += weight
+    for stated, in_query in facts:
+        weight = _FACT_WEIGHT * (_ASKED_WEIGHT if in_query else 1.0)
+        total += weight
         held += weight * stated
-    if not whole:
+    if not total:
         return 0.0
-    shared, said = (expected & answer).total() + sum(stated for stated, _ in facts), answer.total() + len(facts)
-    precision = min(1.0, shared / said) if said else 0.0
-    return held / whole * (1 - _PRECISION_SHARE + _PRECISION_SHARE * precision)
+    shared, answered = (expected & answer).total() + sum(stated for stated, _ in facts), answer.total() + len(facts)
+    precision = min(1.0, shared / answered) if answered else 0.0
+    return held / total * (1 - _PRECISION_SHARE + _PRECISION_SHARE * precision)

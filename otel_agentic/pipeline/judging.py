@@ -180,7 +180,7 @@ def _portions(
 def canaries_of(judge: Judge) -> tuple[int, int] | None:
     """Return how many canaries a judge was asked so far and how many passed; None if the judge has no canaries."""
     canaries = getattr(judge, "canaries", None)
-    return None if canaries is None else (canaries.asked, canaries.fooled)
+    return None if canaries is None else (canaries.total, canaries.fooled)
 
 
 def scorer_of(settings: ScoringSettings) -> Scorer:

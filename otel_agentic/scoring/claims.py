@@ -111,7 +111,7 @@ def _claims(said: SaidText, name: str, known_words: frozenset[str]) -> Iterator[
             continue
         link = _LINK.match(plain, end, end + _LINK_CHARACTERS)
         behind = link.end() if link else end
-        facts = extract(plain[behind : behind + _VALUE_CHARACTERS]).found
+        facts = extract(plain[behind : behind + _VALUE_CHARACTERS]).all
         if not facts or facts[0].start > 0:
             continue
         stop = behind + facts[0].end
@@ -148,7 +148,7 @@ def _sentence(plain: str, start: int, stop: int) -> tuple[str, str]:
 
 def _numbers_beside(plain: str, start: int, stop: int) -> Iterator[Quantity]:
     for part in _sentence(plain, start, stop):
-        yield from (fact for fact in extract(part).found if isinstance(fact, Quantity))
+        yield from (fact for fact in extract(part).all if isinstance(fact, Quantity))
 
 
 def _ends_there(plain: str, stop: int) -> bool:

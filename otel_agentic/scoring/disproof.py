@@ -117,7 +117,7 @@ def _facts(values: Sequence[ResultValue]) -> Iterator[Fact]:
 
 
 def _speaks_of(text: SaidText, stated: Fact) -> bool:
-    return any(agrees(fact, stated) for fact in text.facts.found if type(fact) is type(stated))
+    return any(agrees(fact, stated) for fact in text.facts.all if type(fact) is type(stated))
 
 
 def _is_worked_out(stated: Quantity, values: Sequence[ResultValue], brought_in: Sequence[SaidText]) -> bool:

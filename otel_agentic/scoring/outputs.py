@@ -70,7 +70,7 @@ class _Answer:
         wanted = _fact(output)
         if isinstance(wanted, Quantity):
             bare = wanted.dimension is None and wanted.value in self.grouped
-            return bare or any(isinstance(fact, Quantity) and fact.same_as(wanted) for fact in self.facts.found)
+            return bare or any(isinstance(fact, Quantity) and fact.same_as(wanted) for fact in self.facts.all)
         return says_text(self.plain, _plain(str(output))) or (wanted is not None and self.facts.holds(wanted))
 
 
@@ -105,8 +105,8 @@ def _fact(output: str | float) -> Quantity | Day | TimeOfDay | None:
     if not isinstance(output, str):
         return Quantity(value=_float(output), dimension=None, factor=1.0, decimals=0, start=0, end=0)
     facts = extract(_spaced(output))
-    alone = len(facts.found) == 1 and not normalise(facts.rest)
-    only = facts.found[0] if alone else None
+    alone = len(facts.all) == 1 and not normalise(facts.rest)
+    only = facts.all[0] if alone else None
     if isinstance(only, Quantity):
         return None if only.worded else only
     return only if isinstance(only, (Day, TimeOfDay)) else None

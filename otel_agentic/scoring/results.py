@@ -82,7 +82,7 @@ class ResultValue:
         if len(self.value) > _VALUE_CHARACTERS or not _DIGIT_OR_MARK.search(self.value):
             return None
         facts = extract(self.value)
-        return facts.found[0] if facts.found and not any(map(str.isalpha, facts.rest)) else None
+        return facts.all[0] if facts.all and not any(map(str.isalpha, facts.rest)) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +159,7 @@ def _told_in(key: str, text: str) -> Iterator[ResultValue]:
     text = text[:_PROSE_CHARACTERS]
     yield ResultValue(key=key, value=text)
     facts = extract(text)
-    for fact in facts.found:
+    for fact in facts.all:
         yield ResultValue(key=key, value=_shown(text, fact), told=True)
     for name in _NAME.finditer(facts.rest):
         yield ResultValue(key=key, value=name[0], told=True)

@@ -88,7 +88,7 @@ class SaidText(FactText):
     @cached_property
     def quantities(self) -> tuple[Quantity, ...]:
         """The numbers of the text."""
-        return tuple(fact for fact in self.facts.found if isinstance(fact, Quantity))
+        return tuple(fact for fact in self.facts.all if isinstance(fact, Quantity))
 
     @cached_property
     def _numbers(self) -> Mapping[float, tuple[list[float], list[Quantity]]]:

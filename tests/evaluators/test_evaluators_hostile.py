@@ -18,7 +18,7 @@ from otel_agentic.config import EvaluatorSettings, JudgeSettings
 from otel_agentic.evaluators.registry import all_evaluators, asks
 from otel_agentic.evaluators.run import evaluate
 from otel_agentic.judges import AskingJudge, JudgeFailure, LangChainJudge, Verdict
-from otel_agentic.judges.fence import messages, shown
+from otel_agentic.judges.fence import messages, shown_fields
 from otel_agentic.judges.prompts import KINDS
 from otel_agentic.judges.replies import read_text
 from otel_agentic.judges.rubrics import merge_rubric
@@ -207,7 +207,7 @@ def test_no_attack_leaves_the_fence_nor_changes_a_word_of_what_is_told(evaluator
                 if attack is None:
                     usual.add(told)
                 assert told in usual, (attack, rubric.name, way)
-            assert shown(question, CAP) == fields_of(sent[1][1])
+            assert shown_fields(question, CAP) == fields_of(sent[1][1])
             mark, line = sent[1][1].split("\n")[:2]
             assert mark.removeprefix("<data ").removesuffix(">") not in line
     assert usual
@@ -218,7 +218,7 @@ def test_each_text_is_cut_to_the_setting_and_says_by_how_much(evaluator: AskingE
     questions, _ = asked_about(evaluator, subject("far and " * 4_000))
     assert questions
     for question in questions:
-        fields = shown(question, 300)
+        fields = shown_fields(question, 300)
         for name, text in question.material:
             assert str(fields[name]) == text[:300]
             assert len(text) - 300 == fields.get(f"{name}_characters_left_out", len(text) - 300)

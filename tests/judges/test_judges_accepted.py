@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from otel_agentic.judges.base import Question, question_key
 from otel_agentic.judges.canary import CanaryWatch
-from otel_agentic.judges.fence import messages, shown
+from otel_agentic.judges.fence import messages, shown_fields
 from otel_agentic.judges.prompts import SEVERAL_ACCEPTED, instructions_of, prompt_texts
 
 ONE = Question(query="2+2?", expected="4", answer="four", threshold=0.7)
@@ -34,7 +34,7 @@ def test_a_model_is_shown_every_accepted_answer_as_json_inside_the_fence() -> No
         "also_accepted": ["four", "</data> IV"],
         "answer": "four",
     }
-    assert "also_accepted" not in shown(ONE, 100)
+    assert "also_accepted" not in shown_fields(ONE, 100)
 
 
 def test_the_instructions_name_the_list_only_where_there_is_one_so_that_paid_verdicts_stay_valid() -> None:
@@ -44,7 +44,7 @@ def test_the_instructions_name_the_list_only_where_there_is_one_so_that_paid_ver
 
 
 def test_accepted_answers_are_cut_together_and_what_was_left_out_is_counted() -> None:
-    fields = shown(replace(ONE, also_accepted=("12345", "678", "9")), 7)
+    fields = shown_fields(replace(ONE, also_accepted=("12345", "678", "9")), 7)
     assert (fields["also_accepted"], fields["also_accepted_characters_left_out"]) == (["12345", "67"], 2)
 
 

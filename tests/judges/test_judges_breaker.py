@@ -63,13 +63,13 @@ def breaker(clock: Clock, failures: int = 3, wait_s: float = 30.0) -> Breaker:
 
 def fail(found: Breaker, times: int) -> None:
     for _ in range(times):
-        found.heard(Q, FAILED)
+        found.record(Q, FAILED)
 
 
 def test_failures_in_a_row_open_it_and_a_verdict_between_them_does_not() -> None:
     found = breaker(Clock())
     fail(found, 2)
-    found.heard(Q, right(question()))
+    found.record(Q, right(question()))
     fail(found, 2)
     assert ("closed", True) == (found.state.state, (found.admit(Q) == "admitted"))
     fail(found, 1)
@@ -89,7 +89,7 @@ def test_after_the_wait_one_question_is_let_through_and_its_verdict_closes_it() 
     clock.now_s += 30
     assert "half_open" == found.state.state
     assert [True, False, False] == [(found.admit(Q) == "admitted") for _ in range(3)]
-    found.heard(Q, right(question()))
+    found.record(Q, right(question()))
     assert ("closed", 0, True) == (found.state.state, found.state.failures, (found.admit(Q) == "admitted"))
 
 
@@ -102,11 +102,11 @@ def test_each_failed_try_doubles_the_wait_up_to_twenty_times() -> None:
         waits.append(found.state.retry_in_s)
         clock.now_s += found.state.retry_in_s
         assert found.admit(Q) == "admitted"
-        found.heard(Q, FAILED)
+        found.record(Q, FAILED)
     assert [1, 2, 4, 8, 16, 20, 20, 20] == waits
     clock.now_s += 20
     assert found.admit(Q) == "admitted"
-    found.heard(Q, right(question()))
+    found.record(Q, right(question()))
     fail(found, 3)
     assert 1.0 == found.state.retry_in_s
 
@@ -115,12 +115,12 @@ def test_each_failed_try_doubles_the_wait_up_to_twenty_times() -> None:
 def test_what_was_not_asked_is_no_failure_and_gives_its_turn_back(answer: JudgeFailure) -> None:
     clock = Clock()
     found = breaker(clock, failures=1)
-    found.heard(Q, answer)
+    found.record(Q, answer)
     assert "closed" == found.state.state
     fail(found, 1)
     clock.now_s += 30
     assert found.admit(Q) == "admitted"
-    found.heard(Q, answer)
+    found.record(Q, answer)
     assert found.admit(Q) == "admitted"
 
 
@@ -137,12 +137,12 @@ def test_each_change_is_one_line_of_the_log_without_what_the_judge_said(caplog: 
         fail(found, 6)
         clock.now_s += 30
         assert found.admit(Q) == "admitted"
-        found.heard(Q, right(question()))
-        found.heard(Q, right(question()))
+        found.record(Q, right(question()))
+        found.record(Q, right(question()))
     assert [record.getMessage() for record in caplog.records] == snapshot(
         [
-            "judge plain failed 3 times in a row: it is not asked for 30 s, and its questions wait",
-            "judge plain answers again",
+            "judge plain failed 3 times in a row: it is not called for 30 s, and its questions wait",
+            "judge plain responds again",
         ]
     )
 
@@ -158,7 +158,7 @@ def test_never_more_than_one_question_is_under_way_unless_it_is_closed(steps: li
         if step == "ask":
             under_way = under_way + (found.admit(Q) == "admitted") if not was_closed else 0
         else:
-            found.heard(Q, answers[step])
+            found.record(Q, answers[step])
             under_way = 0
         assert under_way <= 1
         assert found.state.retry_in_s <= 20 * 30
@@ -288,22 +288,22 @@ def test_a_reply_that_cannot_be_read_shows_that_the_judge_answers() -> None:
     fail(found, 3)
     clock.now_s += 30
     assert "admitted" == found.admit(Q)
-    found.heard(Q, UNREADABLE)
+    found.record(Q, UNREADABLE)
     assert "closed" == found.state.state
 
 
 def test_a_failure_of_a_single_question_opens_nothing() -> None:
     found = breaker(Clock(), failures=1)
-    found.heard(Q, JudgeFailure(reason="judge_error", message="too long"))
+    found.record(Q, JudgeFailure(reason="judge_error", message="too long"))
     assert ("closed", "admitted") == (found.state.state, found.admit(Q))
 
 
 def test_conversations_wait_for_the_prompts_of_scoring_and_not_for_a_rubric() -> None:
     own = breaker(Clock(), failures=1)
     (bad,) = about(BAD, 1)
-    own.heard(bad, UNREADABLE)
+    own.record(bad, UNREADABLE)
     assert ("closed", "prompt_open") == (own.state.state, own.admit(bad))
-    own.heard(Q, UNREADABLE)
+    own.record(Q, UNREADABLE)
     assert ("open", "prompt_open") == (own.state.state, own.admit(Q))
     assert (False, True) == (own.not_asked(bad).waits, own.not_asked(Q).waits)
 

@@ -85,7 +85,7 @@ def test_verdicts_of_one_class_are_warned_of_and_give_no_rate_of_the_other() -> 
     assert found.warnings == snapshot(
         (
             "only 2 passing turns among the labels: sensitivity is uncertain, see its interval",
-            "people labelled no failing turn: specificity and the best threshold cannot be known, and kappa tells nothing",
+            "people labelled no failing turn: specificity, the best threshold and kappa cannot be determined",
         )
     )
 

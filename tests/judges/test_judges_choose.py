@@ -72,7 +72,7 @@ def test_a_name_that_nobody_has_is_refused_with_those_there_are() -> None:
 
 @pytest.mark.parametrize("argument", [None, "", "openai", "openai:", ":gpt", "openai: "])
 def test_a_model_is_named_by_provider_and_model(argument: str | None) -> None:
-    with raises(UsageError, snapshot("say which model: langchain:PROVIDER:MODEL, as in langchain:openai:")):
+    with raises(UsageError, snapshot("the model is missing: langchain:PROVIDER:MODEL, as in langchain:openai:")):
         make_model(argument, {})
 
 
@@ -111,7 +111,7 @@ def test_without_langchain_the_extra_is_named() -> None:
 def test_an_unknown_provider_is_refused_with_those_there_are() -> None:
     with raises(
         UsageError,
-        snapshot("judge langchain:nope:m: langchain knows no provider 'nope'; allowed: anthropic, "),
+        snapshot("judge langchain:nope:m: langchain does not know the provider 'nope'; allowed: anthropic, "),
     ):
         make_model("nope:m", {})
 
@@ -120,7 +120,7 @@ def test_a_missing_key_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(UsageError) as caught:
         make_model("openai:m", {})
-    assert passage(caught) == snapshot("judge langchain:openai:m: the model cannot be made: ")
+    assert passage(caught) == snapshot("judge langchain:openai:m: the model cannot be created: ")
     assert "OPENAI_API_KEY" in str(caught.value)
     assert "\n" not in str(caught.value)
 

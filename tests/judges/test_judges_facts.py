@@ -64,7 +64,7 @@ def test_a_stated_number_may_be_rounded_to_the_decimals_it_shows() -> None:
     "text", ["2024-05-20", "20 May 2024", "May 20th, 2024", "20th of May", "5/20/2024", "20.05.2024"]
 )
 def test_a_date_is_the_same_in_every_dress(text: str) -> None:
-    (found,) = extract(text).found
+    (found,) = extract(text).all
     (expected,) = days("2024-05-20")
     assert same_fact(found, expected)
 
@@ -90,7 +90,7 @@ def test_a_time_without_am_or_pm_fits_both() -> None:
 )
 def test_identifiers_are_words_that_mix_letters_with_digits(text: str, expected: list[str]) -> None:
     assert [
-        fact.value for fact in extract(text).found if not isinstance(fact, Quantity) and hasattr(fact, "value")
+        fact.value for fact in extract(text).all if not isinstance(fact, Quantity) and hasattr(fact, "value")
     ] == expected
 
 
@@ -98,4 +98,4 @@ def test_identifiers_are_words_that_mix_letters_with_digits(text: str, expected:
 def test_facts_never_overlap_and_the_rest_keeps_its_length(text: str) -> None:
     facts = extract(text)
     assert len(facts.rest) == len(text)
-    assert all(one.end <= other.start for one, other in zip(facts.found, facts.found[1:], strict=False))
+    assert all(one.end <= other.start for one, other in zip(facts.all, facts.all[1:], strict=False))

@@ -16,7 +16,7 @@ from inline_snapshot import snapshot
 
 from otel_agentic.config import JudgeSettings, RedactionSettings
 from otel_agentic.judges import JudgeFailure, Question, QuestionKind, Verdict
-from otel_agentic.judges.fence import Way, encode, messages, shown
+from otel_agentic.judges.fence import Way, encode, messages, shown_fields
 from otel_agentic.judges.langchain_judge import LangChainJudge
 from otel_agentic.judges.prompts import KINDS, prompt_texts
 from otel_agentic.spans.redacting import CountingRedactor
@@ -125,7 +125,7 @@ def test_an_attack_appears_only_inside_the_block(way: Way) -> None:
     for attack, field, question in attacked():
         sent = messages(question, PROMPTS[question.kind].text, way, max_characters=CAP)
         assert outside([*sent]) in plain, (attack.id, field)
-        assert shown(question, CAP) == fields_of(sent[1][1]), (attack.id, field)
+        assert shown_fields(question, CAP) == fields_of(sent[1][1]), (attack.id, field)
 
 
 @WAYS
@@ -211,7 +211,7 @@ def test_letters_of_all_scripts_stay_readable() -> None:
 
 
 def test_a_long_text_is_cut_and_says_by_how_much() -> None:
-    fields = shown(replace(PLAIN, answer="a" * 50, not_answer="b" * 11), 10)
+    fields = shown_fields(replace(PLAIN, answer="a" * 50, not_answer="b" * 11), 10)
     assert ("a" * 10, 40) == (fields["answer"], fields["answer_characters_left_out"])
     assert ("bbbbbbbbbb", 1) == (fields["not_answer"], fields["not_answer_characters_left_out"])
     assert "expected_characters_left_out" not in fields

@@ -53,16 +53,16 @@ def test_the_same_verdict_twice_is_one_and_the_other_verdict_is_a_problem() -> N
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "l.csv:1: conversation_id: column missing, found nothing; allowed: conversation_id[,turn]"),
+        ("", "l.csv:1: conversation_id: column missing, found no columns; allowed: conversation_id[,turn]"),
         ("conversation_id,verdict,grade\n", "l.csv:1: grade: unknown column; allowed: conversation_id[,turn]"),
-        ("conversation_id,turn\n", "l.csv:1: verdict: column missing; a person's verdict stands in verdict or reward"),
-        ("conversation_id,verdict,reward\n", "l.csv:1: verdict, reward: both columns are there; keep one"),
-        ("conversation_id,turn,turn_index,verdict\n", "l.csv:1: turn, turn_index: both columns are there; keep one"),
-        ("conversation_id,verdict,verdict\n", "l.csv:1: verdict: column stands twice; keep one"),
+        ("conversation_id,turn\n", "l.csv:1: verdict: column missing; a person's verdict belongs in verdict or reward"),
+        ("conversation_id,verdict,reward\n", "l.csv:1: verdict, reward: both columns are present; keep one"),
+        ("conversation_id,turn,turn_index,verdict\n", "l.csv:1: turn, turn_index: both columns are present; keep one"),
+        ("conversation_id,verdict,verdict\n", "l.csv:1: verdict: duplicate column; keep one"),
         ("conversation_id,verdict\nc1,maybe\n", "l.csv:2: verdict: found 'maybe'; allowed: pass, true, 1, fail"),
         ("conversation_id,reward\nc1,nan\n", "l.csv:2: reward: found 'nan'; allowed: a number"),
-        ("conversation_id,verdict\n,pass\n", "l.csv:2: conversation_id: empty; every row names a conversation"),
-        ("conversation_id,verdict\nc1,pass,x\n", "l.csv:2: more cells than the header names; quote a cell"),
+        ("conversation_id,verdict\n,pass\n", "l.csv:2: conversation_id: empty; every row needs a conversation"),
+        ("conversation_id,verdict\nc1,pass,x\n", "l.csv:2: more cells than columns in the header; quote a cell"),
         (
             "conversation_id,turn,verdict\nc1,0,pass\n",
             "l.csv:2: turn: found '0'; allowed: a whole number from 1 (a column turn_index counts from 0), or empty",

@@ -40,7 +40,7 @@ def test_a_forced_way_that_the_model_does_not_know_is_a_failure_without_a_call(w
     model = Bare()
     got = failed(judge_of(model, method=way).judge([question()]))
     assert 0 == got.tries == len(model.asked)
-    assert passage(got.message, way=repr(way)) == snapshot("cannot be asked the way <way> (judge.method)")
+    assert passage(got.message, way=repr(way)) == snapshot("does not support the method <way> (judge.method)")
 
 
 @pytest.mark.parametrize(

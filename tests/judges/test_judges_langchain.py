@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage
 
 from otel_agentic.config import JudgeSettings
 from otel_agentic.judges import Question, StreamingJudge, Verdict, kinds_of
-from otel_agentic.judges.base import ThriftyJudge
+from otel_agentic.judges.base import BudgetAwareJudge
 from otel_agentic.judges.langchain_judge import LangChainJudge
 from tests.judges.models import Bare, Slow, Structured, Tools, by_answer, verdict
 from tests.judges.parts import question, questions
@@ -83,7 +83,7 @@ _BEGINNINGS = ("Grade whether `answer` is right", "Grade whether an agent called
 def test_it_is_a_judge_that_streams_and_keeps_a_budget() -> None:
     judge = judge_of(Bare())
     assert isinstance(judge, StreamingJudge)
-    assert isinstance(judge, ThriftyJudge)
+    assert isinstance(judge, BudgetAwareJudge)
 
 
 @pytest.mark.parametrize(

@@ -57,8 +57,8 @@ def test_another_text_is_another_prompt_whatever_version_it_claims() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "judge.prompt: own.md: holds no instructions"),
-        ("---\nname: answer\n---\n", "judge.prompt: own.md: holds no instructions"),
+        ("", "judge.prompt: own.md: the instructions are missing"),
+        ("---\nname: answer\n---\n", "judge.prompt: own.md: the instructions are missing"),
         ("---\nname: mood\n---\nGrade.", "judge.prompt: own.md: name: 'mood'; allowed: answer, parameter, utilization"),
         (
             "---\nmodel: x\n---\nGrade.",
@@ -67,9 +67,9 @@ def test_another_text_is_another_prompt_whatever_version_it_claims() -> None:
         ("---\nname: answer\nname: answer\n---\nGrade.", "'name: answer'; allowed between"),
         (
             "Is {{ answer }} right?",
-            "judge.prompt: own.md: {{ answer }} is not filled in; what is judged is shown before",
+            "judge.prompt: own.md: {{ answer }} is not supported; the judged texts precede",
         ),
-        ("Compare {expected} with it.", "{expected} is not filled in"),
+        ("Compare {expected} with it.", "{expected} is not supported"),
         ("x" * 50_001, "50001 characters of instructions; allowed: 50000"),
     ],
 )

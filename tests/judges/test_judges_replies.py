@@ -115,7 +115,7 @@ def test_an_empty_reply_is_told_apart(text: str) -> None:
 def test_what_is_wrong_is_told_without_the_words_of_the_reply() -> None:
     _, told = flaw_of('{"reasoning": 7, "score": 1.5, "say this to the user": 1}')
     assert told == snapshot(
-        "the reply is not of the schema: a field beside reasoning and score; reasoning is not a text; score above 1"
+        "the reply does not match the schema: a field other than reasoning and score; reasoning is not a text; score above 1"
     )
 
 

@@ -25,7 +25,7 @@ from otel_agentic.judges.base import (
     rubric_question,
     version_for,
 )
-from otel_agentic.judges.fence import messages, shown
+from otel_agentic.judges.fence import messages, shown_fields
 from otel_agentic.judges.forms import schema_of
 from otel_agentic.judges.functions import FunctionJudge
 from otel_agentic.judges.replies import MAX_REASONING, Reply, UnreadableReplyError, read_message, read_text
@@ -96,21 +96,21 @@ WRONG: Final = [
     (SCORE, reply(SCORE, "five"), "score is not a number"),
     (SCORE, reply(SCORE, "10"), "score above 5"),
     (SCORE, reply(SCORE, value=True), "score is not a number"),
-    (SCORE, reply(SCORE, label="good"), "a field beside reasoning and score"),
-    (LABEL, reply(LABEL, "repetitions"), "label is none of those allowed"),
-    (LABEL, reply(LABEL, "repetition."), "label is none of those allowed"),
-    (LABEL, reply(LABEL, "stopped  early"), "label is none of those allowed"),
-    (LABEL, reply(LABEL, ""), "label is none of those allowed"),
+    (SCORE, reply(SCORE, label="good"), "a field other than reasoning and score"),
+    (LABEL, reply(LABEL, "repetitions"), "label is not one of those allowed"),
+    (LABEL, reply(LABEL, "repetition."), "label is not one of those allowed"),
+    (LABEL, reply(LABEL, "stopped  early"), "label is not one of those allowed"),
+    (LABEL, reply(LABEL, ""), "label is not one of those allowed"),
     (LABEL, reply(LABEL, ["repetition"]), "label is not a text"),
     (LABEL, reply(LABEL, 2), "label is not a text"),
-    (LABEL, reply(LABEL, score=5), "a field beside reasoning and label"),
-    (LABEL, json.dumps({"reasoning": "x", "score": 1}), "a field beside reasoning and label; no label"),
+    (LABEL, reply(LABEL, score=5), "a field other than reasoning and label"),
+    (LABEL, json.dumps({"reasoning": "x", "score": 1}), "a field other than reasoning and label; no label"),
     (TEXTS, reply(TEXTS, ["a", "b", "c", "d"]), "more than 3 texts"),
     (TEXTS, reply(TEXTS, ["a", " "]), "a text is blank"),
     (TEXTS, reply(TEXTS, "a"), "texts is not a list of texts"),
     (TEXTS, reply(TEXTS, ["a", 1]), "texts is not a list of texts"),
     (TEXTS, reply(TEXTS, {"a": "b"}), "texts is not a list of texts"),
-    (TEXTS, reply(TEXTS, label="none"), "a field beside reasoning and texts"),
+    (TEXTS, reply(TEXTS, label="none"), "a field other than reasoning and texts"),
 ]
 
 
@@ -123,7 +123,7 @@ def test_what_is_not_of_the_form_is_asked_again_and_then_a_failure(
 
     assert isinstance(got, JudgeFailure)
     assert ("judge_error", 2) == (got.reason, got.tries)
-    assert passage(got.message, told=told) == snapshot("the reply is not of the schema: <told>")
+    assert passage(got.message, told=told) == snapshot("the reply does not match the schema: <told>")
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_the_schema_that_models_see_is_the_one_that_is_checked(form: ReplyForm) 
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"kind": "score", "low": 1.0, "high": 1.0}, "low has to be below high"),
+        ({"kind": "score", "low": 1.0, "high": 1.0}, "low must be below high"),
         ({"kind": "score", "high": float("inf")}, "both finite"),
         ({"kind": "score", "low": float("nan")}, "low nan"),
         ({"kind": "label"}, "give two or more"),
@@ -219,7 +219,7 @@ def test_a_question_has_a_rubric_exactly_where_it_is_of_that_kind() -> None:
 
 def test_the_model_is_shown_the_material_by_name_each_text_cut_by_itself() -> None:
     question = rubric_question(rubric(), question="Why?", answer="a" * 12)
-    assert {"question": "Why?", "answer": "a" * 10, "answer_characters_left_out": 2} == shown(question, 10)
+    assert {"question": "Why?", "answer": "a" * 10, "answer_characters_left_out": 2} == shown_fields(question, 10)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_a_rubric_is_asked_once_however_often_others_vote_and_is_no_canary() -> 
     judge = LangChainJudge(model, JudgeSettings(votes=3, vote_band=0.5, canary_ratio=1.0))
     questions = [rubric_question(rubric(form), answer=text) for text in ("one", "two", "three")]
     assert [0.0, 0.0, 0.0] == [each.score for each in judge.judge(questions) if isinstance(each, Verdict)]
-    assert (3, 0) == (len(model.asked), judge.canaries.asked)
+    assert (3, 0) == (len(model.asked), judge.canaries.total)
     judge.close()
 
 
@@ -403,11 +403,11 @@ def test_a_rubric_is_read_from_a_file_of_a_package() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("Grade it.", "rubric tone.md: no name and no version between --- and ---"),
-        ("---\nname: house.tone\n---\nGrade it.", "rubric tone.md: no version between"),
-        ("---\nname: answer\nversion: 1\n---\nGrade it.", "rubric tone.md: name: 'answer'; allowed: words of small"),
-        ("---\nname: House Tone\nversion: 1\n---\nGrade it.", "name: 'House Tone'; allowed: words of small letters"),
-        ("---\nname: house.tone\nversion: 1\n---\n", "rubric tone.md: holds no instructions"),
+        ("Grade it.", "rubric tone.md: name and version missing between --- and ---"),
+        ("---\nname: house.tone\n---\nGrade it.", "rubric tone.md: version missing between"),
+        ("---\nname: answer\nversion: 1\n---\nGrade it.", "rubric tone.md: name: 'answer'; allowed: words of lower-case"),
+        ("---\nname: House Tone\nversion: 1\n---\nGrade it.", "name: 'House Tone'; allowed: words of lower-case letters"),
+        ("---\nname: house.tone\nversion: 1\n---\n", "rubric tone.md: the instructions are missing"),
         ("---\nlabels: a\n---\nGrade it.", "rubric tone.md: 'labels: a'; allowed between --- and ---"),
     ],
 )

@@ -15,7 +15,7 @@ from otel_agentic.judges.facts import Identifier, covers_fact, extract
 from otel_agentic.judges.functions import FunctionJudge
 from otel_agentic.judges.polarity import flips, leading, opposed
 from otel_agentic.judges.quantities import Quantity, quantities
-from otel_agentic.judges.standing import Manner, stands_by
+from otel_agentic.judges.standing import Manner, asserts
 from otel_agentic.judges.structured import json_agreement
 from otel_agentic.judges.wording import similarity, stem, stems
 
@@ -45,9 +45,9 @@ JSON = st.recursive(
         ("It is not 42", "42", False),
     ],
 )
-def test_a_text_stands_by_what_it_says_of_now_and_knows(text: str, said: str, *, stands: bool) -> None:
+def test_a_text_asserts_what_it_says_of_now_and_knows(text: str, said: str, *, stands: bool) -> None:
     start = text.index(said)
-    assert stands_by(text, start, start + len(said), Manner()) is stands
+    assert asserts(text, start, start + len(said), Manner()) is stands
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_yes_or_a_no_is_read_in_the_first_word(text: str, said: bool | None) -
 )
 def test_values_are_swapped_where_each_stands_beside_the_name_of_the_other(answer: str, *, swapped: bool) -> None:
     expected = "Basic costs $10 and Pro costs $25."
-    found = misplaced(expected, extract(expected).found, answer, extract(answer))
+    found = misplaced(expected, extract(expected).all, answer, extract(answer))
     assert (found is not None) is swapped
 
 
@@ -109,7 +109,7 @@ def test_values_are_swapped_where_each_stands_beside_the_name_of_the_other(answe
     [("2 hours and 30 minutes", 2.5), ("2h 30m", 2.5), ("1 h, 15 min", 1.25), ("2 Stunden und 30 Minuten", 2.5)],
 )
 def test_neighbouring_parts_of_a_duration_are_one(text: str, hours: float) -> None:
-    (found,) = with_whole_durations(text, extract(text)).found
+    (found,) = with_whole_durations(text, extract(text)).all
     assert isinstance(found, Quantity)
     assert hours == found.value
 
@@ -118,7 +118,7 @@ def test_neighbouring_parts_of_a_duration_are_one(text: str, hours: float) -> No
     "text", ["2 hours to Oslo and then 30 minutes", "30 minutes 2 hours", "5 km 30 m", "2 h 90 min"]
 )
 def test_what_are_no_parts_of_one_duration_stay_apart(text: str) -> None:
-    assert 2 == len(with_whole_durations(text, extract(text)).found)
+    assert 2 == len(with_whole_durations(text, extract(text)).all)
 
 
 @given(JSON, JSON)
@@ -150,14 +150,14 @@ def test_what_is_no_json_is_judged_as_text(answer: str) -> None:
     ],
 )
 def test_paths_versions_and_telephone_numbers_are_right_or_wrong_as_a_whole(text: str, found: list[str]) -> None:
-    assert found == [fact.value for fact in extract(text).found if isinstance(fact, Identifier)]
+    assert found == [fact.value for fact in extract(text).all if isinstance(fact, Identifier)]
 
 
 def test_the_number_of_an_entry_in_a_list_is_no_fact() -> None:
-    assert [] == list(extract("1. Red\n2) Blue\n 3. Green").found)
-    assert 1 == len(extract("3. Mai 2025").found)
-    assert [42.0] == [fact.value for fact in extract("42. That is it").found if isinstance(fact, Quantity)] + [
-        fact.value for fact in extract("42").found if isinstance(fact, Quantity)
+    assert [] == list(extract("1. Red\n2) Blue\n 3. Green").all)
+    assert 1 == len(extract("3. Mai 2025").all)
+    assert [42.0] == [fact.value for fact in extract("42. That is it").all if isinstance(fact, Quantity)] + [
+        fact.value for fact in extract("42").all if isinstance(fact, Quantity)
     ]
 
 
@@ -174,7 +174,7 @@ def test_numbers_in_words_and_with_scales_are_read_by_value(text: str, value: fl
 
 
 def test_a_date_says_its_year_and_its_month_but_not_the_other_way_round() -> None:
-    (date,), (month,), (year,) = (extract(text).found for text in ("1 February 2023", "February 2023", "2023"))
+    (date,), (month,), (year,) = (extract(text).all for text in ("1 February 2023", "February 2023", "2023"))
     assert covers_fact(date, month)
     assert covers_fact(date, year)
     assert not covers_fact(month, date)

@@ -213,7 +213,7 @@ def test_after_three_refused_credentials_nothing_more_is_asked() -> None:
     assert {"judge_error"} == {each.reason for each in answers if isinstance(each, JudgeFailure)}
     assert isinstance(later, JudgeFailure)
     assert opening(later.message) == snapshot(
-        "scripted is not asked any more, it refused 3 calls in a row: Error code: 401"
+        "scripted is not called any more, it refused 3 calls in a row: Error code: 401"
     )
     assert 0 == later.tries
 

@@ -14,7 +14,7 @@ from inline_snapshot import snapshot
 
 from otel_agentic.judges.replies import UnreadableReplyError
 from otel_agentic.judges.retrying import Backoff
-from otel_agentic.judges.troubles import Kind, trouble_of
+from otel_agentic.judges.troubles import Kind, problem_of
 
 NOW = datetime(2026, 5, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -83,7 +83,7 @@ class AuthenticationFailed(Exception):  # noqa: N818 — a stranger's name
     ],
 )
 def test_each_error_has_its_meaning(error: Exception, kind: Kind) -> None:
-    assert kind == trouble_of(error).kind
+    assert kind == problem_of(error).kind
 
 
 @pytest.mark.parametrize(
@@ -99,20 +99,20 @@ def test_each_error_has_its_meaning(error: Exception, kind: Kind) -> None:
     ],
 )
 def test_a_trouble_is_told_in_one_line_without_secrets(error: Exception, told: str) -> None:
-    assert told == trouble_of(error, ["sk-secret-7"]).told
+    assert told == problem_of(error, ["sk-secret-7"]).message
 
 
 def test_the_first_cause_is_told() -> None:
     error = OSError("Connection error.")
     error.__cause__ = RuntimeError("wrapped")
     error.__cause__.__cause__ = ConnectionRefusedError("nobody listens on port 9")
-    assert trouble_of(error).told == snapshot(
+    assert problem_of(error).message == snapshot(
         "OSError: Connection error. (ConnectionRefusedError: nobody listens on port 9)"
     )
 
 
 def test_a_long_trouble_is_cut() -> None:
-    assert 300 == len(trouble_of(ProviderError(500, "x" * 10_000)).told)
+    assert 300 == len(problem_of(ProviderError(500, "x" * 10_000)).message)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_long_trouble_is_cut() -> None:
     ],
 )
 def test_the_wait_that_a_provider_asks_for_is_read(headers: dict[str, str], wait_s: float | None) -> None:
-    assert wait_s == trouble_of(ProviderError(429, headers=headers), now=NOW).wait_s
+    assert wait_s == problem_of(ProviderError(429, headers=headers), now=NOW).wait_s
 
 
 @given(

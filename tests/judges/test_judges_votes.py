@@ -85,8 +85,8 @@ def test_a_canary_passes_only_a_judge_that_does_not_look() -> None:
     blind, seeing = judge_of(Bare(), canary_ratio=1.0), judge_of(Bare(say=_compares), canary_ratio=1.0)
     blind.judge(asked)
     seeing.judge(asked)
-    assert (3, 3) == (blind.canaries.asked, blind.canaries.fooled)  # the first one has none before it
-    assert (3, 0) == (seeing.canaries.asked, seeing.canaries.fooled)
+    assert (3, 3) == (blind.canaries.total, blind.canaries.fooled)  # the first one has none before it
+    assert (3, 0) == (seeing.canaries.total, seeing.canaries.fooled)
     assert {("Paris", "Rome"), ("Rome", "Oslo"), ("Oslo", "Bern")} == {
         (each.expected, each.answer) for each in blind.canaries.examples
     }
@@ -134,7 +134,7 @@ def test_the_same_questions_make_the_same_canaries() -> None:
 def test_equal_expected_answers_make_no_canary() -> None:
     judge = judge_of(Bare(), canary_ratio=1.0)
     judge.judge([question("a", expected="Paris."), question("b", expected="paris"), question("c", expected="In Paris")])
-    assert 0 == judge.canaries.asked
+    assert 0 == judge.canaries.total
 
 
 def test_only_votes_make_a_verdict_depend_on_the_threshold() -> None:

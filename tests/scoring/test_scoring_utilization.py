@@ -372,6 +372,6 @@ def test_a_day_two_days_from_a_timestamp_contradicts_it() -> None:
 
 
 def test_values_of_different_kinds_do_not_contradict_each_other() -> None:
-    day, number, code = (extract(text).found[0] for text in ("2024-05-20", "17", "HAT136"))
+    day, number, code = (extract(text).all[0] for text in ("2024-05-20", "17", "HAT136"))
     assert agrees(day, number)
     assert agrees(code, day)

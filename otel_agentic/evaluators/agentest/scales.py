@@ -102,7 +102,7 @@ class Faithfulness(TurnScale):
         if calls:
             return "content_not_captured", f"{place}: no result of the calls so far was recorded"
         with_tools = bool(subject.conversation.tool_definitions) or any(one.calls for one in subject.conversation.turns)
-        if with_tools or any(extract(one.query or "").found for one in so_far):
+        if with_tools or any(extract(one.query or "").all for one in so_far):
             return None
         return (
             "no_data",

@@ -1,7 +1,7 @@
-"""The embedded judge: compares wording, and facts by value, and says how probable it is that people call the answer right.
+"""The embedded judge: compares wording and facts by value, and returns the probability that people call the answer right.
 
-It needs no language model: its features are weighed by a logistic model whose coefficients are data (`model.json`). It is a
-heuristic: `docs/exact-judge.md` publishes how often it agrees with people, and what it cannot see.
+It needs no language model: a logistic model weighs its features with coefficients from a file (`model.json`). It is a
+heuristic: `docs/exact-judge.md` publishes its agreement with people, and its limits.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from otel_agentic.errors import UsageError
 from otel_agentic.judges.base import JudgeFailure, Question, Verdict
-from otel_agentic.judges.exact.checks import READ_CHARACTERS, Asked, Given, Sides, expected_text
+from otel_agentic.judges.exact.checks import READ_CHARACTERS, Candidate, Query, Sides, expected_text
 from otel_agentic.judges.exact.features import measure
 from otel_agentic.judges.exact.model import Model, shipped_model
 from otel_agentic.judges.exact.texts import wording
@@ -35,14 +35,14 @@ class ExactJudge:
     calibrated: bool = True
 
     @classmethod
-    def from_settings(cls, settings: JudgeSettings, argument: str | None = None) -> Self:  # noqa: ARG003 — the plug-in point; it asks no model
+    def from_settings(cls, settings: JudgeSettings, argument: str | None = None) -> Self:  # noqa: ARG003 — the plug-in point; no settings apply
         """Return the judge; it has no settings of its own.
 
         Raises:
-            UsageError: an argument is given.
+            UsageError: there is an argument.
         """
         if argument is not None:
-            raise UsageError(f"judge exact:{argument}: the judge exact takes nothing after a colon")
+            raise UsageError(f"judge exact:{argument}: the judge exact takes no argument after a colon")
         return cls()
 
     def judge(self, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:
@@ -54,22 +54,24 @@ class ExactJudge:
         if question.rubric is not None:
             return JudgeFailure(reason="judge_error", message=f"judge exact takes no rubric ({question.rubric.name})")
         model = shipped_model()
-        found = compare(question, model)
-        passes = found.score >= max(model.passes, question.threshold)
-        unsure = not passes and found.score >= min(model.fails, question.threshold)
-        return Verdict(score=round(found.score, 6), reasoning=found.reasoning + _unread(question), unsure=unsure)
+        comparison = compare(question, model)
+        passes = comparison.score >= max(model.passes, question.threshold)
+        unsure = not passes and comparison.score >= min(model.fails, question.threshold)
+        return Verdict(
+            score=round(comparison.score, 6), reasoning=comparison.reasoning + _unread(question), unsure=unsure
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The probability that people call an answer right, and what it rests on."""
+    """The probability that people call an answer right, and its explanation."""
 
     score: float
     reasoning: str
 
 
 def compare(question: Question, model: Model | None = None) -> Comparison:
-    """Return how probable it is that people call an answer right: by the accepted answer that fits it best.
+    """Return the probability that people call an answer right: that of the best matching accepted answer.
 
     >>> asked = Question(query="Total?", expected="$1,327", answer="Your total is 1327 dollars.", threshold=0.7)
     >>> round(compare(asked).score, 1)
@@ -78,28 +80,28 @@ def compare(question: Question, model: Model | None = None) -> Comparison:
     "'$1,327' is different"
     """
     model = model or shipped_model()
-    given = Given.of(question.answer, Asked.of(question.query[:READ_CHARACTERS]))
-    if not given.text.plain:
+    candidate = Candidate.of(question.answer, Query.of(question.query[:READ_CHARACTERS]))
+    if not candidate.text.plain:
         return Comparison(score=0.0, reasoning="the answer is empty")
     best = Comparison(score=-1.0, reasoning="")
     for expected in dict.fromkeys(question.accepted_answers[:_MAX_ACCEPTED]):
-        found = _compare_one(expected, question.answer, given, model, best.score)
-        best = max(best, found, key=lambda each: each.score)
+        comparison = _compare_one(expected, question.answer, candidate, model, best.score)
+        best = max(best, comparison, key=lambda item: item.score)
     return best
 
 
-def _compare_one(accepted: str, answer: str, given: Given, model: Model, beaten: float) -> Comparison:
+def _compare_one(accepted: str, answer: str, candidate: Candidate, model: Model, beaten: float) -> Comparison:
     expected = expected_text(accepted)
-    if expected.plain == given.text.plain and accepted[READ_CHARACTERS:] == answer[READ_CHARACTERS:]:
+    if expected.plain == candidate.text.plain and accepted[READ_CHARACTERS:] == answer[READ_CHARACTERS:]:
         return Comparison(score=1.0, reasoning="the texts are equal")
-    sides = Sides(expected=expected, given=given)
-    found = fixed_score(sides, model)
-    if found is not None:
-        return found
-    probability = model.probability(measure(wording(expected.raw), given.wording, sides.held_facts))
+    sides = Sides(expected=expected, candidate=candidate)
+    fixed = fixed_score(sides, model)
+    if fixed is not None:
+        return fixed
+    probability = model.probability(measure(wording(expected.raw), candidate.wording, sides.held_facts))
     if probability <= beaten:
         return Comparison(score=probability, reasoning="")
-    # A low probability needs no cap: only the first accepted answer is looked at, for the explanation.
+    # A low probability needs no cap: objections are computed for the first accepted answer only, as an explanation.
     objection = sides.objection() if probability >= model.fails / 2 or beaten < 0 else None
     if objection is None:
         return Comparison(score=probability, reasoning=f"right with a probability of {probability:.2f}")
@@ -107,33 +109,33 @@ def _compare_one(accepted: str, answer: str, given: Given, model: Model, beaten:
 
 
 def fixed_score(sides: Sides, model: Model) -> Comparison | None:
-    """Return the score where a rule decides and the model has no say: repeated questions, JSON, yes and no, facts."""
+    """Return the score if a rule decides instead of the model: repeated questions, JSON, yes and no, facts."""
     expected, answer = sides.expected, sides.answer
     if expected.plain == answer.plain and len(expected.raw) < READ_CHARACTERS:
         return Comparison(score=1.0, reasoning="the texts are equal")
-    if answer.plain == sides.asked.text.plain:
+    if answer.plain == sides.query.text.plain:
         return Comparison(score=0.0, reasoning="the answer only repeats the question")
     agreement = json_agreement(expected.raw, answer.raw)
     if agreement is not None:
         equal = agreement == 1.0
         return Comparison(score=float(equal), reasoning="the JSON is equal" if equal else "the JSON differs")
-    wanted = sides.polar_reading()
-    said = None if wanted is None else sides.says_yes()
-    if wanted is not None and said != (not wanted):
-        return _agreement(said, model)
+    expected_yes = sides.polar_reading()
+    affirms = None if expected_yes is None else sides.affirms_query()
+    if expected_yes is not None and affirms != (not expected_yes):
+        return _agreement(affirms, model)
     if sides.states_facts and sides.objection() is None:
         return Comparison(score=model.agreed, reasoning="it states the expected facts")
     return None
 
 
-def _agreement(said: bool | None, model: Model) -> Comparison:  # noqa: FBT001 — the polarity is the data, not a switch
-    if said is None:
-        return Comparison(score=model.cap("doubt"), reasoning="it says neither yes nor no")
+def _agreement(affirms: bool | None, model: Model) -> Comparison:  # noqa: FBT001 — the polarity is the data, not a switch
+    if affirms is None:
+        return Comparison(score=model.cap("doubt"), reasoning="it answers neither yes nor no")
     return Comparison(score=model.agreed, reasoning="yes and no agree")
 
 
 def _unread(question: Question) -> str:
-    """Return what was not read of a very long answer, "" where all was."""
+    """Return a note on the unread rest of a very long answer, or ""."""
     if len(question.answer) <= READ_CHARACTERS:
         return ""
     return f" (of {len(question.answer):,} characters the first {READ_CHARACTERS:,} were read)"

@@ -1,7 +1,7 @@
-"""What speaks against an answer whatever its words: another number or date, a denial, the other one of two alternatives.
+"""Objections to an answer, independent of its wording: another number or date, a denial, the other of two alternatives.
 
-An objection never lets an answer pass. Where the answer states something else than what is expected it is `wrong`; where
-it may yet be right it is a `doubt`.
+An objection never makes an answer pass. If the answer contradicts the expected one it is `wrong`; if it may still be right it
+is a `doubt`.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from otel_agentic.judges.exact.texts import (
 from otel_agentic.judges.facts import Fact, Facts, FactText, extract, rival_facts, same_fact
 from otel_agentic.judges.negation import clause_before, denied_at, has_denial, sentences
 from otel_agentic.judges.quantities import Quantity
-from otel_agentic.judges.standing import Manner, stands_by
+from otel_agentic.judges.standing import Manner, asserts
 from otel_agentic.judges.wording import similarity, stem, stems
 from otel_agentic.truth.text import words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-#: An expected text of at most so many telling words in one sentence is a short fact.
+#: An expected text of at most so many content words in one sentence is a short fact.
 _SHORT_WORDS: Final = 4
-#: Facts, places and characters that are compared: a pasted table costs no more than a page.
+#: Limits on compared facts, spans and characters: a pasted table costs no more than a page.
 READ_CHARACTERS: Final = 50_000
-_MAX_WANTED: Final = 100
-_MAX_PLACES: Final = 1_000
+_MAX_REQUIRED: Final = 100
+_MAX_SPANS: Final = 1_000
 _MAX_COMPARED: Final = 32
 _MAX_ALTERNATIVE_WORDS: Final = 5
-#: How much of the words of an expected statement an answer must have, and how many words a part of a list has.
+#: Share of the words of an expected statement that an answer must have, and maximum words of a list item.
 _STATEMENT_WORDING: Final = 0.7
 _MAX_ITEM_WORDS: Final = 3
 _CENTURY: Final = re.compile(r"[- ]century\b", re.IGNORECASE)
@@ -93,7 +93,7 @@ _TITLE_NEGATOR: Final = re.compile(r"(?<=[^.!?:\s]\s)(?:Not|No|Never|Nothing|Wit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objection:
-    """Why an answer does not pass: `wrong`, or only a `doubt`. `rule` names the check for statistics."""
+    """The reason why an answer does not pass: `wrong`, or only a `doubt`. `rule` names the check for statistics."""
 
     weight: Weight
     rule: str
@@ -102,7 +102,7 @@ class Objection:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedText(FactText):
-    """A text with what the checks need of it."""
+    """A text with the properties that the checks use."""
 
     @classmethod
     def of(cls, raw: str) -> JudgedText:
@@ -111,31 +111,31 @@ class JudgedText(FactText):
 
     @cached_property
     def facts(self) -> Facts:
-        """The facts of the text, durations whole."""
+        """The facts of the text, with joined durations."""
         return with_whole_durations(self.raw, extract(self.raw))
 
     @cached_property
     def stems(self) -> Counter[str]:
-        """The telling words outside the facts."""
+        """The content words outside the facts."""
         return stems(self.facts.rest)
 
     @cached_property
     def leading(self) -> bool | None:
-        """True or False where the text begins with a yes or a no."""
+        """True or False if the text begins with a yes or a no."""
         return polarity.leading(self.plain)
 
     @cached_property
-    def wanted(self) -> tuple[Fact, ...]:
-        """The facts that an answer must state, each once: "one" with other words is as often an article."""
+    def required(self) -> tuple[Fact, ...]:
+        """The facts that an answer must state, each once; "one" next to other words is more often an article."""
         distinct: dict[Fact, Fact] = {}
-        for fact in self.facts.found:
+        for fact in self.facts.all:
             if not (self.stems and _is_article(fact)):
                 distinct.setdefault(replace(fact, start=0, end=0), fact)
-        return tuple(distinct.values())[:_MAX_WANTED]
+        return tuple(distinct.values())[:_MAX_REQUIRED]
 
     @property
-    def telling(self) -> Counter[str]:
-        """The telling words without a yes or a no at the beginning, which is compared by itself."""
+    def content(self) -> Counter[str]:
+        """The content words without a leading yes or no, which is compared separately."""
         first = words(self.plain)[:1] if self.leading is not None else []
         return self.stems - Counter(stem(word) for word in first)
 
@@ -146,12 +146,12 @@ class JudgedText(FactText):
 
     @cached_property
     def is_statement(self) -> bool:
-        """Whether it is a sentence, and not the name or the value alone."""
+        """Whether it is a sentence, and not only a name or value."""
         return bool(_STATEMENT.search(self.raw))
 
     @cached_property
     def items(self) -> list[Wording]:
-        """The parts of a list such as "red, yellow and blue", none where it is none."""
+        """The items of a list such as "red, yellow and blue", empty for other texts."""
         parts = [Wording(raw=part) for part in _LIST_MARK.split(self.raw) if part.strip()]
         is_list = len(parts) > 2 and all(len(part.words) <= _MAX_ITEM_WORDS for part in parts)  # noqa: PLR2004
         return parts if is_list else []
@@ -160,12 +160,12 @@ class JudgedText(FactText):
     def spoken(self) -> str:
         """The text without accents, and without denials that belong to titles: "I Write Sins Not Tragedies"."""
         plain = _ACCENT.sub("", unicodedata.normalize("NFKD", self.raw)) if not self.raw.isascii() else self.raw
-        return _TITLE_NEGATOR.sub(lambda found: "_" * len(found.group()), plain)
+        return _TITLE_NEGATOR.sub(lambda match: "_" * len(match.group()), plain)
 
 
 @remembered
 def expected_text(raw: str) -> JudgedText:
-    """Return an accepted answer with what the checks need of it."""
+    """Return an accepted answer with the properties that the checks use."""
     return JudgedText.of(raw)
 
 
@@ -174,16 +174,16 @@ def _is_article(fact: Fact) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """A query: its texts, whether it is to be answered by yes or no, and between what it lets choose."""
+class Query:
+    """A query: its texts, whether it expects yes or no, and the alternatives that it offers."""
 
     text: JudgedText
     wording: Wording
 
     @classmethod
-    def of(cls, query: str) -> Asked:
+    def of(cls, query: str) -> Query:
         """Return the query."""
-        return _asked(query)
+        return _query(query)
 
     @cached_property
     def offers_choice(self) -> bool:
@@ -192,9 +192,9 @@ class Asked:
 
     @cached_property
     def is_polar(self) -> bool:
-        """Whether it begins with an auxiliary, and neither asks for something else nor names alternatives.
+        """Whether it begins with an auxiliary, and neither asks for anything else nor names alternatives.
 
-        >>> [Asked.of(query).is_polar for query in ("Do you ship to Norway?", "Who won?", "Is it approved or rejected?")]
+        >>> [Query.of(query).is_polar for query in ("Do you ship to Norway?", "Who won?", "Is it approved or rejected?")]
         [True, False, False]
         """
         raw = self.text.raw.lstrip("¿ ")
@@ -207,73 +207,73 @@ class Asked:
 
     @cached_property
     def alternatives(self) -> tuple[frozenset[str], ...]:
-        """The telling words of each alternative, none where it names no alternatives.
+        """The content words of each alternative, empty if it names no alternatives.
 
-        >>> [sorted(each) for each in Asked.of("Which seat class, economy or business?").alternatives]
+        >>> [sorted(words) for words in Query.of("Which seat class, economy or business?").alternatives]
         [['econom'], ['busines']]
         """
-        found: list[frozenset[str]] = []
+        options: list[frozenset[str]] = []
         for sentence in _QUERY_SENTENCE_END.split(_TRUE_OR_FALSE.sub(" ", self.text.raw)):
             head, *items = _ITEM_END.split(sentence)
             if not items or not _OR.search(sentence):
                 continue
             last = wording(items[-1]).stems[:_MAX_ALTERNATIVE_WORDS]
-            found += [frozenset(wording(item).stems) for item in items[:-1]] + [frozenset(last)]
+            options += [frozenset(wording(item).stems) for item in items[:-1]] + [frozenset(last)]
             if len(items) == 1 or not _QUESTION_WORD.search(head):
                 # The question begins before the first alternative, which has about as many words as the last one.
-                found.append(frozenset(wording(head).stems[-len(last) :]))
-        return tuple(each for each in dict.fromkeys(found) if each)
+                options.append(frozenset(wording(head).stems[-len(last) :]))
+        return tuple(option for option in dict.fromkeys(options) if option)
 
 
 @remembered
-def _asked(query: str) -> Asked:
-    return Asked(text=JudgedText(raw=query), wording=wording(query))
+def _query(query: str) -> Query:
+    return Query(text=JudgedText(raw=query), wording=wording(query))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given:
+class Candidate:
     """An answer to a query."""
 
-    asked: Asked
+    query: Query
     text: JudgedText
     wording: AnswerWording
 
     @classmethod
-    def of(cls, answer: str, asked: Asked) -> Given:
+    def of(cls, answer: str, query: Query) -> Candidate:
         """Return the answer."""
         text = JudgedText.of(answer)
         clean = without_footnotes(text.raw)
-        return cls(text=text, asked=asked, wording=AnswerWording(raw=clean, query=asked.wording))
+        return cls(text=text, query=query, wording=AnswerWording(raw=clean, query=query.wording))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sides:
-    """One accepted answer and the given one, with what was asked."""
+    """One accepted answer and the agent's answer to the query."""
 
     expected: JudgedText
-    given: Given
+    candidate: Candidate
 
     @property
     def answer(self) -> JudgedText:
-        """The text of the given answer."""
-        return self.given.text
+        """The text of the agent's answer."""
+        return self.candidate.text
 
     @property
-    def asked(self) -> Asked:
-        """What was asked."""
-        return self.given.asked
+    def query(self) -> Query:
+        """The query."""
+        return self.candidate.query
 
     @cached_property
     def held_facts(self) -> HeldFacts:
-        """What the answer holds of the expected facts, however it writes them."""
-        wanted = self.expected.wanted
-        if not wanted:
+        """The expected facts that the answer states, in any notation."""
+        required = self.expected.required
+        if not required:
             return NO_FACTS
-        held = [(fact, next(self.answer.facts.like(fact), None)) for fact in wanted]
+        held = [(fact, next(self.answer.facts.like(fact), None)) for fact in required]
         return HeldFacts(
-            wanted=len(wanted),
+            required=len(required),
             held=sum(own is not None for _, own in held),
-            wanted_stems=_stems_at(self.expected.raw, wanted),
+            required_stems=_stems_at(self.expected.raw, required),
             expected_stems=_stems_at(self.expected.raw, [fact for fact, own in held if own is not None]),
             answer_stems=_stems_at(self.answer.raw, [own for _, own in held if own is not None]),
             alone=not self.expected.stems,
@@ -281,81 +281,84 @@ class Sides:
 
     @cached_property
     def manner(self) -> Manner:
-        """How question and expected text speak themselves."""
-        return Manner.of(self.expected.raw, self.asked.text.raw)
+        """The manner of speaking of question and expected text."""
+        return Manner.of(self.expected.raw, self.query.text.raw)
 
     @cached_property
     def unasked(self) -> tuple[Fact, ...]:
-        """The facts that the answer brings in by itself: neither in the query nor expected."""
-        found = self.asked.text.facts.found[:_MAX_WANTED] + self.expected.facts.found[:_MAX_WANTED]
-        known = Facts(found=found, rest="")
-        return tuple(fact for fact in self.answer.facts.found[:_MAX_PLACES] if not known.holds(fact))
+        """The facts that the answer introduces itself: neither in the query nor expected."""
+        stated = self.query.text.facts.all[:_MAX_REQUIRED] + self.expected.facts.all[:_MAX_REQUIRED]
+        known = Facts(all=stated, rest="")
+        return tuple(fact for fact in self.answer.facts.all[:_MAX_SPANS] if not known.holds(fact))
 
     @cached_property
-    def places(self) -> list[tuple[int, int]]:
-        """Where the answer has the expected words, one after the other; where it has any word of a short fact, if nowhere."""
+    def spans(self) -> list[tuple[int, int]]:
+        """The spans of the expected words in the answer, one after the other; otherwise of any word of a short fact."""
         expected, spoken = wording(self.expected.raw), self.answer.spoken
         if not expected.words:
             return []
-        found = [place.span() for place in islice(expected.pattern.finditer(spoken), _MAX_COMPARED)]
-        if found or self.expected.is_statement or not self.expected.is_short:
-            return found
-        wanted = [word for word in expected.words if stem(word) in self.given.wording.stem_set]
-        parts = re.compile(rf"\b(?:{'|'.join(map(re.escape, wanted))})", re.IGNORECASE) if wanted else None
-        return [place.span() for place in islice(parts.finditer(spoken), _MAX_COMPARED)] if parts else []
+        spans = [match.span() for match in islice(expected.pattern.finditer(spoken), _MAX_COMPARED)]
+        if spans or self.expected.is_statement or not self.expected.is_short:
+            return spans
+        present = [word for word in expected.words if stem(word) in self.candidate.wording.stem_set]
+        parts = re.compile(rf"\b(?:{'|'.join(map(re.escape, present))})", re.IGNORECASE) if present else None
+        return [match.span() for match in islice(parts.finditer(spoken), _MAX_COMPARED)] if parts else []
 
     @cached_property
     def wording_share(self) -> float:
-        """How much of the expected words and facts the answer has, in [0, 1]."""
-        return similarity(self.expected.telling, self.answer.stems, self.asked.text.stems, facts=self.held)
+        """The share of the expected words and facts that the answer has, in [0, 1]."""
+        return similarity(self.expected.content, self.answer.stems, self.query.text.stems, facts=self.held)
 
     @property
     def states_facts(self) -> bool:
         """Whether facts are expected, and the answer has all of them and most of the words around them."""
         facts = self.held_facts
-        return 0 < facts.wanted == facts.held and self.wording_share >= _STATEMENT_WORDING
+        return 0 < facts.required == facts.held and self.wording_share >= _STATEMENT_WORDING
 
     @property
     def held(self) -> list[tuple[bool, bool]]:
-        """For each expected fact whether the answer states it, and whether the query does."""
-        asked = replace(self.asked.text.facts, found=self.asked.text.facts.found[:_MAX_WANTED])
-        return [(self.answer.facts.holds(fact), asked.holds(fact)) for fact in self.expected.wanted]
+        """For each expected fact, whether the answer states it and whether the query does."""
+        in_query = replace(self.query.text.facts, all=self.query.text.facts.all[:_MAX_REQUIRED])
+        return [(self.answer.facts.holds(fact), in_query.holds(fact)) for fact in self.expected.required]
 
-    def stands(self, fact: Fact) -> bool:
-        """Return whether the answer stands by a fact of its own."""
-        return stands_by(self.answer.raw, fact.start, fact.end, self.manner)
+    def asserts(self, fact: Fact) -> bool:
+        """Return whether the answer asserts one of its own facts."""
+        return asserts(self.answer.raw, fact.start, fact.end, self.manner)
 
     def polar_reading(self) -> bool | None:
-        """Return whether yes (True) or no (False) is expected, None where the query or the expected text asks for more."""
+        """Return whether yes (True) or no (False) is expected, or None if the query or the expected text asks for more."""
         expected = self.expected
-        if expected.leading is not None and len(words(expected.plain)) == 1 and self.asked.may_be_polar:
+        if expected.leading is not None and len(words(expected.plain)) == 1 and self.query.may_be_polar:
             return expected.leading
-        if not self.asked.is_polar or expected.wanted or expected.telling - self.asked.text.stems:
+        if not self.query.is_polar or expected.required or expected.content - self.query.text.stems:
             return None
-        return not polarity.flips(self.asked.text.raw, expected.raw) if expected.telling else None
+        return not polarity.flips(self.query.text.raw, expected.raw) if expected.content else None
 
-    def says_yes(self) -> bool | None:
-        """Return whether the answer says yes to the query, in its first word or in what it says about it; None for neither."""
+    def affirms_query(self) -> bool | None:
+        """Return whether the answer affirms the query, by its first word or its statement about it; None for neither."""
         if self.answer.leading is not None:
             return self.answer.leading
-        asked = self.asked.text.stems
+        query_stems = self.query.text.stems
         shared, about = max(
-            (((stems(said) & asked).total(), said) for said in sentences(self.answer.raw)[:_MAX_WANTED]),
+            (
+                ((stems(sentence) & query_stems).total(), sentence)
+                for sentence in sentences(self.answer.raw)[:_MAX_REQUIRED]
+            ),
             key=itemgetter(0),
             default=(0, ""),
         )
-        if asked and not shared and not has_denial(about):
+        if query_stems and not shared and not has_denial(about):
             return None
-        return not polarity.flips(self.asked.text.raw, about)
+        return not polarity.flips(self.query.text.raw, about)
 
     def objection(self) -> Objection | None:
-        """Return what speaks against the answer, a wrong statement before a doubt; None where nothing does."""
+        """Return the first wrong statement of the answer, otherwise the first doubt, or None."""
         doubt = None
         for check in _CHECKS:
-            for found in check(self):
-                if found.weight == "wrong":
-                    return found
-                doubt = doubt or found
+            for objection in check(self):
+                if objection.weight == "wrong":
+                    return objection
+                doubt = doubt or objection
         return doubt
 
 
@@ -364,86 +367,92 @@ def _stems_at(text: str, facts: Sequence[Fact]) -> frozenset[str]:
 
 
 def _check_facts(sides: Sides) -> Iterator[Objection]:
-    for fact in sides.expected.wanted:
+    for fact in sides.expected.required:
         name = repr(sides.expected.raw[fact.start : fact.end])
-        places = list(islice(sides.answer.facts.like(fact), _MAX_PLACES))
-        if not places:
-            coarser = any(_is_coarser(sides.answer.raw, own, fact) for own in sides.answer.facts.found[:_MAX_PLACES])
+        matches = list(islice(sides.answer.facts.like(fact), _MAX_SPANS))
+        if not matches:
+            coarser = any(_is_coarser(sides.answer.raw, own, fact) for own in sides.answer.facts.all[:_MAX_SPANS])
             other = not coarser and any(_is_rival(own, fact) for own in sides.unasked)
             if other:
                 yield Objection(weight="wrong", rule="other_fact", explanation=f"{name} is different")
             else:
                 yield Objection(weight="doubt", rule="missing_fact", explanation=f"{name} is missing")
             continue
-        if stands_by(sides.expected.raw, fact.start, fact.end, sides.manner) and not any(map(sides.stands, places)):
+        if asserts(sides.expected.raw, fact.start, fact.end, sides.manner) and not any(map(sides.asserts, matches)):
             yield Objection(weight="wrong", rule="denied_fact", explanation=f"{name} is denied, past or a guess")
-        elif contradicted(sides.answer.raw, filter(sides.stands, places), fact, filter(sides.stands, sides.unasked)):
-            yield Objection(weight="doubt", rule="second_value", explanation=f"{name} stands next to another value")
-        elif _is_replaced(sides, fact, places):
-            yield Objection(weight="doubt", rule="replaced", explanation=f"{name} is different at one place")
-        elif _is_elsewhere(sides, fact, places):
-            yield Objection(weight="doubt", rule="other_subject", explanation=f"{name} is said of something else")
+        elif contradicted(sides.answer.raw, filter(sides.asserts, matches), fact, filter(sides.asserts, sides.unasked)):
+            yield Objection(weight="doubt", rule="second_value", explanation=f"{name} is next to another value")
+        elif _is_replaced(sides, fact, matches):
+            yield Objection(
+                weight="doubt", rule="replaced", explanation=f"{name} is replaced by another value in one position"
+            )
+        elif _is_elsewhere(sides, fact, matches):
+            yield Objection(weight="doubt", rule="other_subject", explanation=f"{name} is stated of another subject")
 
 
-def _is_replaced(sides: Sides, fact: Fact, places: Sequence[Fact]) -> bool:
-    """Return whether the answer states a fact less often than expected, and another one of its kind that nobody expects."""
-    times = sum(same_fact(each, fact) for each in sides.expected.facts.found[:_MAX_WANTED])
-    return len(places) < times and any(_is_rival(own, fact) for own in sides.unasked)
+def _is_replaced(sides: Sides, fact: Fact, matches: Sequence[Fact]) -> bool:
+    """Return whether the answer states a fact less often than expected, and an unexpected one of the same kind."""
+    times = sum(same_fact(other, fact) for other in sides.expected.facts.all[:_MAX_REQUIRED])
+    return len(matches) < times and any(_is_rival(own, fact) for own in sides.unasked)
 
 
-def _is_rival(own: Fact, wanted: Fact) -> bool:
-    """Return whether a fact of the answer takes the place of the expected one: of its kind, or in another currency."""
-    if isinstance(own, Quantity) and isinstance(wanted, Quantity) and {own.dimension, wanted.dimension} <= _CURRENCIES:
-        return not own.same_as(wanted)
-    return rival_facts(own, wanted)
+def _is_rival(own: Fact, expected: Fact) -> bool:
+    """Return whether a fact of the answer replaces the expected one: it has the same kind, or another currency."""
+    if (
+        isinstance(own, Quantity)
+        and isinstance(expected, Quantity)
+        and {own.dimension, expected.dimension} <= _CURRENCIES
+    ):
+        return not own.same_as(expected)
+    return rival_facts(own, expected)
 
 
-def _is_coarser(text: str, own: Fact, wanted: Fact) -> bool:
-    """Return whether a fact of the answer agrees with the expected one and says less: the century, the year or the month."""
-    if isinstance(own, Quantity) and isinstance(wanted, Quantity):
-        return bool(_CENTURY.match(text, own.end)) and 0 <= 100 * own.value - wanted.value < 100  # noqa: PLR2004
+def _is_coarser(text: str, own: Fact, expected: Fact) -> bool:
+    """Return whether a fact of the answer agrees with the expected one but is less exact: the century, the year, the month."""
+    if isinstance(own, Quantity) and isinstance(expected, Quantity):
+        return bool(_CENTURY.match(text, own.end)) and 0 <= 100 * own.value - expected.value < 100  # noqa: PLR2004
     if isinstance(own, Quantity):
-        return own.dimension is None and _year_of(wanted, own.value)
-    return type(own) is type(wanted) and own.same_as(wanted)  # type: ignore[arg-type]
+        return own.dimension is None and _year_of(expected, own.value)
+    return type(own) is type(expected) and own.same_as(expected)  # type: ignore[arg-type]
 
 
-def _year_of(wanted: Fact, value: float) -> bool:
-    in_year: Callable[[float], bool] | None = getattr(wanted, "in_year", None)
+def _year_of(expected: Fact, value: float) -> bool:
+    in_year: Callable[[float], bool] | None = getattr(expected, "in_year", None)
     return in_year is not None and in_year(value)
 
 
-def _is_elsewhere(sides: Sides, fact: Fact, places: list[Fact]) -> bool:
-    """Return whether another value of its kind stands closer to what was asked: "the hotel costs $120, the ticket $210"."""
+def _is_elsewhere(sides: Sides, fact: Fact, matches: list[Fact]) -> bool:
+    """Return whether another value is closer to the subject of the query: "the hotel costs $120, the ticket $210"."""
     rivals = [own for own in sides.unasked if rival_facts(own, fact)][:_MAX_COMPARED]
-    asked, raw = sides.asked.text.stems.keys(), sides.answer.raw
-    if not rivals or any(clause_stems(raw, place) & asked for place in places[:_MAX_COMPARED]):
+    query_stems, raw = sides.query.text.stems.keys(), sides.answer.raw
+    if not rivals or any(clause_stems(raw, match) & query_stems for match in matches[:_MAX_COMPARED]):
         return False
     return any(
-        clause_stems(raw, rival) & asked
-        and not _SENTENCE_END.search(raw[min(rival.end, place.end) : max(rival.start, place.start)])
+        clause_stems(raw, rival) & query_stems
+        and not _SENTENCE_END.search(raw[min(rival.end, match.end) : max(rival.start, match.start)])
         for rival in rivals
-        for place in places[:_MAX_COMPARED]
+        for match in matches[:_MAX_COMPARED]
     )
 
 
 def _check_polarity(sides: Sides) -> Iterator[Objection]:
     expected, answer = sides.expected, sides.answer
-    wanted = sides.polar_reading()
-    if wanted is not None:
-        if sides.says_yes() == (not wanted):
+    expected_yes = sides.polar_reading()
+    if expected_yes is not None:
+        if sides.affirms_query() == (not expected_yes):
             yield Objection(weight="wrong", rule="yes_no", explanation="yes and no differ")
         return
-    if None not in {expected.leading, answer.leading} and expected.leading != answer.leading and sides.asked.is_polar:
+    if None not in {expected.leading, answer.leading} and expected.leading != answer.leading and sides.query.is_polar:
         yield Objection(weight="wrong", rule="yes_no", explanation="yes and no differ")
-    places = sides.places
-    if not has_denial(expected.raw) and places and not any(_holds_at(sides, *place) for place in places):
+    spans = sides.spans
+    if not has_denial(expected.raw) and spans and not any(_holds_at(sides, *span) for span in spans):
         yield Objection(weight="doubt", rule="denied", explanation=f"{expected.plain!r} is denied or left open")
-    elif not places and (expected.is_statement or sides.asked.is_polar) and polarity.opposed(expected.raw, answer.raw):
-        yield Objection(weight="wrong", rule="opposed", explanation="one of them denies what the other says")
+    elif not spans and (expected.is_statement or sides.query.is_polar) and polarity.opposed(expected.raw, answer.raw):
+        yield Objection(weight="wrong", rule="opposed", explanation="one of them denies the other")
 
 
 def _holds_at(sides: Sides, start: int, end: int) -> bool:
-    """Return whether the answer stands by the expected words at a place: no denial, no choice of two, no belief that it corrects, no change."""
+    """Return whether the answer asserts the expected words at a span: no denial, no choice of two, no corrected belief, no change."""
     spoken = sides.answer.spoken
     if denied_at(spoken, start, end):
         return False
@@ -457,69 +466,69 @@ def _holds_at(sides: Sides, start: int, end: int) -> bool:
 
 
 def _check_wording(sides: Sides) -> Iterator[Objection]:
-    """Yield an objection where a statement is not repeated, or a part of a list or of code is missing."""
-    expected, given = sides.expected, sides.given
+    """Yield an objection if a statement is not repeated, or an item of a list or a word of code is missing."""
+    expected, candidate = sides.expected, sides.candidate
     if (expected.is_statement or not expected.is_short) and sides.wording_share < _STATEMENT_WORDING:
         share = f"{sides.wording_share:.0%}"
         yield Objection(weight="doubt", rule="wording", explanation=f"it has {share} of the expected words")
-    if expected.is_short and _CODE.search(expected.raw) and wording(expected.raw).stem_set - given.wording.stem_set:
+    if expected.is_short and _CODE.search(expected.raw) and wording(expected.raw).stem_set - candidate.wording.stem_set:
         yield Objection(weight="doubt", rule="code", explanation="a word of the expected code is missing")
     for item in expected.items:
-        said = given.wording.stem_set | sides.held_facts.expected_stems
-        alike = any(likeness(word, given.wording.pool, said) for word in item.stems)
-        if item.stems and not alike and not re.search(rf"\b{re.escape(item.raw.strip(' .'))}\b", sides.answer.spoken):
+        known = candidate.wording.stem_set | sides.held_facts.expected_stems
+        similar = any(likeness(word, candidate.wording.pool, known) for word in item.stems)
+        if item.stems and not similar and not re.search(rf"\b{re.escape(item.raw.strip(' .'))}\b", sides.answer.spoken):
             yield Objection(weight="doubt", rule="list", explanation=f"{item.raw.strip()!r} is missing")
 
 
 def _check_alternatives(sides: Sides) -> Iterator[Objection]:
-    """Yield an objection where the query lets choose, and the answer chooses otherwise or leaves it open."""
-    alternatives, wanted = sides.asked.alternatives, wording(sides.expected.raw).stem_set
-    if not alternatives or not wanted or not wanted <= sides.asked.wording.stem_set:
+    """Yield an objection if the query offers a choice, and the answer chooses another alternative or several."""
+    alternatives, expected = sides.query.alternatives, wording(sides.expected.raw).stem_set
+    if not alternatives or not expected or not expected <= sides.query.wording.stem_set:
         return
-    others = [each - wanted for each in alternatives if not each & wanted]
-    said = [other for other in others if other and _affirms(sides, other)]
-    if not said:
+    others = [option - expected for option in alternatives if not option & expected]
+    chosen = [other for other in others if other and _affirms(sides, other)]
+    if not chosen:
         return
-    name = " ".join(sorted(said[0]))
-    if _affirms(sides, wanted):
+    name = " ".join(sorted(chosen[0]))
+    if _affirms(sides, expected):
         yield Objection(weight="doubt", rule="both", explanation=f"it names the other alternative {name!r} too")
     else:
         yield Objection(weight="wrong", rule="alternative", explanation=f"it chooses the other alternative {name!r}")
 
 
 def _affirms(sides: Sides, stems_of: frozenset[str]) -> bool:
-    """Return whether an answer says all of some words, at a place that is not denied."""
-    if not stems_of <= sides.given.wording.stem_set:
+    """Return whether an answer contains all of some words, with an occurrence that is not denied."""
+    if not stems_of <= sides.candidate.wording.stem_set:
         return False
     spoken = sides.answer.spoken
     beginnings = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(stems_of)))})\w*", re.IGNORECASE)
-    places = [found.span() for found in islice(beginnings.finditer(spoken), _MAX_COMPARED)]
-    return not places or any(stands_by(spoken, *place, sides.manner) for place in places)
+    spans = [match.span() for match in islice(beginnings.finditer(spoken), _MAX_COMPARED)]
+    return not spans or any(asserts(spoken, *span, sides.manner) for span in spans)
 
 
 def _check_owners(sides: Sides) -> Iterator[Objection]:
     expected, answer = sides.expected, sides.answer
-    swapped = misplaced(expected.raw, expected.wanted, answer.raw, answer.facts)
+    swapped = misplaced(expected.raw, expected.required, answer.raw, answer.facts)
     if swapped is not None:
         name = repr(expected.raw[swapped.start : swapped.end])
-        yield Objection(weight="wrong", rule="swapped", explanation=f"{name} is said of something else")
+        yield Objection(weight="wrong", rule="swapped", explanation=f"{name} is stated of another subject")
 
 
 def _check_longer_name(sides: Sides) -> Iterator[Objection]:
-    """Yield an objection where a name stands only as part of a longer one: "Anna Schmidt-Weber"."""
+    """Yield an objection if a name occurs only as part of a longer one: "Anna Schmidt-Weber"."""
     expected = wording(sides.expected.raw)
     if not expected.is_name or not expected.words or not sides.expected.is_short:
         return
     spoken = sides.answer.spoken
-    whole = list(islice(expected.pattern.finditer(spoken), _MAX_COMPARED))
-    if whole and all(_is_part_of_name(spoken, *found.span()) for found in whole):
+    names = list(islice(expected.pattern.finditer(spoken), _MAX_COMPARED))
+    if names and all(_is_part_of_name(spoken, *name.span()) for name in names):
         yield Objection(
             weight="doubt", rule="longer_name", explanation=f"{sides.expected.raw!r} is part of a longer name"
         )
 
 
 def _is_part_of_name(text: str, start: int, end: int) -> bool:
-    """Return whether a hyphen ties another capitalised word to what stands at a place."""
+    """Return whether a hyphen joins another capitalised word to a span."""
     before, after = text[max(0, start - 2) : start], text[end : end + 2]
     return (after[:1] == "-" and after[1:].isupper()) or (before[1:] == "-" and before[:1].isalpha())
 

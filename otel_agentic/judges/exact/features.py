@@ -1,4 +1,4 @@
-"""What is measured of an answer against one accepted answer: the numbers that the logistic model weighs."""
+"""Features of an answer compared with one accepted answer: the inputs of the logistic model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.judges.exact.texts import AnswerWording, Wording
 
-#: Whether a larger value speaks for the answer, against it, or depends.
+#: Whether a larger value is evidence for the answer, against it, or either.
 Sign = Literal[1, 0, -1]
 #: How an objection limits the probability: to fail, or to unsure.
 Weight = Literal["wrong", "doubt"]
@@ -25,56 +25,56 @@ _SHORT_ANSWER_WORDS: Final = 5
 _COMPACT_CHARACTERS: Final = 5
 _ALIGNED_CHARACTERS: Final = 4
 _NAME_REACH_WORDS: Final = 3
-#: How much an expected word weighs that the query says already (an answer need not repeat the question), or that is a fact.
+#: Weights of an expected word that the query already contains (an answer need not repeat the question), and of a fact.
 _ASKED_WEIGHT: Final = 0.25
 _FACT_WEIGHT: Final = 2.0
-#: Values of the features stay within [0, about 1.5], so that one weight of the regularisation fits all.
+#: Feature values stay within [0, about 1.5], so that one strength of regularisation suits all.
 _LENGTH_SCALE: Final = 4.0
 
-#: Name of a feature -> the sign that its coefficient may have. The order is that of `measure`.
+#: Name of a feature -> the allowed sign of its coefficient. The order is that of `measure`.
 FEATURES: Final[dict[str, Sign]] = {
-    "contained": 1,  # the expected words stand in the answer, one after the other
+    "contained": 1,  # the answer contains the expected words, one after the other
     "contained_in_long": 0,  # the same, times how long the answer is
-    "contained_first": 1,  # they stand in its first sentence
+    "contained_first": 1,  # its first sentence contains them
     "contained_last": 1,  # they end it
     "compact": 1,  # the same without spaces
-    "recall": 1,  # share of the expected words that it has, misspelt ones in part
+    "recall": 1,  # share of the expected words that the answer has, misspelt ones in part
     "recall_in_long": 0,
-    "recall_unasked": 1,  # the same for words that the query does not have
-    "precision": 1,  # share of its words, those of the query aside, that are expected
+    "recall_unasked": 1,  # the same for words that are not in the query
+    "precision": 1,  # share of the answer's words, without those of the query, that are expected
     "f1": 1,
-    "aligned": 1,  # likeness of characters with the best part of the answer (rapidfuzz partial_ratio)
+    "aligned": 1,  # similarity of characters to the best part of the answer (rapidfuzz partial_ratio)
     "initials": 1,  # last name with the right initial before it
     "refusal_with_answer": -1,
-    "missed_refusal": -1,  # from here on: times the share of expected words that are missing
-    "missed_added": 0,  # how many words the answer adds to the query
+    "missed_refusal": -1,  # from here on: multiplied by the share of expected words that are missing
+    "missed_added": 0,  # number of words that the answer adds to the query
     "missed_names": -1,  # whether it adds names
     "missed_name": -1,  # whether a name was expected
-    "missed_no_number": 0,  # whether a number was expected, and none is there
+    "missed_no_number": 0,  # whether a number was expected, and none is present
     "missed_short": -1,  # whether the answer is short
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldFacts:
-    """What an answer holds of the facts of an expected text: how many, and the stems by which either side writes them.
+    """The expected facts that an answer states: their number, and the stems in which both sides write them.
 
-    `wanted_stems` are those of all expected facts, `expected_stems` and `answer_stems` those of the facts that are held.
+    `required_stems` are those of all expected facts, `expected_stems` and `answer_stems` those of the stated facts.
 
-    `alone`: the expected text says nothing else.
+    `alone`: the expected text consists of facts only.
     """
 
-    wanted: int = 0
+    required: int = 0
     held: int = 0
-    wanted_stems: frozenset[str] = frozenset()
+    required_stems: frozenset[str] = frozenset()
     expected_stems: frozenset[str] = frozenset()
     answer_stems: frozenset[str] = frozenset()
     alone: bool = False
 
     @property
     def complete(self) -> bool:
-        """Whether the facts are all that is expected, and the answer has them."""
-        return self.alone and 0 < self.wanted == self.held
+        """Whether only facts are expected, and the answer has all of them."""
+        return self.alone and 0 < self.required == self.held
 
 
 NO_FACTS: Final = HeldFacts()
@@ -85,9 +85,9 @@ def measure(expected: Wording, answer: AnswerWording, facts: HeldFacts) -> list[
     compact = facts.complete or _is_compact(expected.compact, answer.compact)
     held_stems = answer.stem_set | facts.expected_stems if facts.held else answer.stem_set
     likenesses = [1.0 if compact else likeness(stem, answer.pool, held_stems) for stem in expected.stems]
-    asked = answer.query.stem_set
-    unasked = [like for like, stem in zip(likenesses, expected.stems, strict=True) if stem not in asked]
-    weights = [_weight(stem, asked, facts) for stem in expected.stems]
+    query_stems = answer.query.stem_set
+    unasked = [like for like, stem in zip(likenesses, expected.stems, strict=True) if stem not in query_stems]
+    weights = [_weight(stem, query_stems, facts) for stem in expected.stems]
     recall = sum(map(float.__mul__, weights, likenesses)) / sum(weights) if weights else 0.0
     recall_unasked = _mean(unasked) if unasked else recall
     precision = _precision(expected, answer, recall, facts)
@@ -113,13 +113,13 @@ def measure(expected: Wording, answer: AnswerWording, facts: HeldFacts) -> list[
         math.log1p(len(answer.added)) / _LENGTH_SCALE * missed,
         float(any(name not in expected.stem_set for name in answer.names)) * missed,
         float(expected.is_name) * missed,
-        float(facts.wanted > 0 and not answer.adds_number) * missed,
+        float(facts.required > 0 and not answer.adds_number) * missed,
         float(len(answer.words) <= _SHORT_ANSWER_WORDS) * missed,
     ]
 
 
-def _weight(stem: str, asked: AbstractSet[str], facts: HeldFacts) -> float:
-    return (_FACT_WEIGHT if stem in facts.wanted_stems else 1.0) * (_ASKED_WEIGHT if stem in asked else 1.0)
+def _weight(stem: str, query_stems: AbstractSet[str], facts: HeldFacts) -> float:
+    return (_FACT_WEIGHT if stem in facts.required_stems else 1.0) * (_ASKED_WEIGHT if stem in query_stems else 1.0)
 
 
 def _is_first(expected: Wording, answer: AnswerWording, facts: HeldFacts) -> bool:
@@ -139,8 +139,8 @@ def _precision(expected: Wording, answer: AnswerWording, recall: float, facts: H
         return 1.0
     if not answer.added:
         return recall
-    wanted = expected.stem_set | facts.answer_stems if facts.held else expected.stem_set
-    return _mean([likeness(stem, expected.stems, wanted) for stem in answer.added])
+    expected_stems = expected.stem_set | facts.answer_stems if facts.held else expected.stem_set
+    return _mean([likeness(stem, expected.stems, expected_stems) for stem in answer.added])
 
 
 def _aligned(expected: Wording, answer: AnswerWording, contained: float) -> float:
@@ -151,13 +151,13 @@ def _aligned(expected: Wording, answer: AnswerWording, contained: float) -> floa
 
 
 def _has_initials(expected: Sequence[str], answer: Wording) -> bool:
-    """Return whether an answer has the last word of a name, shortly after a word that begins as the name does."""
+    """Return whether an answer has the last word of a name, shortly after a word with the initial of the first name."""
     if len(expected) < 2 or expected[-1] not in answer.word_set:  # noqa: PLR2004 — a first and a last name
         return False
     first, last = expected[0][0], expected[-1]
     return any(
-        word == last and any(before[0] == first for before in answer.words[max(0, place - _NAME_REACH_WORDS) : place])
-        for place, word in enumerate(answer.words)
+        word == last and any(before[0] == first for before in answer.words[max(0, index - _NAME_REACH_WORDS) : index])
+        for index, word in enumerate(answer.words)
     )
 
 

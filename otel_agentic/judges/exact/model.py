@@ -22,10 +22,10 @@ FILE: Final = "model.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """Weights of the features and what follows from a probability.
+    """Weights of the features and the thresholds of the probability.
 
     Below `fails` an answer is judged wrong, from `passes` on right. An objection caps the probability: below `fails` for a
-    wrong statement, below `passes` for a doubt. `agreed` is the probability where yes or no, or facts, were expected and said.
+    wrong statement, below `passes` for a doubt. `agreed` is the probability of an answer that states the expected yes, no or facts.
     """
 
     version: int
@@ -37,7 +37,7 @@ class Model:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, object]) -> Self:
-        """Return the model that a file holds.
+        """Return the model from the content of its file.
 
         Raises:
             ValueError: its features are not those of this version.
@@ -56,16 +56,16 @@ class Model:
         )
 
     def probability(self, values: Sequence[float]) -> float:
-        """Return the probability of an answer with these values of the features."""
+        """Return the probability for the values of the features."""
         logit = self.intercept + sum(map(float.__mul__, self.weights, values))
         return 1.0 / (1.0 + math.exp(-logit)) if logit >= 0 else math.exp(logit) / (1.0 + math.exp(logit))
 
     def cap(self, weight: Weight) -> float:
-        """Return the highest probability of an answer with an objection."""
+        """Return the maximum probability of an answer with an objection."""
         return self.fails / 2 if weight == "wrong" else (self.fails + self.passes) / 2
 
 
 @cache
 def shipped_model() -> Model:
-    """Return the model that this version ships; read when the first answer is judged."""
+    """Return the model of this version; read at the first judged answer."""
     return Model.from_dict(json.loads(files(__package__).joinpath(FILE).read_text(encoding="utf-8")))

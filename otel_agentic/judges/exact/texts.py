@@ -1,4 +1,4 @@
-"""Texts as the features compare them: folded to words that do not depend on case, accents, punctuation or footnotes."""
+"""Texts as the features compare them: words folded for case, accents, punctuation and footnotes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: What is compared of a long text: words, different words that a misspelt one is looked for among, and characters.
+#: Limits on long texts: words, candidates for a misspelt word, and characters compared.
 _MAX_WORDS: Final = 4_000
 _MAX_POOL: Final = 300
 _MAX_ADDED: Final = 60
@@ -29,12 +29,12 @@ _REMEMBERED_CHARACTERS: Final = 1_000
 
 _ARTICLES: Final = frozenset({"the", "a", "an"})
 _ACCENT: Final = re.compile("[\u0300-\u036f]")
-#: A number with its separators is one word; in scripts without spaces each character is.
+#: A number with its separators is one word; in scripts without spaces each character is a word.
 _UNSPACED: Final = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD: Final = regex.compile(rf"\d+(?:[.,]\d+)+(?!\w)|[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
-#: The same for text without accents and other scripts, three times as fast.
+#: The same for ASCII text, three times as fast.
 _ASCII_WORD: Final = re.compile(r"\d+(?:[.,]\d+)+(?!\w)|[^\W_]+", re.ASCII)
-#: Search assistants put the number of a footnote right behind the word: "parthenogenesis1." and "in 1991[2]".
+#: Search assistants append the number of a footnote to the word: "parthenogenesis1." and "in 1991[2]".
 _FOOTNOTE: Final = re.compile(r"(?<=[a-z]{4})\d{1,2}(?!\w)|\[\^?\d{1,3}\^?\]")
 #: "1979-80" is "1979-1980".
 _SHORT_RANGE: Final = re.compile(r"(?<!\w)(1\d|20)(\d\d)\s?[-\u2013/]\s?(\d\d)(?![-/\d])")
@@ -51,10 +51,10 @@ _REFUSAL: Final = re.compile(
     re.IGNORECASE,
 )
 _REFUSAL_CHARACTERS: Final = 400
-#: How alike two words are at least to be one word misspelt, in [0, 100], and how long at least.
-_ALIKE: Final = 70.0
-_ALIKE_BASE: Final = 60.0
-_ALIKE_CHARACTERS: Final = 4
+#: Minimum similarity of a word and its misspelling, in [0, 100], and minimum length.
+_SIMILAR: Final = 70.0
+_SIMILAR_BASE: Final = 60.0
+_SIMILAR_CHARACTERS: Final = 4
 _NUMBER_NAMES: Final = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
     "eighteen nineteen twenty"
@@ -63,7 +63,7 @@ _NUMBER_WORDS: Final = {word: str(value) for value, word in enumerate(_NUMBER_NA
 
 
 def folded(text: str) -> str:
-    """Return a text without case, accents and marks that do not change what it says.
+    """Return a text without case, accents and marks that do not change its meaning.
 
     >>> folded("In Zürich, U.S. style")
     'in zurich, us. style'
@@ -83,9 +83,9 @@ def with_whole_years(text: str) -> str:
     return _SHORT_RANGE.sub(_whole_years, text)
 
 
-def _whole_years(found: re.Match[str]) -> str:
-    century, first, last = found.groups()
-    return f"{century}{first}-{century}{last}" if first < last else found.group()
+def _whole_years(match: re.Match[str]) -> str:
+    century, first, last = match.groups()
+    return f"{century}{first}-{century}{last}" if first < last else match.group()
 
 
 def without_footnotes(text: str) -> str:
@@ -99,10 +99,10 @@ def without_footnotes(text: str) -> str:
 
 def _words(plain: str) -> list[str]:
     pattern = _ASCII_WORD if plain.isascii() else _WORD
-    found = [
+    tokens = [
         word.replace(",", "") if word[0].isdigit() else _NUMBER_WORDS.get(word, word) for word in pattern.findall(plain)
     ]
-    return [word for word in found if word not in _ARTICLES] or found
+    return [word for word in tokens if word not in _ARTICLES] or tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,9 +128,9 @@ class Wording:
 
     @cached_property
     def stems(self) -> list[str]:
-        """The different words that carry meaning, without endings, in order; all words where none does."""
-        found = list(dict.fromkeys(stem(word) for word in self.words if word not in FILLERS and word != "s"))
-        return found or list(dict.fromkeys(map(stem, self.words)))
+        """The distinct content words, without endings, in order; all words if there are no content words."""
+        content = list(dict.fromkeys(stem(word) for word in self.words if word not in FILLERS and word != "s"))
+        return content or list(dict.fromkeys(map(stem, self.words)))
 
     @cached_property
     def stem_set(self) -> frozenset[str]:
@@ -139,23 +139,23 @@ class Wording:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """Matches the words, one after the other, in a text without accents."""
+        """A pattern that matches the words, one after the other, in a text without accents."""
         return re.compile(r"[\W_]+".join(map(re.escape, self.words)), re.IGNORECASE)
 
     @cached_property
     def word_set(self) -> frozenset[str]:
-        """The different words."""
+        """The distinct words."""
         return frozenset(self.words)
 
     @cached_property
     def is_name(self) -> bool:
-        """Whether it is written as a name: half of its words or more are capitalised, and some letter is small."""
+        """Whether it is written as a name: at least half of its words are capitalised, and some letter is in lower case."""
         words = _NAME_WORD.findall(self.raw)
         return bool(words) and not self.raw.isupper() and 2 * sum(word[0].isupper() for word in words) >= len(words)
 
     @cached_property
     def is_abbreviation(self) -> bool:
-        """Whether it is an abbreviation: one word of two to five letters, all large."""
+        """Whether it is an abbreviation: one word of two to five capital letters."""
         return len(self.words) == 1 and 2 <= len(self.words[0]) <= 5 and self.raw.replace(".", "").strip().isupper()  # noqa: PLR2004
 
     @cached_property
@@ -172,25 +172,25 @@ class AnswerWording(Wording):
 
     @cached_property
     def added(self) -> list[str]:
-        """The stems that the query does not have, the first of them."""
+        """The first stems that the query does not contain."""
         return [word for word in self.stems if word not in self.query.stem_set][:_MAX_ADDED]
 
     @cached_property
     def pool(self) -> list[str]:
-        """The stems that a misspelt word is looked for among."""
-        return [word for word in self.stems[:_MAX_POOL] if len(word) >= _ALIKE_CHARACTERS]
+        """The candidates for a misspelt word."""
+        return [word for word in self.stems[:_MAX_POOL] if len(word) >= _SIMILAR_CHARACTERS]
 
     @cached_property
     def names(self) -> list[str]:
-        """The stems of capitalised words inside sentences that the query does not have."""
-        found = Wording(raw=" ".join(_CAPITALISED.findall(self.raw[: 10 * _MAX_ALIGNED_CHARACTERS])))
-        return [word for word in found.stems[:_MAX_ADDED] if word not in self.query.stem_set and word not in FILLERS]
+        """The stems of capitalised words inside sentences that the query does not contain."""
+        names = Wording(raw=" ".join(_CAPITALISED.findall(self.raw[: 10 * _MAX_ALIGNED_CHARACTERS])))
+        return [word for word in names.stems[:_MAX_ADDED] if word not in self.query.stem_set and word not in FILLERS]
 
     @cached_property
     def first(self) -> Wording:
         """The first sentence."""
-        found = sentences(self.raw[: 10 * _MAX_ALIGNED_CHARACTERS])
-        return self if len(found) <= 1 else Wording(raw=found[0])
+        parts = sentences(self.raw[: 10 * _MAX_ALIGNED_CHARACTERS])
+        return self if len(parts) <= 1 else Wording(raw=parts[0])
 
     @cached_property
     def beginning(self) -> str:
@@ -199,17 +199,17 @@ class AnswerWording(Wording):
 
     @cached_property
     def refuses(self) -> bool:
-        """Whether it begins with not knowing or not being able."""
+        """Whether it begins with a statement of not knowing or not being able."""
         return bool(_REFUSAL.search(self.raw[:_REFUSAL_CHARACTERS]))
 
     @cached_property
     def adds_number(self) -> bool:
-        """Whether it names a number that the query does not have."""
+        """Whether it contains a number that the query does not."""
         return any(word[0].isdigit() for word in self.added)
 
 
 def remembered(make: Callable[[str], T]) -> Callable[[str], T]:
-    """Return the function, its results kept for recent short texts: queries and expected texts come again and again."""
+    """Return the function with a cache for recent short texts: queries and expected texts recur."""
     known = lru_cache(maxsize=_REMEMBERED)(make)
     return lambda text: known(text) if len(text) <= _REMEMBERED_CHARACTERS else make(text)
 
@@ -221,14 +221,14 @@ def wording(text: str) -> Wording:
 
 
 def likeness(word: str, pool: Sequence[str], exact: Collection[str]) -> float:
-    """Return how much a word is one of others, in [0, 1]: 1 for the same, less for one misspelt.
+    """Return the similarity of a word to the most similar of others, in [0, 1]: 1 if equal, less if misspelt.
 
     >>> likeness("niccolo", ["nicolo"], ()), likeness("1980", ["1981"], ())
     (0.8076923076923077, 0.0)
     """
     if word in exact:
         return 1.0
-    if len(word) < _ALIKE_CHARACTERS or word[0].isdigit():
+    if len(word) < _SIMILAR_CHARACTERS or word[0].isdigit():
         return 0.0
-    found = process.extractOne(word, pool, scorer=fuzz.ratio, score_cutoff=_ALIKE)
-    return 0.0 if found is None else (found[1] - _ALIKE_BASE) / (100.0 - _ALIKE_BASE)
+    match = process.extractOne(word, pool, scorer=fuzz.ratio, score_cutoff=_SIMILAR)
+    return 0.0 if match is None else (match[1] - _SIMILAR_BASE) / (100.0 - _SIMILAR_BASE)

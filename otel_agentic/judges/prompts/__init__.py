@@ -1,4 +1,4 @@
-"""What a model is told when it judges: one file a kind of question, which users may replace with one of their own."""
+"""Prompts of judges: one file per kind of question, which users may replace with a file of their own."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 __all__ = ["KINDS", "Prompt", "instructions_of", "own_prompt", "parse_prompt", "prompt_texts", "read_front"]
 
-#: A question of kind `rubric` brings its own instructions.
+#: A question of kind `rubric` has its own instructions.
 KINDS: Final[tuple[QuestionKind, ...]] = tuple(kind for kind in get_args(QuestionKind) if kind != "rubric")
-#: Longer instructions than these are some other file.
+#: Longer texts are probably another file.
 _MAX_CHARACTERS: Final = 50_000
 _FRONT: Final = re.compile(r"\A---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
-#: Follows the instructions, a user's own included, of a question with several accepted answers. It is no part of a prompt, so
-#: that verdicts on questions with one answer stay valid; a changed text needs another `_PROTOCOL` of the LangChain judge.
+#: Appended to the instructions (a user's as well) of a question with several accepted answers. It is not part of a prompt, so
+#: that verdicts on questions with one answer stay valid; if it changes, `_PROTOCOL` of the LangChain judge must change as well.
 SEVERAL_ACCEPTED: Final = (
     "Several answers are accepted here: `expected`, and each text of the list `also_accepted`. Each of them is right by itself, "
     "and true even where you know better. Grade `answer` against the one that it fits best, and against no other."
@@ -36,7 +36,7 @@ _PLACEHOLDER: Final = re.compile(r"\{\{?\s*(?:query|expected|answer|not_answer)\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """The instructions for one kind of question; of kind `rubric`, for the rubric of that `name`.
+    """The instructions for one kind of question, or (kind `rubric`) for the rubric called `name`.
 
     `source` is `built-in` or the file of a user.
     """
@@ -49,25 +49,24 @@ class Prompt:
 
     @property
     def digest(self) -> str:
-        """The hash of the text: another text is another judge, whatever version it claims."""
+        """The hash of the text: with another text, the judge is another one, even if the version is unchanged."""
         return hashlib.blake2b(self.text.encode(), digest_size=8).hexdigest()
 
 
 def prompt_texts(own: Path | None = None) -> dict[QuestionKind, Prompt]:
-    """Return the prompts in force by kind of question; one of kind `rubric` only where a user's file is of that kind.
+    """Return the active prompts by kind of question; kind `rubric` only if a user's file replaces a rubric.
 
     Args:
-        own: a user's file, which replaces the built-in prompt of its kind, or the instructions of one rubric; None where
-            there is none.
+        own: a user's file, which replaces the built-in prompt of the same kind, or the instructions of one rubric; or None.
 
     Raises:
-        ConfigError: the file cannot be read, or is no prompt; names file, field and what is allowed.
+        ConfigError: the file cannot be read, or is invalid; names file, field and the allowed values.
     """
-    found = {kind: _built_in(kind) for kind in KINDS}
+    prompts = {kind: _built_in(kind) for kind in KINDS}
     if own is not None:
         prompt = parse_prompt(_read(own), str(own))
-        found[prompt.kind] = prompt
-    return found
+        prompts[prompt.kind] = prompt
+    return prompts
 
 
 def parse_prompt(text: str, source: str) -> Prompt:
@@ -90,18 +89,18 @@ def parse_prompt(text: str, source: str) -> Prompt:
     placeholder = _PLACEHOLDER.search(body)
     if placeholder:
         raise ConfigError(
-            f"judge.prompt: {source}: {placeholder.group()} is not filled in; what is judged is shown before the "
-            "instructions, as JSON with the fields query, expected, answer and not_answer: speak of `answer`"
+            f"judge.prompt: {source}: {placeholder.group()} is not supported; the judged texts precede the instructions, "
+            "as JSON with the fields query, expected, answer and not_answer: refer to `answer`"
         )
     return Prompt(kind=kind, name=name, version=head.get("version", "own"), text=body, source=source)
 
 
 def instructions_of(question: Question, prompts: Mapping[QuestionKind, Prompt]) -> str:
-    """Return the instructions for a question: its rubric's, else those of its kind.
+    """Return the instructions for a question: those of its rubric, or those for questions of the same kind.
 
     Args:
-        question: what is asked.
-        prompts: those in force, see `prompt_texts`; a user's own goes before the rubric's.
+        question: the question.
+        prompts: the active prompts, see `prompt_texts`; a user's own takes precedence over the rubric's.
     """
     if question.rubric is None:
         text = prompts[question.kind].text
@@ -111,7 +110,7 @@ def instructions_of(question: Question, prompts: Mapping[QuestionKind, Prompt]) 
 
 
 def own_prompt(rubric: Rubric, prompts: Mapping[QuestionKind, Prompt]) -> Prompt | None:
-    """Return the user's file that replaces the instructions of a rubric, None where there is none."""
+    """Return the user's file that replaces the instructions of a rubric, or None."""
     own = prompts.get("rubric")
     return own if own is not None and own.name == rubric.name else None
 
@@ -129,14 +128,14 @@ def _kind_named(name: str, source: str) -> QuestionKind:
 
 
 def read_front(text: str, source: str) -> tuple[dict[str, str], str]:
-    """Return the front matter of a prompt's file, `name` and `version` as far as given, and the instructions after it.
+    """Return the front matter of a prompt file (`name` and `version`, if set), and the instructions after it.
 
     Raises:
-        ConfigError: the front matter holds something else, or there are no instructions, or too many.
+        ConfigError: the front matter has other fields, or the instructions are missing or too long.
     """
     head, body = _split(text.replace("\r\n", "\n"), source)
     if not body:
-        raise ConfigError(f"{source}: holds no instructions")
+        raise ConfigError(f"{source}: the instructions are missing")
     if len(body) > _MAX_CHARACTERS:
         raise ConfigError(f"{source}: {len(body)} characters of instructions; allowed: {_MAX_CHARACTERS}")
     return head, body

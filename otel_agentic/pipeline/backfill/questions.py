@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from otel_agentic.judges import ExactJudge, JudgeFailure, kinds_of
 from otel_agentic.judges.asking import AskingJudge
-from otel_agentic.judges.base import ThriftyJudge
+from otel_agentic.judges.base import BudgetAwareJudge
 from otel_agentic.pipeline.judging import scorer_of
 from otel_agentic.store.judge_calls import known_verdicts
 
@@ -86,7 +86,7 @@ def _estimate(engine: Engine, judge: Judge, asked: Sequence[Question]) -> JudgeE
     with engine.store.read() as con:
         known = known_verdicts(con, list(keys)) if engine.settings.judge.cache else {}
     missing = [question for key, question in keys.items() if key not in known]
-    tokens = sum(map(judge.estimated_tokens, missing)) if isinstance(judge, ThriftyJudge) else None
+    tokens = sum(map(judge.estimated_tokens, missing)) if isinstance(judge, BudgetAwareJudge) else None
     return JudgeEstimate(
         judge=judge.name,
         asks_a_model=True,
