@@ -405,8 +405,14 @@ def test_a_rubric_is_read_from_a_file_of_a_package() -> None:
     [
         ("Grade it.", "rubric tone.md: name and version missing between --- and ---"),
         ("---\nname: house.tone\n---\nGrade it.", "rubric tone.md: version missing between"),
-        ("---\nname: answer\nversion: 1\n---\nGrade it.", "rubric tone.md: name: 'answer'; allowed: words of lower-case"),
-        ("---\nname: House Tone\nversion: 1\n---\nGrade it.", "name: 'House Tone'; allowed: words of lower-case letters"),
+        (
+            "---\nname: answer\nversion: 1\n---\nGrade it.",
+            "rubric tone.md: name: 'answer'; allowed: words of lower-case",
+        ),
+        (
+            "---\nname: House Tone\nversion: 1\n---\nGrade it.",
+            "name: 'House Tone'; allowed: words of lower-case letters",
+        ),
         ("---\nname: house.tone\nversion: 1\n---\n", "rubric tone.md: the instructions are missing"),
         ("---\nlabels: a\n---\nGrade it.", "rubric tone.md: 'labels: a'; allowed between --- and ---"),
     ],
