@@ -23,11 +23,11 @@ _DIGITS: Final = range(3, 10)
 def condition_of(row: Row) -> str:
     """Return what is looked at.
 
-    >>> condition_of({"condition": "severity", "kind": "severity", "told": "critical"})
+    >>> condition_of({"condition": "severity", "kind": "severity", "label": "critical"})
     'failures, critical'
     """
     if row["kind"] == "severity":
-        return f"failures, {row['told']}"
+        return f"failures, {row['label']}"
     name = str(row["condition"]).removeprefix("agentic.")
     return f"{name} against baseline" if row["kind"] == "regression" else _NAMES.get(name, name)
 
@@ -35,10 +35,10 @@ def condition_of(row: Row) -> str:
 def wanted_of(row: Row) -> str:
     """Return what is wanted of it.
 
-    >>> wanted_of({"condition": "pass^3", "kind": "rate", "operator": ">=", "wanted": 0.7})
+    >>> wanted_of({"condition": "pass^3", "kind": "rate", "operator": ">=", "limit": 0.7})
     '>= .700'
     """
-    wanted, operator = row["wanted"], row["operator"]
+    wanted, operator = row["limit"], row["operator"]
     if wanted == "chance":
         return "not worse"
     if operator == "in":
@@ -55,8 +55,8 @@ def wanted_of(row: Row) -> str:
 def found_of(row: Row) -> str:
     """Return what was found, with its interval where it has one."""
     value, lower, upper = row["value"], row["lower"], row["upper"]
-    if row["kind"] == "tier" and row["told"]:
-        return str(row["told"])
+    if row["kind"] == "tier" and row["label"]:
+        return str(row["label"])
     if value is None:
         return NOTHING
     if row["kind"] == "regression":
@@ -66,7 +66,7 @@ def found_of(row: Row) -> str:
         return _signed(value) if lower is None else f"{_signed(value)} [{_signed(lower)}, {_signed(upper)}]"
     if not is_ratio(row):
         return _plain(value)
-    told = [_apart(each, row["wanted"]) for each in (value, lower, upper) if each is not None]
+    told = [_apart(each, row["limit"]) for each in (value, lower, upper) if each is not None]
     return f"{told[0]} [{told[1]}, {told[2]}]" if len(told) > 1 else told[0]
 
 
@@ -90,7 +90,7 @@ def stops(row: Row) -> bool:
 def sentence_of(row: Row, rows: Sequence[Row]) -> str:
     """Return one row as a line: whose, what, wanted, found, why."""
     whose = f"{row['agent'] or 'unknown agent'}: " if several(rows) else ""
-    found = f"{found_of(row)}, " if row["value"] is not None or row["told"] else ""
+    found = f"{found_of(row)}, " if row["value"] is not None or row["label"] else ""
     found = "" if row["verdict"] == "no_data" else found
     told = f"{whose}{condition_of(row)} {wanted_of(row)}: {verdict_of(row)}, {found}{row['reason']}"
     return printable(" ".join(told.split()))

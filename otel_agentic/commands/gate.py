@@ -1,4 +1,4 @@
-"""Commands of gates: hold conditions against what was found; keep baselines."""
+"""Commands of gates: check conditions, save baselines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from otel_agentic.commands.registry import Context, command
 from otel_agentic.errors import BadInputError, UsageError
 from otel_agentic.pipeline.gate.baseline import Baseline, is_file, read, require_name, stored
 from otel_agentic.pipeline.gate.run import Gate
-from otel_agentic.pipeline.gate.select import Chosen
+from otel_agentic.pipeline.gate.select import GateSelection
 from otel_agentic.pipeline.gate.settings import merged
 from otel_agentic.store.baselines import save_baseline
 from otel_agentic.store.evaluations import DEFAULT
@@ -21,7 +21,7 @@ from otel_agentic.store.selection import Selection
 
 
 def _of_evaluation(name: str) -> list[str]:
-    """Return a note that names the evaluation, where it is not the default one."""
+    """Return a note that names the evaluation unless it is the default one."""
     return [] if name == DEFAULT else [f"evaluation {name}, not the default one"]
 
 
@@ -42,31 +42,31 @@ def gate(
     measure: Annotated[str, Field(min_length=1)] | None = None,
     evaluation: str = DEFAULT,
 ) -> dict[str, Any]:
-    """Return whether the conditions hold of each agent: those of the settings, and those given.
+    """Return whether the conditions hold for each agent: those of the settings, and those of the command.
 
     Args:
         context: the store and its resources.
-        conditions: as in the section `gate` of the settings; they are added, or take the place of the settings'. A
+        conditions: as in the section `gate` of the settings; they are added to, or replace, those of the settings. A
             baseline in them is the name of a stored one.
         since_ns: conversations that ended at or after this time.
         until_ns: conversations that ended before this time.
         agent: a name or glob.
         window: as in `report`.
-        suite: only conversations whose case bears this tag.
-        agent_version: only those of this version.
-        environment: only those of this deployment environment.
+        suite: only conversations whose case has this tag.
+        agent_version: only conversations of this version.
+        environment: only conversations of this deployment environment.
         estimator: of pass@k and pass^k; unless given, the configured one.
-        baseline: what a baseline file holds; it takes the place of the one that the conditions name.
-        measure: return what is measured now as a baseline of this name, too.
-        evaluation: the evaluation whose scores are held against the conditions.
+        baseline: the content of a baseline file; it replaces the one that the conditions name.
+        measure: also return the current rates and metrics as a baseline with this name.
+        evaluation: the evaluation whose scores are checked.
 
     Raises:
-        UsageError: the evaluation, a condition, metric, window or name is not one, or there is no condition and nothing to save.
-        PluginError: there is no estimator of that name.
-        BadInputError: there is no such baseline, or no case with the tag.
+        UsageError: an evaluation, condition, metric, window or name is invalid, or there is no condition and nothing to save.
+        PluginError: the estimator is unknown.
+        BadInputError: the baseline is unknown, or no case has the tag.
     """
-    wanted = merged(context.engine.settings.gate, conditions or {})
-    chosen = Chosen(
+    merged_conditions = merged(context.engine.settings.gate, conditions or {})
+    gate_selection = GateSelection(
         selection=Selection(since_ns=since_ns, until_ns=until_ns, agent=agent),
         window=window,
         suite=suite,
@@ -74,57 +74,62 @@ def gate(
         environment=environment,
     )
     named = (conditions or {}).get("baseline")
-    if isinstance(named, str) and is_file(named):  # whoever asks may be elsewhere: paths are ours to open only
-        raise UsageError(f"baseline {named!r}: name one in the store, or send what the file holds as `baseline`")
-    held = _baseline(context, wanted.baseline) if baseline is None else read(baseline, "the baseline file")
-    gate = Gate.of(context.showing(evaluation), wanted, chosen, estimator, held)
+    if isinstance(named, str) and is_file(
+        named
+    ):  # the client may run on another machine: the server opens no paths for it
+        raise UsageError(f"baseline {named!r}: name one in the store, or send the content of the file as `baseline`")
+    compared = (
+        _baseline(context, merged_conditions.baseline) if baseline is None else read(baseline, "the baseline file")
+    )
+    gate = Gate.of(context.showing(evaluation), merged_conditions, gate_selection, estimator, compared)
     rows = gate.rows()
-    asked = context.engine.settings.gate.model_fields_set | set(conditions or {})
-    if measure is None and "min_n" not in asked and all(row.condition == "n" for row in rows):
+    configured = context.engine.settings.gate.model_fields_set | set(conditions or {})
+    if measure is None and "min_n" not in configured and all(row.condition == "n" for row in rows):
         raise UsageError(
-            "no condition: failures of a severity are turned off, and nothing else is asked for; "
+            "no condition: the check of severities is turned off, and nothing else is configured; "
             "give one, such as --min-pass-pow-k 3=0.7"
         )
-    found = {
+    result = {
         "evaluation": evaluation,
         "passed": not any(row.stops for row in rows),
         "agents": [group.agent for group in gate.groups],
         "conversations": sum(len(group.members) for group in gate.groups),
         "evaluated": sum(group.evaluated for group in gate.groups),
         "level": context.engine.settings.stats.level,
-        "bound": wanted.bound,
-        "baseline": held and {"name": held.name, "saved_at": held.saved_at, "conversations": held.conversations},
+        "bound": merged_conditions.bound,
+        "baseline": compared
+        and {"name": compared.name, "saved_at": compared.saved_at, "conversations": compared.conversations},
         "rows": [row.json() for row in rows],
         "not_evaluated": gate.reasons,
         "notes": [*_of_evaluation(evaluation), *gate.notes()],
         "measured": gate.measured(measure).model_dump(mode="json") if measure is not None else None,
     }
-    return dict(plain(found))
+    return dict(plain(result))
 
 
 @command("gate_save_baseline")
 def gate_save_baseline(context: Context, *, baseline: dict[str, Any]) -> dict[str, Any]:
-    """Keep a baseline in the store, in the place of one of the same name.
+    """Save a baseline in the store, or replace the one with its name.
 
     Raises:
-        UsageError: its name is none.
-        BadInputError: it is no baseline.
+        UsageError: the name is invalid.
+        BadInputError: the value is not a baseline.
     """
-    made = read(baseline, "the baseline")
-    name = require_name(made.name)
-    definition = orjson.dumps(made.model_dump(mode="json")).decode()
+    checked = read(baseline, "the baseline")
+    name = require_name(checked.name)
+    definition = orjson.dumps(checked.model_dump(mode="json")).decode()
 
     context.engine.store.write(
         lambda con: save_baseline(
             con,
             name,
             definition,
-            conversations=made.conversations,
-            evaluations=made.evaluations,
+            conversations=checked.conversations,
+            evaluations=checked.evaluations,
             now_ns=context.engine.store.clock(),
         )
     )
-    return {"name": name, "conversations": made.conversations}
+    return {"name": name, "conversations": checked.conversations}
 
 
 def _baseline(context: Context, name: str | None) -> Baseline | None:

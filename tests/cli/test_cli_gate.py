@@ -106,20 +106,20 @@ def test_three_of_three_hold_by_the_estimate_and_are_said_to_prove_nothing(perfe
     # The lower end of Clopper and Pearson's is .025^(1/3) = .292.
     assert ("pass", 1.0, pytest.approx(0.292, abs=1e-3)) == (row["verdict"], row["value"], row["lower"])
     assert row["reason"] == snapshot(
-        "the estimate holds it; the 95 % interval reaches down to .292: 3 conversations do not prove it, 33 more like these would"
+        "the estimate meets it; the 95 % interval extends down to .292: 3 conversations do not prove it, 33 more like these would"
     )
 
 
 def test_by_the_lower_bound_three_of_three_do_not_hold(perfect: Path) -> None:
     row = rows(perfect, "--min-success", "0.9", "--bound", "lower")["success"]
-    assert ("fail", "lower") == (row["verdict"], row["held"])
+    assert ("fail", "lower") == (row["verdict"], row["compared"])
     # .292 >= .2: proven.
     assert "pass" == rows(perfect, "--min-success", "0.2", "--bound", "lower")["success"]["verdict"]
 
 
 def test_a_tier_is_good_enough_only_where_the_evidence_supports_it(perfect: Path) -> None:
     row = rows(perfect, "--tier", "ready")["tier"]
-    assert ("fail", "insufficient_evidence") == (row["verdict"], row["told"])
+    assert ("fail", "insufficient_evidence") == (row["verdict"], row["label"])
     assert opening(row["reason"]) == snapshot("too little evidence for any tier, leaning ")
     assert "pass" == rows(perfect, "--tier", "ready", "--tier", "insufficient_evidence")["tier"]["verdict"]
 
@@ -167,7 +167,7 @@ class TestSeverity:
 
     def test_unless_asked_for_only_critical_ones_do(self, mixed: Path) -> None:
         row = rows(mixed)["severity"]
-        assert (row["verdict"], row["told"], row["reason"]) == snapshot(
+        assert (row["verdict"], row["label"], row["reason"]) == snapshot(
             ("pass", "critical", "none in 24 conversations; 2 more not evaluated")
         )
 
@@ -184,7 +184,7 @@ class TestSeverity:
     def test_a_gate_that_asks_for_nothing_is_a_mistake_unless_it_saves(self, mixed: Path, tmp_path: Path) -> None:
         nothing = run("gate", "--db", mixed, "--fail-on-severity", "none")
         assert (2, "") == (nothing.code, nothing.out)
-        assert passage(nothing.err) == snapshot("no condition: failures of a severity are turned off")
+        assert passage(nothing.err) == snapshot("no condition: the check of severities is turned off,")
         assert 0 == gate(mixed, "--fail-on-severity", "none", "--save-baseline", str(tmp_path / "b.json")).code
 
     def test_failures_of_other_versions_do_not_count(self, versions: Path) -> None:
@@ -225,7 +225,7 @@ class TestMetrics:
 
     def test_a_most_value_is_asked_for_with_its_sign(self, mixed: Path) -> None:
         row = rows(mixed, "--threshold", "ragas.tool_call_accuracy<=0.5")["agentic.ragas.tool_call_accuracy"]
-        assert ("<=", 0.5, "fail") == (row["operator"], row["wanted"], row["verdict"])
+        assert ("<=", 0.5, "fail") == (row["operator"], row["limit"], row["verdict"])
 
     def test_thresholds_of_the_settings_count_and_a_flag_takes_their_place(self, mixed: Path, tmp_path: Path) -> None:
         (tmp_path / "otel-agentic.toml").write_text(
@@ -239,7 +239,7 @@ class TestMetrics:
             mixed, "--threshold", "tool_call_accuracy=0.5", "--min-success", "0.99", "--min-pass-pow-k", "1=0.5"
         )
         assert {"n": 1, "success": 0.99, "pass^1": 0.5, "pass^3": 0.2, "agentic.ragas.tool_call_accuracy": 0.5} == {
-            name: row["wanted"] for name, row in over.items()
+            name: row["limit"] for name, row in over.items()
         }
 
 
@@ -250,7 +250,7 @@ class TestMetrics:
         (("--threshold", "helpfulness"), "--threshold 'helpfulness': give METRIC=V"),
         (("--threshold", "helpfulness=much"), "--threshold 'helpfulness=much': give METRIC=V"),
         (("--threshold", "helpfulness=nan"), "--threshold 'helpfulness=nan': give METRIC=V"),
-        (("--threshold", "layers.verdict=1"), "neither more nor less is better; say which is wanted"),
+        (("--threshold", "layers.verdict=1"), "has no better direction; give one"),
         (("--min-pass-pow-k", "3"), "--min-pass-pow-k '3': give K=V"),
         (("--min-pass-pow-k", "0=0.7"), "--min-pass-pow-k '0=0.7': give K=V"),
         (("--min-pass-at-k", "3=70"), "--min-pass-at-k '3=70': give K=V"),

@@ -75,11 +75,10 @@ def test_what_is_worse_by_more_than_chance_fails(good: Path, half: Path) -> None
     ran = gate(half, "--baseline", good)
     assert 1 == ran.code
     row = regressions(half, "--baseline", good)["success"]
-    assert ("fail", -0.5, "chance") == (row["verdict"], row["value"], row["wanted"])
+    assert ("fail", -0.5, "chance") == (row["verdict"], row["value"], row["limit"])
     assert row["upper"] < 0
     assert row["reason"] == snapshot(
-        "worse by more than chance explains at 95 % (paired over 8 cases; all right before, and not now: A (2 of 4 correct), "
-        "B (2 of 4 correct), C (2 of 4 correct) and 5 more)"
+        "worse by more than chance explains at 95 % (paired over 8 cases; always correct before, not now: A (2 of 4 correct), B (2 of 4 correct), C (2 of 4 correct) and 5 more)"
     )
     assert "success against baseline" in ran.out
     assert "baseline " in ran.out
@@ -89,7 +88,7 @@ def test_what_chance_explains_passes(good: Path, slip: Path) -> None:
     row = regressions(slip, "--baseline", good)["success"]
     assert ("pass", -0.03125) == (row["verdict"], row["value"])
     assert row["reason"] == snapshot(
-        "worse, by no more than chance explains (paired over 8 cases; all right before, and not now: A (3 of 4 correct))"
+        "worse, by no more than chance explains (paired over 8 cases; always correct before, not now: A (3 of 4 correct))"
     )
 
 
@@ -120,7 +119,7 @@ def test_a_drop_may_be_allowed_whatever_chance_says(good: Path, slip: Path, drop
 
 def test_by_the_lower_bound_it_must_be_proven_that_the_drop_is_no_larger(good: Path, slip: Path) -> None:
     row = regressions(slip, "--baseline", good, "--max-drop", "0.04", "--bound", "lower")["success"]
-    assert ("fail", "lower") == (row["verdict"], row["held"])
+    assert ("fail", "lower") == (row["verdict"], row["compared"])
     assert passage(row["reason"]) == snapshot("; it may be worse by ")
 
 
@@ -131,7 +130,7 @@ def test_what_is_asked_for_by_name_is_compared_alone(good: Path, half: Path) -> 
     assert {"agentic.ragas.tool_call_f1": "pass", "pass^2": "fail"} == {
         name: row["verdict"] for name, row in found.items()
     }
-    assert (-0.5, -0.6) == (found["agentic.ragas.tool_call_f1"]["value"], found["agentic.ragas.tool_call_f1"]["wanted"])
+    assert (-0.5, -0.6) == (found["agentic.ragas.tool_call_f1"]["value"], found["agentic.ragas.tool_call_f1"]["limit"])
 
 
 def test_a_metric_is_worse_by_more_than_chance_too(good: Path, half: Path, slip: Path) -> None:
@@ -155,7 +154,7 @@ def test_an_agent_that_the_baseline_does_not_know_has_no_data(good: Path, slip: 
         ("no_data", "the baseline has no evaluated conversation of this agent; it has porter")
     )
     assert told["porter", "conversations"] == snapshot(
-        ("no_data", "the baseline has 32 conversations of it, this selection none")
+        ("no_data", "the baseline has 32 conversations of it, this selection has none")
     )
     assert 0 == gate(slip, "--baseline", other, "--allow-no-data", "regression,conversations").code
 
@@ -180,7 +179,7 @@ def test_a_metric_of_all_conversations_together_is_not_compared(good: Path, slip
 
     asked = gate(slip, "--baseline", good, "--max-regression", "operations.latency_p50")
     assert (2, "") == (asked.code, asked.out)
-    assert passage(asked.err) == snapshot("is of all conversations together")
+    assert passage(asked.err) == snapshot("agentic.operations.latency_p50 is one value for all conversations,")
 
 
 def test_without_shared_cases_the_two_are_compared_as_strangers(good: Path, half: Path, tmp_path: Path) -> None:
@@ -199,7 +198,7 @@ def test_a_baseline_is_kept_in_the_store_by_name(tmp_path: Path) -> None:
     ran = gate(db, "--baseline", "main", "--format", "json")
     assert ran.json["notes"] == snapshot(
         [
-            "32 of the conversations ended no later than the baseline's last one, and may be in it; --since looks at later ones only"
+            "32 of the conversations ended no later than the baseline's last one, and may be part of it; use --since to select later ones only"
         ]
     )
     (kept,) = done("query", "SELECT name, conversations FROM gate_baselines", "--db", db, "--format", "json").json
@@ -210,7 +209,7 @@ def test_a_baseline_is_kept_in_the_store_by_name(tmp_path: Path) -> None:
     assert 0 == gate(db, "--baseline", "main", "--since", "2026-03-20").code
     missing = gate(db, "--baseline", "release")
     assert (3, "") == (missing.code, missing.out)
-    assert passage(missing.err) == snapshot("no baseline 'release' in this store: there are main;")
+    assert passage(missing.err) == snapshot("no baseline 'release' in this store (saved: main)")
 
 
 def test_a_gate_that_fails_saves_no_baseline(half: Path, tmp_path: Path) -> None:
@@ -234,10 +233,10 @@ def test_scores_of_another_evaluator_version_are_told(good: Path, half: Path) ->
     ("content", "told"),
     [
         ("not json", "is not JSON"),
-        ("[]", "the baseline file is no baseline of `otel-agentic gate --save-baseline`: the whole: "),
+        ("[]", "the baseline file was not written by `otel-agentic gate --save-baseline`: document: "),
         (
             '{"name": "x", "saved_at": "now", "conversations": 1, "agents": [], "extra": 1}',
-            "no baseline of `otel-agentic gate",
+            "was not written by `otel-agentic gate",
         ),
         ('{"name": "x", "saved_at": "now", "conversations": -1, "agents": []}', ": conversations: "),
     ],
@@ -262,7 +261,7 @@ def test_a_file_that_is_not_there_is_bad_input(half: Path) -> None:
     [
         (("--max-regression", "politeness"), "--max-regression politeness: no metric 'politeness'"),
         (("--max-regression", "success=-1"), "--max-regression 'success=-1': give WHAT, or WHAT=V"),
-        (("--max-regression", "layers.verdict"), "neither more nor less is better"),
+        (("--max-regression", "layers.verdict"), "has no better direction"),
         (("--save-baseline", "a b"), "baseline 'a b': a name is up to 100 letters"),
     ],
 )

@@ -47,7 +47,7 @@ def test_a_metric_that_was_never_computed_fails_and_the_way_to_it_is_told(perfec
     ran = gate(perfect, "--threshold", "helpfulness=3.5", "--format", "json")
     row = next(row for row in ran.json["rows"] if row["kind"] == "metric")
     assert (1, "no_data", None) == (ran.code, row["verdict"], row["value"])
-    assert passage(row["reason"]) == snapshot("`otel-agentic evaluate --metrics agentest.helpfulness` does")
+    assert passage(row["reason"]) == snapshot("run `otel-agentic evaluate --metrics agentest.helpfulness`")
 
 
 @pytest.mark.parametrize(

@@ -90,14 +90,14 @@ class TestJUnit:
             "kind": "metric",
             "agent": everything,
             "operator": ">=",
-            "wanted": 1,
+            "limit": 1,
             "n": 1,
             "verdict": "fail",
             "reason": everything,
             "value": 0.5,
             "lower": None,
             "upper": None,
-            "told": None,
+            "label": None,
             "allowed": False,
         }
         (case,) = ET.fromstring(junit_of({"rows": [row]})).iter("testcase")  # noqa: S314 — same
@@ -112,8 +112,7 @@ class TestGitHub:
         again = lines.index(f"::{found[1]}::")
         error, warning = lines[again + 1 :]
         assert error == snapshot(
-            "::error title=otel-agentic gate%3A success::success >= .900: fail, .750 [.194, .994], the estimate is below it; "
-            "the 95 %25 interval reaches up to .994"
+            "::error title=otel-agentic gate%3A success::success >= .900: fail, .750 [.194, .994], the estimate is below it; the 95 %25 interval extends up to .994"
         )
         assert opening(warning) == snapshot(
             "::warning title=otel-agentic gate%3A agentest.helpfulness::agentest.helpfulness >= 4: no data, allowed, "
@@ -184,7 +183,7 @@ def test_json_has_every_number(store: Path, tmp_path: Path) -> None:
         success["n"],
         success["verdict"],
         success["operator"],
-        success["wanted"],
+        success["limit"],
     )
 
 

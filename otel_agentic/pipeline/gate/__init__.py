@@ -1,1 +1,1 @@
-"""The quality gate: what must hold of each agent, held against what was found; a table of rows and one verdict."""
+"""The quality gate: conditions on each agent, one row per condition, and one verdict."""

@@ -1,4 +1,4 @@
-"""A baseline: what was measured of each agent, to be held against what is measured later. In the store or in a JSON file."""
+"""A baseline: the measured rates and metrics of each agent, for comparison with later ones; in the store or a JSON file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Part(BaseModel):
 
 
 class CaseAttempts(_Part):
-    """Evaluated attempts of one case; `weights` as in `CaseWeights`, None where all are 1."""
+    """Evaluated attempts of one case; `weights` as in `CaseWeights`, or None if all are 1."""
 
     dataset: str
     case_id: str
@@ -42,8 +42,8 @@ class CaseAttempts(_Part):
     weights: tuple[_Weight, _Number, _Weight] | None = None
 
 
-class Alone(_Part):
-    """Evaluated conversations without a case: `n` of them, all correct or none, each of one weight."""
+class WithoutCase(_Part):
+    """Evaluated conversations without a case: `n` of them, all correct or none, with the same weight."""
 
     correct: bool
     n: Annotated[int, Field(ge=1)]
@@ -51,7 +51,7 @@ class Alone(_Part):
 
 
 class CaseMean(_Part):
-    """The mean of a metric over the `n` conversations of one case that have a value."""
+    """The mean of a metric over the `n` conversations of one case with a value."""
 
     dataset: str
     case_id: str
@@ -70,19 +70,19 @@ class MetricMean(_Part):
 
     @classmethod
     def of(cls, values: Values) -> MetricMean:
-        """Return values as they are written."""
+        """Return values in the form in which they are stored."""
         cases = (CaseMean(dataset=key[0], case_id=key[1], mean=mean, n=n) for key, (mean, n) in values.cases.items())
         return cls(n=values.n, units=values.units, mean=values.mean, variance=values.variance, cases=tuple(cases))
 
     @property
     def values(self) -> Values:
-        """The values as they are compared."""
+        """The values in the form in which they are compared."""
         cases = {(case.dataset, case.case_id): (case.mean, case.n) for case in self.cases}
         return Values(n=self.n, units=self.units, mean=self.mean, variance=self.variance, cases=cases)
 
 
 class AgentBaseline(_Part):
-    """What was measured of one agent; None is the one that is not known."""
+    """The rates and metrics of one agent; the agent is None if it is unknown."""
 
     agent: str | None
     versions: tuple[str, ...] = ()
@@ -90,13 +90,13 @@ class AgentBaseline(_Part):
     n: _Count
     c: _Count
     cases: tuple[CaseAttempts, ...] = ()
-    alone: tuple[Alone, ...] = ()
+    alone: tuple[WithoutCase, ...] = ()
     metrics: dict[str, MetricMean] = {}
 
     @classmethod
     def of(cls, group: Group, metrics: Mapping[str, Values]) -> AgentBaseline:
-        """Return what is measured of a group now."""
-        with_case = {one.case_key for one in group.members if one.case_id is not None}
+        """Return the current rates and metrics of a group."""
+        with_case = {member.case_key for member in group.members if member.case_id is not None}
         attempts = attempts_of(group.members)
         cases = [case for case in attempts.cases if (case.dataset, case.case_id) in with_case]
         alone = Counter(
@@ -106,35 +106,39 @@ class AgentBaseline(_Part):
         )
         return cls(
             agent=group.agent,
-            versions=tuple(sorted({one.agent_version for one in group.members if one.agent_version})),
+            versions=tuple(sorted({member.agent_version for member in group.members if member.agent_version})),
             conversations=len(group.members),
             n=attempts.n,
             c=attempts.c,
             cases=tuple(
-                CaseAttempts(dataset=one.dataset, case_id=one.case_id, n=one.n, c=one.c, weights=one.weights)
-                for one in cases
+                CaseAttempts(dataset=case.dataset, case_id=case.case_id, n=case.n, c=case.c, weights=case.weights)
+                for case in cases
             ),
-            alone=tuple(Alone(correct=correct, n=n, weight=weight) for (correct, weight), n in sorted(alone.items())),
+            alone=tuple(
+                WithoutCase(correct=correct, n=n, weight=weight) for (correct, weight), n in sorted(alone.items())
+            ),
             metrics={name: MetricMean.of(values) for name, values in sorted(metrics.items())},
         )
 
     @property
     def attempts(self) -> Attempts:
-        """The evaluated conversations by case, as they were; those without a case have names of their own."""
+        """The evaluated conversations by case; each conversation without a case has a unique name."""
         cases = [
-            case_count((one.dataset, one.case_id), one.n, one.c, CaseWeights(*(one.weights or (one.n, one.c, one.n))))
-            for one in self.cases
+            case_count(
+                (case.dataset, case.case_id), case.n, case.c, CaseWeights(*(case.weights or (case.n, case.c, case.n)))
+            )
+            for case in self.cases
         ]
-        for place, one in enumerate(self.alone):
-            weights = CaseWeights(one.weight, one.weight * one.correct, one.weight**2)
-            # A name that no conversation's identity can be.
-            names = (("", f"baseline {place}/{number}") for number in range(one.n))
-            cases += [case_count(name, 1, int(one.correct), weights) for name in names]
+        for index, part in enumerate(self.alone):
+            weights = CaseWeights(part.weight, part.weight * part.correct, part.weight**2)
+            # A name that no conversation can have.
+            names = (("", f"baseline {index}/{number}") for number in range(part.n))
+            cases += [case_count(name, 1, int(part.correct), weights) for name in names]
         return Attempts(cases=tuple(sorted(cases, key=lambda case: (case.dataset, case.case_id))))
 
 
 class Baseline(_Part):
-    """A baseline; `evaluations` are those that its scores belong to, `last_end` is when its last conversation ended."""
+    """A baseline; `evaluations` are those of its scores, `last_end` is the end of its last conversation."""
 
     format: Literal["otel-agentic gate baseline"] = "otel-agentic gate baseline"
     version: Literal[1] = 1
@@ -146,24 +150,24 @@ class Baseline(_Part):
     agents: tuple[AgentBaseline, ...]
 
     def of(self, agent: str | None) -> AgentBaseline | None:
-        """Return what it says of an agent."""
-        return next((one for one in self.agents if one.agent == agent), None)
+        """Return the baseline of an agent, or None."""
+        return next((candidate for candidate in self.agents if candidate.agent == agent), None)
 
 
-def is_file(given: str) -> bool:
-    """Return whether a baseline is meant that lies in a file: it ends in `.json`, or has a folder.
+def is_file(baseline: str) -> bool:
+    """Return whether a baseline is a file, not a name: it ends in `.json`, or contains a folder.
 
     >>> is_file("main"), is_file("main.json"), is_file("ci/main")
     (False, True, True)
     """
-    return given.endswith(".json") or len(PurePath(given).parts) > 1
+    return baseline.endswith(".json") or len(PurePath(baseline).parts) > 1
 
 
 def require_name(name: str) -> str:
     """Return the name of a stored baseline.
 
     Raises:
-        UsageError: it is none.
+        UsageError: the name is invalid.
     """
     if _NAME.fullmatch(name) is None:
         raise UsageError(
@@ -180,7 +184,7 @@ def measured(
     name: str,
     evaluations: Sequence[str],
 ) -> Baseline:
-    """Return what is measured now as a baseline; `metrics` are values by agent and name of the metric."""
+    """Return the current rates and metrics as a baseline; `metrics` are values by agent and metric name."""
     ended = [member.ended_ns for group in groups for member in group.members]
     return Baseline(
         name=name,
@@ -196,31 +200,31 @@ def stored(engine: Engine, name: str) -> Baseline:
     """Return a baseline of the store.
 
     Raises:
-        UsageError: that is no name.
-        BadInputError: there is none of that name; tells which there are.
+        UsageError: the name is invalid.
+        BadInputError: the baseline is unknown; the message lists those of the store.
     """
     with engine.store.read() as con:
         definition = load_baseline(con, require_name(name))
-        there = [row["name"] for row in list_baselines(con)]
+        known = [row["name"] for row in list_baselines(con)]
     if definition is None:
-        known = f"there are {', '.join(there)}" if there else "there is none yet"
         raise BadInputError(
-            f"no baseline {name!r} in this store: {known}; `otel-agentic gate --save-baseline {name}` saves one"
+            f"no baseline {name!r} in this store (saved: {', '.join(known) or 'none'}); "
+            f"`otel-agentic gate --save-baseline {name}` saves one"
         )
     return read(definition, f"baseline {name!r}")
 
 
-def read(definition: Any, what: str) -> Baseline:
-    """Return a baseline of what JSON holds.
+def read(definition: Any, source: str) -> Baseline:
+    """Return the baseline that a JSON value defines; `source` names it in messages.
 
     Raises:
-        BadInputError: it is none; says what is wrong.
+        BadInputError: the value is not a baseline; the message has field and reason.
     """
     try:
         return Baseline.model_validate(definition)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the whole"
+        path = ".".join(str(part) for part in first["loc"]) or "document"
         raise BadInputError(
-            f"{what} is no baseline of `otel-agentic gate --save-baseline`: {where}: {first['msg']}"
+            f"{source} was not written by `otel-agentic gate --save-baseline`: {path}: {first['msg']}"
         ) from None

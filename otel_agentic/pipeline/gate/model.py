@@ -1,4 +1,4 @@
-"""The rows of a gate: what was wanted, what was found, and whether it holds."""
+"""The rows of a gate: condition, limit, measured value, and verdict."""
 
 from __future__ import annotations
 
@@ -13,67 +13,68 @@ if TYPE_CHECKING:
 Verdict = Literal["pass", "fail", "no_data"]
 Kind = Literal["data", "rate", "metric", "severity", "tier", "regression"]
 Operator = Literal[">=", "<=", "=", "in"]
-#: What was held against the limit: the estimate, or an end of its interval.
-Held = Literal["estimate", "lower", "upper"]
-#: What `allow_no_data` calls everything.
+#: The value compared with the limit: the estimate, or an end of its interval.
+Compared = Literal["estimate", "lower", "upper"]
+#: The name of all conditions in `allow_no_data`.
 ALL = "all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One condition, for one agent.
+    """One condition applied to one agent.
 
-    `condition` names what is looked at: `success`, `pass^3`, `coverage`, `n`, `tier`, `severity`, `conversations`, or a
-    metric. `value` with `lower` and `upper` is what was found, in the unit of the condition; of a tier `told` is its name. Of a
-    regression they are the difference from the baseline: what it is now minus what it was. `n` is what that rests on:
-    conversations, or scores of a metric. `estimator` and `interval` are what rates and their bounds come from. `allowed`: that there is no data is no failure. `reason` is a sentence.
+    `condition` is `success`, `pass^3`, `coverage`, `n`, `tier`, `severity`, `conversations`, or a metric. `value`, `lower` and
+    `upper` are measured, in the unit of the condition; for a regression they are the difference from the baseline, now minus
+    then. `label` is the name of the tier or severity. `n` is the number of conversations, or of scores of a metric, that the
+    value is computed from. `estimator` and `interval` name the methods of rates and their bounds. `allowed`: missing data is
+    not a failure. `reason` is a sentence.
     """
 
     condition: str
     kind: Kind
     agent: str | None
     operator: Operator
-    wanted: float | int | str
+    limit: float | int | str
     n: int
     verdict: Verdict
     reason: str
     value: float | None = None
     lower: float | None = None
     upper: float | None = None
-    told: str | None = None
-    held: Held = "estimate"
+    label: str | None = None
+    compared: Compared = "estimate"
     estimator: str | None = None
     interval: str | None = None
     allowed: bool = False
 
     @property
     def stops(self) -> bool:
-        """Whether the gate fails by it."""
+        """Whether the gate fails because of this row."""
         return self.verdict == "fail" or (self.verdict == "no_data" and not self.allowed)
 
     def allowing(self, allowed: Collection[str]) -> Row:
-        """Return it with what is allowed to have no data."""
+        """Return the row, allowed if it has no data and one of the names covers it."""
         names = {self.condition, self.kind, ALL}
         return replace(self, allowed=self.verdict == "no_data" and not names.isdisjoint(allowed))
 
     def json(self) -> dict[str, Any]:
-        """Return it as JSON can say it."""
+        """Return the row as a JSON object."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """The conversations of one agent that are looked at, by end; None is the agent that is not known."""
+    """The selected conversations of one agent, sorted by end; the agent is None if it is unknown."""
 
     agent: str | None
     members: Sequence[ScoredConversation]
 
     @property
     def evaluated(self) -> int:
-        """How many of them were evaluated."""
+        """The number of evaluated conversations."""
         return sum(member.outcome != "not_evaluated" for member in self.members)
 
     @property
     def keys(self) -> frozenset[tuple[str, str]]:
-        """Their identities: environment and conversation id."""
+        """The keys of the conversations: environment and conversation id."""
         return frozenset((member.environment, member.conversation_id) for member in self.members)

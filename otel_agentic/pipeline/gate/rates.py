@@ -1,4 +1,4 @@
-"""Conditions on rates: success, pass@k, pass^k, coverage, how many were evaluated, and the tier."""
+"""Conditions on rates: success, pass@k, pass^k, coverage, the number of evaluated conversations, and the tier."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ if TYPE_CHECKING:
     from otel_agentic.config import GateSettings, StatsSettings
     from otel_agentic.pipeline.engine import Engine
     from otel_agentic.pipeline.gate.model import Group
-    from otel_agentic.pipeline.gate.select import Chosen
+    from otel_agentic.pipeline.gate.select import GateSelection
     from otel_agentic.stats import Attempts, Estimator, TierEvidence
     from otel_agentic.stats.exact import Kind
     from otel_agentic.windows import ClaimBasis
 
-#: What a sum of ratios may be short of a limit by rounding.
+#: The tolerance for rounding errors in sums of ratios.
 SLACK: Final = 1e-9
-#: How the bounds of rates are made, whatever estimates them.
+#: The interval method of rates, independent of the estimator.
 INTERVAL: Final = "clopper_pearson_effective_n"
 _SIGNS: Final[dict[Kind, str]] = {"pass_at_k": "pass@", "pass_pow_k": "pass^"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rates:
-    """The conditions on the rates of one group."""
+    """Checks the conditions on the rates of one group."""
 
     engine: Engine
-    wanted: GateSettings
+    conditions: GateSettings
     group: Group
-    chosen: Chosen
+    selection: GateSelection
     estimator: str | None = None
 
     @cached_property
     def attempts(self) -> Attempts:
-        """Its evaluated conversations, by case."""
+        """The evaluated conversations of the group, by case."""
         return attempts_of(self.group.members)
 
     @property
@@ -53,49 +53,49 @@ class Rates:
 
     def rows(self) -> Iterator[Row]:
         """Yield a row for each condition."""
-        yield self._least_n(self.wanted.min_n)
-        if self.wanted.min_coverage is not None:
-            yield self._coverage(self.wanted.min_coverage)
-        if self.wanted.min_success is not None:
-            yield self._success(self.wanted.min_success)
-        for k, limit in sorted(self.wanted.min_pass_at_k.items()):
+        yield self._least_n(self.conditions.min_n)
+        if self.conditions.min_coverage is not None:
+            yield self._coverage(self.conditions.min_coverage)
+        if self.conditions.min_success is not None:
+            yield self._success(self.conditions.min_success)
+        for k, limit in sorted(self.conditions.min_pass_at_k.items()):
             yield self._pass_k("pass_at_k", k, limit)
-        for k, limit in sorted(self.wanted.min_pass_pow_k.items()):
+        for k, limit in sorted(self.conditions.min_pass_pow_k.items()):
             yield self._pass_k("pass_pow_k", k, limit)
-        if self.wanted.tiers:
+        if self.conditions.tiers:
             yield self._tier()
 
     def _least_n(self, limit: int) -> Row:
         n = self.attempts.n
         holds = n >= limit
-        told = "enough were evaluated" if holds else f"{counted(limit - n, 'more evaluated conversation')} wanted"
+        reason = "enough were evaluated" if holds else f"{counted(limit - n, 'more evaluated conversation')} required"
         return Row(
             condition="n",
             kind="rate",
             agent=self.group.agent,
             operator=">=",
-            wanted=limit,
+            limit=limit,
             value=n,
             n=n,
             verdict="pass" if holds else "fail" if n else "no_data",
-            reason=told if n else f"{told}; {self._none_evaluated()}",
+            reason=reason if n else f"{reason}; {self._none_evaluated()}",
         )
 
     def _coverage(self, limit: float) -> Row:
-        n, every = self.attempts.n, len(self.group.members)
-        value = n / every
+        n, total = self.attempts.n, len(self.group.members)
+        value = n / total
         holds = value >= limit - SLACK
-        left_out = f"{every - n:,} of {counted(every, 'conversation')} not evaluated: {self._reasons()}"
+        missing = f"{total - n:,} of {counted(total, 'conversation')} not evaluated: {self._reasons()}"
         return Row(
             condition="coverage",
             kind="rate",
             agent=self.group.agent,
             operator=">=",
-            wanted=limit,
+            limit=limit,
             value=value,
-            n=every,
+            n=total,
             verdict="pass" if holds else "fail",
-            reason=left_out if n < every else "every conversation was evaluated",
+            reason=missing if n < total else "every conversation was evaluated",
         )
 
     def _success(self, limit: float) -> Row:
@@ -103,7 +103,7 @@ class Rates:
         if sample is None:
             return self._without("success", limit, self._none_evaluated())
         more = more_needed(self.attempts, "pass_pow_k", 1, limit, self._stats.level)
-        row = self._judged("success", limit, sample.observed, exact_rate(sample, self._stats.level), more)
+        row = self._compared("success", limit, sample.observed, exact_rate(sample, self._stats.level), more)
         return replace(row, interval=INTERVAL)
 
     def _pass_k(self, kind: Kind, k: int, limit: float) -> Row:
@@ -112,38 +112,38 @@ class Rates:
             return self._without(name, limit, self._none_evaluated())
         estimator = self._estimator
         estimates = estimator.estimate(self.attempts, [k])
-        found = getattr(estimates, kind)[k]
-        if found.value is None:
+        estimate = getattr(estimates, kind)[k]
+        if estimate.value is None:
             return self._without(name, limit, self._undefined(estimator.name, k))
         exact = exact_bounds(estimator.name, self.attempts, kind, k, self._stats.level)
         pooled = estimator.name != "per_case" and exact is not None
         more = more_needed(self.attempts, kind, k, limit, self._stats.level) if pooled else None
-        # What is estimated otherwise than by counting may lie beyond the bounds of what was counted.
-        given = [end for end in (exact or (found.lower, found.upper)) if end is not None]
-        ends = (min(found.value, *given), max(found.value, *given)) if given else (found.value, found.value)
+        # An estimate that is not a count may be outside the exact bounds, which are computed from counts.
+        bounds = [end for end in (exact or (estimate.lower, estimate.upper)) if end is not None]
+        ends = (min(estimate.value, *bounds), max(estimate.value, *bounds)) if bounds else (estimate.value,) * 2
         return replace(
-            self._judged(name, limit, found.value, ends, more),
+            self._compared(name, limit, estimate.value, ends, more),
             estimator=estimator.name,
             interval=estimates.interval_method if exact is None else INTERVAL,
         )
 
     @cached_property
     def _estimator(self) -> Estimator:
-        """The estimator that was asked for, else the configured one."""
+        """The requested estimator, else that of the settings."""
         return self.engine.estimators(self.estimator or headline_estimator(self._stats))[0]
 
-    def _judged(self, name: str, limit: float, value: float, ends: tuple[float, float], more: int | None) -> Row:
+    def _compared(self, name: str, limit: float, value: float, ends: tuple[float, float], more: int | None) -> Row:
         lower, upper = ends
-        held = lower if self.wanted.bound == "lower" else value
-        holds = held >= limit - SLACK
-        told = evidence(
+        compared = lower if self.conditions.bound == "lower" else value
+        holds = compared >= limit - SLACK
+        reason = evidence(
             value=value,
             lower=lower,
             upper=upper,
             limit=limit,
-            bound=self.wanted.bound,
+            bound=self.conditions.bound,
             level=self._stats.level,
-            what=self._what(),
+            data=self._data(),
             more=more,
         )
         return Row(
@@ -151,43 +151,43 @@ class Rates:
             kind="rate",
             agent=self.group.agent,
             operator=">=",
-            wanted=limit,
+            limit=limit,
             value=value,
             lower=lower,
             upper=upper,
             n=self.attempts.n,
-            held=self.wanted.bound,
+            compared=self.conditions.bound,
             verdict="pass" if holds else "fail",
-            reason=told,
+            reason=reason,
         )
 
     def _tier(self) -> Row:
-        wanted = " or ".join(self.wanted.tiers)
+        allowed = " or ".join(self.conditions.tiers)
         if not self.attempts.n:
-            return self._without("tier", wanted, self._none_evaluated())
-        basis = self.chosen.tier_basis(self.engine, self.group.agent)
+            return self._without("tier", allowed, self._none_evaluated())
+        basis = self.selection.tier_basis(self.engine, self.group.agent)
         attempts = basis.attempts if self._stats.tier_rule == "interval" else self.attempts
         claim = claim_tier(attempts, self._stats, self._estimator, basis.withheld)
-        told = f"the evidence supports {claim.tier}"
+        reason = f"the evidence supports {claim.tier}"
         if claim.tier == "no_row":
-            told = f"the table of tier_rule = {self._stats.tier_rule!r} has no row for these rates"
+            reason = f"the table of tier_rule = {self._stats.tier_rule!r} has no row for these rates"
         if claim.tier == "insufficient_evidence":
             more = f"; {claim.needed:,} more conversations at this rate would settle it" if claim.needed else ""
-            told = f"too little evidence for any tier, leaning {claim.leaning}{more}"
+            reason = f"too little evidence for any tier, leaning {claim.leaning}{more}"
         if claim.withheld is not None:
-            told = f"no tier is claimed, leaning {claim.leaning}: {claim.withheld}"
+            reason = f"no tier is claimed, leaning {claim.leaning}: {claim.withheld}"
         if claim.evidence is not None:
-            told += f" ({_rests_on(claim.evidence, basis)})"
+            reason += f" ({_evidence_numbers(claim.evidence, basis)})"
         return Row(
             condition="tier",
             kind="tier",
             agent=self.group.agent,
             operator="in",
-            wanted=wanted,
-            told=claim.tier,
+            limit=allowed,
+            label=claim.tier,
             n=attempts.n,
-            verdict="pass" if claim.tier in self.wanted.tiers else "fail",
-            reason=told,
+            verdict="pass" if claim.tier in self.conditions.tiers else "fail",
+            reason=reason,
         )
 
     def _without(self, name: str, limit: float | str, reason: str) -> Row:
@@ -196,36 +196,36 @@ class Rates:
             kind="tier" if name == "tier" else "rate",
             agent=self.group.agent,
             operator="in" if name == "tier" else ">=",
-            wanted=limit,
+            limit=limit,
             n=self.attempts.n,
             verdict="no_data",
             reason=reason,
         )
 
-    def _what(self) -> str:
-        """Return what a rate rests on: attempts of one case resemble each other, so cases are told where they repeat."""
-        many, cases = counted(self.attempts.n, "conversation"), len(self.attempts.cases)
-        return many if cases == self.attempts.n else f"{many} of {counted(cases, 'case')}"
+    def _data(self) -> str:
+        """Return the data of a rate; with the number of cases if they repeat, as attempts of one case resemble each other."""
+        conversations, cases = counted(self.attempts.n, "conversation"), len(self.attempts.cases)
+        return conversations if cases == self.attempts.n else f"{conversations} of {counted(cases, 'case')}"
 
     def _none_evaluated(self) -> str:
         return f"none of {counted(len(self.group.members), 'conversation')} was evaluated: {self._reasons()}"
 
     def _reasons(self) -> str:
-        found = Counter(one.reason or "no_data" for one in self.group.members if one.outcome == "not_evaluated")
-        return ", ".join(f"{count:,} x {reason}" for reason, count in found.most_common())
+        missing = (member for member in self.group.members if member.outcome == "not_evaluated")
+        reasons = Counter(member.reason or "no_data" for member in missing)
+        return ", ".join(f"{count:,} x {reason}" for reason, count in reasons.most_common())
 
     def _undefined(self, estimator: str, k: int) -> str:
         if estimator == "per_case":
             return f"no case has {number(k)} evaluated attempts, which {estimator} needs"
-        return f"{estimator} has no estimate of {counted(self.attempts.n, 'conversation')} for k={k}"
+        return f"{estimator} has no estimate for {counted(self.attempts.n, 'conversation')} and k={k}"
 
 
-def _rests_on(evidence: TierEvidence, basis: ClaimBasis) -> str:
-    """Return the numbers that a tier rests on."""
-    told = [f"{rate_name(name)} {number(value)}" for name, value in evidence.rates.items() if value is not None]
+def _evidence_numbers(evidence: TierEvidence, basis: ClaimBasis) -> str:
+    """Return the numbers that a tier is based on."""
+    numbers = [f"{rate_name(name)} {number(value)}" for name, value in evidence.rates.items() if value is not None]
     if evidence.e_value is not None:
-        told.append(f"{evidence.statement}: e-value {evidence.e_value:.3g} of {evidence.e_value_needed:.3g}")
-        told.append(
-            f"{counted(evidence.n, 'conversation')} of {counted(evidence.cases, 'case')} since {'none came' if basis.since_ns is None else iso(basis.since_ns)}"
-        )
-    return f"{evidence.estimator}: {', '.join(told)}"
+        numbers.append(f"{evidence.statement}: e-value {evidence.e_value:.3g} of {evidence.e_value_needed:.3g}")
+        since = "no data" if basis.since_ns is None else iso(basis.since_ns)
+        numbers.append(f"{counted(evidence.n, 'conversation')} of {counted(evidence.cases, 'case')} since {since}")
+    return f"{evidence.estimator}: {', '.join(numbers)}"

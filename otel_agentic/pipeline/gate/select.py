@@ -1,4 +1,4 @@
-"""Which conversations a gate looks at, by agent."""
+"""The conversations that a gate checks, by agent."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
-    """What is selected: as `report` selects, and only a suite (a tag of cases), an agent version or an environment."""
+class GateSelection:
+    """The selection of `report`, narrowed to a suite (a tag of cases), an agent version or an environment."""
 
     selection: Selection = field(default_factory=Selection)
     window: str | None = None
@@ -32,44 +32,44 @@ class Chosen:
 
     @property
     def narrows(self) -> bool:
-        """Whether more is asked for than a selection can say."""
-        return any(each is not None for each in (self.window, self.suite, self.agent_version, self.environment))
+        """Whether there are criteria besides the selection."""
+        return any(value is not None for value in (self.window, self.suite, self.agent_version, self.environment))
 
     @property
-    def from_the_beginning(self) -> Chosen:
-        """The same, of all times up to its end."""
+    def from_the_beginning(self) -> GateSelection:
+        """The same criteria from the first conversation up to the end of the selection."""
         return replace(self, selection=from_the_beginning(self.selection), window=None)
 
     def tier_basis(self, engine: Engine, agent: str | None) -> ClaimBasis:
-        """Return what the tier of an agent rests on: its newest version's conversations, from the first one on."""
-        whole = self.from_the_beginning
+        """Return the basis of an agent's tier: all conversations of its newest version."""
+        since_start = self.from_the_beginning
         key = GroupKey(agent=agent, agent_version=self.agent_version, environment=self.environment, tag=self.suite)
-        members = [one for group in whole.groups(engine) if group.agent == agent for one in group.members]
-        return tier_bases(engine, {key: members}, whole.selection)[key]
+        members = [member for group in since_start.groups(engine) if group.agent == agent for member in group.members]
+        return tier_bases(engine, {key: members}, since_start.selection)[key]
 
     def groups(self, engine: Engine) -> list[Group]:
-        """Return the conversations of each agent, by name.
+        """Return the conversations of each agent, sorted by name.
 
         Raises:
-            UsageError: the window is none.
+            UsageError: the window is invalid.
             BadInputError: no case has the tag.
         """
         with engine.store.read() as con:
             if self.suite is not None:
                 require_suite(con, self.suite)
             scored = scored_conversations(con, self.selection)
-        kept = [one for one in scored if self._takes(one)]
-        wide = None if self.window is None else parse_window(self.window)
-        if wide is not None and wide.width_ns is not None:
-            kept = within(engine, kept, wide.width_ns, self.selection.until_ns)
-        newest = wide.newest if wide is not None else None
-        return [Group(agent=key.agent, members=_newest(members, newest)) for key, members in group_by(kept).items()]
+        members = [conversation for conversation in scored if self._selects(conversation)]
+        window = None if self.window is None else parse_window(self.window)
+        if window is not None and window.width_ns is not None:
+            members = within(engine, members, window.width_ns, self.selection.until_ns)
+        newest = window.newest if window is not None else None
+        return [Group(agent=key.agent, members=_newest(own, newest)) for key, own in group_by(members).items()]
 
-    def _takes(self, one: ScoredConversation) -> bool:
+    def _selects(self, conversation: ScoredConversation) -> bool:
         return (
-            (self.suite is None or self.suite in one.tags)
-            and (self.agent_version is None or one.agent_version == self.agent_version)
-            and (self.environment is None or one.environment == self.environment)
+            (self.suite is None or self.suite in conversation.tags)
+            and (self.agent_version is None or conversation.agent_version == self.agent_version)
+            and (self.environment is None or conversation.environment == self.environment)
         )
 
 
