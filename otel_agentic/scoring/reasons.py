@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from otel_agentic.scoring.checks import agrees
 from otel_agentic.truth.model import EXACT
+from otel_agentic.truth.values import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from otel_agentic.scoring.model import FaultKind, ToolFault, ToolScore
 
-_VALUE_CHARACTERS: Final = 60
 #: Arguments of a call are shown up to here together.
 _CALL_CHARACTERS: Final = 120
 _SHORT_CHARACTERS: Final = 40
@@ -39,19 +38,6 @@ def score_sentence(score: ToolScore) -> str:
     return f"{told}; {faults}" if faults else told
 
 
-def shown(value: Any, characters: int = _VALUE_CHARACTERS) -> str:
-    """Return a JSON value as text of so many characters at most.
-
-    >>> shown({"b": 1, "a": "Zürich"}), shown("x" * 10, characters=8)
-    ('{"a": "Zürich", "b": 1}', '"xxxxxx…')
-    """
-    try:
-        text = json.dumps(value, ensure_ascii=False, sort_keys=True, default=repr)
-    except (RecursionError, TypeError, ValueError):
-        text = "a value that cannot be shown"
-    return text if len(text) <= characters else f"{text[: characters - 1]}…"
-
-
 def shown_call(tool_name: str, arguments: Any) -> str:
     """Return a call with its arguments as text, without them where they were not captured; what is short comes first.
 
@@ -60,7 +46,7 @@ def shown_call(tool_name: str, arguments: Any) -> str:
     """
     if not isinstance(arguments, Mapping):
         return tool_name
-    told = [f"{key}={shown(arguments[key])}" for key in sorted(arguments, key=str)]
+    told = [f"{key}={json_text(arguments[key])}" for key in sorted(arguments, key=str)]
     told.sort(key=lambda one: len(one) > _SHORT_CHARACTERS)
     while len(", ".join(told)) > _CALL_CHARACTERS and len(told) > 1:
         told = [*told[: -2 if told[-1] == "…" else -1], "…"]
@@ -129,9 +115,9 @@ def _wrong_parameters(fault: ToolFault) -> str:
         found = Difference(f"{fault.parameter}", fault.expected, fault.made, is_made=fault.given)
     told = f"{fault.tool_name} {_where(fault)}: parameter {found.path}"
     if not found.is_expected:
-        return f"{told} = {shown(found.made)} was not expected"
-    wanted = _WANTED.get(fault.mode or "exact", "{}").format(shown(found.expected))
-    was = f"was {shown(found.made)}" if found.is_made else "was not given"
+        return f"{told} = {json_text(found.made)} was not expected"
+    wanted = _WANTED.get(fault.mode or "exact", "{}").format(json_text(found.expected))
+    was = f"was {json_text(found.made)}" if found.is_made else "was not given"
     return f"{told} {was}, expected {wanted}"
 
 
@@ -153,7 +139,7 @@ def _unused_result(fault: ToolFault) -> str:
 
 
 def _errored(fault: ToolFault) -> str:
-    said = f": {shown(fault.note)}" if fault.note else ""
+    said = f": {json_text(fault.note)}" if fault.note else ""
     return f"{fault.tool_name} {_where(fault)} answered with an error{said}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections import Counter
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 #: A number as JSON writes it: "05" is a text (a postcode), not the number 5. Longer ones are texts too.
 _JSON_NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d{0,300})(?:\.\d{1,300})?(?:[eE][+-]?\d{1,3})?")
+_TEXT_CHARACTERS: Final = 60
 
 
 def canonical(
@@ -96,3 +98,16 @@ def leaves(value: Any, *, limit: int) -> Iterator[tuple[str, Any]]:
         else:
             found += 1
             yield name, item
+
+
+def json_text(value: Any, characters: int = _TEXT_CHARACTERS) -> str:
+    """Return a JSON value as text of at most so many characters.
+
+    >>> json_text({"b": 1, "a": "Zürich"}), json_text("x" * 10, characters=8)
+    ('{"a": "Zürich", "b": 1}', '"xxxxxx…')
+    """
+    try:
+        text = json.dumps(value, ensure_ascii=False, sort_keys=True, default=repr)
+    except (RecursionError, TypeError, ValueError):
+        text = "a value that cannot be shown"
+    return text if len(text) <= characters else f"{text[: characters - 1]}…"

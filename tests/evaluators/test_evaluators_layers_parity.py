@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from otel_agentic.evaluators.layers import Outcome, Parameters, Reasoning, Tools
-from otel_agentic.evaluators.layers.schema_check import schema_faults
 from otel_agentic.testing import conversation, tool_call, turn
 from otel_agentic.truth import Case
+from otel_agentic.truth.json_schema import schema_faults
 from tests.evaluators.judged import scores_of, subject
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from otel_agentic.evaluators.layers import Validity
-from otel_agentic.evaluators.layers.schema_check import SchemaUnusableError, schema_faults
 from otel_agentic.testing import conversation, tool_call, turn
+from otel_agentic.truth.json_schema import SchemaUnusableError, schema_faults
 from tests.evaluators.judged import scores_of, subject
 
 
@@ -43,7 +43,7 @@ def test_multiples_are_counted_in_decimals(keyword: str, wanted: float, value: A
 def test_a_number_is_whole_by_value_in_every_draft(number: int) -> None:
     schema = {"$schema": draft(number), "properties": {"n": {"type": "integer"}}}
     assert () == schema_faults({"n": 5.0}, schema)
-    assert [("n", "is 5.5, allowed: integer")] == [(one.path, one.told) for one in schema_faults({"n": 5.5}, schema)]
+    assert [("n", "is 5.5, allowed: integer")] == [(one.path, one.message) for one in schema_faults({"n": 5.5}, schema)]
     assert ["n"] == [one.path for one in schema_faults({"n": True}, schema)]
 
 

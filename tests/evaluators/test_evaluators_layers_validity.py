@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from otel_agentic.evaluators.layers import Validity
-from otel_agentic.evaluators.layers.schema_check import SchemaUnusableError, schema_faults
 from otel_agentic.testing import conversation, tool_call, turn
+from otel_agentic.truth.json_schema import SchemaUnusableError, schema_faults
 from tests.evaluators.judged import scores_of as by_name
 from tests.evaluators.judged import subject
 from tests.snapshots import passage
@@ -43,7 +43,7 @@ SCHEMA = {
     [
         ({"id": "ABC"}, []),
         ({"id": "ABC", "seats": 2.0, "cabin": "economy", "legs": [{"date": "x"}]}, []),
-        ({}, ["id is required and was not given"]),
+        ({}, ["id is required but missing"]),
         ({"id": "abc"}, ['id is "abc", which does not match the pattern "^[A-Z]{3}$"']),
         ({"id": 5}, ["id is 5, allowed: string"]),
         ({"id": "ABC", "seats": "2"}, ['seats is "2", allowed: integer']),
@@ -51,13 +51,13 @@ SCHEMA = {
         ({"id": "ABC", "seats": 0}, ["seats is 0, which breaks minimum 1"]),
         ({"id": "ABC", "cabin": "first"}, ['cabin is "first", allowed: "economy" or "business"']),
         ({"id": "ABC", "pay": 1, "tip": 2}, ["pay is not a parameter of the tool", "tip is not a parameter of the tool"]),
-        ({"id": "ABC", "legs": [{"date": "x"}, {"date": 5}, {}]}, ["legs[1].date is 5, allowed: string", "legs[2].date is required and was not given"]),
+        ({"id": "ABC", "legs": [{"date": "x"}, {"date": 5}, {}]}, ["legs[1].date is 5, allowed: string", "legs[2].date is required but missing"]),
     ],
 )  # fmt: skip
 def test_faults_name_the_parameter_by_its_path_and_what_is_allowed(
     arguments: dict[str, Any], faults: list[str]
 ) -> None:
-    assert faults == [f"{fault.path} {fault.told}" for fault in schema_faults(arguments, SCHEMA)]
+    assert faults == [f"{fault.path} {fault.message}" for fault in schema_faults(arguments, SCHEMA)]
 
 
 @pytest.mark.parametrize(
@@ -103,17 +103,16 @@ def _nested(levels: int) -> dict[str, Any]:
         ({"$schema": "https://json-schema.org/draft/2020-12/schema", "$defs": _chain(40), "properties": {"n": {"$ref": "#/$defs/d0"}}}, "steps"),
         ({"$defs": {**_chain(40), "d0": {**_chain(40)["d0"], "$schema": "http://json-schema.org/draft-07/schema#"}}, "$ref": "#/$defs/d0"}, "steps"),
         ({"$defs": _chain(40), "$ref": "#/$defs/d0", "unevaluatedProperties": False}, "unevaluated"),
-        (_nested(2_000), "no JSON"),
+        (_nested(2_000), "not JSON"),
         (_nested(300), "nested too deeply"),
         ({"description": "x" * 200_001}, "200,000 characters"),
-        ({"type": "strin"}, "no valid JSON Schema, at type"),
-        ({"properties": {"t": {"pattern": "("}}}, "cannot be held against"),
-        ({"patternProperties": {"(?=a)": {}}}, "cannot be held against"),
-        ({"patternProperties": {f"{i}": {} for i in range(501)}}, "more than 500 patterns"),
-        ({"$schema": ["x"]}, "no valid JSON Schema"),
-        ([1], "no valid JSON Schema"),
-        (None, "no valid JSON Schema"),
-        ({1, 2}, "no JSON"),
+        ({"type": "strin"}, "not a valid JSON Schema, at type"),
+        ({"properties": {"t": {"pattern": "("}}}, "cannot be applied to"),
+        ({"patternProperties": {"(?=a)": {}}}, "cannot be applied to"),
+        ({"$schema": ["x"]}, "not a valid JSON Schema"),
+        ([1], "not a valid JSON Schema"),
+        (None, "not a valid JSON Schema"),
+        ({1, 2}, "not JSON"),
     ],
 )  # fmt: skip
 def test_a_schema_that_cannot_be_used_says_why_and_nothing_of_the_call(
@@ -203,7 +202,7 @@ def test_validity_is_the_share_of_calls_that_fit_their_schemas() -> None:
         (3, "named", None, None, "tool_definitions_not_recorded"),
         (4, "book", None, None, "content_not_captured"),
     ] == [(one.position, one.tool_name, one.parameter, one.label, one.reason) for one in found[1:-1]]
-    assert [{"path": "seats", "keyword": "type", "told": 'is "2", allowed: integer'}] == found[2].details["faults"]
+    assert [{"path": "seats", "keyword": "type", "message": 'is "2", allowed: integer'}] == found[2].details["faults"]
 
 
 def test_an_unusable_schema_is_not_tried_again_and_its_calls_are_no_failures() -> None:
@@ -213,7 +212,7 @@ def test_an_unusable_schema_is_not_tried_again_and_its_calls_are_no_failures() -
 
     assert (None, "no_data") == (share.value, share.reason)
     assert {(None, None, "no_data")} == {(one.value, one.label, one.reason) for one in each}
-    assert passage(share.explanation) == snapshot("cannot be held against")
+    assert passage(share.explanation) == snapshot("cannot be applied to")
 
 
 def test_a_hallucinated_tool_is_one_that_the_agent_was_not_given_to_the_letter() -> None:

@@ -8,7 +8,8 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.scoring import ToolFault, ToolScore
-from otel_agentic.scoring.reasons import first_difference, shown, shown_call
+from otel_agentic.scoring.reasons import first_difference, shown_call
+from otel_agentic.truth.values import json_text
 from tests.snapshots import ending, opening, whole
 
 MADE: dict[str, Any] = {"turn_index": 1, "made_position": 2, "step": 3}
@@ -111,7 +112,7 @@ def test_a_parameter_that_is_not_there_or_not_expected_says_so() -> None:
 
 
 def test_long_values_are_cut_and_short_arguments_of_a_call_come_first() -> None:
-    assert shown("x" * 100) == f'"{"x" * 58}…'
+    assert json_text("x" * 100) == f'"{"x" * 58}…'
     arguments = {"legs": "l" * 100, "seats": 2, "note": "n" * 100, "other": "o" * 100, "zone": 1}
     assert whole(shown_call("book", arguments), value="l" * 58) == snapshot('book(seats=2, zone=1, legs="<value>…, …)')
     assert shown_call("book", {"legs": [{"to": "Rome"}] * 20}).endswith('{"to": "Ro…)')

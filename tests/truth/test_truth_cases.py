@@ -101,7 +101,7 @@ EXPECTATION = "alternatives, calls, extra_calls, forbidden, order"
             call(parameters={"a": {"type": "strng"}}, match={"a": "json_schema"}),
             (
                 "tools.calls.0: parameter 'a', match json_schema: not a JSON Schema, at type: "
-                "'strng' is not valid under any of the given schemas"
+                "\"strng\" is not valid under any of the schemas listed in the 'anyOf' keyword"
             ),
         ),
     ],

@@ -10,7 +10,7 @@ from otel_agentic.evaluators.layers.abstaining import none_of
 from otel_agentic.evaluators.layers.state import ABSENT, FinalState, differing, final_state, size_of
 from otel_agentic.evaluators.layers.wording import listed
 from otel_agentic.evaluators.needs import first_missing
-from otel_agentic.scoring.reasons import shown
+from otel_agentic.truth.values import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -68,7 +68,7 @@ def completion(subject: Subject) -> MetricScore:
 
 def _told(wrong: Sequence[Differing]) -> str:
     parts = [
-        f"{one.path} is {'absent' if one.found is ABSENT else shown(one.found)}, expected {shown(one.expected)}"
+        f"{one.path} is {'absent' if one.found is ABSENT else json_text(one.found)}, expected {json_text(one.expected)}"
         for one in wrong[:_TOLD]
     ]
     more = len(wrong) - _TOLD

@@ -10,9 +10,9 @@ from otel_agentic.dialects.values import has_named_arguments, text_of
 from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings
 from otel_agentic.evaluators.catalog import metrics_of
 from otel_agentic.evaluators.layers.abstaining import none_of
-from otel_agentic.evaluators.layers.schema_check import SchemaFault, SchemaUnusableError, schema_faults
 from otel_agentic.evaluators.layers.wording import listed
 from otel_agentic.evaluators.needs import NO_DEFINITIONS
+from otel_agentic.truth.json_schema import SchemaFault, SchemaUnusableError, schema_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -130,7 +130,9 @@ def _takes(schema: Any, parameter: str) -> bool:
 
 
 def _judged(turn: Turn, call: ToolCall, faults: Sequence[SchemaFault], place: Mapping[str, Any]) -> MetricScore:
-    told = [f"parameter {fault.path} {fault.told}" if fault.path else f"the object {fault.told}" for fault in faults]
+    told = [
+        f"parameter {fault.path} {fault.message}" if fault.path else f"the object {fault.message}" for fault in faults
+    ]
     where = f"{call.name} in turn {turn.index + 1}, step {call.step}"
     return MetricScore(
         name=CALL,
@@ -138,7 +140,9 @@ def _judged(turn: Turn, call: ToolCall, faults: Sequence[SchemaFault], place: Ma
         label="invalid" if faults else "valid",
         explanation=f"{where}: {'; '.join(told[:3]) or 'valid'}" + (f"; {len(told) - 3} more" if len(told) > 3 else ""),  # noqa: PLR2004 — three of each
         parameter=faults[0].path or None if faults else None,
-        details={"faults": [{"path": one.path, "keyword": one.keyword, "told": one.told} for one in faults]}
+        details={
+            "faults": [{"path": fault.path, "keyword": fault.keyword, "message": fault.message} for fault in faults]
+        }
         if faults
         else {},
         **place,
