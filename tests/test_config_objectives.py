@@ -42,7 +42,7 @@ def test_two_objectives_of_one_name_for_agents_that_may_be_the_same_are_refused_
     with raises(
         ConfigError,
         snapshot(
-            "setting slo: Value error, two objectives are called 'pass^3>=0.7', for agents 'support-*' and '*-eu', which may be the same agent; give one of them a name of its own, got a table of objectives (from flags, OTEL_AGENTIC_* or <tmp_path>/settings.toml)"
+            "setting slo: Value error, two objectives are named 'pass^3>=0.7', for agents 'support-*' and '*-eu', which may be the same agent; set a distinct name on one of them, got a table of objectives (from flags, OTEL_AGENTIC_* or <tmp_path>/settings.toml)"
         ),
         tmp_path=file.parent,
     ):

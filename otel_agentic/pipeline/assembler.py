@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from otel_agentic.config import ConversationSettings
     from otel_agentic.conversations.model import ClosedBy
     from otel_agentic.pipeline.engine import Engine
-    from otel_agentic.pipeline.rebuild import Key
+    from otel_agentic.store.table import Key
     from otel_agentic.telemetry.collector import Stage
 
 T = TypeVar("T")

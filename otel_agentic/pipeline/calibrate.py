@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from otel_agentic.pipeline.engine import Engine
     from otel_agentic.pipeline.evaluate import Truth, TruthFile
     from otel_agentic.pipeline.labelled import Found
-    from otel_agentic.pipeline.rebuild import Key
     from otel_agentic.pipeline.tally import Tally
     from otel_agentic.scoring import ConversationScore, MatchedConversation
     from otel_agentic.scoring.turns import TurnRule
     from otel_agentic.stats import Estimate
     from otel_agentic.stats.agreement import Agreement, CurvePoint
     from otel_agentic.store.database import Connection
+    from otel_agentic.store.table import Key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ _NS_PER_S: Final = 1_000_000_000
 #: Hours, or days, of a unit queried at once.
 _PORTION: Final = 50
 #: Ratio of the pause after an hour was written to the time that writing took.
-_SHARE: Final = 0.5
+_EXPORT_PAUSE_RATIO: Final = 0.5
 #: A file that cannot be written is skipped, so that one damaged file does not block the others; after this many failures a
 #: round ends, because the disk is the problem.
 _MAX_FAILED: Final = 5
@@ -133,7 +133,7 @@ class HourlyExport:
         now_ns = self._engine.clock()
         self._store.write(lambda con: exports.written(con, files, digest, now_ns))
         _log.debug("exported %s: %d rows", hour_file(unit, hour_ns), files[0].rows)
-        self._engine.stopping.wait(_SHARE * (time.monotonic() - began))
+        self._engine.stopping.wait(_EXPORT_PAUSE_RATIO * (time.monotonic() - began))
         return files[0].rows
 
     def _days(self, unit: str, stop: Callable[[], bool]) -> int:

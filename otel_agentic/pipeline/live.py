@@ -38,10 +38,11 @@ if TYPE_CHECKING:
 
     from otel_agentic.config import Settings
     from otel_agentic.judges import JudgeFailure, Verdict
-    from otel_agentic.pipeline.rebuild import Key, RebuildResult
+    from otel_agentic.pipeline.rebuild import RebuildResult
     from otel_agentic.spans import Collector, Receipt, SpanBatch
     from otel_agentic.store.metric_scores import Measured
     from otel_agentic.store.selection import Scored
+    from otel_agentic.store.table import Key
     from otel_agentic.telemetry import Vitals
 
 _log = logging.getLogger(__name__)

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from otel_agentic.pipeline.engine import Engine
     from otel_agentic.pipeline.evaluate import OnScored
-    from otel_agentic.pipeline.rebuild import Key
     from otel_agentic.scoring import ConversationScore
     from otel_agentic.store.selection import Scored
+    from otel_agentic.store.table import Key
 
 _log = logging.getLogger(__name__)
 #: Conversations scored before looking for newly closed ones, so that an `evaluate` command does not wait for a long backlog.

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from otel_agentic.config import Threshold
     from otel_agentic.evaluators.base import GroupEvaluator, Member, Metric
     from otel_agentic.pipeline.engine import Engine
-    from otel_agentic.pipeline.rebuild import Key
     from otel_agentic.store.metric_totals import Total
     from otel_agentic.store.selection import Selection
+    from otel_agentic.store.table import Key
 
 #: The grouping of summaries; without any, everything is one group.
 SummaryBy = Literal["agent", "version", "environment"]

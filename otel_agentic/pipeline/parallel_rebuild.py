@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from otel_agentic.dialects import Reader
     from otel_agentic.pipeline.engine import Engine
     from otel_agentic.pipeline.parallel import WorkerPool, WorkerResources
-    from otel_agentic.pipeline.rebuild import Key
     from otel_agentic.store import Store
     from otel_agentic.store.reader import TraceRows
+    from otel_agentic.store.table import Key
 
 #: Traces, or conversations, sent to a worker together.
 _PART: Final = 250

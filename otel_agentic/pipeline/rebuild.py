@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from otel_agentic.store.database import Connection
     from otel_agentic.store.not_rebuilt import Item
     from otel_agentic.store.reader import Arrival
+    from otel_agentic.store.table import Key
 
 _log = logging.getLogger(__name__)
-Key = tuple[str, str]
 T = TypeVar("T")
 R = TypeVar("R")
 ItemT = TypeVar("ItemT", bound="Item")

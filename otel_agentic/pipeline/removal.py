@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from otel_agentic.store.retention import Portion
 
 #: Ratio of the pause between two portions, in which spans are written, to the time that the portion took.
-_SHARE: Final = 1.0
+_REMOVAL_PAUSE_RATIO: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +215,7 @@ class RetentionPass:
         """Run work on the writer thread, then leave it to spans for as long."""
         began = time.monotonic()
         result = self._engine.store.write(work)
-        self._pause(_SHARE * (time.monotonic() - began))
+        self._pause(_REMOVAL_PAUSE_RATIO * (time.monotonic() - began))
         return result
 
     def _pause(self, seconds: float) -> None:

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
     from otel_agentic.judges import JudgeFailure, Verdict
     from otel_agentic.pipeline.engine import Engine
-    from otel_agentic.pipeline.rebuild import Key, RebuildResult
+    from otel_agentic.pipeline.rebuild import RebuildResult
     from otel_agentic.store.metric_scores import Measured
     from otel_agentic.store.selection import Scored
+    from otel_agentic.store.table import Key
     from otel_agentic.telemetry import Telemetry
 
 _NS_PER_S: Final = 1_000_000_000

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from otel_agentic.pipeline.backfill.questions import JudgeEstimate
     from otel_agentic.pipeline.engine import Engine, Progress
     from otel_agentic.pipeline.evaluate import Truth, TruthFile
-    from otel_agentic.pipeline.rebuild import Key
     from otel_agentic.scoring import MatchedConversation
     from otel_agentic.store.database import Connection
+    from otel_agentic.store.table import Key
     from otel_agentic.truth import Case, Label
 
 #: Conversations matched at once.

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from otel_agentic.pipeline.backfill.plan import Asked
     from otel_agentic.pipeline.engine import Engine
     from otel_agentic.pipeline.evaluate import EvaluationRunner, OnScored
-    from otel_agentic.pipeline.rebuild import Key
     from otel_agentic.store.selection import Scored
+    from otel_agentic.store.table import Key
 
 
 class Events:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from otel_agentic.pipeline.backfill.plan import Plan
     from otel_agentic.pipeline.engine import Engine, Progress
     from otel_agentic.pipeline.evaluate import EvaluationRequest, EvaluationRunner, OnScored, Truth
-    from otel_agentic.pipeline.rebuild import Key
     from otel_agentic.pipeline.tally import EvaluationSummary
     from otel_agentic.store.selection import Scored
+    from otel_agentic.store.table import Key
 
 #: Conversations scored before others may: a running collector scores what closes meanwhile in between. As many as go to
 #: a judge together.
