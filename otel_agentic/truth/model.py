@@ -1,6 +1,6 @@
-"""A case: the annotated ground truth of one conversation.
+"""Cases: the annotated ground truth of one conversation.
 
-Every field of the case format is parsed here and nothing else is accepted; the messages of a bad file are made in `load`.
+Every field of the case format is validated here and nothing else is accepted; messages about invalid files come from `load`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ModeName = Literal[
     "judge",
 ]
 
-#: Modes that need no expected value: they look at the key alone.
+#: Modes without an expected value: they check the key alone.
 VALUELESS_MODES: Final = frozenset({"any", "ignore"})
 
 Name = Annotated[str, Field(min_length=1)]
@@ -44,7 +44,7 @@ Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
 Weight = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 
 
-#: Python has lists where JSON has arrays: both are taken.
+#: Python has lists where JSON has arrays: both are accepted.
 _LISTS: Final = Field(strict=False)
 
 
@@ -53,7 +53,7 @@ def _answer_form(value: Any) -> str:
 
 
 def _accepted(value: str | tuple[str, ...]) -> str | tuple[str, ...]:
-    """Return accepted answers, equal ones merged; one alone is a text, so that a case has one version however it is written."""
+    """Return accepted answers without duplicates; a single one as text, so that a case has one version in any notation."""
     if isinstance(value, str):
         return value
     if not value:
@@ -77,9 +77,9 @@ class _Record(BaseModel):
 
 
 class MatchRule(_Record):
-    """How one parameter compares; `"exact"` in a file is short for `{"mode": "exact"}`.
+    """How one parameter is compared; `"exact"` in a file is short for `{"mode": "exact"}`.
 
-    The value it compares with (the pattern, the list of choices, the schema …) is the expected parameter itself.
+    The value to compare with (the pattern, the list of choices, the schema …) is the expected parameter itself.
     """
 
     mode: ModeName
@@ -96,7 +96,7 @@ EXACT: Final = MatchRule(mode="exact")
 
 
 class ExpectedCall(_Record):
-    """A call that the agent should make; with `required` false, one that it may make."""
+    """A call that the agent should make; with `required` false, a call that it may make."""
 
     tool_name: Name
     parameters: dict[str, Any] = {}
@@ -108,11 +108,12 @@ class ExpectedCall(_Record):
     @cached_property
     def rules(self) -> dict[str, MatchRule]:
         """The rule of every parameter that is expected or named in `match`."""
-        given = {
+        explicit = {
             key: MatchRule(mode=rule) if isinstance(rule, str) else rule for key, rule in sorted(self.match.items())
         }
         return {
-            key: given.get(key, EXACT) for key in (*self.parameters, *(k for k in given if k not in self.parameters))
+            key: explicit.get(key, EXACT)
+            for key in (*self.parameters, *(k for k in explicit if k not in self.parameters))
         }
 
     @model_validator(mode="after")
@@ -131,7 +132,7 @@ class ExpectedCall(_Record):
 
 
 def _operand_problem(mode: ModeName, value: Any) -> str | None:
-    """Return what is wrong with the expected value of a mode, None when nothing is."""
+    """Return the problem of the expected value of a mode, or None."""
     if mode == "number" and not (is_number(value) and math.isfinite(value)):
         return f"expects a number, found {value!r}"
     if mode == "one_of" and not (isinstance(value, list) and value):
@@ -149,10 +150,10 @@ def _operand_problem(mode: ModeName, value: Any) -> str | None:
 
 
 class ToolExpectation(_Record):
-    """Which calls are expected, in which order, and what else may be called.
+    """The expected calls, their order, and the meaning of other calls.
 
-    `alternatives` are other ways to be right: the best-scoring one counts. `extra_calls` is one rule, or one an effect
-    (an effect that is not named keeps `penalize`).
+    `alternatives` are other correct ways: the best-scoring one counts. `extra_calls` is one rule, or one per effect
+    (`penalize` for an effect that is not named).
     """
 
     calls: Annotated[tuple[ExpectedCall, ...], _LISTS]
@@ -162,16 +163,16 @@ class ToolExpectation(_Record):
     alternatives: Annotated[tuple[ToolExpectation, ...], _LISTS] = ()
 
     def extra_rule(self, effect: Effect) -> ExtraRule:
-        """Return what an extra call of this effect means."""
+        """Return the rule for an extra call with this effect."""
         if isinstance(self.extra_calls, str):
             return self.extra_calls
         return self.extra_calls.get(effect, "penalize")
 
     @model_validator(mode="after")
     def _not_nested(self) -> Self:
-        for place, alternative in enumerate(self.alternatives):
+        for index, alternative in enumerate(self.alternatives):
             if alternative.alternatives:
-                raise ValueError(f"alternatives.{place} has alternatives of its own; list them all at one level")
+                raise ValueError(f"alternatives.{index} has alternatives of its own; list them all at one level")
         return self
 
     @model_validator(mode="after")
@@ -184,7 +185,7 @@ class ToolExpectation(_Record):
 
 
 class CaseTurn(_Record):
-    """What is expected of one turn; what is absent is not judged."""
+    """The expectations of one turn; absent fields are not judged."""
 
     query: str | None = None
     answer: Answer | None = None
@@ -194,7 +195,7 @@ class CaseTurn(_Record):
 
     @property
     def accepted_answers(self) -> tuple[str, ...]:
-        """All accepted answers in their order, none where no answer is annotated.
+        """All accepted answers in order, empty if no answer is annotated.
 
         >>> CaseTurn(answer="Paris").accepted_answers, CaseTurn(answer=("Paris", "City of Light")).accepted_answers
         (('Paris',), ('Paris', 'City of Light'))
@@ -205,20 +206,20 @@ class CaseTurn(_Record):
 
     @property
     def first_answer(self) -> str | None:
-        """The first accepted answer, for formats and tables that hold one; None where no answer is annotated."""
+        """The first accepted answer, for formats and tables with room for one; None without an annotated answer."""
         return next(iter(self.accepted_answers), None)
 
     @property
     def annotated(self) -> bool:
-        """Whether there is anything to judge beyond the turn's being there."""
+        """Whether anything is expected of the turn beyond its existence."""
         return self.answer is not None or self.not_answer is not None or self.tools is not None
 
 
 class Case(_Record):
     """The annotated ground truth of one conversation. Identity is `(dataset, case_id)`.
 
-    `reviewed` is False for a draft made from what an agent did (`promoted_from` names the conversations): it is matched,
-    but nothing passes or fails by it until a person has looked at it. `notes` is for people.
+    `reviewed` is False for a draft created from an agent's actions (`promoted_from` names the conversations): it is matched,
+    but no conversation passes or fails by it until a person has reviewed it. `notes` is for people.
     """
 
     case_id: Name
@@ -254,13 +255,13 @@ class Case(_Record):
 
     @cached_property
     def version(self) -> str:
-        """The content hash: equal for equal cases, whatever the order of keys or the spelling of defaults."""
+        """The content hash: equal for equal cases, independent of the order of keys and the notation of defaults."""
         content = self.model_dump(mode="json", exclude_defaults=True)
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def is_for(self, agent_name: str | None) -> bool:
-        """Return whether the case is meant for an agent: it names none, or a name or glob that fits."""
+        """Return whether the case applies to an agent: it names no agent, or a matching name or glob."""
         return self.agent is None or (agent_name is not None and fnmatchcase(agent_name, self.agent))
 
     def given_verdict(self, reward_threshold: float) -> bool | None:

@@ -1,4 +1,4 @@
-"""Regular expressions of cases: compiled once by RE2, matched in linear time whatever the text."""
+"""Regular expressions of cases: compiled once by RE2, matched in linear time on any text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def compile_pattern(pattern: str) -> OwnPattern:
     """Return the compiled pattern.
 
     Raises:
-        ValueError: RE2 does not take it; names the pattern and says why.
+        ValueError: RE2 does not support it; names the pattern and the reason.
     """
     return own_pattern(pattern)
 

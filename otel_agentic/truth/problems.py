@@ -1,4 +1,4 @@
-"""What is wrong with a case, said to its author: the field, what was found, what is allowed."""
+"""Messages about invalid cases: the field, the actual value, the allowed values."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 _SHOWN_CHARACTERS: Final = 80
 
-#: Parts of a location that are pydantic's own: the key of an object, and which of several forms was tried.
+#: Parts of a location that are pydantic's own: the key of an object, and the form that was tried.
 _TAGS: Final = frozenset({"[key]", "[text]", "[list]", "[messages]", "[object]"})
 
-#: Which record a field's value holds: the way from a location to the names that are allowed there.
+#: The record that the value of a field holds, which determines the allowed names.
 _RECORDS: Final[Mapping[str, type[BaseModel]]] = {
     "turns": CaseTurn,
     "tools": ToolExpectation,
@@ -39,7 +39,7 @@ _RECORDS: Final[Mapping[str, type[BaseModel]]] = {
 
 _EXTRA_RULES: Final = ", ".join(get_args(ExtraRule))
 
-#: Fields that take several shapes: pydantic names each shape it tried, a person wants one sentence.
+#: Fields with several forms: pydantic names each form it tried, a person needs one sentence.
 _SHAPES: Final[Mapping[str, str]] = {
     "extra_calls": f"{_EXTRA_RULES}, or one of these for each of {' and '.join(get_args(Effect))}, "
     'such as {"read": "allow", "write": "forbid"}',
@@ -49,17 +49,17 @@ _SHAPES: Final[Mapping[str, str]] = {
     "verdict": '"pass", "fail", or a reward (a number)',
 }
 
-#: Of these, the fields whose next part is the author's own: a parameter, or a position in a list.
+#: Those of these whose next part is the author's own: a parameter, or a position in a list.
 _INDEXED: Final = frozenset({"answer", "match", "outputs"})
 
-#: Complaints that say everything themselves.
+#: Errors whose message is complete.
 _SENTENCES: Final[Mapping[str, str]] = {
     "value_error": "{error}",
     "missing": "missing; it is required here",
     "json_invalid": "not JSON: {error}; a line holds one case as a JSON object",
 }
 
-#: What a field takes, by the kind of pydantic's complaint; other complaints keep pydantic's words.
+#: The allowed values by pydantic's type of error; other errors keep pydantic's words.
 _ALLOWED: Final[Mapping[str, str]] = {
     "string_type": "a text",
     "string_too_short": "a text that is not empty",
@@ -79,52 +79,52 @@ _ALLOWED: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Complaint:
-    """What is wrong with a field: the way to it, and what was found and is allowed there."""
+    """The problem of a field: its path, the actual value and the allowed ones."""
 
     path: tuple[str | int, ...]
     sentence: str
 
 
 def describe(error: ValidationError) -> Iterator[Complaint]:
-    """Yield one complaint a wrong field, in the order of the fields."""
-    told: set[tuple[str | int, ...]] = set()
+    """Yield one complaint per invalid field, in the order of the fields."""
+    reported: set[tuple[str | int, ...]] = set()
     for detail in error.errors(include_url=False):
         path = _field_path(detail)
-        if path not in told:
-            told.add(path)
+        if path not in reported:
+            reported.add(path)
             yield Complaint(path=path, sentence=_sentence(detail))
 
 
 def _shaped_field(detail: ErrorDetails) -> tuple[int, str] | None:
-    """Return the place and name of the field of several shapes that the error is in, if it is in one."""
-    for place, part in enumerate(detail["loc"]):
-        # A parameter may itself be called `match` or `outputs`; what stands inside `parameters` is free.
+    """Return the index and name of the field with several forms that contains the error, or None."""
+    for index, part in enumerate(detail["loc"]):
+        # A parameter may itself be called `match` or `outputs`; the content of `parameters` is free.
         if part == "parameters":
             return None
         if part in _SHAPES:
-            return place, str(part)
+            return index, str(part)
     return None
 
 
 def _field_path(detail: ErrorDetails) -> tuple[str | int, ...]:
     shaped = _shaped_field(detail)
     named = tuple(part for part in detail["loc"] if part not in _TAGS)
-    # After a field of several shapes only the parameter (`match`) or the place (lists) is the author's own name.
+    # After a field with several forms only the parameter (`match`) or the position (lists) is the author's own name.
     return named if shaped is None else named[: named.index(shaped[1]) + 1 + (shaped[1] in _INDEXED)]
 
 
 def _sentence(detail: ErrorDetails) -> str:
-    kind, found = detail["type"], found_text(detail["input"])
+    kind, actual = detail["type"], found_text(detail["input"])
     if kind in _SENTENCES:
         return _SENTENCES[kind].format(**detail.get("ctx", {}))
     if kind == "extra_forbidden" and _shaped_field(detail) is None:
-        return f"unknown field, found {found}; allowed: {', '.join(sorted(_record_at(detail).model_fields))}"
+        return f"unknown field, found {actual}; allowed: {', '.join(sorted(_record_at(detail).model_fields))}"
     shaped = _shaped_field(detail)
     if shaped is not None:
-        return f"found {found}; allowed: {_SHAPES[shaped[1]]}"
+        return f"found {actual}; allowed: {_SHAPES[shaped[1]]}"
     if not detail["loc"]:
-        return f"a case is a JSON object, found {found}"
-    return f"found {found}; allowed: {_allowed(detail)}"
+        return f"a case is a JSON object, found {actual}"
+    return f"found {actual}; allowed: {_allowed(detail)}"
 
 
 def _record_at(detail: ErrorDetails) -> type[BaseModel]:
@@ -142,6 +142,6 @@ def _allowed(detail: ErrorDetails) -> str:
 
 
 def found_text(value: Any) -> str:
-    """Return a value as messages show it: as JSON, cut where it is long."""
+    """Return a value as quoted in messages: as JSON, cut if it is long."""
     text = json.dumps(value, ensure_ascii=False, default=repr)
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 1]}…"

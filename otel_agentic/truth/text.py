@@ -1,4 +1,4 @@
-"""Text as matching sees it: normalised, cut into words, compared."""
+"""Text for matching: normalised, split into words, compared."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import regex
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-#: What may end a sentence without changing what it asks; `%` and the like carry meaning and stay. NFKC has already
-#: turned full-width marks and the ellipsis into these. The last ones end sentences in Urdu, the languages of India,
+#: Punctuation that may end a sentence without changing its meaning; `%` and the like are significant. NFKC has already
+#: converted full-width marks and the ellipsis into these. The last ones end sentences in Urdu, the languages of India,
 #: Armenian, Burmese, Amharic and Khmer.
 _FINAL_PUNCTUATION: Final = " .!?。؟،,;:" + "".join(map(chr, (0x06D4, 0x0964, 0x0965, 0x0589, 0x104B, 0x1362, 0x17D4)))
 
-#: Scripts written without spaces: each character is a word of its own.
+#: Scripts written without spaces: each character is a word.
 _UNSPACED: Final = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-#: Not `re`: its words break at combining marks, so that one of Hindi falls apart into letters.
+#: Not `re`: its words break at combining marks, which would split Hindi words into letters.
 _WORD: Final = regex.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
 _UNSPACED_CHARACTER: Final = regex.compile(f"[{_UNSPACED}]")
-#: These marks choose how an emoji is drawn, and belong to no word.
+#: These marks select how an emoji is drawn, and are part of no word.
 _VARIATION_SELECTORS: Final = frozenset("\ufe0e\ufe0f")
 
 
@@ -36,7 +36,7 @@ def normalise(text: str) -> str:
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a normalised text in order; in scripts without spaces each character is one.
+    """Return the words of a normalised text in order; in scripts without spaces each character is a word.
 
     >>> words(normalise("Don't panic: 東京"))
     ['don', 't', 'panic', '東', '京']
@@ -46,7 +46,7 @@ def words(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bag:
-    """A text made ready for comparing with many others: normalised, its words with their counts, and how many it has."""
+    """A text prepared for comparison with many others: normalised, its words with their counts, and their number."""
 
     text: str
     counts: Mapping[str, int]
@@ -54,10 +54,10 @@ class Bag:
 
     @classmethod
     def of(cls, text: str) -> Bag:
-        """Return the bag of a text as it was said."""
+        """Return the bag of a raw text."""
         plain = normalise(text)
-        found = words(plain)
-        return cls(text=plain, counts=Counter(found), size=len(found))
+        tokens = words(plain)
+        return cls(text=plain, counts=Counter(tokens), size=len(tokens))
 
     def similarity(self, other: Bag) -> float:
         """Return the Dice coefficient of the words of two texts as multisets, in [0, 1]; equal texts give 1."""
@@ -65,40 +65,40 @@ class Bag:
             return 1.0
         total = self.size + other.size
         few, many = sorted((self.counts, other.counts), key=len)
-        # Not Counter's own `&`: it makes a Counter, which costs twice as much.
+        # Not Counter's own `&`: it creates a Counter, which costs twice as much.
         shared = sum([min(count, many[word]) for word, count in few.items() if word in many])
         return 2 * shared / total if total else 0.0
 
 
-def similarity(one: str, other: str) -> float:
-    """Return how alike two texts are by their words, see `Bag.similarity`.
+def similarity(first: str, second: str) -> float:
+    """Return the similarity of two texts by their words, see `Bag.similarity`.
 
     >>> similarity("cancel my order", "please cancel my order")
     0.8571428571428571
     """
-    return Bag.of(one).similarity(Bag.of(other))
+    return Bag.of(first).similarity(Bag.of(second))
 
 
-def says_text(text: str, wanted: str) -> bool:
+def says_text(text: str, part: str) -> bool:
     """Return whether a normalised text contains another one as whole words.
 
     >>> says_text("you now know", "no"), says_text("no, you do not", "no")
     (False, True)
     """
-    return next(places_of(text, wanted), None) is not None
+    return next(places_of(text, part), None) is not None
 
 
-def places_of(text: str, wanted: str) -> Iterator[tuple[int, int]]:
-    """Yield where (start, end) a text contains another one as whole words.
+def places_of(text: str, part: str) -> Iterator[tuple[int, int]]:
+    """Yield the spans (start, end) where a text contains another one as whole words.
 
-    A neighbour that is a letter or digit makes it another word, except in scripts without spaces.
+    Adjacent letters or digits make it another word, except in scripts without spaces.
     """
-    start = text.find(wanted) if wanted else -1
+    start = text.find(part) if part else -1
     while start >= 0:
-        end = start + len(wanted)
-        if _apart(text[start - 1 : start], wanted[0]) and _apart(wanted[-1], text[end : end + 1]):
+        end = start + len(part)
+        if _apart(text[start - 1 : start], part[0]) and _apart(part[-1], text[end : end + 1]):
             yield start, end
-        start = text.find(wanted, start + 1)
+        start = text.find(part, start + 1)
 
 
 def _apart(left: str, right: str) -> bool:
@@ -109,7 +109,7 @@ def _apart(left: str, right: str) -> bool:
 
 
 def _in_word(character: str) -> bool:
-    """Return whether a character is a letter, a digit, or a mark upon one."""
+    """Return whether a character is a letter, a digit, or a combining mark."""
     if character.isalnum():
         return True
     return unicodedata.category(character) in {"Mn", "Mc"} and character not in _VARIATION_SELECTORS

@@ -1,10 +1,10 @@
-"""Cases by what users said in all turns: the last method of matching, for requests that are worded anew.
+"""Cases by the queries of all turns: the last method of matching, for requests in other words.
 
 Texts are compared by TF-IDF: the cosines of their words, of pairs of neighbouring words and of words with digits
-(identifiers, numbers). Only what users said counts, never what the agent did: else the conversations in which it failed would
-stay unmatched. What the best case is worth depends on its similarity, on how far the next case is behind, and on how much
-both texts share; a logistic model makes a probability of these, see docs/matching.md for how it was fitted. A case that
-contradicts the conversation (`sentences.contradict`) is no match, whatever it is worth.
+(identifiers, numbers). Only the user's queries count, never the agent's actions: otherwise the conversations in which it
+failed would stay unmatched. The confidence of the best case depends on its similarity, on its margin to the next case, and on
+the words that both texts share; a logistic model computes a probability, see docs/matching.md for its fit. A case that
+contradicts the conversation (`sentences.contradict`) is no match, at any confidence.
 
 Ref: Salton and Buckley, Term-weighting approaches in automatic text retrieval, 1988 (sublinear TF-IDF, cosine).
 """
@@ -31,27 +31,27 @@ if TYPE_CHECKING:
 Wording = tuple[str, ...]
 Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 
-#: What each kind of term weighs in the similarity, where the conversation has terms of it.
+#: Weights of the kinds of terms in the similarity, for kinds that the conversation has.
 _WEIGHTS: Final = {"words": 0.5, "pairs": 0.3, "figures": 0.2}
-#: Words and figures that two texts share, at least: the model was fitted on no shorter ones.
+#: Minimum number of words and figures that two texts share: the model was not fitted on shorter ones.
 _LEAST_SHARED: Final = 4
-#: Words that change no request.
+#: Words that do not change a request.
 _POLITE: Final = frozenset({"please", "kindly", "thanks", "thank", "hi", "hello", "hey", "sure", "ok", "okay"})
-#: Probability that a text is the case's where only spelling, short forms and politeness differ.
+#: Probability of a match if only spelling, contractions and politeness differ.
 _EQUAL_CONFIDENCE: Final = 0.99
-#: Documents without any of the terms, added to the cases when terms are weighed: of one case nothing is rare.
+#: Documents without any of the terms, added to the cases for the weights: with a single case no term would be rare.
 _PRIOR_CASES: Final = 20
-#: Letters that two spellings of a word of so many characters may differ in.
+#: Maximum number of differing letters between two spellings, by length of the word.
 _TYPOS: Final = {4: 1, 5: 1, 6: 1, 7: 1}
 _TYPOS_OF_LONG: Final = 2
 _SHORTEST_TYPO: Final = 4
 
 
 class Features(NamedTuple):
-    """What the probability of the best case is computed from.
+    """The inputs of the probability of the best case.
 
-    `similarity` is in [0, 1], `margin` is how far the next case is behind, `shared` is the sum of the weights of the words and
-    figures that both texts hold.
+    `similarity` is in [0, 1], `margin` is the distance to the next case, `shared` is the sum of the weights of the words and
+    figures that both texts contain.
     """
 
     similarity: float
@@ -71,9 +71,9 @@ COEFFICIENTS: Final = (-1.57, 1.21, -3.62, 0.08, 4.73)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextMatch:
-    """The case whose text is nearest to that of a conversation.
+    """The case whose text is most similar to that of a conversation.
 
-    `confidence` is the probability that the case is the right one, `margin` how much of the similarity the next case lacks.
+    `confidence` is the probability that the case is the right one, `margin` the difference in similarity to the next case.
     """
 
     case: Case
@@ -82,7 +82,7 @@ class TextMatch:
 
 
 class TextIndex:
-    """Cases, ready to be searched by what users said."""
+    """Cases, prepared for search by user queries."""
 
     def __init__(self, cases: Iterable[Case]) -> None:
         texts = [(case, Spoken.of(turn.query for turn in case.turns)) for case in cases]
@@ -93,12 +93,12 @@ class TextIndex:
         self._by_wording: dict[Wording, list[Case]] = defaultdict(list)
         for case, spoken in texts:
             self._by_wording[self._wording(spoken)].append(case)
-        self._by_wording.pop((), None)  # nothing but politeness
+        self._by_wording.pop((), None)  # only words of politeness
         terms = [_terms(spoken.words) for spoken in self._spoken]
-        self._channels = {kind: _Channel([one[kind] for one in terms]) for kind in _WEIGHTS}
+        self._channels = {kind: _Channel([counts[kind] for counts in terms]) for kind in _WEIGHTS}
 
     def nearest(self, queries: Iterable[str | None], agent_name: str | None) -> TextMatch | None:
-        """Return the case that is nearest to the queries of a conversation; None where none shares a word, or it contradicts."""
+        """Return the case most similar to the queries of a conversation, or None if none shares a word or it contradicts."""
         spoken = Spoken.of(queries)
         equal = [case for case in self._by_wording.get(self._wording(spoken), ()) if case.is_for(agent_name)]
         if len(equal) == 1:
@@ -112,7 +112,7 @@ class TextIndex:
         return TextMatch(case=self._cases[position], confidence=probability(features), margin=features.margin)
 
     def best(self, spoken: Spoken, agent_name: str | None) -> tuple[int, Features] | None:
-        """Return the position of the most similar case for an agent and its features; None where none shares a word."""
+        """Return the position of the most similar case for an agent and its features, or None if none shares a word."""
         if not self._cases:
             return None
         terms = _terms(map(self._spelling.corrected, spoken.words))
@@ -123,7 +123,7 @@ class TextIndex:
             cosines, weights = channel.compare(terms[kind])
             total += _WEIGHTS[kind] * cosines
             weight += _WEIGHTS[kind]
-            if kind != "pairs":  # they are of the same words
+            if kind != "pairs":  # pairs consist of the same words
                 shared += weights
         similarity = total / (weight or 1.0) * self._is_for(agent_name)
         position = int(np.argmax(similarity))
@@ -134,14 +134,14 @@ class TextIndex:
         return position, Features(best, best - float(similarity.max()), float(shared[position]))
 
     def excludes(self, spoken: Spoken, position: int) -> bool:
-        """Return whether the case at a position is no match, however similar: too short to tell, or another request."""
+        """Return whether the case at a position is no match in spite of its similarity: the text is too short, or another request."""
         other = self._spoken[position]
         if len(spoken.content & other.content) < _LEAST_SHARED:
             return True
         return contradict(spoken, other) or asks_for_another(spoken, other)
 
     def _wording(self, spoken: Spoken) -> Wording:
-        """Return the words in order, spelt as in the cases, without those of politeness."""
+        """Return the words in order, spelt as in the cases, without words of politeness."""
         return tuple(self._spelling.corrected(word) for word in spoken.words if word not in _POLITE)
 
     def _is_for(self, agent_name: str | None) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -158,14 +158,16 @@ def probability(features: Features) -> float:
 
 
 def _terms(words: Iterable[str]) -> Mapping[str, Counter[str]]:
-    """Return the terms of each kind; pairs of common words are left out, as common words are."""
-    found = list(words)
+    """Return the terms of each kind, without common words and pairs of them."""
+    tokens = list(words)
     return {
-        "words": Counter(stem(word) for word in found if word not in COMMON_WORDS and not is_figure(word)),
+        "words": Counter(stem(word) for word in tokens if word not in COMMON_WORDS and not is_figure(word)),
         "pairs": Counter(
-            f"{stem(one)} {stem(two)}" for one, two in pairwise(found) if not COMMON_WORDS.issuperset((one, two))
+            f"{stem(left)} {stem(right)}"
+            for left, right in pairwise(tokens)
+            if not COMMON_WORDS.issuperset((left, right))
         ),
-        "figures": Counter(filter(is_figure, found)),
+        "figures": Counter(filter(is_figure, tokens)),
     }
 
 
@@ -176,26 +178,27 @@ class _Channel:
         postings: dict[str, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
         for position, document in enumerate(documents):
             for term, count in document.items():
-                places, counts = postings[term]
-                places.append(position)
+                positions, counts = postings[term]
+                positions.append(position)
                 counts.append(count)
         self._size = len(documents)
         self._postings = {
-            term: (np.array(places), self._weights(len(places), counts)) for term, (places, counts) in postings.items()
+            term: (np.array(positions), self._weights(len(positions), counts))
+            for term, (positions, counts) in postings.items()
         }
-        norms = np.sqrt(self._sum((places, weights**2) for places, weights in self._postings.values()))
+        norms = np.sqrt(self._sum((positions, weights**2) for positions, weights in self._postings.values()))
         self._norms = np.where(norms > 0, norms, 1.0)
 
     def compare(self, counts: Mapping[str, int]) -> tuple[Floats, Floats]:
-        """Return the cosine of each case with a document, and the sum of the weights of the terms that they share."""
+        """Return the cosine of each case with a document, and the sum of the weights of the shared terms."""
         known = [(self._postings[term], count) for term, count in counts.items() if term in self._postings]
         unknown = [count for term, count in counts.items() if term not in self._postings]
-        own = [(len(places), float(self._weights(len(places), [count])[0])) for (places, _), count in known]
+        own = [(len(positions), float(self._weights(len(positions), [count])[0])) for (positions, _), count in known]
         norm = math.sqrt(sum(weight**2 for _, weight in own) + float((self._weights(0, unknown) ** 2).sum()))
         products = self._sum(
-            (places, weights * weight) for ((places, weights), _), (_, weight) in zip(known, own, strict=True)
+            (positions, weights * weight) for ((positions, weights), _), (_, weight) in zip(known, own, strict=True)
         )
-        shared = self._sum((places, self._rarity(len(places))) for (places, _), _ in known)
+        shared = self._sum((positions, self._rarity(len(positions))) for (positions, _), _ in known)
         return products / (self._norms * norm), shared
 
     def _weights(self, found_in: int, counts: Sequence[int]) -> Floats:
@@ -207,13 +210,13 @@ class _Channel:
 
     def _sum(self, parts: Iterable[tuple[np.ndarray[tuple[int], np.dtype[np.int_]], Floats | float]]) -> Floats:
         total = np.zeros(self._size)
-        for places, weights in parts:
-            total[places] += weights  # no place occurs twice in the postings of a term
+        for positions, weights in parts:
+            total[positions] += weights  # positions are distinct within the postings of a term
         return total
 
 
 class _Spelling:
-    """The words of all cases, by which words that no case holds are corrected: they may be misspelt."""
+    """The words of all cases, used to correct words that no case contains: they may be misspelt."""
 
     def __init__(self, texts: Iterable[Iterable[str]]) -> None:
         self._known = frozenset(COMMON_WORDS.union(*texts))
@@ -223,7 +226,7 @@ class _Spelling:
         self._corrected: Callable[[str], str] = lru_cache(maxsize=10_000)(self._nearest)
 
     def corrected(self, word: str) -> str:
-        """Return the known word that an unknown one is a misspelling of, else the word."""
+        """Return the known word that an unknown one is a misspelling of, or the word itself."""
         return word if word in self._known or len(word) < _SHORTEST_TYPO or is_figure(word) else self._corrected(word)
 
     def _nearest(self, word: str) -> str:
@@ -232,11 +235,11 @@ class _Spelling:
 
         typos = _TYPOS.get(len(word), _TYPOS_OF_LONG)
         lengths = range(len(word) - typos, len(word) + typos + 1)
-        alike = list(self._alike(word[0], lengths))
-        found = process.extractOne(word, alike, scorer=OSA.distance, score_cutoff=typos)
-        return found[0] if found else word
+        candidates = list(self._candidates(word[0], lengths))
+        match = process.extractOne(word, candidates, scorer=OSA.distance, score_cutoff=typos)
+        return match[0] if match else word
 
-    def _alike(self, first: str, lengths: Iterable[int]) -> Iterator[str]:
+    def _candidates(self, first: str, lengths: Iterable[int]) -> Iterator[str]:
         for length in lengths:
             if length >= _SHORTEST_TYPO:
                 yield from self._by_shape.get((first, length), ())

@@ -1,4 +1,4 @@
-"""JSON values that compare by value."""
+"""Comparison of JSON values by value."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def canonical(
 
 
 def _is_object(item: Any) -> bool:
-    # The built-in types first: asking the abstract one costs ten times as much.
+    # The built-in types first: checking against the abstract one costs ten times as much.
     return type(item) is dict or (
         not (item is None or isinstance(item, (str, int, float))) and isinstance(item, Mapping)
     )
@@ -69,7 +69,7 @@ def _constant_key(item: Any) -> Hashable:
     if isinstance(item, bool) or item is None:
         return ("constant", item)
     if isinstance(item, (int, float)):
-        # NaN differs from itself; two made values that are both NaN are the same value here.
+        # NaN differs from itself; two actual values that are both NaN count as equal here.
         return ("number", "nan" if math.isnan(item) else item)
     return ("other", repr(item))
 
@@ -80,23 +80,23 @@ def is_number(value: Any) -> bool:
 
 
 def leaves(value: Any, *, limit: int) -> Iterator[tuple[str, Any]]:
-    """Yield at most `limit` texts, numbers and constants of a JSON value, each with the key that holds it.
+    """Yield at most `limit` texts, numbers and constants of a JSON value, each with its key.
 
-    The key is that of the nearest object, "" where there is none.
+    The key is that of the nearest enclosing object, or "".
 
     >>> list(leaves({"city": "Zürich", "days": [{"high": 12}]}, limit=10))
     [('city', 'Zürich'), ('high', 12)]
     """
     waiting: list[tuple[str, Any]] = [("", value)]
-    found = 0
-    while waiting and found < limit:
+    count = 0
+    while waiting and count < limit:
         name, item = waiting.pop()
         if _is_object(item):
             waiting.extend((str(key), held) for key, held in reversed(list(item.items())))
         elif isinstance(item, (list, tuple)):
             waiting.extend((name, held) for held in reversed(item))
         else:
-            found += 1
+            count += 1
             yield name, item
 
 

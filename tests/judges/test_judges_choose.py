@@ -129,7 +129,7 @@ def test_a_misspelt_option_is_refused() -> None:
     with raises(
         UsageError,
         snapshot(
-            "judge.model_options: base_ur: ChatOpenAI has no such option; what the provider's own interface takes beyond its options goes into model_kwargs"
+            "judge.model_options: base_ur: ChatOpenAI has no such option; options of the provider's own interface belong in model_kwargs"
         ),
     ):
         make_model("openai:m", {**KEY, "base_ur": "http://127.0.0.1:1/v1"})

@@ -40,14 +40,14 @@ def flat_rows(cases: Sequence[Case]) -> list[dict[str, Any]]:
 
 
 def _rows(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    said = {column: _cell(kind, record[column]) for column, kind in CASE_COLUMNS.items() if column in record}
+    said = {column: _cell_of_kind(kind, record[column]) for column, kind in CASE_COLUMNS.items() if column in record}
     identity = {"case_id": record["case_id"], "dataset": record["dataset"]}
     for place, turn in enumerate(record.get("turns") or [None]):
         own: dict[str, Any] = {}
         if turn is not None:
-            own = {column: _cell(kind, turn[name]) for column, (name, kind) in TURN_COLUMNS.items() if name in turn} | {
-                TURN: place + 1
-            }
+            own = {
+                column: _cell_of_kind(kind, turn[name]) for column, (name, kind) in TURN_COLUMNS.items() if name in turn
+            } | {TURN: place + 1}
         yield {**(identity if place else said), **own}
 
 
@@ -56,7 +56,7 @@ def _holds(text: str) -> bool:
     return not is_empty(text) and "\x00" not in text
 
 
-def _cell(kind: Kind, value: Any) -> Any:
+def _cell_of_kind(kind: Kind, value: Any) -> Any:
     if kind == "answers" and isinstance(value, str) and listed_texts(value):
         value = [value]  # a text that would be read as a list
     if kind in {"text", "answers"} and isinstance(value, str):

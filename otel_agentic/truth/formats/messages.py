@@ -76,13 +76,13 @@ class Message(Silent):
         inner = content.get("tool_calls") if isinstance(content, dict) else None
         return {
             "speaker": speaker,
-            "content": _result_text(content) if speaker == "tool" else _text(content),
+            "content": _result_text(content) if speaker == "tool" else _content_text(content),
             "tool_calls": first_of({"own": value.get("tool_calls"), "inner": inner}, "own", "inner"),
             "tool_call_id": value.get("tool_call_id"),
         }
 
 
-def _text(content: Any) -> Any:
+def _content_text(content: Any) -> Any:
     """Return the text of a message: given as text, as parts, or beside its calls."""
     if isinstance(content, list):
         parts = [part.get("text") if isinstance(part, dict) else part for part in content]
@@ -94,7 +94,7 @@ def _text(content: Any) -> Any:
 
 def _result_text(content: Any) -> Any:
     """Return the text of a tool's message: JSON where its content is a value of another kind."""
-    text = _text(content)
+    text = _content_text(content)
     return text if isinstance(text, str) and (text or content in NOTHING) else json.dumps(content)
 
 
