@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_origin
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
@@ -47,8 +47,16 @@ class Client(ABC):
         """Yield the JSON values of a command that streams."""
 
     def get(self, kind: type[T], name: str, **arguments: Any) -> T:
-        """Run a command and return its result, which is of a type of `otel_agentic.results`."""
-        return from_json(kind, self.call(name, **arguments))
+        """Run a command and return its result as a type of `otel_agentic.results`.
+
+        Raises:
+            BackendError: the result is of another shape, since the collector is of another version.
+        """
+        payload = self.call(name, **arguments)
+        try:
+            return from_json(kind, payload)
+        except ValueError as error:
+            raise BackendError(f"unexpected result of {name}; is the collector of the same version? {error}") from error
 
     @abstractmethod
     def close(self) -> None:
@@ -78,13 +86,6 @@ class LocalClient(Client):
     def stream(self, name: str, **arguments: Any) -> Iterator[Any]:
         """Yield the JSON values of a command that streams."""
         yield from self.call(name, **arguments)
-
-    def get(self, kind: type[T], name: str, **arguments: Any) -> T:
-        """Run a command and return its result."""
-        result = self._run(name, arguments)
-        if not isinstance(result, get_origin(kind) or kind):
-            raise TypeError(f"command {name} returned {type(result).__name__}, not {kind}")
-        return cast("T", result)
 
     def close(self) -> None:
         """Close the file."""
@@ -136,19 +137,6 @@ class RemoteClient(Client):
         self._url = url
         verify = True if tls is None else tls
         self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout, trust_env=False, verify=verify)
-
-    def get(self, kind: type[T], name: str, **arguments: Any) -> T:
-        """Run a command and return its result.
-
-        Raises:
-            BackendError: the collector is of another version and returns something else.
-        """
-        try:
-            return from_json(kind, self.call(name, **arguments))
-        except ValueError as error:
-            raise BackendError(
-                f"{self._url}: unexpected result of {name}; is the collector of this version? {error}"
-            ) from error
 
     def call(self, name: str, **arguments: Any) -> Any:
         """Run a command and return its result as a JSON value."""

@@ -15,8 +15,7 @@ from otel_agentic.cli.report_compare import (
     difference_title,
     probability,
 )
-from otel_agentic.cli.report_corrected import corrected_notes
-from otel_agentic.cli.report_corrected import difference_rows as corrected_rows
+from otel_agentic.cli.report_corrected import corrected_notes, corrected_rows
 from tests.cli.running import done, on_terminal, run
 from tests.cli.small import conversation, write_cases, write_spans
 from tests.snapshots import ending, item, opening, passage
