@@ -45,7 +45,7 @@ def receive(folder: Path, pieces: Iterable[Mapping[str, Any]], progress: Progres
         BackendError: a piece names a path that no export has.
         BadInputError: a file cannot be written.
     """
-    from otel_agentic.store.export_files import put, work_folder  # noqa: PLC0415 — only this command pays for it
+    from otel_agentic.store.export_files import move_durably, work_folder  # noqa: PLC0415 — only this command pays for it
 
     tables: dict[str, int] = {}
     files = size = 0
@@ -64,7 +64,7 @@ def receive(folder: Path, pieces: Iterable[Mapping[str, Any]], progress: Progres
                     whole.write(data)
                 size += len(data)
                 if piece["last"]:
-                    put(draft, folder / piece["file"])
+                    move_durably(draft, folder / piece["file"])
                     files += 1
                     tables[name["table"]] = tables.get(name["table"], 0) + piece["rows"]
     except OSError as error:

@@ -131,7 +131,7 @@ class HourlyExport:
         with self._store.read() as con:
             files, digest = write_hour(con, self.folder, unit, hour_ns)
         now_ns = self._engine.clock()
-        self._store.write(lambda con: exports.written(con, files, digest, now_ns))
+        self._store.write(lambda con: exports.record_written(con, files, digest, now_ns))
         _log.debug("exported %s: %d rows", hour_file(unit, hour_ns), files[0].rows)
         self._engine.stopping.wait(_EXPORT_PAUSE_RATIO * (time.monotonic() - began))
         return files[0].rows

@@ -195,7 +195,7 @@ class RetentionPass:
         while not self._stop():
             with self._engine.store.read() as con:
                 batch = find(con)
-            if not batch.places:
+            if not batch.row_ids:
                 return
             yield batch
 

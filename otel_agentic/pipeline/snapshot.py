@@ -6,7 +6,7 @@ from base64 import b64encode
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.store.export_files import work_folder
-from otel_agentic.store.export_layout import DAY, UNITS, WHOLE, WHOLES, day_folder, export_folder_of
+from otel_agentic.store.export_layout import DAY, SINGLE_FILE, UNITS, WHOLES, day_folder, export_folder_of
 from otel_agentic.store.exporting import days_of, write_day, write_whole
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def snapshot(engine: Engine, *, since_ns: int | None = None, until_ns: int | Non
         for done, table in enumerate(WHOLES, len(parts) + 1):
             with engine.store.read() as con:
                 draft, rows = write_whole(con, work, table)
-            yield from _pieces(draft, f"{table}/{WHOLE}", rows, done, total)
+            yield from _pieces(draft, f"{table}/{SINGLE_FILE}", rows, done, total)
 
 
 def _pieces(draft: Path, file: str, rows: int, done: int, total: int) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What goes by its own age: spans of no finished conversation, results that no window reaches, a judge's unused verdicts."""
+"""Data deleted by its own age: spans without a finished conversation, results beyond all windows, unused verdicts of judges."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from otel_agentic.store.kept import RetentionState
 
-#: Rows taken out in one transaction.
+#: Rows deleted in one transaction.
 _MOST: Final = 20_000
-#: Traces that stay with a conversation: one that is over, and is kept whole; or one that is open, while the trace is young.
-#: And traces that were read and wait to be linked.
+#: Traces that stay with a conversation: with a closed one, which is kept complete, or with an open one while the trace is young;
+#: and traces that were read and wait to be linked.
 _HELD: Final = """
     SELECT l.trace_id FROM trace_links l
     JOIN conversations c ON c.environment = l.environment AND c.conversation_id = l.conversation_id AND NOT c.superseded
@@ -31,8 +31,8 @@ _HELD: Final = """
     SELECT trace_id FROM trace_links
     WHERE conversation_id IS NULL AND events > 0 AND ended_at >= make_timestamp_ns($cut)
 """
-#: A span is as old as its end; where a sender's clock was ahead, as its arrival. Written so that whole parts of the table
-#: are passed over.
+#: The age of a span counts from its end; if the sender's clock was ahead, from its arrival. Written so that DuckDB can skip parts
+#: of the table.
 _OLD: Final = {
     "spans": (
         "start_time < make_timestamp_ns($cut) AND end_time < make_timestamp_ns($cut)",
@@ -58,7 +58,7 @@ WHERE (({own}) OR {arrived}) {_CLEAN_HOUR.format(hour=hour_sql(time), unit=unit)
 }
 _SOME_LOOSE: Final = {unit: f"{sql} LIMIT {_MOST}" for unit, sql in _LOOSE.items()}
 _COUNT_LOOSE: Final = {unit: f"SELECT count(*) FROM ({sql})" for unit, sql in _LOOSE.items()}  # noqa: S608 — the same
-#: Traces of open conversations that are to go with their spans: the rest of such a trace must not become a conversation.
+#: Traces of open conversations that are deleted with their spans: the rest of such a trace must not become a conversation.
 _LEFT: Final = """
 SELECT DISTINCT trace_id FROM trace_links l
 SEMI JOIN requested USING (trace_id)
@@ -73,7 +73,7 @@ _DELETE_LOOSE: Final = {
 _SILENT: Final = """
 DELETE FROM trace_links WHERE conversation_id IS NULL AND received_until < make_timestamp_ns($cut)
 """
-#: The newest results of each group and tag from before a time: count windows that end there hold them, however old.
+#: The newest results of each group and tag before a time: count windows that end there contain them, however old they are.
 _RESULTS: Final = """
 WITH old AS (SELECT rowid AS place, * FROM results WHERE window_time < make_timestamp_ns($cut)), tagged AS (
     SELECT rowid AS place, subject, window_time, environment, conversation_id, CAST(NULL AS VARCHAR) AS tag FROM results
@@ -97,7 +97,7 @@ DELETE FROM results WHERE rowid IN (SELECT place FROM doomed)
     AND (environment, conversation_id) IN (SELECT (environment, conversation_id) FROM doomed)
     AND window_time < make_timestamp_ns($cut)
 """
-#: Their counts are kept, for claims: one row for each subject, case and tags.
+#: Their counts are kept for claims: one row per subject, case and tags.
 _COUNTED: Final = """
 CREATE OR REPLACE TEMP TABLE counted_attempts AS
 SELECT subject, case_no, tags, sum(n) AS n, sum(c) AS c, min(first_time) AS first_time, max(last_time) AS last_time
@@ -130,48 +130,48 @@ INSERT INTO retention VALUES (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loose:
-    """Rows of spans or log records that go by their own age: row ids, and the trace of each."""
+    """Rows of spans or log records that are deleted by their own age: row ids, and the trace of each."""
 
     unit: str
-    places: Sequence[int]
+    row_ids: Sequence[int]
     traces: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldResults:
-    """Results that no window reaches: row ids, and whose they are."""
+    """Results outside all windows: row ids, and their conversations."""
 
-    places: Sequence[int]
+    row_ids: Sequence[int]
     environments: Sequence[str]
     names: Sequence[str]
     before_ns: int
 
 
 def loose_rows(con: DuckDBPyConnection, unit: str, cut_ns: int, *, exported: bool) -> Loose:
-    """Return some rows of spans or log records that are older than a time and belong to no conversation that is kept.
+    """Return some rows of spans or log records that are older than a time and belong to no conversation in the store.
 
     Args:
         con: a connection.
         unit: spans or log_records.
         cut_ns: the time.
-        exported: only of hours that were exported.
+        exported: only rows of hours that were exported.
     """
     rows = con.execute(_SOME_LOOSE[unit], {"cut": cut_ns, "exported": exported}).fetchall()
-    return Loose(unit=unit, places=[row[0] for row in rows], traces=[row[1] for row in rows])
+    return Loose(unit=unit, row_ids=[row[0] for row in rows], traces=[row[1] for row in rows])
 
 
 def count_loose(con: DuckDBPyConnection, unit: str, cut_ns: int, *, exported: bool) -> int:
-    """Return how many rows of spans or log records `loose_rows` would find, portion after portion."""
+    """Return how many rows of spans or log records `loose_rows` would return, portion after portion."""
     return int(con.execute(_COUNT_LOOSE[unit], {"cut": cut_ns, "exported": exported}).fetchall()[0][0])
 
 
 def remove_loose(con: DuckDBPyConnection, loose: Loose, now_ns: int) -> int:
-    """Take such rows out, in a transaction of the writer's; return how many there were still."""
+    """Delete such rows, in a transaction of the writer; return how many still existed."""
     requested = {"trace_id": sorted(set(loose.traces))}
     left = {"trace_id": [trace_id for (trace_id,) in rows_with(con, requested, _LEFT)]}
     rows_with(con, left, _TRACE_TOMBSTONES, {"now": now_ns}, fetch=False)
     rows_with(con, left, _UNLINK, fetch=False)
-    doomed = {"place": np.array(loose.places, dtype="int64"), "trace_id": np.array(loose.traces, dtype=object)}
+    doomed = {"place": np.array(loose.row_ids, dtype="int64"), "trace_id": np.array(loose.traces, dtype=object)}
     with registered(con, "doomed", doomed):
         return int(con.execute(_DELETE_LOOSE[loose.unit]).fetchall()[0][0])
 
@@ -185,16 +185,16 @@ def old_results(
     watched: Sequence[int],
     watched_since_ns: int,
 ) -> OldResults:
-    """Return some results that nothing counts any more.
+    """Return some results that are no longer counted anywhere.
 
     Args:
         con: a connection.
-        cut_ns: only before this time,
-        frozen_ns: and not among the newest from before this one,
-        newest: so many of each group and tag; 0 where no window counts them.
-        watched: groups that are held to an objective: their results from `watched_since_ns` on stay, for the evidence is
-            made of them.
-        watched_since_ns: see there.
+        cut_ns: only results before this time,
+        frozen_ns: except the newest ones before this time,
+        newest: this many of each group and tag; 0 if no window counts them.
+        watched: groups with an objective: their results from `watched_since_ns` on stay, because the evidence is computed from
+            them.
+        watched_since_ns: see `watched`.
     """
     bound = {
         "cut": cut_ns,
@@ -206,7 +206,7 @@ def old_results(
     }
     rows = con.execute(_RESULTS, bound).fetchall()
     return OldResults(
-        places=[row[0] for row in rows],
+        row_ids=[row[0] for row in rows],
         environments=[row[1] for row in rows],
         names=[row[2] for row in rows],
         before_ns=cut_ns,
@@ -214,9 +214,9 @@ def old_results(
 
 
 def remove_results(con: DuckDBPyConnection, old: OldResults) -> int:
-    """Take such results out, and keep the counts of those that were evaluated; return how many there were still."""
+    """Delete such results, and keep the counts of the evaluated ones; return how many still existed."""
     doomed = {
-        "place": np.array(old.places, dtype="int64"),
+        "place": np.array(old.row_ids, dtype="int64"),
         "environment": np.array(old.environments, dtype=object),
         "conversation_id": np.array(old.names, dtype=object),
     }
@@ -228,9 +228,9 @@ def remove_results(con: DuckDBPyConnection, old: OldResults) -> int:
 
 
 def remove_small(con: DuckDBPyConnection, *, cut_ns: int, verdicts_before_ns: int, tombs_before_ns: int) -> None:
-    """Take out what nobody needs: verdicts not used for long, what is known of traces that are gone, tombstones, tools.
+    """Delete unused data: verdicts not used for long, links of deleted traces, tombstones, and unused tool definitions.
 
-    Old rows of `not_rebuilt` go, too. Of lists of tools those go that no conversation has any more.
+    Old rows of `not_rebuilt` are deleted, too.
     """
     con.execute(_VERDICTS, {"cut": verdicts_before_ns})
     con.execute(_SILENT, {"cut": cut_ns})
@@ -240,7 +240,7 @@ def remove_small(con: DuckDBPyConnection, *, cut_ns: int, verdicts_before_ns: in
 
 
 def save_retention_state(con: DuckDBPyConnection, now: RetentionState, now_ns: int) -> None:
-    """Write down from when on the store is complete, and what was removed so far."""
+    """Store from when on the store is complete, and how much was removed so far."""
     con.execute(_FORGET)
     con.execute(
         _SAVE_STATE,

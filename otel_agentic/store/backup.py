@@ -1,4 +1,4 @@
-"""Backups of a store: a copy of its file, made while it is open, and the way back."""
+"""Backups of a store: a copy of its file, made while it is open, and restoring it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from otel_agentic.store.writer import Writer
 
 _log = logging.getLogger(__name__)
-#: A checkpoint may have to wait for a reader: how often it is tried, and the wait in between, seconds.
+#: A checkpoint may have to wait for a reader: number of tries, and the wait between them, seconds.
 _BACKUP_TRIES: Final = 150
 _WAIT_S: Final = 0.2
 _FOLDER: Final = ".backup-"
@@ -39,7 +39,7 @@ _VERIFYING: Final = {"memory_limit": "256MB", "threads": "1"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """A file that was found to be a store: its rows by table, and the migrations that it lacks."""
+    """A file that was verified as a store: its rows by table, and the migrations that it lacks."""
 
     rows: dict[str, int]
     pending: tuple[str, ...]
@@ -47,19 +47,19 @@ class Verified:
 
 @contextmanager
 def copy_of_open_file(path: Path, writer: Writer, undo: UndoFile, closing: threading.Event) -> Iterator[IO[bytes]]:
-    """Return a copy of an open database file, complete without a log, for reading; it takes disk space while the block runs.
+    """Provide a copy of an open database file for reading, complete without a log; it uses disk space while the block runs.
 
-    Everything acknowledged before the call is in it. Commits go on meanwhile; the log grows until the copy is made.
+    Everything acknowledged before the call is in it. Commits continue; the log grows until the copy is finished.
 
     Args:
         path: the database.
         writer: makes checkpoints, and holds them back.
         undo: has the database open for reading.
-        closing: set when the copy is to be given up, because the store is being closed.
+        closing: set when the copy must be cancelled, because the store is being closed.
 
     Raises:
-        OverloadedError: readers left no moment for a checkpoint.
-        StoreUnusableError: the file cannot be used, or there is no room for a copy.
+        OverloadedError: readers left no time for a checkpoint.
+        StoreUnusableError: the file cannot be used, or there is not enough space for a copy.
     """
     with tempfile.TemporaryDirectory(prefix=f".{path.name}{_FOLDER}", dir=path.parent) as folder:
         copy = Path(folder) / path.name
@@ -70,15 +70,15 @@ def copy_of_open_file(path: Path, writer: Writer, undo: UndoFile, closing: threa
                 raise StoreUnusableError(f"{path} is closing; try again when the collector is up")
         else:
             raise OverloadedError(
-                f"{path} is too busy for a backup: readers and writers left no moment for a checkpoint; try again"
+                f"{path} is too busy for a backup: readers and writers left no time for a checkpoint; try again"
             )
         with copy.open("rb") as file:
-            copy.unlink()  # gone with this process, however that ends
+            copy.unlink()  # so that it disappears even if this process is killed
             yield file
 
 
 def _copied_file(path: Path, copy: Path, writer: Writer, undo: UndoFile, closing: threading.Event) -> bool:
-    """Copy a file between two checkpoints; return False where there was no moment for it."""
+    """Copy a file between two checkpoints; return False if there was no time for that."""
     try:
         with writer.holding_checkpoints() as is_held, undo.handle() as source:
             clone_open_file(source, copy, lambda: is_held() and not closing.is_set())
@@ -91,10 +91,10 @@ def _copied_file(path: Path, copy: Path, writer: Writer, undo: UndoFile, closing
 
 
 def verify(path: Path) -> Verified:
-    """Open a file as a store and count what it holds.
+    """Open a file as a store and count its rows.
 
     Raises:
-        StoreUnusableError: it is no store of this release or an earlier one, or is damaged.
+        StoreUnusableError: it is not a store of this release or an earlier one, or is damaged.
     """
     try:
         with duckdb.connect(str(path), read_only=True, config=dict(_VERIFYING)) as con:
@@ -114,38 +114,40 @@ def _count(con: duckdb.DuckDBPyConnection, table: str) -> int:
 
 
 def restore_backup(backup: Path, db: Path, *, overwrite: bool) -> Verified:
-    """Put a backup in the place of a store; return what it holds.
+    """Replace a store by a backup; return the content of the backup.
 
-    Killed at any moment it leaves the old file or the new one; a log of the old file may then lie aside as `….wal.replaced`.
+    If killed at any moment, it leaves the old file or the new one; a log of the old file may remain as `….wal.replaced`.
 
     Raises:
         StoreBusyError: a process holds the store.
         StoreUnusableError: the backup is missing, damaged or of another release; the store exists and may not be
-            overwritten; or there is no room.
+            overwritten; or there is not enough space.
     """
     if not backup.is_file():
         raise StoreUnusableError(f"{backup}: no such backup")
     if log_path(backup).exists():
         raise StoreUnusableError(f"{backup} has a log, {log_path(backup).name}: it is a store in use, not a backup")
-    found = verify(backup)
+    verified = verify(backup)
     db = db.resolve()
     if db.exists() and backup.resolve() == db:
         raise StoreUnusableError(f"{backup} is the store itself; give the path of a backup")
     leftovers = [path for path in (db, log_path(db), undo_path(db)) if path.exists()]
     if leftovers and not overwrite:
-        raise StoreUnusableError(f"{leftovers[0]} exists already; give --force to lose what it holds, or another --db")
+        raise StoreUnusableError(f"{leftovers[0]} exists already; pass --force to replace it, or another --db")
     try:
         with _held(db):
             _replace(backup, db)
     except OSError as error:
         raise describe(error, db) from error
-    return found
+    return verified
 
 
 def _replace(backup: Path, db: Path) -> None:
     draft = db.with_name(f"{db.name}.restoring")
     clone_file(backup, draft)
-    aside = db.with_name(f"{db.name}.wal.replaced")  # a log of the old file may fit the new one, and would be replayed
+    aside = db.with_name(
+        f"{db.name}.wal.replaced"
+    )  # otherwise a log of the old file might be replayed into the new one
     if log_path(db).exists():
         log_path(db).replace(aside)
     undo_path(db).unlink(missing_ok=True)
@@ -156,7 +158,7 @@ def _replace(backup: Path, db: Path) -> None:
 
 @contextmanager
 def _held(db: Path) -> Iterator[None]:
-    """Hold the lock of a database file, where there is one, so that nobody opens it meanwhile.
+    """Hold the lock of an existing database file, so that no process opens it in the meantime.
 
     Raises:
         StoreBusyError: another process holds it.
@@ -171,6 +173,6 @@ def _held(db: Path) -> Iterator[None]:
 
 
 def remove_leftover_copies(db: Path) -> None:
-    """Remove what backups of a process that died left next to a database."""
+    """Remove the copies that backups of a killed process left next to a database."""
     for folder in db.parent.glob(f".{glob.escape(db.name)}{_FOLDER}*"):
         shutil.rmtree(folder, ignore_errors=True)

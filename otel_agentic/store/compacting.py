@@ -1,4 +1,4 @@
-"""Writing a file anew without its free blocks, so that it gives the room back."""
+"""Rewriting a file without its free blocks, to return their disk space."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-#: Beside the file until it is whole; one of a process that died is overwritten.
+#: Next to the file until it is complete; one of a killed process is overwritten.
 _DRAFT: Final = ".compacting"
 _NEW: Final = f"ATTACH $path AS fresh (STORAGE_VERSION '{FILE_FORMAT}')"
 
 
 def compact(path: Path) -> tuple[int, int]:
-    """Write a DuckDB file anew, compactly, and put it in the place of the old one; return its size before and after, bytes.
+    """Rewrite a DuckDB file compactly and replace the old one; return its size before and after, bytes.
 
-    Killed at any moment it leaves the old file or the new one, whole. No other process can open the file meanwhile. Who may
-    read it stays as it was.
+    If killed at any moment, it leaves the old file or the new one, complete. No other process can open the file in the meantime.
+    Its access rights stay as they were.
 
     Raises:
         StoreBusyError: another process holds the file; names it.
-        StoreUnusableError: the disk has no room for a second file, the file cannot be read, or what was last written is in
-            its log only.
+        StoreUnusableError: the disk has no space for a second file, the file cannot be read, or its log contains data that is not
+            in the file yet.
     """
-    path = path.resolve()  # a link stays one; the log lies beside the file's own name
-    # Both are gone once a store was closed well; to put an undo file back is for whoever holds the file.
+    path = path.resolve()  # a link stays one; the log is next to the file itself
+    # A store that was closed properly has neither; only a process that holds the file may apply the undo file.
     if path.with_name(path.name + ".wal").exists() or undo_path(path).exists():
         raise StoreUnusableError(
             f"{path}: its log is not written into it yet; open and close it first, as `store stats` does"
@@ -46,7 +46,7 @@ def compact(path: Path) -> tuple[int, int]:
     free = shutil.disk_usage(path.absolute().parent).free
     if free < before:
         raise StoreUnusableError(
-            f"{path}: to write it anew takes up to {before:,} bytes, and the disk has {free:,}; make room, or leave the file "
+            f"{path}: rewriting it takes up to {before:,} bytes, and the disk has {free:,}; free some space, or leave the file "
             "as it is: its free blocks are used again"
         )
     try:
@@ -60,7 +60,7 @@ def compact(path: Path) -> tuple[int, int]:
 
 def _rewrite(path: Path, draft: Path) -> None:
     with _private(), duckdb.connect(":memory:") as con:
-        # Open for writing, so that nobody else has the file until the new one is in its place.
+        # Open for writing, so that no other process opens the file until the new one has replaced it.
         con.execute("ATTACH $path AS old", {"path": str(path)})
         con.execute(_NEW, {"path": str(draft)})
         con.execute("COPY FROM DATABASE old TO fresh")
@@ -74,7 +74,7 @@ def _rewrite(path: Path, draft: Path) -> None:
 
 @contextmanager
 def _private() -> Iterator[None]:
-    """Have new files readable by their owner alone: nobody reads half a store that was closed to him."""
+    """Make new files readable by their owner only, so that no one else can read the incomplete copy."""
     before = os.umask(0o077)
     try:
         yield
@@ -83,10 +83,10 @@ def _private() -> Iterator[None]:
 
 
 def _give_same_access(old: Path, new: Path) -> None:
-    found = old.stat()
+    status = old.stat()
     if hasattr(os, "chown"):
         with suppress(PermissionError):  # only root gives files away
-            os.chown(new, found.st_uid, found.st_gid)
+            os.chown(new, status.st_uid, status.st_gid)
     shutil.copymode(old, new)
 
 

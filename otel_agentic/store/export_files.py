@@ -1,4 +1,4 @@
-"""Files of an export as they come to be: whole or not at all, and durable."""
+"""Files of an export: complete or not there at all, and durable."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ _EXCHANGE: Final = 2
 
 @contextmanager
 def work_folder(folder: Path) -> Iterator[Path]:
-    """Lend a folder of its own for files that are not whole yet; it is gone afterwards, whatever happened."""
-    made = folder / WORK / uuid4().hex
-    made.mkdir(parents=True)
+    """Provide a separate folder for incomplete files; it is removed afterwards in any case."""
+    work = folder / WORK / uuid4().hex
+    work.mkdir(parents=True)
     try:
-        yield made
+        yield work
     finally:
-        remove_work(made)
+        remove_work(work)
 
 
-def remove_work(made: Path) -> None:
-    """Remove a work folder, and those around it that hold nothing else."""
-    shutil.rmtree(made, ignore_errors=True)
+def remove_work(work: Path) -> None:
+    """Remove a work folder, and its parents if they are empty."""
+    shutil.rmtree(work, ignore_errors=True)
     with suppress(OSError):
-        made.parent.rmdir()
-        made.parent.parent.rmdir()
+        work.parent.rmdir()
+        work.parent.parent.rmdir()
 
 
 def clear_work(folder: Path) -> None:
-    """Remove what a process that died left half written."""
+    """Remove the incomplete files of a killed process."""
     shutil.rmtree(folder / WORK, ignore_errors=True)
 
 
-def put(draft: Path, target: Path) -> None:
-    """Move a whole file to its place, durably: whoever reads sees what was there before, or this.
+def move_durably(draft: Path, target: Path) -> None:
+    """Move a complete file to its target, durably: readers see the previous file or this one.
 
     Raises:
-        OSError: it cannot be moved; the place is as it was.
+        OSError: it cannot be moved; the target is unchanged.
     """
     sync(draft)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -55,22 +55,22 @@ def put(draft: Path, target: Path) -> None:
     sync(target.parent)
 
 
-def exchange(one: Path, other: Path) -> bool:
-    """Let two folders change places at one moment; return False where the system cannot."""
+def exchange(first: Path, second: Path) -> bool:
+    """Swap two folders atomically; return False if the system does not support that."""
     try:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError):
         return False
-    sync(one)
-    done = bool(renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _EXCHANGE) == 0)
+    sync(first)
+    done = bool(renameat2(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _EXCHANGE) == 0)
     if done:
-        sync(one.parent)
-        sync(other.parent)
+        sync(first.parent)
+        sync(second.parent)
     return done
 
 
 def sync(path: Path) -> None:
-    """Return when a file, or the names in a folder, are on the disk."""
+    """Sync a file, or the names in a folder, to disk."""
     number = os.open(path, os.O_RDONLY)
     try:
         os.fsync(number)

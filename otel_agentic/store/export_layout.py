@@ -1,4 +1,4 @@
-"""Where exported tables lie, which of them there are, and by which time they are divided into hours."""
+"""The layout of an export: its tables, their folders, and the time by which each is divided into hours."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 HOUR_NS: Final = 3_600_000_000_000
 DAY_NS: Final = 24 * HOUR_NS
-#: Where files are written until they are whole. It is on the same file system as the rest, and no glob of a table finds it.
+#: The folder of incomplete files: on the same file system as the rest, and matched by no glob of a table.
 WORK: Final = ".work"
 #: The one file of a table that is not divided by time.
-WHOLE: Final = "all.parquet"
-#: The one file of a day whose hours were put together.
+SINGLE_FILE: Final = "all.parquet"
+#: The one file of a day whose hours were merged.
 DAY: Final = "day.parquet"
 
-#: What hangs on a conversation: its rows are exported, and removed, together with it.
+#: Tables that belong to a conversation: their rows are exported, and removed, together with it.
 _OF_REVISION: Final = (
     "turns",
     "tool_calls",
@@ -33,13 +33,13 @@ _OF_REVISION: Final = (
     "scores",
 )
 FAMILY: Final = ("conversations", *_OF_REVISION, "trace_links")
-#: Tables that are exported hour by hour; what changes in one of a unit has the hour of the whole unit written anew.
+#: Tables that are exported hour by hour; a change in one table of a unit makes the hour of the whole unit be written again.
 UNITS: Final = {
     "spans": ("spans",),
     "log_records": ("log_records",),
     "conversations": (*FAMILY, "results"),
 }
-#: Tables that only a snapshot of the whole store holds, one file each.
+#: Tables that are exported only in a snapshot of the whole store, one file each.
 WHOLES: Final = (
     "cases",
     "case_turns",
@@ -58,7 +58,7 @@ WHOLES: Final = (
 )
 
 _KEY: Final = "environment, conversation_id"
-#: The rows of a time, `$first` and `$last` included, by the end of the conversation revision that they belong to.
+#: The rows of a period, `$first` and `$last` included, by the end of their conversation revision.
 _REVISION_ROWS: Final = f"""
 SELECT t.* FROM "{{table}}" t
 JOIN conversations c USING ({_KEY}, revision)
@@ -83,10 +83,10 @@ class Exported:
 
     Attributes:
         name: the table.
-        rows: SQL of its rows in a time, `$first` to `$last`.
-        order: by what a file is sorted, so that a reader can pass over most of it.
-        identity: columns that tell whether the store still has what a row of an older file is about,
-        held: and the table in which it is looked for.
+        rows: SQL of its rows in a period, `$first` to `$last`.
+        order: the sort order of a file, with which readers can skip most of it.
+        identity: columns that identify whether the store still has the subject of a row in an older file,
+        held: and the table in which they are looked up.
     """
 
     name: str
@@ -117,9 +117,9 @@ EXPORTED: Final = {name: _exported(name) for unit in UNITS.values() for name in 
 
 
 def export_folder_of(settings: Settings) -> Path:
-    """Return the folder of Parquet files: the one directory that the store's DuckDB may touch besides its own file."""
-    given, db = settings.retention.export_folder, settings.store.db
-    return (given or db.with_name(f"{db.name}.export")).absolute()
+    """Return the folder of Parquet files: the only folder that the store's DuckDB may access besides its own file."""
+    folder, db = settings.retention.export_folder, settings.store.db
+    return (folder or db.with_name(f"{db.name}.export")).absolute()
 
 
 def day_folder(table: str, time_ns: int) -> str:

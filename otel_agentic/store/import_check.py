@@ -1,4 +1,4 @@
-"""What a Parquet file has to be before a row of it is stored: one row that is not would stop exports and retention for ever."""
+"""Checks of a Parquet file before any row of it is stored: one invalid row would block exports and retention for ever."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 _FILE: Final = "read_parquet($file, hive_partitioning = false)"
-#: The store keeps ids as numbers in memory.
+#: The store represents ids as numbers in memory.
 _WRONG_IDS: Final = f"""
 SELECT concat(trace_id, ' ', span_id) FROM {_FILE}
 WHERE NOT coalesce(regexp_full_match(trace_id, '[0-9a-f]{{32}}') AND regexp_full_match(span_id, '[0-9a-f]{{16}}'), false)
 LIMIT 1
 """  # noqa: S608 — names of our own schema
 _WITH_IDS: Final = frozenset({"spans", "log_records"})
-#: Times are nanoseconds since 1970 everywhere else; infinity, which has none, is one that DuckDB knows.
+#: Times are nanoseconds since 1970 everywhere else; DuckDB's infinity has no such value.
 _WRONG_TIME: Final = f"""
 SELECT CAST({{name}} AS VARCHAR) FROM {_FILE}
 WHERE NOT coalesce(isfinite(TRY_CAST({{name}} AS TIMESTAMP_NS)) AND epoch_ns(TRY_CAST({{name}} AS TIMESTAMP_NS)) >= 0, true)
@@ -34,20 +34,20 @@ def rows_in(con: DuckDBPyConnection, table: str, file: Path) -> int:
     """Return how many rows a Parquet file of a table has.
 
     Raises:
-        BadInputError: it is no Parquet file, not of this table, or holds an id or a time that is none; says what is wrong.
+        BadInputError: it is not a Parquet file, not of this table, or contains an invalid id or time; names the problem.
     """
-    given = {"file": str(file)}
+    parameters = {"file": str(file)}
     try:
-        ((count,),) = con.execute(f"SELECT count(*) FROM {_FILE}", given).fetchall()  # noqa: S608 — our own fragment
-        described = con.execute(f"SELECT * FROM {_FILE} LIMIT 0", given).description or []  # noqa: S608 — the same
+        ((count,),) = con.execute(f"SELECT count(*) FROM {_FILE}", parameters).fetchall()  # noqa: S608 — our own fragment
+        described = con.execute(f"SELECT * FROM {_FILE} LIMIT 0", parameters).description or []  # noqa: S608 — the same
         known = con.execute(f'SELECT * FROM "{table}" LIMIT 0').description or []  # noqa: S608 — a name of our own schema
         types = {str(column[0]): str(column[1]) for column in known}
         names = [str(column[0]) for column in described]
         _require_known(table, names, types.keys())
-        _require_ids(con, table, given)
+        _require_ids(con, table, parameters)
         for name in names:
             if types[name] == "TIMESTAMP_NS":
-                _require_times(con, table, name, given)
+                _require_times(con, table, name, parameters)
     except duckdb.Error as error:
         raise BadInputError(f"{table}: not readable as Parquet: {str(error).splitlines()[0]}") from error
     return int(count)
@@ -57,18 +57,18 @@ def _require_known(table: str, names: Sequence[str], columns: Collection[str]) -
     foreign = sorted(set(names) - set(columns))
     if foreign:
         raise BadInputError(
-            f"{table}: the file has columns that this table has not ({', '.join(foreign[:5])}): it is of a newer release, or "
-            "no export of otel-agentic"
+            f"{table}: the file has columns that the table lacks ({', '.join(foreign[:5])}): it was written by a newer release, or "
+            "is not an export of otel-agentic"
         )
 
 
-def _require_ids(con: DuckDBPyConnection, table: str, given: Mapping[str, str]) -> None:
-    if table in _WITH_IDS and (wrong := con.execute(_WRONG_IDS, given).fetchall()):
+def _require_ids(con: DuckDBPyConnection, table: str, parameters: Mapping[str, str]) -> None:
+    if table in _WITH_IDS and (invalid := con.execute(_WRONG_IDS, parameters).fetchall()):
         raise BadInputError(
-            f"{table}: {wrong[0][0]!r} are no ids of a trace and a span: 32 and 16 hexadecimal digits in lower case"
+            f"{table}: {invalid[0][0]!r} are not the ids of a trace and a span: 32 and 16 lower-case hexadecimal digits"
         )
 
 
-def _require_times(con: DuckDBPyConnection, table: str, name: str, given: Mapping[str, str]) -> None:
-    if wrong := con.execute(_WRONG_TIME.format(name=f'"{name}"'), given).fetchall():
-        raise BadInputError(f"{table}: {name} is {wrong[0][0]}: a time is none before 1970, and not infinite")
+def _require_times(con: DuckDBPyConnection, table: str, name: str, parameters: Mapping[str, str]) -> None:
+    if invalid := con.execute(_WRONG_TIME.format(name=f'"{name}"'), parameters).fetchall():
+        raise BadInputError(f"{table}: {name} is {invalid[0][0]}: times must not be before 1970 or infinite")

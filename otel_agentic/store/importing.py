@@ -1,4 +1,4 @@
-"""Rows out of Parquet files into the store: each once, whatever is there already."""
+"""Rows from Parquet files into the store, each once, without changing existing rows."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
-#: Rows of spans, or log records, taken in one transaction.
+#: Rows of spans or log records imported in one transaction.
 PORTION: Final = 20_000
-#: Errors that are the store's own trouble; any other is what is wrong with the file.
+#: Errors of the store itself; any other error is a problem of the file.
 _OF_THE_STORE: Final = (duckdb.OperationalError, duckdb.InternalError, duckdb.FatalException)
-#: What tells a row of these tables from others.
+#: Columns that identify a row of these tables.
 _IDENTITY: Final = {
     "cases": ("dataset", "case_id", "version"),
     "case_turns": ("dataset", "case_id", "version", "turn_index"),
@@ -38,8 +38,8 @@ _IDENTITY: Final = {
     "tool_definitions": ("definitions_hash", "name"),
     "retention": (),
 }
-#: Tables of an import, in this order: a conversation stands once all that hangs on it does, so that an import that was
-#: killed begins anew where it was.
+#: Tables of an import, in this order: a conversation is added after all its rows in other tables, so that an import that was
+#: killed continues where it was.
 ORDER: Final = (
     "spans",
     "log_records",
@@ -70,7 +70,7 @@ FROM (
 )
 ANTI JOIN log_records USING (content_hash)
 """  # noqa: S608 — the same
-#: A trace counts as read where the store had nothing of it before, nor of its conversation: else both are rebuilt.
+#: A trace counts as read if the store had nothing of it before, nor of its conversation; otherwise both are rebuilt.
 _LINKS: Final = f"""
 INSERT INTO trace_links BY NAME
 SELECT f.* REPLACE (make_timestamp_ns($now) AS received_until)
@@ -84,7 +84,7 @@ _OF_NEW: Final = f"""
 INSERT INTO {{table}} BY NAME
 SELECT * FROM {_FILES} ANTI JOIN conversations USING (environment, conversation_id)
 """  # noqa: S608 — the same
-#: Built now: who looks for conversations of which something was read since they were built has nothing to do here.
+#: Built now, so that it does not look as if something was read since it was built.
 _CONVERSATIONS: Final = f"""
 INSERT INTO conversations BY NAME
 SELECT * REPLACE (make_timestamp_ns($now) AS built_at)
@@ -118,7 +118,7 @@ JOIN subjects s ON s.agent IS NOT DISTINCT FROM f.agent AND s.agent_version IS N
     AND s.environment = f.environment AND s.service IS NOT DISTINCT FROM f.service
 LEFT JOIN result_cases k ON k.dataset = coalesce(f.dataset, '') AND k.case_id = f.case_id
 """  # noqa: S608 — the same
-#: Only one version of a case is in force, and the store's own stays it.
+#: Only one version of a case is current; the store's own has precedence.
 _CURRENT: Final = """
 REPLACE (
     f.current AND NOT EXISTS (
@@ -126,12 +126,14 @@ REPLACE (
     ) AS current
 )
 """
-_KEPT: Final = f"""
+_MERGE_RETENTION: Final = f"""
 UPDATE retention SET
     conversations_from = greatest(conversations_from, (SELECT max(conversations_from) FROM {_FILES})),
     results_from = greatest(results_from, (SELECT max(results_from) FROM {_FILES}))
 """  # noqa: S608 — the same
-_FIRST_KEPT: Final = f"INSERT INTO retention SELECT * FROM {_FILES} WHERE NOT EXISTS (SELECT 1 FROM retention) LIMIT 1"  # noqa: S608 — the same
+_FIRST_RETENTION: Final = (
+    f"INSERT INTO retention SELECT * FROM {_FILES} WHERE NOT EXISTS (SELECT 1 FROM retention) LIMIT 1"  # noqa: S608 — the same
+)
 _THAW: Final = (
     f"""
 DELETE FROM removed WHERE kind = 'conversation' AND identity IN (SELECT {CONVERSATION_ID} FROM conversations)
@@ -149,13 +151,13 @@ _ORPHANS: Final = tuple(
 
 
 def stretches(rows: int) -> Iterator[tuple[int, int]]:
-    """Yield the row numbers, from and to, that are taken in one transaction each."""
+    """Yield the row numbers, from and to, of each transaction."""
     for first in range(0, rows, PORTION):
         yield first, min(rows, first + PORTION)
 
 
 def import_stretch(con: DuckDBPyConnection, table: str, file: Path, stretch: tuple[int, int], now_ns: int) -> int:
-    """Take some rows of a file of spans or log records; return how many were new. A new row is committed now.
+    """Import some rows of a file of spans or log records; return how many were new. New rows count as committed now.
 
     Raises:
         BadInputError: a row cannot be stored.
@@ -165,13 +167,13 @@ def import_stretch(con: DuckDBPyConnection, table: str, file: Path, stretch: tup
 
 
 def import_files(con: DuckDBPyConnection, table: str, files: Sequence[Path], *, began_ns: int, now_ns: int) -> int:
-    """Take the rows of files of a table; return how many were new.
+    """Import the rows of files of a table; return how many were new.
 
     Args:
-        con: a connection in a transaction of the writer's.
-        table: of `ORDER`, but spans and log records.
+        con: a connection in a transaction of the writer.
+        table: of `ORDER`, except spans and log records.
         files: all files of the table.
-        began_ns: when the import began: what was there before is the store's own,
+        began_ns: when the import began: rows from before belong to the store,
         now_ns: the present.
 
     Raises:
@@ -191,10 +193,10 @@ def import_files(con: DuckDBPyConnection, table: str, files: Sequence[Path], *, 
     if table in FAMILY:
         return _added(con, table, _OF_NEW.format(table=table), bound)
     if table == "retention":
-        return _added(con, table, _KEPT, bound) * 0 + _added(con, table, _FIRST_KEPT, bound)
+        return _added(con, table, _MERGE_RETENTION, bound) * 0 + _added(con, table, _FIRST_RETENTION, bound)
     same = " AND ".join(f't."{name}" IS NOT DISTINCT FROM f."{name}"' for name in _IDENTITY[table])
-    shown = f"f.* {_CURRENT}" if table == "cases" else "f.*"
-    sql = f'INSERT INTO "{table}" BY NAME SELECT {shown} FROM {_FILES} f WHERE NOT EXISTS (SELECT 1 FROM "{table}" t WHERE {same})'  # noqa: S608 — names of our own schema
+    columns = f"f.* {_CURRENT}" if table == "cases" else "f.*"
+    sql = f'INSERT INTO "{table}" BY NAME SELECT {columns} FROM {_FILES} f WHERE NOT EXISTS (SELECT 1 FROM "{table}" t WHERE {same})'  # noqa: S608 — names of our own schema
     return _added(con, table, sql, bound)
 
 
@@ -208,11 +210,11 @@ def _added(con: DuckDBPyConnection, table: str, sql: str, bound: dict[str, Any])
 
 
 def drop_orphans(con: DuckDBPyConnection) -> int:
-    """Take out what hangs on no conversation, as an import that was killed left it; return how many rows that were."""
+    """Delete the rows without a conversation that a killed import left behind; return how many there were."""
     return sum(int(con.execute(sql).fetchall()[0][0]) for sql in _ORPHANS)
 
 
 def thaw(con: DuckDBPyConnection) -> None:
-    """Let conversations live again that were removed, and are back."""
+    """Remove the tombstones of conversations that were imported again."""
     for sql in _THAW:
         con.execute(sql)

@@ -1,4 +1,4 @@
-"""The table `trace_links`: which conversation each trace belongs to, and which traces wait to be read."""
+"""The table `trace_links`: the conversation of each trace, and the traces that wait to be read."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from otel_agentic.conversations.segments import Segment
     from otel_agentic.store.reader import Arrival
 
-#: Traces of which something was committed after they were last read, or that were read and not linked yet. In the order
-#: in which they came: who works them off in portions then reads each part of the file once.
+#: Traces with something committed after they were last read, or read but not linked yet. In the order in which they arrived, so
+#: that working them off in portions reads each part of the file once.
 _PENDING: Final = """
 WITH arrived AS (
     SELECT trace_id, max(received_at) AS received_at, min(received_at) AS first_at
@@ -66,8 +66,8 @@ SELECT DISTINCT l.trace_id
 FROM trace_links l
 SEMI JOIN requested USING (environment, conversation_id)
 """
-#: Conversations that are open or not built yet, or of which something was read after they were built (a process that was
-#: killed in between leaves them so, also closed ones); and those that no trace belongs to any more, as if touched just now.
+#: Conversations that are open or not built yet, or of which something was read after they were built (closed ones, too, if a
+#: process was killed in between); and those that no longer have a trace, as if touched just now.
 _LAST_ARRIVALS: Final = """
 SELECT l.environment, l.conversation_id, epoch_ns(max(l.received_until)), bool_or(l.explicit_id IS NOT NULL)
 FROM trace_links l
@@ -81,7 +81,7 @@ FROM conversations c
 ANTI JOIN trace_links l USING (environment, conversation_id)
 WHERE NOT c.superseded
 """
-#: Of these, what nobody waits for to go on: what a process that was killed had read, and had not built.
+#: Of these, the ones that wait for nothing: a killed process had read them but not built them.
 _UNBUILT: Final = """
 SELECT DISTINCT l.environment, l.conversation_id
 FROM trace_links l
@@ -90,13 +90,13 @@ LEFT JOIN conversations c
 WHERE l.conversation_id IS NOT NULL
     AND (c.conversation_id IS NULL OR (c.closed_by IS NOT NULL AND l.received_until > c.built_at))
 """
-#: The neighbourhood of traces: those whose messages they may go on, those that may go on theirs (so that rivals for one
-#: beginning come, too), those that span links tie to them, and those that may tell of the same turn as another instrumentation. Asked again until
-#: nothing new comes; what was one conversation comes as a whole, or a long chain of links would be walked trace by trace.
-#: Own traces are put together first: many begin alike, and pairs of them all would be too many.
-#: All parts of the table that are read are bounded by times given as parameters, so that DuckDB passes over row groups by
-#: their minimum and maximum: the cost does not grow with the store. (An index would answer as fast, but DuckDB keeps the
-#: whole of it in memory, some 40 to 70 bytes a trace.) Only the lists of span links, mostly empty, are read whole.
+#: The neighbourhood of traces: those whose messages they may continue, those that may continue theirs (so that competitors for
+#: one beginning are included), those tied to them by span links, and those in which another instrumentation may report the same
+#: turn. Repeated until nothing new is found; an existing conversation is included completely, otherwise a long chain of links
+#: would be walked trace by trace. The traces themselves are grouped first: many begin equally, and all pairs would be too many.
+#: All parts of the table are bounded by times given as parameters, so that DuckDB skips row groups by their minimum and
+#: maximum, and the cost does not grow with the store. (An index would be as fast, but DuckDB keeps it completely in memory, 40
+#: to 70 bytes per trace.) Only the lists of span links, mostly empty, are read completely.
 _NEIGHBOURS: Final = """
 WITH near AS MATERIALIZED (
     SELECT * FROM trace_links
@@ -143,7 +143,7 @@ JOIN own_queries o
 WHERE n.started_at <= o.last AND o.first <= n.ended_at
     AND coalesce(NOT list_has_any(n.scopes, o.scopes), true)
 """
-#: Rows at the end of the table, which hold what was read last: they are looked at first.
+#: Rows at the end of the table, which were written last; they are searched first.
 _RECENT: Final = 16_384
 _SIZE: Final = "SELECT count(*) FROM trace_links"
 _TIMES: Final = """
@@ -178,7 +178,7 @@ WHERE l.until IS NULL OR s.received_at > l.until
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenConversation:
-    """A conversation to look at again: when something of it last arrived (ns), and whether its spans name it."""
+    """A conversation to look at again: when something of it last arrived (ns), and whether its spans contain its id."""
 
     key: Key
     last_ns: int
@@ -205,7 +205,7 @@ def pending_traces(con: DuckDBPyConnection) -> list[str]:
 
 
 def conversations_of(con: DuckDBPyConnection, trace_ids: Iterable[str]) -> set[Key]:
-    """Return the (environment, conversation id) that the traces are linked to now."""
+    """Return the (environment, conversation id) that the traces are currently linked to."""
     return {(environment, name) for environment, name in rows_with(con, _traces(trace_ids), _OF_TRACES)}
 
 
@@ -215,10 +215,10 @@ def save_segments(
     segments: Sequence[Segment],
     arrivals: Mapping[str, Arrival],
 ) -> None:
-    """Replace what is known of some traces by what was just read.
+    """Replace the links of some traces by those just read.
 
-    A trace without a segment leaves a row too, so that it counts as read until more of it arrives. When it first arrived,
-    and that a clock was ahead, is kept: spans that were committed again, by an import, change neither.
+    A trace without a segment gets a row, too, so that it counts as read until more of it arrives. Its first arrival and a clock
+    that was ahead are kept: spans committed again by an import change neither.
     """
     first = {trace_id: arrival.first_ns for trace_id, arrival in arrivals.items()}
     ahead = {trace_id for trace_id, arrival in arrivals.items() if arrival.clock_ahead}
@@ -272,14 +272,14 @@ def traces_of(con: DuckDBPyConnection, keys: Iterable[Key]) -> set[str]:
 
 
 def by_arrival(con: DuckDBPyConnection, keys: Iterable[Key]) -> list[Key]:
-    """Return conversations in the order in which their traces arrived, those that no trace belongs to last."""
+    """Return conversations in the order in which their traces arrived; those without a trace come last."""
     requested = set(keys)
-    found = [(environment, name) for environment, name in rows_with(con, key_columns(requested), _BY_ARRIVAL)]
-    return found + sorted(requested.difference(found))
+    arrived = [(environment, name) for environment, name in rows_with(con, key_columns(requested), _BY_ARRIVAL)]
+    return arrived + sorted(requested.difference(arrived))
 
 
 def open_conversations(con: DuckDBPyConnection, now_ns: int) -> list[OpenConversation]:
-    """Return the conversations that are not closed, or whose traces all went elsewhere."""
+    """Return the conversations that are open, or whose traces were all moved to others."""
     return [
         OpenConversation(key=(environment, name), last_ns=min(last_ns, now_ns), has_id=has_id)
         for environment, name, last_ns, has_id in con.execute(_LAST_ARRIVALS, {"now": now_ns}).fetchall()
@@ -287,34 +287,34 @@ def open_conversations(con: DuckDBPyConnection, now_ns: int) -> list[OpenConvers
 
 
 def unbuilt_conversations(con: DuckDBPyConnection) -> set[Key]:
-    """Return the conversations whose traces were read and which were not built since; open ones that were built are none."""
+    """Return the conversations whose traces were read but that were not built since, except open ones that were built."""
     return {(environment, name) for environment, name in con.execute(_UNBUILT).fetchall()}
 
 
 def neighbourhood(con: DuckDBPyConnection, trace_ids: Iterable[str], idle_ns: int) -> set[str]:
-    """Return the traces that may share a conversation with the given ones, themselves included."""
-    found = set(trace_ids)
-    edge = found
+    """Return the traces that may share a conversation with some traces, these included."""
+    neighbours = set(trace_ids)
+    edge = neighbours
     while edge:
         rows = rows_with(con, _traces(edge), _NEIGHBOURS, _bounds(con, edge, idle_ns))
-        edge = {trace_id for (trace_id,) in rows} - found
-        found = found | edge
-    return found
+        edge = {trace_id for (trace_id,) in rows} - neighbours
+        neighbours = neighbours | edge
+    return neighbours
 
 
 def _bounds(con: DuckDBPyConnection, trace_ids: AbstractSet[str], idle_ns: int) -> dict[str, int]:
     """Return the times (ns) between which the neighbourhood of some traces lies, as parameters of `_NEIGHBOURS`."""
     own = _times(con, trace_ids)
-    # A conversation without an id is called after its first trace: none of its other traces starts earlier, but for one
-    # that tells of the same turn as another instrumentation.
+    # A conversation without an id is named after its first trace: its other traces start later, except one in which another
+    # instrumentation reports the same turn.
     named = {name for row in own if (name := row[4]) is not None}
     first_traces = _times(con, named - trace_ids) + [row for row in own if row[0] in named]
-    whole = named <= {row[0] for row in first_traces}
+    complete = named <= {row[0] for row in first_traces}
     return {
         "idle_us": idle_ns // 1000,
         "first": max(0, min((row[2] for row in own if row[1]), default=0) - idle_ns),
         "last": min(LAST_NS, max((row[3] for row in own if row[1]), default=0) + idle_ns),
-        "conversations_first": max(0, min((row[2] for row in first_traces), default=0) - idle_ns) if whole else 0,
+        "conversations_first": max(0, min((row[2] for row in first_traces), default=0) - idle_ns) if complete else 0,
     }
 
 
@@ -330,7 +330,7 @@ def _times(con: DuckDBPyConnection, trace_ids: AbstractSet[str]) -> list[tuple[A
 
 
 def assign(con: DuckDBPyConnection, linked: Iterable[Linked]) -> None:
-    """Write down which conversation each segment was linked to."""
+    """Store the conversation that each segment was linked to."""
     rows = [
         (segment, conversation.conversation_id)
         for conversation in linked

@@ -1,11 +1,11 @@
 """The schema of a store: `schema.sql`, then numbered migrations (`migrations/NNNN_name.sql`), each applied once.
 
-The checksum of the file's bytes is stored with each one that was applied, and compared whenever the file is opened: a
-migration that was edited after it was applied would leave two kinds of stores of one release. `released.sha256` lists the
-checksums of every release; where only a comment of a released file changes, its earlier checksum stays in that list.
+The checksum of each applied file is stored, and compared whenever the store is opened: a migration that was edited after it was
+applied would leave two kinds of stores of one release. `released.sha256` lists the checksums of every release; if only a comment
+of a released file changes, its earlier checksum stays in that list.
 
-An existing store is upgraded only by what writes to it: `serve`, `ingest` and `store upgrade`. A copy of the file is made
-first, and all pending migrations are applied in one transaction. Comments in the SQL become comments in the database.
+An existing store is upgraded only by commands that write to it: `serve`, `ingest` and `store upgrade`. The file is copied first,
+and all pending migrations are applied in one transaction. Comments in the SQL become comments in the database.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from otel_agentic.store.undo import UndoFile
 
 _log = logging.getLogger(__name__)
-#: The whole schema of a new store.
+#: The complete schema of a new store.
 BASE: Final = "schema.sql"
 _RELEASED: Final = "released.sha256"
 _MIGRATIONS: Final = """
@@ -41,7 +41,7 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
 )
 """
 _COMMENTED_ENTITY: Final = re.compile(r"^-- (?P<text>[^\n]+)\nCREATE (?P<kind>TABLE|VIEW) (?P<name>\w+)", re.MULTILINE)
-#: How a column stands in each kind of entity: `name TYPE … -- text` in a table, `… AS name -- text` in a view's SELECT.
+#: The form of a column in each kind of entity: `name TYPE … -- text` in a table, `… AS name -- text` in a view's SELECT.
 _COMMENTED_COLUMN: Final = {
     "TABLE": re.compile(r'^    "?(?P<name>\w+)"? [A-Z][^\n]*? -- (?P<text>[^\n]+)$', re.MULTILINE),
     "VIEW": re.compile(r'^    (?:[^\n]* AS |\w+\.)?"?(?P<name>\w+)"?,? -- (?P<text>[^\n]+)$', re.MULTILINE),
@@ -77,7 +77,7 @@ class Migration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upgrade:
-    """What an upgrade did: the migrations that it applied, and the copy of the file from before."""
+    """The result of an upgrade: the applied migrations, and the copy of the file from before."""
 
     applied: tuple[str, ...]
     copy: Path
@@ -88,16 +88,16 @@ def all_migrations() -> list[Migration]:
     package = files("otel_agentic.store")
     lines = (package / _RELEASED).read_text("utf-8").splitlines()
     released = [line.split() for line in lines if line and not line.startswith("#")]
-    found = {BASE: package / BASE}
+    sources = {BASE: package / BASE}
     if (folder := package / "migrations").is_dir():
-        found |= {each.name: each for each in sorted(folder.iterdir(), key=lambda each: each.name)}
+        sources |= {file.name: file for file in sorted(folder.iterdir(), key=lambda file: file.name)}
     return [
         Migration(
             name=name,
             sql=file.read_bytes().decode(),
             released=frozenset(checksum for checksum, of in released if of.rpartition("/")[2] == name),
         )
-        for name, file in found.items()
+        for name, file in sources.items()
         if name.endswith(".sql")
     ]
 
@@ -138,8 +138,8 @@ def pending_migrations(
     for name, checksum in sorted(applied.items()):
         if checksum not in {by_name[name].checksum, *by_name[name].released}:
             raise StoreUnusableError(
-                f"{path}: migration {name} was applied with checksum {checksum[:12]}, and this installation has another file of "
-                f"that name (checksum {by_name[name].checksum[:12]}); install the release of otel-agentic that wrote the store, "
+                f"{path}: migration {name} was applied with checksum {checksum[:12]}, and this installation has another file with "
+                f"this name (checksum {by_name[name].checksum[:12]}); install the release of otel-agentic that wrote the store, "
                 "or restore a backup"
             )
     return [migration for migration in known if migration.name not in applied], True
@@ -164,7 +164,7 @@ def bring_up_to_date(
     upgrade: bool,
     known: Sequence[Migration] | None = None,
 ) -> Upgrade | None:
-    """Give a new database its schema; upgrade one of an earlier release, after a copy. Return what the upgrade did.
+    """Create the schema of a new database, or upgrade one of an earlier release after a copy. Return the upgrade.
 
     Args:
         con: the only connection to the database.

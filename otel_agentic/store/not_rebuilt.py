@@ -29,7 +29,7 @@ WHERE n.environment = w.environment AND n.conversation_id = w.conversation_id
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotRebuilt:
-    """A trace or a conversation that could not be rebuilt, why, and when that was first and last tried (ns)."""
+    """A trace or a conversation that could not be rebuilt, the reason, and when it was first and last tried (ns)."""
 
     item: Item
     reason: str
@@ -44,7 +44,7 @@ class NotRebuilt:
 
 
 def load_not_rebuilt(con: DuckDBPyConnection) -> list[NotRebuilt]:
-    """Return what could not be rebuilt, that which was tried last at the end."""
+    """Return the traces and conversations that could not be rebuilt, the last one tried at the end."""
     return [
         NotRebuilt(
             item=(environment, conversation_id) if trace_id is None else trace_id,
@@ -56,18 +56,18 @@ def load_not_rebuilt(con: DuckDBPyConnection) -> list[NotRebuilt]:
     ]
 
 
-def save_not_rebuilt(con: DuckDBPyConnection, found: Sequence[NotRebuilt]) -> None:
-    """Write rows; what is known of the same traces and conversations is replaced."""
-    delete_not_rebuilt(con, [one.item for one in found])
+def save_not_rebuilt(con: DuckDBPyConnection, failures: Sequence[NotRebuilt]) -> None:
+    """Write rows, replacing those of the same traces and conversations."""
+    delete_not_rebuilt(con, [failure.item for failure in failures])
     Table(con, "not_rebuilt").insert(
         con,
         {
-            "trace_id": [one.item if isinstance(one.item, str) else None for one in found],
-            "environment": ["" if isinstance(one.item, str) else one.item[0] for one in found],
-            "conversation_id": [None if isinstance(one.item, str) else one.item[1] for one in found],
-            "reason": [one.reason for one in found],
-            "first_at": [one.first_ns for one in found],
-            "last_at": [one.last_ns for one in found],
+            "trace_id": [failure.item if isinstance(failure.item, str) else None for failure in failures],
+            "environment": ["" if isinstance(failure.item, str) else failure.item[0] for failure in failures],
+            "conversation_id": [None if isinstance(failure.item, str) else failure.item[1] for failure in failures],
+            "reason": [failure.reason for failure in failures],
+            "first_at": [failure.first_ns for failure in failures],
+            "last_at": [failure.last_ns for failure in failures],
         },
     )
 

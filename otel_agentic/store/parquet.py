@@ -1,4 +1,4 @@
-"""Parquet files as rows, through a DuckDB of its own in memory: the store's has no file system."""
+"""Parquet files as rows, through a separate DuckDB in memory: the store's DuckDB has no access to the file system."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-#: Rows and decompressed bytes of a file of cases, at most: a small file may hold very much.
+#: The largest file of cases, in rows and decompressed bytes: a small file may contain very much.
 MAX_ROWS: Final = 1_000_000
 MAX_BYTES: Final = 256 * 1024 * 1024
 _SIZE: Final = """
@@ -24,7 +24,7 @@ SELECT
     (SELECT sum(num_rows) FROM parquet_file_metadata($path)),
     (SELECT sum(total_uncompressed_size) FROM parquet_metadata($path))
 """
-# A folder called `year=2026` is no column of the file.
+# A folder named `year=2026` is not a column of the file.
 _ROWS: Final = "SELECT * FROM read_parquet($path, hive_partitioning = false)"
 _LIMITS: Final = {
     "memory_limit": "1GB",
@@ -36,7 +36,7 @@ _INT64: Final = 2**63
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """The columns of a file, and its rows by column, in its order; values are plain Python."""
+    """The columns of a file, and its rows by column, in its order; values are plain Python objects."""
 
     columns: tuple[str, ...]
     rows: tuple[Mapping[str, Any], ...]
@@ -47,7 +47,7 @@ def read_parquet(path: Path) -> Table:
 
     Raises:
         CaseError: the file cannot be read as Parquet.
-        TooLargeError: it holds more than any file of cases.
+        TooLargeError: it contains more than a file of cases may.
     """
     with _connection() as con:
         try:
@@ -57,17 +57,17 @@ def read_parquet(path: Path) -> Table:
                     f"{path}: {count:,} rows, {size:,} bytes when decompressed; "
                     f"allowed: {MAX_ROWS:,} rows and {MAX_BYTES // 2**20} MiB; split it into several files"
                 )
-            found = con.execute(_ROWS, {"path": str(path)})
-            columns = tuple(str(column[0]).strip().lower() for column in found.description or ())
-            rows = found.fetchall()
+            result = con.execute(_ROWS, {"path": str(path)})
+            columns = tuple(str(column[0]).strip().lower() for column in result.description or ())
+            rows = result.fetchall()
         except duckdb.Error as error:
-            told = str(error).strip().split("\n", 1)[0]
-            raise CaseError(f"{path}: not readable as Parquet: {told}") from error
+            message = str(error).strip().split("\n", 1)[0]
+            raise CaseError(f"{path}: not readable as Parquet: {message}") from error
     return Table(columns=columns, rows=tuple(dict(zip(columns, row, strict=True)) for row in rows))
 
 
 def write_parquet(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows as a Parquet file: a column is text unless all its values are truth values, or all are numbers.
+    """Write rows as a Parquet file: a column is text unless all its values are booleans, or all are numbers.
 
     Raises:
         CaseError: the file cannot be written.
@@ -79,8 +79,8 @@ def write_parquet(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str
         try:
             con.sql(f"SELECT {casts} FROM batch").write_parquet(str(path))  # noqa: S608 — columns of our own layout
         except duckdb.Error as error:
-            told = str(error).strip().split("\n", 1)[0]
-            raise CaseError(f"{path}: cannot be written: {told}") from error
+            message = str(error).strip().split("\n", 1)[0]
+            raise CaseError(f"{path}: cannot be written: {message}") from error
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The answer to a query as a Parquet file, through a DuckDB of its own in memory."""
+"""The result of a query as a Parquet file, through a separate DuckDB in memory."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from otel_agentic.store.table import registered
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Types that a text becomes again as it is; of other types, the text stays one.
-_KEPT: Final = re.compile(
+#: Types to which their text is cast back; values of other types stay text.
+_CAST_BACK: Final = re.compile(
     r"BOOLEAN|U?(?:TINYINT|SMALLINT|INTEGER|BIGINT)|FLOAT|DOUBLE|DECIMAL\(\d+,\s?\d+\)|DATE|TIME|TIMESTAMP(?:_S|_MS|_NS)?|"
     r"TIMESTAMP WITH TIME ZONE|UUID"
 )
@@ -33,19 +33,19 @@ def parquet_of(columns: Sequence[str], types: Sequence[str], rows: Sequence[Sequ
     """Return a Parquet file of rows.
 
     Args:
-        columns: their names; one that stands twice gets a number.
-        types: DuckDB's names of their types. A value of a type that is made of others is its JSON text.
-        rows: values as JSON can say them.
+        columns: their names; a repeated name gets a number.
+        types: DuckDB's names of their types. A value of a nested type is its JSON text.
+        rows: values as JSON can represent them.
 
     Raises:
-        QueryError: a value is none of its type.
+        QueryError: a value does not have its type.
     """
     if not columns:
         raise QueryError("the answer has no columns; a Parquet file needs one")
-    texts = {f"c{place}": _texts([row[place] for row in rows]) for place in range(len(columns))}
+    texts = {f"c{index}": _texts([row[index] for row in rows]) for index in range(len(columns))}
     names = _distinct(columns)
     casts = ", ".join(
-        f'{_cast(f"c{place}", kind)} AS "{name}"' for place, (name, kind) in enumerate(zip(names, types, strict=True))
+        f'{_cast(f"c{index}", kind)} AS "{name}"' for index, (name, kind) in enumerate(zip(names, types, strict=True))
     )
     with tempfile.TemporaryDirectory(prefix="otel-agentic-") as folder:
         path = Path(folder, "answer.parquet")
@@ -61,19 +61,19 @@ def parquet_of(columns: Sequence[str], types: Sequence[str], rows: Sequence[Sequ
 def _cast(column: str, kind: str) -> str:
     if kind == "BLOB":
         return f"unhex({column})"
-    return f"CAST({column} AS {kind})" if _KEPT.fullmatch(kind) else f"CAST({column} AS VARCHAR)"
+    return f"CAST({column} AS {kind})" if _CAST_BACK.fullmatch(kind) else f"CAST({column} AS VARCHAR)"
 
 
 def _distinct(columns: Sequence[str]) -> list[str]:
-    """Return names that differ also where case does not count, quoted for SQL."""
-    taken: set[str] = set()
+    """Return names that are distinct also without regard to case, quoted for SQL."""
+    used: set[str] = set()
     names = []
     for column in columns:
         name, number = column.replace("\0", "\ufffd") or "_", 1
-        while name.lower() in taken:
+        while name.lower() in used:
             number += 1
             name = f"{column}_{number}"
-        taken.add(name.lower())
+        used.add(name.lower())
         names.append(name.replace('"', '""'))
     return names
 

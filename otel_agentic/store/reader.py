@@ -1,4 +1,4 @@
-"""Spans and log records back from the store, as they came."""
+"""Spans and log records from the store, as they were received."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
-#: By row id: the narrow column of trace ids is searched first, so that wide ones are read only where they are requested.
+#: By row id: the narrow column of trace ids is searched first, so that wide columns are read only for matching rows.
 _SPANS: Final = """
 SELECT
     trace_id, span_id, parent_span_id, name, kind, epoch_ns(start_time), epoch_ns(end_time), status, status_message,
@@ -37,7 +37,7 @@ WHERE rowid IN (SELECT rowid FROM log_records WHERE trace_id IN (SELECT trace_id
 class Arrival:
     """When the first and the last part of a trace were committed, ns.
 
-    `clock_ahead` is true when a span ended more than five minutes after it was committed, which only a wrong clock can do.
+    `clock_ahead`: a span ended more than five minutes after it was committed, which only a wrong clock can cause.
     """
 
     first_ns: int
@@ -49,7 +49,7 @@ class Arrival:
 class StoredTraces:
     """The spans and log records of some traces.
 
-    `arrivals` gives, for each trace, when parts of it were committed.
+    `arrivals` contains, for each trace, when its parts were committed.
     """
 
     spans: Sequence[Span]
@@ -59,7 +59,7 @@ class StoredTraces:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceRows:
-    """The rows of some traces as the store gives them, not read yet: what reads them may be another process."""
+    """The rows of some traces as the database returns them; another process may parse them."""
 
     spans: list[tuple[Any, ...]]
     logs: list[tuple[Any, ...]]
@@ -87,27 +87,27 @@ class TraceRows:
 
 
 def load_rows(con: DuckDBPyConnection, trace_ids: Iterable[str]) -> TraceRows:
-    """Return the rows of everything stored of the given traces."""
+    """Return the stored rows of the traces."""
     requested = {"trace_id": sorted(set(trace_ids))}
     return TraceRows(spans=rows_with(con, requested, _SPANS), logs=rows_with(con, requested, _LOGS))
 
 
 def load_traces(con: DuckDBPyConnection, trace_ids: Iterable[str]) -> StoredTraces:
-    """Return everything stored of the given traces."""
+    """Return the stored spans and log records of the traces."""
     return load_rows(con, trace_ids).read()
 
 
 class _ParsedResources:
-    """Reads each resource text once."""
+    """Parses each resource text once."""
 
     def __init__(self) -> None:
-        self._found: dict[str, Resource] = {}
+        self._parsed: dict[str, Resource] = {}
 
     def read(self, text: str) -> Resource:
-        found = self._found.get(text)
-        if found is None:
-            found = self._found[text] = Resource(attributes=_attributes(text))
-        return found
+        resource = self._parsed.get(text)
+        if resource is None:
+            resource = self._parsed[text] = Resource(attributes=_attributes(text))
+        return resource
 
 
 def _span(row: tuple[Any, ...], resources: _ParsedResources) -> Span:
@@ -149,19 +149,19 @@ def _log(row: tuple[Any, ...], resources: _ParsedResources) -> LogRecord:
 
 
 def _attributes(text: str) -> dict[str, Any]:
-    found: dict[str, Any] = orjson.loads(text)
+    attributes: dict[str, Any] = orjson.loads(text)
     if "$bytes" in text:
-        return {key: _with_bytes(value) for key, value in found.items()}
-    return found
+        return {key: _with_bytes(value) for key, value in attributes.items()}
+    return attributes
 
 
 def _value(text: str | None) -> Any:
-    found = None if text is None else orjson.loads(text)
-    return _with_bytes(found) if text is not None and "$bytes" in text else found
+    value = None if text is None else orjson.loads(text)
+    return _with_bytes(value) if text is not None and "$bytes" in text else value
 
 
 def _with_bytes(value: Any) -> Any:
-    """Return a value with the bytes in it that `json_text` wrote as base64."""
+    """Return a value with base64 text from `json_text` converted back to bytes."""
     if isinstance(value, dict):
         coded = value.get("$bytes") if len(value) == 1 else None
         if isinstance(coded, str):
@@ -170,8 +170,8 @@ def _with_bytes(value: Any) -> Any:
     return [_with_bytes(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _decoded(coded: str, stranger: dict[str, Any]) -> bytes | dict[str, Any]:
+def _decoded(coded: str, original: dict[str, Any]) -> bytes | dict[str, Any]:
     try:
         return base64.b64decode(coded, validate=True)
     except ValueError:
-        return stranger  # a sender's own map with our key: it stays what it was
+        return original  # a sender's own map with our key is left unchanged

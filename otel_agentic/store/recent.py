@@ -1,4 +1,4 @@
-"""The newest span ids in memory, so that the file need not be asked about each span that arrives."""
+"""The newest span ids in memory, so that the file need not be searched for each received span."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-#: Trace id and span id as bytes. The array is compared whole: two different spans are never taken for one.
+#: Trace id and span id as bytes. Complete ids are compared, so that two different spans are never confused.
 _ID: Final = np.dtype("S24")
-#: So many ids wait as text in a set before they are sorted into the array, which takes a fifth of the memory.
+#: This many ids wait as text in a set before they are sorted into the array, which takes a fifth of the memory.
 _WAITING: Final = 32_768
 
 _Ids = np.ndarray[tuple[int], np.dtype[np.bytes_]]
@@ -21,8 +21,8 @@ _NONE: Final[_Ids] = np.empty(0, _ID)
 class RecentIds:
     """The newest ids of stored spans, as text of trace id and span id together: 48 hex characters.
 
-    Two generations bound the memory: 24 bytes an id, and as much again for half of them while ids are sorted in. What is
-    forgotten leaves one trace: every stored span that began after `forgotten_until_ns` is remembered here.
+    Two generations bound the memory: 24 bytes per id, and as much again for half of the ids while more are sorted in. Every
+    stored span that began after `forgotten_until_ns` is remembered here.
     """
 
     def __init__(self, limit: int) -> None:
@@ -34,17 +34,17 @@ class RecentIds:
 
     def known(self, ids: Sequence[str]) -> set[str]:
         """Return those of the ids that are remembered."""
-        found = self._waiting.intersection(ids)
+        known = self._waiting.intersection(ids)
         generations = [ids_of for ids_of in (self._young, self._old) if len(ids_of)]
         if generations and ids:
             requested = _packed(ids)
             for generation in generations:
-                places = np.minimum(np.searchsorted(generation, requested), len(generation) - 1)
-                found.update(ids[place] for place in np.flatnonzero(generation[places] == requested).tolist())
-        return found
+                positions = np.minimum(np.searchsorted(generation, requested), len(generation) - 1)
+                known.update(ids[index] for index in np.flatnonzero(generation[positions] == requested).tolist())
+        return known
 
     def add(self, ids: Collection[str], latest_ns: int) -> None:
-        """Remember ids of spans that began up to `latest_ns`; the oldest half is forgotten when there are too many."""
+        """Remember ids of spans that began up to `latest_ns`; the oldest half is forgotten if there are too many."""
         self._waiting.update(ids)
         self._young_until_ns = max(self._young_until_ns, latest_ns)
         if len(self._waiting) < min(_WAITING, self._half):
@@ -57,7 +57,7 @@ class RecentIds:
             self._young, self._young_until_ns = _NONE, -1
 
     def forget(self, until_ns: int) -> None:
-        """Note that there are stored spans, begun up to then, whose ids are not remembered."""
+        """Record that there are stored spans, begun up to this time, whose ids are not remembered."""
         self.forgotten_until_ns = max(self.forgotten_until_ns, until_ns)
 
 

@@ -1,4 +1,4 @@
-"""Taking out what is older than it is to be kept, in portions that leave the writer free for spans."""
+"""Deleting data that is older than its retention period, in portions that leave the writer free for spans."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     from otel_agentic.store.table import Key
 
-#: Spans taken out in one transaction, and conversations: so that the writer is held for some tens of milliseconds.
+#: Spans and conversations deleted in one transaction, so that the writer is busy for some tens of milliseconds only.
 MOST_SPANS: Final = 20_000
 MOST_KEYS: Final = 250
-#: Spans that are no events of the conversation may begin, or end, so long before or after it; what is further off goes by
-#: its own age.
+#: Other spans of a conversation's traces may begin before it, or end after it, by this much; those further away are deleted by
+#: their own age.
 _AROUND_NS: Final = HOUR_NS
 
-#: A time that is later than the one at which it was written is a sender's clock's: then that one counts.
+#: A time later than the moment at which it was written comes from a wrong clock of the sender: that moment counts then.
 _CLEAN: Final = "SELECT hour FROM exports WHERE NOT dirty AND table_name = '{unit}'"
 _ENDED: Final = """
 SELECT environment, conversation_id FROM conversations
@@ -34,7 +34,7 @@ GROUP BY environment, conversation_id
 HAVING bool_and(superseded OR closed_by IS NOT NULL) AND max(least(ended_at, built_at)) < make_timestamp_ns($cut)
 ORDER BY max(least(ended_at, built_at)), environment, conversation_id
 """
-#: Conversations of which an hour waits to be exported.
+#: Conversations with an hour that waits to be exported.
 _WAITING: Final = f"""
 SELECT DISTINCT environment, conversation_id FROM conversations SEMI JOIN requested USING (environment, conversation_id)
 WHERE {hour_sql("ended_at")} NOT IN ({_CLEAN.format(unit="conversations")})
@@ -49,7 +49,7 @@ WHERE trace_id NOT IN (
 )
 GROUP BY trace_id
 """
-_PLACES: Final = {
+_UNIT_ROWS: Final = {
     unit: f"""
 SELECT rowid, trace_id, {time_hour} NOT IN ({_CLEAN.format(unit=unit)}) OR received_at > {LOOKED_UNTIL.format(unit=unit)}
 FROM {unit}
@@ -61,7 +61,7 @@ WHERE {time} >= make_timestamp_ns($first) AND {time} <= make_timestamp_ns($last)
         ("log_records", '"time"', hour_sql('"time"')),
     )
 }
-_FAMILY_PLACES: Final = {
+_FAMILY_ROWS: Final = {
     table: f"SELECT rowid FROM {table} SEMI JOIN requested USING (environment, conversation_id)"  # noqa: S608 — the same
     for table in FAMILY
 }
@@ -75,7 +75,7 @@ _DELETE: Final = {
         *((table, "trace_id IN (SELECT trace_id FROM guarding)") for table in ("spans", "log_records")),
     )
 }
-#: What a portion of conversations adds to the digests of hours.
+#: The contribution of a portion of conversations to the digests of hours.
 _MARKS: Final = f"""
 WITH marks AS ({MARKS})
 SELECT epoch_ns(hour), bit_xor(mark) FROM marks SEMI JOIN requested USING (environment, conversation_id) GROUP BY hour
@@ -92,34 +92,34 @@ _TOMBSTONES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Portion:
-    """What is taken out in one transaction: row ids by table, and the conversations and traces that they are of.
+    """The rows deleted in one transaction: row ids by table, with their conversations and traces.
 
-    `marks` are what the conversations add to the digests of hours. Conversations whose spans are too many for one
-    transaction come with the last of their spans.
+    `marks` are the contributions of the conversations to the digests of hours. A conversation with too many spans for one
+    transaction is in the portion with the last of its spans.
     """
 
-    places: Mapping[str, Sequence[int]]
+    row_ids: Mapping[str, Sequence[int]]
     traces: frozenset[str]
     keys: tuple[Key, ...] = ()
     marks: Mapping[int, int] = field(default_factory=dict)
 
     def count(self, table: str) -> int:
-        """Return how many rows of a table go."""
-        return len(self.places.get(table, ()))
+        """Return how many rows of a table are deleted."""
+        return len(self.row_ids.get(table, ()))
 
 
 def ended_before(con: DuckDBPyConnection, cut_ns: int) -> list[Key]:
-    """Return the conversations that are over in all revisions, and ended before a time, oldest first."""
+    """Return the conversations that are closed in all revisions and ended before a time, oldest first."""
     return [(environment, name) for environment, name in con.execute(_ENDED, {"cut": cut_ns}).fetchall()]
 
 
 def portions(con: DuckDBPyConnection, keys: Sequence[Key], *, exported: bool) -> Iterator[Portion]:
-    """Yield what is to be taken out of some conversations, whole conversations, in portions.
+    """Yield the rows of some conversations that must be deleted, complete conversations, in portions.
 
     Args:
         con: a connection in a transaction.
-        keys: conversations that are over, `MOST_KEYS` at most.
-        exported: leave out those of which an hour was not exported yet.
+        keys: closed conversations, `MOST_KEYS` at most.
+        exported: omit those with an hour that was not exported yet.
     """
     waiting = {(row[0], row[1]) for row in rows_with(con, key_columns(keys), _WAITING)} if exported else set()
     yield from _portions(con, [key for key in keys if key not in waiting], exported=exported)
@@ -130,30 +130,30 @@ def _portions(con: DuckDBPyConnection, keys: Sequence[Key], *, exported: bool) -
         return
     requested = key_columns(keys)
     traces = rows_with(con, requested, _TRACES)
-    found = {unit: _unit_places(con, unit, traces) for unit in _PLACES}
-    total = sum(map(len, found.values()))
-    if len(keys) > 1 and (total > MOST_SPANS or (exported and _waits(found))):
+    unit_rows = {unit: _unit_rows(con, unit, traces) for unit in _UNIT_ROWS}
+    total = sum(map(len, unit_rows.values()))
+    if len(keys) > 1 and (total > MOST_SPANS or (exported and _waits(unit_rows))):
         middle = len(keys) // 2
         yield from _portions(con, keys[:middle], exported=exported)
         yield from _portions(con, keys[middle:], exported=exported)
         return
-    if exported and _waits(found):
+    if exported and _waits(unit_rows):
         return
     names = frozenset(trace_id for trace_id, _, _ in traces)
-    places = {unit: [place for place, _, _ in rows] for unit, rows in found.items()}
-    for unit in _PLACES:  # of a conversation that is too long for one transaction the spans go first
-        while len(places[unit]) > MOST_SPANS:
-            yield Portion(places={unit: places[unit][:MOST_SPANS]}, traces=names)
-            places[unit] = places[unit][MOST_SPANS:]
-    family = {table: [place for (place,) in rows_with(con, requested, sql)] for table, sql in _FAMILY_PLACES.items()}
+    row_ids = {unit: [row_id for row_id, _, _ in rows] for unit, rows in unit_rows.items()}
+    for unit in _UNIT_ROWS:  # of a conversation that is too long for one transaction, the spans are deleted first
+        while len(row_ids[unit]) > MOST_SPANS:
+            yield Portion(row_ids={unit: row_ids[unit][:MOST_SPANS]}, traces=names)
+            row_ids[unit] = row_ids[unit][MOST_SPANS:]
+    family = {table: [row_id for (row_id,) in rows_with(con, requested, sql)] for table, sql in _FAMILY_ROWS.items()}
     marks = {int(hour): int(mark) for hour, mark in rows_with(con, requested, _MARKS)} if exported else {}
-    yield Portion(places={**places, **family}, traces=names, keys=tuple(keys), marks=marks)
+    yield Portion(row_ids={**row_ids, **family}, traces=names, keys=tuple(keys), marks=marks)
 
 
-def _unit_places(
+def _unit_rows(
     con: DuckDBPyConnection, unit: str, traces: Sequence[tuple[str, int, int]]
 ) -> list[tuple[int, str, bool]]:
-    """Return (row id, trace id, whether its hour waits for the export) of what is stored of some traces."""
+    """Return (row id, trace id, whether its hour waits for the export) of the stored rows of some traces."""
     timed = [(first, last) for _, first, last in traces if last]
     if not timed:
         return []
@@ -162,25 +162,25 @@ def _unit_places(
         "last": min(max(last for _, last in timed) + _AROUND_NS, LAST_NS),
     }
     requested = {"trace_id": sorted(trace_id for trace_id, _, _ in traces)}
-    return [(row[0], row[1], row[2]) for row in rows_with(con, requested, _PLACES[unit], bound)]
+    return [(row[0], row[1], row[2]) for row in rows_with(con, requested, _UNIT_ROWS[unit], bound)]
 
 
-def _waits(found: Mapping[str, Sequence[tuple[int, str, bool]]]) -> bool:
-    return any(waits for rows in found.values() for _, _, waits in rows)
+def _waits(unit_rows: Mapping[str, Sequence[tuple[int, str, bool]]]) -> bool:
+    return any(waits for rows in unit_rows.values() for _, _, waits in rows)
 
 
 def remove(con: DuckDBPyConnection, portion: Portion, now_ns: int) -> None:
-    """Take a portion out, and remember of which conversations and traces it was.
+    """Delete a portion, and record its conversations and traces as removed.
 
     Args:
         con: a connection in a transaction of the writer's.
-        portion: found by a reader. Its row ids may have changed since, by a checkpoint: rows of others are left alone.
+        portion: read before. A checkpoint may have changed its row ids since: rows of other conversations are not touched.
         now_ns: the present.
     """
     keys, traces = key_columns(portion.keys), {"trace_id": sorted(portion.traces)}
-    for table, places in portion.places.items():
-        if places:
-            _delete(con, table, places, keys if table in FAMILY else traces)
+    for table, row_ids in portion.row_ids.items():
+        if row_ids:
+            _delete(con, table, row_ids, keys if table in FAMILY else traces)
     if not portion.keys:
         return
     _tombstones(con, "conversation", keys, now_ns)
@@ -196,11 +196,11 @@ def _tombstones(con: DuckDBPyConnection, kind: str, requested: Mapping[str, Sequ
     rows_with(con, requested, _TOMBSTONES[kind], {"now": now_ns}, fetch=False)
 
 
-def _delete(con: DuckDBPyConnection, table: str, places: Sequence[int], guards: Mapping[str, Sequence[str]]) -> None:
+def _delete(con: DuckDBPyConnection, table: str, row_ids: Sequence[int], guards: Mapping[str, Sequence[str]]) -> None:
     guarding = {name: np.array(values, dtype=object) for name, values in guards.items()}
-    with registered(con, "doomed", {"place": np.array(places, dtype="int64")}), registered(con, "guarding", guarding):
-        gone = con.execute(_DELETE[table]).fetchall()[0][0]
-        if gone == len(places):
+    with registered(con, "doomed", {"place": np.array(row_ids, dtype="int64")}), registered(con, "guarding", guarding):
+        deleted = con.execute(_DELETE[table]).fetchall()[0][0]
+        if deleted == len(row_ids):
             return
-        # A checkpoint renumbered rows since they were found: look for them again, in the whole table.
+        # A checkpoint renumbered rows since the portion was read: search the whole table for them.
         con.execute(_DELETE[table].replace("rowid IN (SELECT place FROM doomed) AND ", ""))

@@ -1,7 +1,7 @@
-"""A copy of the open file as it was a moment ago, for user queries and for any other program that reads DuckDB.
+"""A recent copy of the open file, for user queries and for any other program that reads DuckDB.
 
-DuckDB lets one process open a file that is written to. After a checkpoint everything committed is in the file itself, and
-until the next one commits go to the log only: a copy made in between is a complete database, without a log.
+DuckDB lets only one process open a file that is written to. After a checkpoint everything committed is in the file itself, and
+until the next one commits go to the log only: a copy made in between is a complete database without a log.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _MB: Final = 1_000_000
 _PIECE_BYTES: Final = 16 * _MB
-#: Disk space that a copy leaves to the collector.
+#: Disk space that a copy leaves free for the collector.
 _LEAVE_FREE_BYTES: Final = 64 * _MB
-#: The shortest time between two snapshots that are asked for as fresh, seconds.
+#: The shortest time between two snapshots that are requested as fresh, seconds.
 _FRESH_S: Final = 5.0
-#: A checkpoint may have to wait for a reader: how often it is tried, and how long to wait in between, seconds.
+#: A checkpoint may have to wait for a reader: number of tries, and the wait between them, seconds.
 _SNAPSHOT_TRIES: Final = 10
 _WAIT_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """A database file that nobody writes to. It holds everything that was acknowledged before `as_of_ns`.
+    """A database file that no process writes to. It contains everything that was acknowledged before `as_of_ns`.
 
-    `made_s` is when it was copied, by the monotonic clock; `commits` is how many there were by then.
+    `made_s` is when it was copied, by the monotonic clock; `commits` is the number of commits by then.
     """
 
     path: Path
@@ -58,13 +58,13 @@ class Snapshots:
     def __init__(
         self, db: Path, settings: StoreSettings, writer: Writer, undo: UndoFile, clock: Callable[[], int]
     ) -> None:
-        """Copy nothing yet.
+        """Prepare; nothing is copied yet.
 
         Args:
             db: the open file.
-            settings: where the snapshot lies, and what it may take.
+            settings: path and limits of the snapshot.
             writer: makes checkpoints, and holds them back.
-            undo: has the file open for reading: to close any other handle of it would give up DuckDB's lock.
+            undo: has the file open for reading: closing any other handle of it would release DuckDB's lock.
             clock: the present, ns since the epoch.
         """
         self.path = settings.snapshot or db.with_name(f"{db.name}.snapshot")
@@ -79,7 +79,7 @@ class Snapshots:
         self._refresher = threading.Thread(target=self._refresh, name="otel-agentic-snapshot", daemon=True)
 
     def start(self) -> None:
-        """Remove what an earlier process left behind; where the settings name a file, begin to keep it current."""
+        """Remove files that an earlier process left behind; if the settings name a file, start to keep it current."""
         self._remove_leftovers()
         if self._settings.snapshot is not None:
             self._refresher.start()
@@ -88,20 +88,20 @@ class Snapshots:
         """Return a snapshot that is at most `store.snapshot_interval_s` old.
 
         Args:
-            fresh: one that holds everything acknowledged until now. There is at most one every five seconds: it may be
-                waited for.
+            fresh: one that contains everything acknowledged until now. There is at most one every five seconds, so this may
+                wait.
 
         Raises:
             QueryError: the file is too large to be copied.
             OverloadedError, StoreError: the file cannot be copied now, and there is no earlier copy or a fresh one is
-                asked for.
+                requested.
         """
-        asked_s = time.monotonic()
-        if (found := self._usable(asked_s, fresh=fresh)) is not None:
-            return found
+        requested_s = time.monotonic()
+        if (snapshot := self._usable(requested_s, fresh=fresh)) is not None:
+            return snapshot
         with self._making:
-            if (found := self._usable(asked_s, fresh=fresh)) is not None:  # made while we waited
-                return found
+            if (snapshot := self._usable(requested_s, fresh=fresh)) is not None:  # made while we waited
+                return snapshot
             last = self._current
             if last is not None and fresh:
                 gap_s = min(_FRESH_S, self._settings.snapshot_interval_s)
@@ -116,18 +116,18 @@ class Snapshots:
                 return last
             return self._current
 
-    def _usable(self, asked_s: float, *, fresh: bool) -> Snapshot | None:
-        """Return the last snapshot where it will do."""
+    def _usable(self, requested_s: float, *, fresh: bool) -> Snapshot | None:
+        """Return the last snapshot if it is recent enough."""
         now_ns, last = self._clock(), self._current
         if last is None or not self.path.exists():
             return None
         if last.commits == self._writer.commits:  # nothing was stored since
             return replace(last, as_of_ns=now_ns)
-        is_new = asked_s - last.made_s < self._settings.snapshot_interval_s and not fresh
-        return last if is_new or last.made_s >= asked_s else None
+        is_new = requested_s - last.made_s < self._settings.snapshot_interval_s and not fresh
+        return last if is_new or last.made_s >= requested_s else None
 
     def close(self) -> None:
-        """Make no more; remove the file, unless the settings name it."""
+        """Stop; remove the file, unless the settings name it."""
         self._closing.set()
         with self._making:
             self._current = None
@@ -145,9 +145,9 @@ class Snapshots:
                 _log.warning("%s is not refreshed: %s", self.path, error)
 
     def _make(self) -> Snapshot:
-        """Return a new snapshot; where a checkpoint came in between, the copy is made again."""
+        """Return a new snapshot; if a checkpoint happened in between, the copy is repeated."""
         draft = self.path.with_name(f"{self.path.name}.draft")
-        why = "readers and writers left no moment for one"
+        reason = "readers and writers left no time for one"
         try:
             for _ in range(_SNAPSHOT_TRIES):
                 if self._closing.is_set():
@@ -155,12 +155,12 @@ class Snapshots:
                 made_s, as_of_ns, commits = time.monotonic(), self._clock(), self._writer.commits
                 try:
                     with self._writer.holding_checkpoints() as is_held:
-                        whole = self._copy(draft, lambda: is_held() and not self._closing.is_set()) and is_held()
+                        complete = self._copy(draft, lambda: is_held() and not self._closing.is_set()) and is_held()
                 except OverloadedError as error:
-                    whole, why = False, str(error)
-                if whole:
-                    os.utime(draft, ns=(as_of_ns, as_of_ns))  # so that other programs can tell its age
-                    # The log of a program that opened the last one for writing.
+                    complete, reason = False, str(error)
+                if complete:
+                    os.utime(draft, ns=(as_of_ns, as_of_ns))  # so that other programs can see its age
+                    # The log of a program that opened the previous snapshot for writing.
                     self.path.with_name(f"{self.path.name}.wal").unlink(missing_ok=True)
                     draft.replace(self.path)
                     return Snapshot(path=self.path, as_of_ns=as_of_ns, made_s=made_s, commits=commits)
@@ -171,10 +171,10 @@ class Snapshots:
             ) from error
         finally:
             draft.unlink(missing_ok=True)
-        raise OverloadedError(f"{self._db} is too busy for a snapshot: {why}; try again")
+        raise OverloadedError(f"{self._db} is too busy for a snapshot: {reason}; try again")
 
     def _copy(self, draft: Path, may_go_on: Callable[[], bool]) -> bool:
-        """Copy the file, at no cost where the file system can share blocks; return whether that was finished."""
+        """Copy the file, without copying data if the file system can share blocks; return whether it was finished."""
         draft.unlink(missing_ok=True)
         with (
             self._undo.handle() as source,
@@ -218,13 +218,13 @@ class Snapshots:
 
 
 def _copied_piece(source: int, target: int, offset: int, size: int) -> int:
-    """Copy some bytes of a file to the end of another, in the kernel where it can; return how many.
+    """Copy some bytes of a file to the end of another, in the kernel if possible; return how many.
 
     Raises:
         OSError: they cannot be read or written.
     """
     if hasattr(os, "copy_file_range"):
-        with contextlib.suppress(OSError):  # between two file systems, say; some also copy nothing, and say so
+        with contextlib.suppress(OSError):  # between two file systems, for example; some copy nothing and return 0
             if done := os.copy_file_range(source, target, size, offset):
                 return done
     piece = os.pread(source, size, offset)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from otel_agentic.spans.model import Resource, Scope, Span
     from otel_agentic.store.table import Array
 
-#: Work is divided into this many parts by the stable hash of an id.
+#: Work is divided into this many parts by a stable hash of an id.
 BUCKETS: Final = 1024
 _ENVIRONMENT_KEYS: Final = ("deployment.environment.name", "deployment.environment")
 _PROMOTED: Final = {
@@ -35,12 +35,12 @@ _TEXT_OR_NONE: Final = {str, type(None)}
 
 
 def span_columns(spans: Sequence[Span], reader: Reader, now_ns: int) -> dict[str, Array]:
-    """Return the columns of some spans, at least one; all that is null is None in an array of objects."""
+    """Return the columns of at least one span; null is represented by None in an array of objects."""
     trace_ids, span_ids, parents, names, messages = zip(*map(_IDENTITY, spans), strict=True)
     kinds, statuses, starts_ns, ends_ns = zip(*map(_NUMBERS, spans), strict=True)
     attributes, events, links, resources, scopes = zip(*map(_CONTENT, spans), strict=True)
-    services, environments, resource_texts = _told(resources, _of_resource)
-    scope_names, versions = _told(scopes, _of_scope)
+    services, environments, resource_texts = _columns_of(resources, _of_resource)
+    scope_names, versions = _columns_of(scopes, _of_scope)
     texts: dict[str, Sequence[str | None]] = {
         "trace_id": trace_ids,
         "span_id": span_ids,
@@ -53,9 +53,9 @@ def span_columns(spans: Sequence[Span], reader: Reader, now_ns: int) -> dict[str
         "scope_version": versions,
         "dialect": [reader.dialect_of(span)[0].name for span in spans],
         **{column: _promoted(attributes, keys) for column, keys in _PROMOTED.items()},
-        "attributes": [json_text(each) for each in attributes],
-        "events": [json_text([_event(event) for event in each]) if each else None for each in events],
-        "links": [json_text([_link(link) for link in each]) if each else None for each in links],
+        "attributes": [json_text(values) for values in attributes],
+        "events": [json_text([_event(event) for event in items]) if items else None for items in events],
+        "links": [json_text([_link(link) for link in items]) if items else None for items in links],
         "resource": resource_texts,
     }
     return {
@@ -75,14 +75,16 @@ def bucket_of(identity: str) -> int:
 
 
 def environment_of(resource: Resource) -> str:
-    """Return the deployment environment of a resource, empty when it names none."""
+    """Return the deployment environment of a resource, empty if it has none."""
     return next((str(resource.attributes[key]) for key in _ENVIRONMENT_KEYS if resource.attributes.get(key)), "")
 
 
-def _told(items: Sequence[Any], tell: Callable[[Any], tuple[str | None, ...]]) -> Iterator[tuple[str | None, ...]]:
-    """Return columns of what is told of each item; a batch shares few resources and scopes, each is asked once."""
-    told = {key: tell(item) for key, item in {id(item): item for item in items}.items()}
-    return zip(*[told[id(item)] for item in items], strict=True)
+def _columns_of(
+    items: Sequence[Any], read: Callable[[Any], tuple[str | None, ...]]
+) -> Iterator[tuple[str | None, ...]]:
+    """Return columns computed from each item; a batch shares few resources and scopes, so each is read once."""
+    values = {key: read(item) for key, item in {id(item): item for item in items}.items()}
+    return zip(*[values[id(item)] for item in items], strict=True)
 
 
 def _of_resource(resource: Resource) -> tuple[str | None, ...]:
@@ -94,11 +96,11 @@ def _of_scope(scope: Scope) -> tuple[str | None, ...]:
 
 
 def _promoted(attributes: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Sequence[str | None]:
-    """Return a column of the first of the attributes `keys` that each span has."""
-    values = [each.get(keys[0]) for each in attributes]
+    """Return a column with the first of the attributes `keys` that each span has."""
+    values = [item.get(keys[0]) for item in attributes]
     for key in keys[1:]:
         if None in values:
-            values = [each.get(key) if value is None else value for each, value in zip(attributes, values, strict=True)]
+            values = [item.get(key) if value is None else value for item, value in zip(attributes, values, strict=True)]
     return values if _TEXT_OR_NONE.issuperset(map(type, values)) else [_text(value) for value in values]
 
 

@@ -1,4 +1,4 @@
-"""Spans and log records into the store: each (trace id, span id) once."""
+"""Spans and log records into the store, each (trace id, span id) once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from otel_agentic.dialects.detect import Reader
     from otel_agentic.spans.model import LogRecord, Resource, Span, SpanBatch
 
-#: Spans of the batch that the file holds already, looked for in the batch's own range of start times.
+#: Spans of the batch that are stored already, searched for in the batch's own range of start times.
 _STORED: Final = """
 SELECT DISTINCT b.trace_id || b.span_id
 FROM requested b
@@ -36,7 +36,7 @@ FROM requested b
 JOIN log_records s ON s.content_hash = b.content_hash
 WHERE s."time" BETWEEN make_timestamp_ns($first) AND make_timestamp_ns($last)
 """
-#: Rows are kept in the order in which they were added.
+#: Rows are stored in the order in which they were added.
 _FIRST_NEW: Final = "SELECT max(rowid) + 1 - $newest FROM spans"
 _NEWEST: Final = "SELECT trace_id || span_id, epoch_ns(start_time) FROM spans WHERE rowid >= $first"
 _OLDER: Final = "SELECT epoch_ns(max(start_time)) FROM spans WHERE rowid < $first"
@@ -49,10 +49,10 @@ _PORTION: Final = 32_768
 
 
 class SpanTables:
-    """The tables `spans` and `log_records`. Used by the writer thread alone."""
+    """The tables `spans` and `log_records`. Used by the writer thread only."""
 
     def __init__(self, con: DuckDBPyConnection, reader: Reader, recent_limit: int) -> None:
-        """Read what is needed of the file; the connection, outside a transaction, is the one that `insert` is given."""
+        """Read the newest ids of the file; the connection, outside a transaction, is the one passed to `insert` later."""
         self._spans = Feed(con, "spans")
         self._logs = Table(con, "log_records")
         self._reader = reader
@@ -62,10 +62,10 @@ class SpanTables:
     def insert(
         self, con: DuckDBPyConnection, batches: Sequence[SpanBatch], now_ns: int
     ) -> tuple[list[Receipt], Inserted]:
-        """Insert the new spans and log records of several batches; return a receipt for each, and what was new.
+        """Insert the new spans and log records of several batches; return a receipt for each, and a record of the new rows.
 
-        Call `committed` with the second value once the transaction is durable. `received_at` counts up from commit to
-        commit even where the clock does not: it tells which traces were read before the newest of their spans came.
+        Call `committed` with the second value once the transaction is durable. `received_at` increases from commit to commit even
+        if the clock does not: it shows which traces were read before their newest span was received.
         """
         now_ns = max(now_ns, self._last_ns + 1)
         fresh = self._new_spans(con, batches)
@@ -87,33 +87,33 @@ class SpanTables:
         )
 
     def committed(self, inserted: Inserted) -> None:
-        """Remember ids that are durable now."""
+        """Remember ids that are now durable."""
         self._recent.add(inserted.ids, inserted.latest_ns)
         self._last_ns = inserted.at_ns
 
     def forget_ids(self) -> None:
-        """Ask the file about each span from now on: rows were added that `insert` knows nothing of."""
+        """Search the file for the id of each span from now on, because rows were added without `insert`."""
         self._recent.forget(LAST_NS)
 
     def _new_spans(self, con: DuckDBPyConnection, batches: Sequence[SpanBatch]) -> list[Sequence[Span]]:
         ids = [_ids(batch.spans) for batch in batches]
         flat = list(chain.from_iterable(ids))
-        seen = self._recent.known(flat)
-        seen |= self._stored(con, [span for batch in batches for span in batch.spans], seen)
-        if not seen and len(set(flat)) == len(flat):
+        known = self._recent.known(flat)
+        known |= self._stored(con, [span for batch in batches for span in batch.spans], known)
+        if not known and len(set(flat)) == len(flat):
             return [batch.spans for batch in batches]
         fresh: list[Sequence[Span]] = []
         for batch, names in zip(batches, ids, strict=True):
             new = []
             for name, span in zip(names, batch.spans, strict=True):
-                if name not in seen:
-                    seen.add(name)
+                if name not in known:
+                    known.add(name)
                     new.append(span)
             fresh.append(new)
         return fresh
 
     def _stored(self, con: DuckDBPyConnection, spans: Sequence[Span], known: set[str]) -> set[str]:
-        """Return the ids of those spans that the file holds and the memory of ids has forgotten."""
+        """Return the ids of the spans that are stored but no longer remembered."""
         until_ns = self._recent.forgotten_until_ns
         old = [span for span in spans if span.start_ns <= until_ns and span.trace_id + span.span_id not in known]
         if not old:
@@ -127,14 +127,14 @@ class SpanTables:
         if not flat:
             return [[] for _ in batches]
         requested = {"content_hash": np.array([value for value, _ in flat], dtype="uint64")}
-        found = rows_with(con, requested, _STORED_LOGS, _bounds([log.time_ns for _, log in flat]))
-        seen = {int(value) for (value,) in found}
+        rows = rows_with(con, requested, _STORED_LOGS, _bounds([log.time_ns for _, log in flat]))
+        known = {int(value) for (value,) in rows}
         fresh: list[list[tuple[int, LogRecord]]] = []
         for group in hashed:
             new = []
             for value, log in group:
-                if value not in seen:
-                    seen.add(value)
+                if value not in known:
+                    known.add(value)
                     new.append((value, log))
             fresh.append(new)
         return fresh
@@ -161,7 +161,7 @@ class SpanTables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inserted:
-    """What a transaction added: span ids and when the last of these spans began, traces touched, time of the commit, ns."""
+    """The result of a transaction: new span ids, when the last of these spans began, traces touched, and commit time, ns."""
 
     ids: Sequence[str]
     latest_ns: int
@@ -176,25 +176,25 @@ class _ResourceTexts:
         self._texts: dict[int, Raw] = {}
 
     def text(self, resource: Resource) -> Raw:
-        found = self._texts.get(id(resource))
-        if found is None:
-            found = self._texts[id(resource)] = Raw(json_text(resource.attributes))
-        return found
+        text = self._texts.get(id(resource))
+        if text is None:
+            text = self._texts[id(resource)] = Raw(json_text(resource.attributes))
+        return text
 
 
 def last_commit_ns(con: DuckDBPyConnection) -> int:
-    """Return when something was last received, ns; 0 when nothing was. What is added has to be received later."""
+    """Return when something was last received, ns; 0 if nothing was. Anything added must be received later."""
     return int(con.execute(_LAST_COMMIT).fetchall()[0][0])
 
 
 def log_hash(log: LogRecord) -> int:
-    """Return a 64-bit hash of everything that a log record says."""
+    """Return a 64-bit hash of the content of a log record."""
     text = json_text([log.trace_id, log.span_id, log.time_ns, log.event_name, log.body, log.attributes])
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
 def receipt_of(batch: SpanBatch, *, accepted: int) -> Receipt:
-    """Return the receipt of a batch of which so many spans and log records were new."""
+    """Return the receipt of a batch with this many new spans and log records."""
     return Receipt(
         accepted=accepted,
         duplicate=len(batch.spans) + len(batch.logs) - accepted,
@@ -223,5 +223,5 @@ def _ids(spans: Sequence[Span]) -> list[str]:
 
 
 def _bounds(times_ns: Sequence[int]) -> dict[str, Any]:
-    """Return the range of some times as the store keeps them."""
+    """Return the range of some times, capped as the store does."""
     return {"first": min(*times_ns, LAST_NS), "last": min(max(times_ns), LAST_NS)}

@@ -1,4 +1,4 @@
-"""What the file holds and how much room it takes."""
+"""The content of the file, and how much space it takes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.store.selection import Row
 
-#: The time of a row, where it has one that tells how old it is.
+#: The time of a row, for tables with a time that shows how old a row is.
 _TIMES: Final = {
     "spans": "start_time",
     "log_records": '"time"',
@@ -25,7 +25,7 @@ _TIMES: Final = {
 _TABLES: Final = """
 SELECT table_name FROM duckdb_tables() WHERE database_name = current_database() ORDER BY table_name
 """
-#: Blocks that hold something of a table. Small tables share blocks: each is counted for each.
+#: Blocks that contain something of a table. Small tables share blocks: a shared block counts for each of them.
 _BLOCKS: Final = """
 SELECT count(DISTINCT block) FROM (
     SELECT block_id AS block FROM pragma_storage_info($table)
@@ -50,26 +50,26 @@ SELECT
     max(exported_at) AS exported_at
 FROM exports WHERE table_name IN ('spans', 'log_records', 'conversations')
 """
-#: `schema.sql` and all migrations of a new store are applied at one moment.
+#: `schema.sql` and all migrations of a new store are applied at the same time.
 _SCHEMA: Final = "SELECT name FROM schema_migrations ORDER BY applied_at DESC, name = 'schema.sql', name DESC LIMIT 1"
 
 
 def table_stats(con: DuckDBPyConnection) -> list[Row]:
-    """Return each table: name, rows, bytes of the blocks that hold something of it, oldest and newest time of a row."""
+    """Return each table: name, rows, bytes of the blocks that contain something of it, oldest and newest time of a row."""
     ((block_size, _, _),) = con.execute(_FILE).fetchall()
     return [_table(con, name, block_size) for (name,) in con.execute(_TABLES).fetchall()]
 
 
 def _table(con: DuckDBPyConnection, name: str, block_size: int) -> Row:
     time = _TIMES.get(name, "NULL::TIMESTAMP_NS")
-    found = con.execute(f'SELECT count(*), min({time}), max({time}) FROM "{name}"').fetchall()  # noqa: S608 — names of our own schema
-    count, oldest, newest = found[0]
+    rows = con.execute(f'SELECT count(*), min({time}), max({time}) FROM "{name}"').fetchall()  # noqa: S608 — names of our own schema
+    count, oldest, newest = rows[0]
     ((blocks,),) = con.execute(_BLOCKS, {"table": name}).fetchall()
     return {"table": name, "rows": count, "bytes": blocks * block_size, "oldest": oldest, "newest": newest}
 
 
 def store_stats(con: DuckDBPyConnection) -> dict[str, Any]:
-    """Return what is told of the store as a whole: schema, blocks, conversations, hours that are exported or wait."""
+    """Return figures of the whole store: schema, blocks, conversations, hours that are exported or wait."""
     ((block_size, blocks, free),) = con.execute(_FILE).fetchall()
     ((schema,),) = con.execute(_SCHEMA).fetchall()
     return {

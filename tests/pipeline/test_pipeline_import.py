@@ -236,7 +236,7 @@ def test_a_file_with_ids_that_are_none_is_refused_before_it_is_stored(target: En
     with duckdb.connect() as con:
         con.execute(f"COPY (SELECT 'not hex' AS trace_id, 'nor this' AS span_id) TO '{file}'")
 
-    with raises(BadInputError, snapshot("spans: 'not hex nor this' are no ids of a trace and a span")):
+    with raises(BadInputError, snapshot("spans: 'not hex nor this' are not the ids of a trace and a span")):
         imported(target, tmp_path / "x")
 
 
@@ -257,7 +257,7 @@ def test_a_file_with_foreign_columns_is_refused_by_their_names(target: Engine, t
     with raises(
         BadInputError,
         snapshot(
-            "<tmp_path>/x/spans/all.parquet: spans: the file has columns that this table has not (evil): it is of a newer release, or no export of otel-agentic"
+            "<tmp_path>/x/spans/all.parquet: spans: the file has columns that the table lacks (evil): it was written by a newer release, or is not an export of otel-agentic"
         ),
         tmp_path=tmp_path,
     ):

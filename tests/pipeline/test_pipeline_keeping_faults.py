@@ -177,7 +177,7 @@ def test_a_time_that_is_none_is_refused_before_it_stops_everything(
     with raises(
         BadInputError,
         snapshot(
-            "<tmp_path>/x/spans/all.parquet: spans: start_time is <time>: a time is none before 1970, and not infinite"
+            "<tmp_path>/x/spans/all.parquet: spans: start_time is <time>: times must not be before 1970 or infinite"
         ),
         tmp_path=tmp_path,
         time=shown,
