@@ -1,4 +1,4 @@
-"""Events -> Conversation: which conversation, which turns, which calls, in which order."""
+"""Events -> `Conversation`: assigns events to conversations, turns and tool calls, in order."""
 
 from otel_agentic.conversations.assemble import assemble, has_end_mark
 from otel_agentic.conversations.build import link_segments, read_segments

@@ -7,8 +7,8 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.config.own_patterns import own_pattern
-from otel_agentic.conversations.answers import last_words
-from otel_agentic.conversations.calls import Cast, calls_of
+from otel_agentic.conversations.answers import last_answer
+from otel_agentic.conversations.calls import CallContext, calls_of
 from otel_agentic.conversations.facts import definitions_of, final_state_of, models_of, plans_of, visitor_hashes
 from otel_agentic.conversations.model import ClosedBy, Conversation, Turn
 from otel_agentic.conversations.naming import agent_of
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.config import ConversationSettings
     from otel_agentic.conversations.link import Linked
-    from otel_agentic.conversations.tree import Node
+    from otel_agentic.conversations.node import Node
     from otel_agentic.dialects.events import Header
 
 
@@ -32,13 +32,13 @@ _ENTRIES: Final = (SpanKind.SERVER, SpanKind.CONSUMER)
 def assemble(
     linked: Linked, settings: ConversationSettings, *, revision: int = 1, closed_by: ClosedBy | None = None
 ) -> Conversation:
-    """Return the conversation that a set of segments tells.
+    """Return the conversation of some linked segments.
 
     Args:
         linked: the segments, from `link`.
         settings: attribute names and error patterns.
-        revision: the number to give it, 1-based.
-        closed_by: what closed it, None while it is open. An end mark in the spans wins over `idle`.
+        revision: the revision number, 1-based.
+        closed_by: the reason why it closed, None while it is open. An end mark in the spans takes precedence over `idle`.
     """
     turns = cut(linked.segments)
     nodes = [node for segment in linked.segments for node in segment.nodes]
@@ -46,7 +46,7 @@ def assemble(
     events = [node for node in nodes if not isinstance(node.event, Ignored)]
     first = linked.segments[0]
     agent = _agent_name(turns) or first.agent_name or (first.service if _has_root(turns) else None)
-    cast = Cast(
+    context = CallContext(
         agent=agent,
         agents=frozenset(name for node in nodes if node.is_run and (name := node.agent_name)),
         error_patterns=tuple(own_pattern(pattern, ignore_case=True) for pattern in settings.error_patterns),
@@ -67,8 +67,8 @@ def assemble(
         case_id=_first(header.case_id for header in headers),
         verdict=_last([header.verdict for header in headers]),
         turns=tuple(
-            _with_answer_told(_turn(index, turn, cast, plans.get(index, ())), after)
-            for index, (turn, after) in enumerate(zip_longest(turns, turns[1:]))
+            _with_later_answer(_turn(index, turn, context, plans.get(index, ())), following)
+            for index, (turn, following) in enumerate(zip_longest(turns, turns[1:]))
         ),
         tool_definitions=definitions_of(events),
         final_state=final_state_of(nodes, settings.state_attributes),
@@ -77,20 +77,21 @@ def assemble(
     )
 
 
-def _with_answer_told(turn: Turn, after: TurnSpans | None) -> Turn:
-    """Return the turn with the answer that the history of the next turn holds, where its own spans hold none."""
-    if after is None or turn.answer_captured or turn.error is not None:
+def _with_later_answer(turn: Turn, following: TurnSpans | None) -> Turn:
+    """Return the turn with the answer from the history of the next turn if its own spans do not contain one."""
+    if following is None or turn.answer_captured or turn.error is not None:
         return turn
-    heard = next((node.event.messages_in for node in after.top_calls if isinstance(node.event, ModelCall)), None) or ()
-    asked = [index for index, message in enumerate(heard) if message.role == "user" and message.text]
-    if len(asked) <= 1 or heard[asked[-2]].text != turn.query:
+    inputs = (node.event.messages_in for node in following.top_calls if isinstance(node.event, ModelCall))
+    history = next(inputs, None) or ()
+    queries = [index for index, message in enumerate(history) if message.role == "user" and message.text]
+    if len(queries) <= 1 or history[queries[-2]].text != turn.query:
         return turn
-    said = last_words(heard[asked[-2] + 1 : asked[-1]])
-    return turn if said is None else replace(turn, answer=said[0], answer_captured=said[1])
+    answer = last_answer(history[queries[-2] + 1 : queries[-1]])
+    return turn if answer is None else replace(turn, answer=answer[0], answer_captured=answer[1])
 
 
 def has_end_mark(linked: Linked) -> bool:
-    """Return whether the spans say that the conversation is over."""
+    """Return whether a span marks the end of the conversation."""
     return _has_end_mark([node.event.header for segment in linked.segments for node in segment.nodes])
 
 
@@ -103,9 +104,9 @@ def _agent_name(turns: Sequence[TurnSpans]) -> str | None:
 
 
 def _has_root(turns: Sequence[TurnSpans]) -> bool:
-    """Return whether a turn is known up to its root: an agent run, a span without a parent, or where a request came in.
+    """Return whether a turn is known up to its root: an agent run, a span without a parent, or an incoming request.
 
-    Only then may the service's name stand for the agent: a span that never arrived could have named it.
+    Only then may the service's name be used for the agent: a span that never arrived could have named the agent.
     """
     return any(turn.runs or turn.lead.span.parent_span_id is None or turn.lead.span.kind in _ENTRIES for turn in turns)
 
@@ -118,10 +119,10 @@ def _last(values: Sequence[bool | None]) -> bool | None:
     return next((value for value in reversed(values) if value is not None), None)
 
 
-def _turn(index: int, turn: TurnSpans, cast: Cast, plans: tuple[str, ...]) -> Turn:
+def _turn(index: int, turn: TurnSpans, context: CallContext, plans: tuple[str, ...]) -> Turn:
     answer, answer_captured = _answer(turn)
     spans = [node.span for node in turn.nodes]
-    teller = _teller(turn)
+    framework_node = _framework_node(turn)
     return Turn(
         index=index,
         query=turn.query,
@@ -129,28 +130,28 @@ def _turn(index: int, turn: TurnSpans, cast: Cast, plans: tuple[str, ...]) -> Tu
         answer=answer,
         answer_captured=answer_captured,
         error=_error(turn, answer),
-        calls=calls_of(turn, cast, answer=answer),
+        calls=calls_of(turn, context, answer=answer),
         trace_id=turn.lead.span.trace_id,
         span_id=turn.lead.span.span_id,
         started_ns=min(span.start_ns for span in spans),
         ended_ns=max(span.end_ns for span in spans),
         response_id=_response_id(turn),
-        dialect=teller.event.header.dialect,
-        scope=teller.span.scope.name,
+        dialect=framework_node.event.header.dialect,
+        scope=framework_node.span.scope.name,
         models=models_of(turn),
         plans=plans,
     )
 
 
 def _error(turn: TurnSpans, answer: str | None) -> str | None:
-    """Return why the turn failed: a run that failed and was tried again with success is no failure of the turn."""
+    """Return the error of the turn, or None; a run that failed and was retried successfully is not a failure of the turn."""
     if answer is not None and turn.runs and turn.runs[-1].event.header.error is None:
         return None
     return _first(run.event.header.error for run in reversed(turn.runs))
 
 
-def _teller(turn: TurnSpans) -> Node:
-    """Return the node whose framework wrote the turn: its lead, or the first event where that says nothing."""
+def _framework_node(turn: TurnSpans) -> Node:
+    """Return the node of the framework that wrote the turn: its lead, or the first event if the lead is ignored."""
     if not isinstance(turn.lead.event, Ignored):
         return turn.lead
     events = (node for node in turn.nodes if not isinstance(node.event, Ignored))
@@ -158,39 +159,39 @@ def _teller(turn: TurnSpans) -> Node:
 
 
 def _answer(turn: TurnSpans) -> tuple[str | None, bool]:
-    """Return the final answer, and whether its absence would be known.
+    """Return the final answer, and whether it was captured (then None means that there was no answer).
 
-    The run's own words come first; text beside a tool call never reached the user, so only a response without calls
-    is an answer.
+    The answer on the run itself takes precedence. Text next to a tool call never reached the user, so only a response without
+    calls is an answer.
     """
     runs = sorted(turn.runs, key=lambda node: node.at)
     for run in reversed(runs):
         event = run.event
         if isinstance(event, AgentRun) and event.answer is not None:
             return event.answer, True
-        found = last_words(event.messages_out) if isinstance(event, AgentRun) else None
-        if found is not None:
-            return found
+        answer = last_answer(event.messages_out) if isinstance(event, AgentRun) else None
+        if answer is not None:
+            return answer
     calls = [node.event for node in _answering_calls(turn) if isinstance(node.event, ModelCall)]
-    spoken = [call.messages_out for call in calls if call.messages_out]
-    if not spoken:
+    responses = [call.messages_out for call in calls if call.messages_out]
+    if not responses:
         return _answer_below(turn) or (None, False)
-    return last_words(spoken[-1]) or (None, True)
+    return last_answer(responses[-1]) or (None, True)
 
 
 def _answer_below(turn: TurnSpans) -> tuple[str | None, bool] | None:
-    """Return the last answer of a workflow's agents, for one that says nothing itself and whose models were not seen."""
+    """Return the last answer of a workflow's agents, used if it has no answer or model calls of its own."""
     for event in reversed(runs_below(turn)):
-        found = (event.answer, True) if event.answer is not None else last_words(event.messages_out)
-        if found is not None:
-            return found
+        answer = (event.answer, True) if event.answer is not None else last_answer(event.messages_out)
+        if answer is not None:
+            return answer
     return None
 
 
 def _answering_calls(turn: TurnSpans) -> list[Node]:
-    """Return the model calls whose last one may answer: the turn's own agent's, else (after a handoff) any not in a call."""
+    """Return the model calls of which the last may answer: those of the turn's own agent, else any that no call contains."""
     own = turn.top_calls
-    if own and isinstance(own[-1].event, ModelCall) and last_words(own[-1].event.messages_out):
+    if own and isinstance(own[-1].event, ModelCall) and last_answer(own[-1].event.messages_out):
         return own
     free = [node for node in turn.nodes if isinstance(node.event, ModelCall) and not node.holding_call]
     return sorted(free, key=lambda node: node.at)
@@ -198,4 +199,4 @@ def _answering_calls(turn: TurnSpans) -> list[Node]:
 
 def _response_id(turn: TurnSpans) -> str | None:
     ids = [node.event.response_id for node in turn.top_calls if isinstance(node.event, ModelCall)]
-    return next((found for found in reversed(ids) if found), None)
+    return next((response_id for response_id in reversed(ids) if response_id), None)

@@ -1,14 +1,14 @@
-"""Spans -> conversations: the whole room in one call."""
+"""Spans -> linked segments: the steps of this package before assembly."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from otel_agentic.conversations import tree
 from otel_agentic.conversations.closing import idle_limit_ns
 from otel_agentic.conversations.link import Linked, link
 from otel_agentic.conversations.segments import Segment, segments_of
+from otel_agentic.conversations.tree import build_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,16 +30,16 @@ def read_segments(spans: Iterable[Span], logs: Iterable[LogRecord], reader: Read
         records.sort(key=_log_order)
     segments: list[Segment] = []
     for trace_id in sorted(by_trace):
-        segments += segments_of(tree.build(reader.read_all(by_trace[trace_id], by_span)))
+        segments += segments_of(build_tree(reader.read_all(by_trace[trace_id], by_span)))
     return segments
 
 
 def link_segments(segments: Sequence[Segment], settings: ConversationSettings) -> list[Linked]:
-    """Return the conversations that the segments make up."""
+    """Return the conversations that consist of the segments."""
     return link(segments, idle_ns=idle_limit_ns(settings, has_id=False))
 
 
 def _log_order(log: LogRecord) -> tuple[int, int, str]:
-    """Return the sort key of a span's log records: time, message index, content (records of one instant are common)."""
+    """Return the sort key of a span's log records: time, message index, content (equal times are common)."""
     index = log.attributes.get("gen_ai.message.index")
     return (log.time_ns, index if isinstance(index, int) else 0, repr((log.event_name, log.body)))

@@ -1,4 +1,4 @@
-"""The tool calls of a turn: the union of tool spans and of what model responses asked for, in step order."""
+"""The tool calls of a turn: the union of tool spans and of the calls that model responses requested, in step order."""
 
 from __future__ import annotations
 
@@ -13,9 +13,16 @@ from otel_agentic.conversations.code import code_runs
 from otel_agentic.conversations.duplicates import folded
 from otel_agentic.conversations.join import join, join_runs, transfer_target
 from otel_agentic.conversations.model import CallKind, ToolCall
-from otel_agentic.conversations.requests import Asker, Call, add_unseen, anchor_remembered, asker_of, requested
+from otel_agentic.conversations.requests import (
+    Call,
+    Requester,
+    add_unrecorded,
+    anchor_history_calls,
+    requested,
+    requester_of,
+)
 from otel_agentic.conversations.results import with_result
-from otel_agentic.conversations.told import tell
+from otel_agentic.conversations.told import assign_results
 from otel_agentic.dialects import events
 from otel_agentic.dialects.values import has_named_arguments
 
@@ -23,11 +30,11 @@ if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
 
     from otel_agentic.config.own_patterns import OwnPattern
-    from otel_agentic.conversations.tree import Node
+    from otel_agentic.conversations.node import Node
     from otel_agentic.conversations.turns import TurnSpans
 
-#: How a framework tells its model that a call never ran because its arguments did not fit. Words that good results use,
-#: too (valid, required, unknown, not found) count only beside what was wrong.
+#: Texts by which frameworks report to the model that a call never ran because its arguments were invalid. Words that results
+#: use, too (required, unknown, not found), count only near the name of the problem (argument, parameter, tool ...).
 _REFUSAL: Final = re.compile(
     r"\b(?:errors?|invalid|validation|malformed|mandatory|failed|failure|retry|try again)\b|[a-z]Error\b"
     r"|\b(?:argument|parameter|field|property|input|tool|function|schema|keyword)s?\b.{0,80}"
@@ -38,11 +45,11 @@ _REFUSAL: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cast:
-    """Who plays in a conversation, and how its failures look.
+class CallContext:
+    """The agents of a conversation, and the patterns of its failures.
 
-    `agent` made the calls whose spans name none; a call that hands over to one of `agents` is a transfer. `error_patterns`
-    are those of results that are errors although nothing says so.
+    Calls whose spans name no agent belong to `agent`; a call that hands over to one of `agents` is a transfer.
+    `error_patterns` match results that are errors although they are not marked as such.
     """
 
     agent: str | None
@@ -50,47 +57,48 @@ class Cast:
     error_patterns: tuple[OwnPattern, ...]
 
 
-def calls_of(turn: TurnSpans, cast: Cast, *, answer: str | None = None) -> tuple[ToolCall, ...]:
-    """Return the calls of a turn in step order, those of sub-agents after the call that holds them.
+def calls_of(turn: TurnSpans, context: CallContext, *, answer: str | None = None) -> tuple[ToolCall, ...]:
+    """Return the calls of a turn in step order, the calls of sub-agents after the call that contains them.
 
-    Of an agent that acts by writing code, the calls that its code makes are the calls; the interpreter is not one (`code`).
+    For an agent that acts by writing code, the calls of its code are the calls; the interpreter is not (see `code_runs`).
 
     Args:
         turn: the spans of the turn.
-        cast: who plays in the conversation.
-        answer: the turn's answer: a call that only gives it is none.
+        context: the agents and error patterns of the conversation.
+        answer: the turn's answer: a call that only gives the answer is left out.
     """
     calls = requested(turn)
     spans = sorted((node for node in turn.nodes if isinstance(node.event, events.ToolCall)), key=lambda node: node.at)
     silent = _silent_calls(turn)
     unclaimed = join(calls, spans)
     join_runs(calls, turn)
-    anchor_remembered(calls, silent)
+    anchor_history_calls(calls, silent)
     calls += [_from_span(node, silent) for node in unclaimed]
-    add_unseen(calls, silent)
+    add_unrecorded(calls, silent)
     calls = [call for call in calls if not gives_answer(call.name, _arguments(call), answer)]
-    calls.sort(key=lambda call: (call.asker, call.place))
-    tell(calls, turn)
+    calls.sort(key=lambda call: (call.requester, call.position))
+    assign_results(calls, turn)
     interpreters = code_runs(calls, turn)
     calls = [call for call in calls if id(call) not in interpreters]
     wrappers = frozenset(id(node) for node in interpreters.values() if node is not None)
-    steps = {asker: step for step, asker in enumerate(dict.fromkeys(call.asker for call in calls), start=1)}
-    agents = frozenset(folded(name) for name in cast.agents)
+    requesters = dict.fromkeys(call.requester for call in calls)
+    steps = {requester: step for step, requester in enumerate(requesters, start=1)}
+    agents = frozenset(folded(name) for name in context.agents)
     never_ran = _never_ran(calls)
     started = {id(call.run): call.run for call in calls if call.run is not None}
     return tuple(
         with_result(
             _finished(
                 call,
-                step=steps[call.asker],
+                step=steps[call.requester],
                 position=position,
-                agent=cast.agent,
+                agent=context.agent,
                 agents=agents,
                 holder=_holder(call, started, wrappers),
             ),
             call.event,
-            _answer_of(call.run) or call.told,
-            cast.error_patterns,
+            _answer_of(call.run) or call.reported,
+            context.error_patterns,
             never_ran=id(call) in never_ran,
         )
         for position, call in enumerate(calls)
@@ -99,47 +107,49 @@ def calls_of(turn: TurnSpans, cast: Cast, *, answer: str | None = None) -> tuple
 
 def _silent_calls(turn: TurnSpans) -> Mapping[Node | None, list[Node]]:
     """Return the model calls whose response was not captured, in time order, by the run that made them."""
-    found: dict[Node | None, list[Node]] = defaultdict(list)
+    silent: dict[Node | None, list[Node]] = defaultdict(list)
     for node in sorted(turn.nodes, key=lambda node: node.at):
         if isinstance(node.event, events.ModelCall) and node.event.messages_out is None:
-            found[node.run].append(node)
-    return found
+            silent[node.run].append(node)
+    return silent
 
 
 def _from_span(node: Node, silent: Mapping[Node | None, list[Node]]) -> Call:
-    """Return a call that only its span tells of."""
-    place = (node.span.start_ns, node.order)
-    return Call(asker=asker_of(node, silent), place=place, request=None, asked_by=None, node=node)
+    """Return a call that was recorded only by its span."""
+    position = (node.span.start_ns, node.order)
+    return Call(requester=requester_of(node, silent), position=position, request=None, requested_by=None, node=node)
 
 
 def _never_ran(calls: Sequence[Call]) -> frozenset[int]:
-    """Return the calls, by `id()`, that a framework refused to run, for it did run the next one of the same tool.
+    """Return the calls, by `id()`, that a framework refused to run, because it did run the next call of the same tool.
 
-    A call whose arguments do not fit has no span; the model is told so, and asks again in its next response.
+    A call with invalid arguments has no span; the model gets an error, and requests the tool again in its next response.
     """
     refused: set[int] = set()
-    ran: dict[str, list[Asker]] = defaultdict(list)  # by tool: the askers of the calls that ran, the earliest last
-    following: dict[Asker, Asker | None] = _following(calls)
+    ran: dict[str, list[Requester]] = defaultdict(list)  # by tool: requesters of the calls that ran, the earliest last
+    following: dict[Requester, Requester | None] = _following(calls)
     for call in reversed(calls):
         if call.node is not None:
-            ran[folded(call.name)].append(call.asker)
+            ran[folded(call.name)].append(call.requester)
     for call in calls:
         later = ran[folded(call.name)]
-        while later and later[-1] <= call.asker:
+        while later and later[-1] <= call.requester:
             later.pop()
-        again = bool(later) and later[-1] == following[call.asker]
-        if call.unseen or (call.node is None and again and _is_refusal(call.told)):
+        again = bool(later) and later[-1] == following[call.requester]
+        if call.unrecorded or (call.node is None and again and _is_refusal(call.reported)):
             refused.add(id(call))
     return frozenset(refused)
 
 
-def _following(calls: Sequence[Call]) -> dict[Asker, Asker | None]:
-    askers = list(dict.fromkeys(call.asker for call in calls))
-    return dict(zip_longest(askers, askers[1:]))
+def _following(calls: Sequence[Call]) -> dict[Requester, Requester | None]:
+    requesters = list(dict.fromkeys(call.requester for call in calls))
+    return dict(zip_longest(requesters, requesters[1:]))
 
 
-def _is_refusal(told: events.CallResult | None) -> bool:
-    return told is not None and isinstance(told.result, str) and _REFUSAL.search(told.result[:2000]) is not None
+def _is_refusal(reported: events.CallResult | None) -> bool:
+    if reported is None or not isinstance(reported.result, str):
+        return False
+    return _REFUSAL.search(reported.result[:2000]) is not None
 
 
 def _finished(
@@ -174,15 +184,15 @@ def _finished(
 
 
 def _witness(call: Call) -> Node:
-    witness = call.node or call.asked_by
+    witness = call.node or call.requested_by
     assert witness is not None  # noqa: S101 — every call has a span, a request, or both
     return witness
 
 
 def _holder(call: Call, started: Mapping[int, Node], wrappers: Container[int]) -> Node | None:
-    """Return the call that holds another: the tool span above it, or the run that a call without a span started.
+    """Return the call that contains another: the tool span above it, or the run that a call without a span started.
 
-    A wrapper is not a call: what ran inside it has the holder of the wrapper.
+    A wrapper is not a call: a call inside it has the holder of the wrapper.
     """
     witness = _witness(call)
     run = witness.run
@@ -207,19 +217,19 @@ def _answer_of(run: Node | None) -> events.CallResult | None:
     if answer is None and event.header.error is None:
         return None
     failed = event.header.error is not None
-    told = event.header.error if failed else answer
-    return events.CallResult(call_id=None, name=None, result=told, captured=True, is_error=failed)
+    result = event.header.error if failed else answer
+    return events.CallResult(call_id=None, name=None, result=result, captured=True, is_error=failed)
 
 
 def _arguments(call: Call) -> Mapping[str, Any] | None:
-    """Return the arguments; the model's own win, for a span's may be cut, renamed or without parameter names."""
-    asked = call.request.arguments if call.request is not None else None
-    made = call.event.arguments if call.event is not None else None
-    if call.request is not None and made is not None and not has_named_arguments(made) and transfer_target(call):
-        return asked  # the span of a handoff says who spoke before
-    if asked is None or (made is not None and not has_named_arguments(asked) and has_named_arguments(made)):
-        return made
-    return asked
+    """Return the arguments; the model's own take precedence, since a span's may be cut, renamed or without names."""
+    requested = call.request.arguments if call.request is not None else None
+    actual = call.event.arguments if call.event is not None else None
+    if call.request is not None and actual is not None and not has_named_arguments(actual) and transfer_target(call):
+        return requested  # the span of a handoff contains the previous speaker
+    if requested is None or (actual is not None and not has_named_arguments(requested) and has_named_arguments(actual)):
+        return actual
+    return requested
 
 
 def _kind(call: Call, agents: frozenset[str]) -> CallKind:

@@ -1,4 +1,4 @@
-"""When a conversation, or a turn, is over."""
+"""Idle limits after which a conversation or a turn closes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ NS_PER_S: Final = 1_000_000_000
 
 
 def idle_limit_ns(settings: ConversationSettings, *, has_id: bool) -> int:
-    """Return how long, in nanoseconds, a conversation may be quiet before it closes.
+    """Return how long, in nanoseconds, a conversation may be idle before it closes.
 
-    People think between turns, so a conversation that names itself gets longer.
+    People think between turns, so a conversation with an id may be idle longer.
     """
     return int((settings.idle_s if has_id else settings.idle_without_id_s) * NS_PER_S)
 
 
 def turn_limit_ns(settings: ConversationSettings) -> int:
-    """Return how long, in nanoseconds, a turn may be quiet before it closes."""
+    """Return how long, in nanoseconds, a turn may be idle before it closes."""
     return int(settings.turn_idle_s * NS_PER_S)

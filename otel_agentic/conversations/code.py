@@ -1,7 +1,7 @@
-"""Agents that act by writing code: what runs the code is the wrapper, the calls made inside are the calls.
+"""Agents that act by writing code: the interpreter is a wrapper, and the calls inside it are the agent's calls.
 
-An interpreter is a wrapper when other tools ran inside it, or when the model wrote the code into its answer text instead of
-asking for a tool: then running code is how the framework lets the agent act (CodeAgent of smolagents, CodeAct). An interpreter
+An interpreter is a wrapper if other tools ran inside it, or if the model wrote the code into its answer text instead of
+requesting a tool: then the framework lets the agent act by running code (CodeAgent of smolagents, CodeAct). An interpreter
 that the model chose by a function call and in which no tool ran is a tool like any other (`code_interpreter` of OpenAI).
 """
 
@@ -17,8 +17,8 @@ from otel_agentic.dialects.words import words_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from otel_agentic.conversations.node import Node
     from otel_agentic.conversations.requests import Call
-    from otel_agentic.conversations.tree import Node
     from otel_agentic.conversations.turns import TurnSpans
 
 #: Words in the names of tools that run code, and the names of the parameter that takes it.
@@ -31,7 +31,7 @@ _CODE_KEYS: Final = frozenset(
 
 
 def code_runs(calls: Sequence[Call], turn: TurnSpans) -> dict[int, Node | None]:
-    """Return the calls that only run the code by which an agent acts, by `id()`, with their tool span if there is one.
+    """Return the wrapper calls, which only run the code of an agent, by `id()`, with their tool span if there is one.
 
     Args:
         calls: the calls of the turn.
@@ -51,41 +51,43 @@ def code_runs(calls: Sequence[Call], turn: TurnSpans) -> dict[int, Node | None]:
 
 
 def _code_of(call: Call) -> str | None:
-    """Return the code that a call runs; None for a call that runs none."""
-    given = _arguments(call)
-    named = next((value for key, value in given.items() if key.lower() in _CODE_KEYS and isinstance(value, str)), None)
+    """Return the code that a call runs, or None if it does not run code."""
+    arguments = _arguments(call)
+    named = next(
+        (value for key, value in arguments.items() if key.lower() in _CODE_KEYS and isinstance(value, str)), None
+    )
     if named is not None:
         return named
     if _INTERPRETERS.isdisjoint(words_of(call.name)):
         return None
-    texts = [value for value in given.values() if isinstance(value, str)]
+    texts = [value for value in arguments.values() if isinstance(value, str)]
     return max(texts, key=len, default="")
 
 
 def _arguments(call: Call) -> Mapping[str, Any]:
-    asked = call.request.arguments if call.request is not None else None
-    made = call.event.arguments if call.event is not None else None
-    return asked or made or {}
+    requested = call.request.arguments if call.request is not None else None
+    actual = call.event.arguments if call.event is not None else None
+    return requested or actual or {}
 
 
 def _is_chosen(call: Call) -> bool:
     """Return whether a captured response of the model asked for the call."""
-    return call.request is not None and not call.remembered
+    return call.request is not None and not call.from_history
 
 
 def _texts(turn: TurnSpans) -> Iterator[str]:
-    """Yield what the models and agents of a turn said beside the calls that they asked for; of JSON its texts as well."""
+    """Yield the texts of the models and agents of a turn without the requested calls; for JSON also the texts in it."""
     for node in turn.nodes:
         if isinstance(node.event, (AgentRun, ModelCall)):
             for message in (*(node.event.messages_in or ()), *(node.event.messages_out or ())):
                 if message.role == "assistant" and message.text and not message.requests:
                     yield message.text
-                    found = parsed(message.text)
-                    if isinstance(found, Mapping):
-                        yield from (value for value in found.values() if isinstance(value, str))
+                    content = parsed(message.text)
+                    if isinstance(content, Mapping):
+                        yield from (value for value in content.values() if isinstance(value, str))
 
 
 def _is_written(code: str, text: str) -> bool:
-    """Return whether a text holds the first and the last line of some code: frameworks join several blocks of it."""
+    """Return whether a text contains the first and the last line of some code: frameworks join several blocks of code."""
     lines = [line.strip() for line in code.splitlines() if line.strip()]
     return bool(lines) and lines[0] in text and lines[-1] in text

@@ -1,6 +1,6 @@
-"""One call, one event: what several spans of a trace tell of the same model or tool call is put together.
+"""Merges several spans of a trace that record the same model or tool call into one event.
 
-Wrappers record what they wrap a second time: a client inside a framework, a protocol inside a tool.
+Wrappers record a call a second time: a client inside a framework, a protocol inside a tool.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from otel_agentic.dialects.values import has_named_arguments
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
 
-    from otel_agentic.conversations.tree import Node
+    from otel_agentic.conversations.node import Node
     from otel_agentic.dialects.definitions import Definitions
     from otel_agentic.dialects.events import Message, Part
 
@@ -30,7 +30,7 @@ _NOT_WORD: Final = re.compile(r"[^0-9a-z]+")
 
 @lru_cache(maxsize=4096)
 def folded(name: str) -> str:
-    """Return a name as it is compared: some instrumentations write the model's spelling, some the code's.
+    """Return a name as it is compared: some instrumentations use the model's spelling, some that of the code.
 
     >>> folded("Delegate work to coworker") == folded("delegate_work_to_coworker")
     True
@@ -39,7 +39,7 @@ def folded(name: str) -> str:
 
 
 def merge_duplicates(ordered: Sequence[Node]) -> None:
-    """Let one node tell of each call; the others become ignored, with the reason.
+    """Keep one node for each call; ignore the others, with the reason.
 
     Args:
         ordered: all nodes of one trace in depth-first order.
@@ -48,23 +48,23 @@ def merge_duplicates(ordered: Sequence[Node]) -> None:
         if isinstance(node.event, ModelCall) and node.event.messages_out:
             fresh = _without_stale(node.event)
             if fresh is not node.event:
-                node.retell(fresh)
+                node.replace_event(fresh)
     holders = _holders(ordered)
     _merge_nested_model_calls(ordered, holders)
     _merge_nested_tool_calls(ordered, holders)
 
 
 def _holders(ordered: Sequence[Node]) -> dict[int, Node]:
-    """Return the nearest run or call above each node that has one, by the node's `id()`."""
-    found: dict[int, Node] = {}
-    for node in ordered:  # depth first: what is above is known already
+    """Return the nearest run or call above each node, if there is one, by the node's `id()`."""
+    holders: dict[int, Node] = {}
+    for node in ordered:  # depth first: the holder of the parent is known already
         parent = node.parent
         if parent is None:
             continue
-        holder = parent if isinstance(parent.event, (AgentRun, ModelCall, ToolCall)) else found.get(id(parent))
+        holder = parent if isinstance(parent.event, (AgentRun, ModelCall, ToolCall)) else holders.get(id(parent))
         if holder is not None:
-            found[id(node)] = holder
-    return found
+            holders[id(node)] = holder
+    return holders
 
 
 def _merge_nested_model_calls(ordered: Sequence[Node], holders: Mapping[int, Node]) -> None:
@@ -78,29 +78,29 @@ def _merge_nested_model_calls(ordered: Sequence[Node], holders: Mapping[int, Nod
             inside[id(holder)].append(node)
         elif isinstance(node.event, ToolCall):
             holds_tools.add(id(holder))
-    for node in reversed(ordered):  # from the leaves up: what is inside is put together already
+    for node in reversed(ordered):  # from the leaves up: inner calls are merged already
         if id(node) in inside:
             _merge_inner(node, inside[id(node)], holds_tools=id(node) in holds_tools)
 
 
 def _merge_inner(outer: Node, inner: Sequence[Node], *, holds_tools: bool) -> None:
-    """Merge what is inside a model call into it, unless it sums up several of them."""
-    worked = [node for node in inner if node.event.header.error is None]
-    # Of a call that was tried again all tries but the last failed; where all did, the last is the call itself.
-    failed = len(inner) - len(worked) - (outer.event.header.error is not None)
-    sums = any(isinstance(node.event, Ignored) for node in inner)  # what holds a summary is one, too
-    if len(worked) > 1 or holds_tools or sums:
-        if len(worked) == 1 and isinstance(worked[0].event, ModelCall) and isinstance(outer.event, ModelCall):
-            worked[0].retell(_filled(worked[0].event, outer.event))
-        outer.ignore("sums up the model calls inside it")
+    """Merge the model calls inside a model call into it, unless it summarises several of them."""
+    succeeded = [node for node in inner if node.event.header.error is None]
+    # Of a retried call all tries except the last failed; if all failed, the last is the call itself.
+    failed = len(inner) - len(succeeded) - (outer.event.header.error is not None)
+    summarises = any(isinstance(node.event, Ignored) for node in inner)  # a call around a summary is a summary, too
+    if len(succeeded) > 1 or holds_tools or summarises:
+        if len(succeeded) == 1 and isinstance(succeeded[0].event, ModelCall) and isinstance(outer.event, ModelCall):
+            succeeded[0].replace_event(_filled(succeeded[0].event, outer.event))
+        outer.ignore("summarises the model calls inside it")
         return
-    told = [node.event for node in (outer, *inner) if isinstance(node.event, ModelCall)]
-    merged = merged_model_call(told)
-    outer.retell(
+    records = [node.event for node in (outer, *inner) if isinstance(node.event, ModelCall)]
+    merged = merged_model_call(records)
+    outer.replace_event(
         replace(
             merged,
-            input_tokens=_all_tries([event.input_tokens for event in told]),
-            output_tokens=_all_tries([event.output_tokens for event in told]),
+            input_tokens=_all_tries([event.input_tokens for event in records]),
+            output_tokens=_all_tries([event.output_tokens for event in records]),
             failed_tries=merged.failed_tries + max(failed, 0),
         )
     )
@@ -110,13 +110,13 @@ def _merge_inner(outer: Node, inner: Sequence[Node], *, holds_tools: bool) -> No
 
 
 def _all_tries(counts: Sequence[int | None]) -> int | None:
-    """Return the tokens of a call as its own span counts them, the first; else those of all tries inside it together."""
+    """Return the tokens of a call by its own span, the first count; else the sum over all tries inside it."""
     inner = [count for count in counts[1:] if count is not None]
     return _count((counts[0], sum(inner) if inner else None))
 
 
 def _filled(inner: ModelCall, outer: ModelCall) -> ModelCall:
-    """Return a model call with the content that only the span around it holds (call_llm of google-adk)."""
+    """Return a model call with the content that only the span around it contains (call_llm of google-adk)."""
     return replace(
         inner,
         messages_in=outer.messages_in if inner.messages_in is None else inner.messages_in,
@@ -128,38 +128,38 @@ def _filled(inner: ModelCall, outer: ModelCall) -> ModelCall:
     )
 
 
-def merged_model_call(told: Sequence[ModelCall]) -> ModelCall:
-    """Return the first of several tellings with what the others know better."""
+def merged_model_call(records: Sequence[ModelCall]) -> ModelCall:
+    """Return the first of several records of a call, completed by the others."""
     return replace(
-        told[0],
-        messages_in=max((event.messages_in for event in told), key=_substance),
-        messages_out=max((event.messages_out for event in told), key=_substance),
-        model=next((event.model for event in told if event.model), None),
-        response_id=next((event.response_id for event in told if event.response_id), None),
-        asks_for_tools=next((event.asks_for_tools for event in told if event.asks_for_tools is not None), None),
-        input_tokens=_count(event.input_tokens for event in told),
-        output_tokens=_count(event.output_tokens for event in told),
-        definitions=_merged(event.definitions for event in told),
-        failed_tries=max(event.failed_tries for event in told),
+        records[0],
+        messages_in=max((event.messages_in for event in records), key=_substance),
+        messages_out=max((event.messages_out for event in records), key=_substance),
+        model=next((event.model for event in records if event.model), None),
+        response_id=next((event.response_id for event in records if event.response_id), None),
+        asks_for_tools=next((event.asks_for_tools for event in records if event.asks_for_tools is not None), None),
+        input_tokens=_count(event.input_tokens for event in records),
+        output_tokens=_count(event.output_tokens for event in records),
+        definitions=_merged(event.definitions for event in records),
+        failed_tries=max(event.failed_tries for event in records),
     )
 
 
-def _count(told: Iterable[int | None]) -> int | None:
-    """Return the first count of tokens; 0, which some write for unknown, only where nobody tells another."""
-    counts = [count for count in told if count is not None]
+def _count(recorded: Iterable[int | None]) -> int | None:
+    """Return the first count of tokens; 0, which some instrumentations write for unknown, only if there is no other."""
+    counts = [count for count in recorded if count is not None]
     return next(filter(None, counts), counts[0] if counts else None)
 
 
-def _merged(told: Iterable[Definitions | None]) -> Definitions | None:
-    """Return the definitions of all tellings; what the first says of a tool's parameters wins."""
-    found: Definitions | None = None
-    for definitions in reversed(list(told)):
-        found = merged_definitions(found, definitions)
-    return found
+def _merged(recorded: Iterable[Definitions | None]) -> Definitions | None:
+    """Return the definitions of all records; the parameters of a tool in the first record take precedence."""
+    merged: Definitions | None = None
+    for definitions in reversed(list(recorded)):
+        merged = merged_definitions(merged, definitions)
+    return merged
 
 
 def _substance(messages: Sequence[Message] | None) -> tuple[int, int]:
-    """Return how much a list of messages tells: whether it was captured, and how many parts it has."""
+    """Return how informative a list of messages is: whether it was captured, and how many parts it has."""
     if messages is None:
         return (0, 0)
     return (1, sum(not isinstance(part, Redacted) for message in messages for part in message.parts))
@@ -174,23 +174,23 @@ def _merge_nested_tool_calls(ordered: Sequence[Node], holders: Mapping[int, Node
         outer = holder.event if holder is not None else None
         if not isinstance(inner, ToolCall) or holder is None or not isinstance(outer, ToolCall):
             continue
-        if _reports(node, holder):
+        if _is_event_of(node, holder):
             node.ignore("an event of the tool call above it", same_as=holder)
             continue
         if _same_tool_call(outer, inner):
-            holder.retell(named_by(outer, inner))
+            holder.replace_event(named_by(outer, inner))
             node.ignore("the same tool call as the span above it", same_as=holder)
             inside[holder].append(inner)
-    for holder, tellings in inside.items():
-        assert isinstance(holder.event, ToolCall)  # noqa: S101 — chosen so above
-        # Of an inner call that was tried again the last try counts.
-        tellings.sort(key=lambda event: event.header.span.end_ns, reverse=True)
-        told = next((event for event in tellings if event.result_captured), tellings[0])
-        holder.retell(with_outcome(holder.event, told, failed=tellings[0]))
+    for holder, records in inside.items():
+        assert isinstance(holder.event, ToolCall)  # noqa: S101 — selected above
+        # Of an inner call that was retried the last try counts.
+        records.sort(key=lambda event: event.header.span.end_ns, reverse=True)
+        completed = next((event for event in records if event.result_captured), records[0])
+        holder.replace_event(with_outcome(holder.event, completed, failed=records[0]))
 
 
-def _reports(node: Node, holder: Node) -> bool:
-    """Return whether a span without the name of a tool, right inside a call that has one, is an event of that call.
+def _is_event_of(node: Node, holder: Node) -> bool:
+    """Return whether a span without a tool name, directly inside a call with one, is an event of that call.
 
     An instrumentation names all of its tools or none; a span named after an event (`error`, `retry`) is not a tool (BeeAI).
     """
@@ -200,20 +200,18 @@ def _reports(node: Node, holder: Node) -> bool:
     return node.parent is holder and not node.children and node.span.scope.name == holder.span.scope.name
 
 
-def _same_tool_call(one: ToolCall, other: ToolCall) -> bool:
-    if folded(one.name) != folded(other.name):
+def _same_tool_call(outer: ToolCall, inner: ToolCall) -> bool:
+    if folded(outer.name) != folded(inner.name):
         return False
-    if one.call_id is not None and other.call_id is not None:
-        return one.call_id == other.call_id
-    return one.arguments is None or other.arguments is None or one.arguments == other.arguments or _unnamed(one, other)
-
-
-def _unnamed(one: ToolCall, other: ToolCall) -> bool:
-    return not (has_named_arguments(one.arguments) and has_named_arguments(other.arguments))
+    if outer.call_id is not None and inner.call_id is not None:
+        return outer.call_id == inner.call_id
+    if outer.arguments is None or inner.arguments is None or outer.arguments == inner.arguments:
+        return True
+    return not (has_named_arguments(outer.arguments) and has_named_arguments(inner.arguments))
 
 
 def named_by(outer: ToolCall, inner: ToolCall) -> ToolCall:
-    """Return a call with the id and the arguments that another telling of it knows better."""
+    """Return a call, completed by the id and the arguments of another record of it."""
     better = has_named_arguments(outer.arguments) or inner.arguments is None
     return replace(
         outer,
@@ -224,9 +222,9 @@ def named_by(outer: ToolCall, inner: ToolCall) -> ToolCall:
     )
 
 
-def with_outcome(outer: ToolCall, told: ToolCall, *, failed: ToolCall) -> ToolCall:
-    """Return a call with the result of one other telling, and the error of one, where it knows none itself."""
-    result = outer if outer.result_captured or not told.result_captured else told
+def with_outcome(outer: ToolCall, completed: ToolCall, *, failed: ToolCall) -> ToolCall:
+    """Return a call, completed by the result of one other record and the error of another."""
+    result = outer if outer.result_captured or not completed.result_captured else completed
     return replace(
         outer,
         header=replace(outer.header, error=outer.header.error or failed.header.error),
@@ -237,40 +235,40 @@ def with_outcome(outer: ToolCall, told: ToolCall, *, failed: ToolCall) -> ToolCa
 
 
 def _without_stale(event: ModelCall) -> ModelCall:
-    """Return the response without requests that its own input already shows.
+    """Return the response without requests that its own input already contains.
 
-    Several model calls that are written onto one span overwrite each other by key, and what the last one did not write
-    stays from an earlier one (google-adk under OpenInference).
+    Several model calls that are written onto one span overwrite each other's keys, and keys that the last one did not write
+    keep the value of an earlier one (google-adk under OpenInference).
     """
     messages = event.messages_out or ()
     ids = {request.call_id for message in messages for request in message.requests} - {None}
-    asked = {
+    requested = {
         (request.call_id, *content_of(request))
         for message in (event.messages_in or () if ids else ())
         for request in message.requests
         if request.call_id in ids
     }
-    if not asked:
+    if not requested:
         return event
     fresh = (
-        replace(message, parts=tuple(part for part in message.parts if not _is_stale(part, asked)))
+        replace(message, parts=tuple(part for part in message.parts if not _is_stale(part, requested)))
         for message in messages
     )
     return replace(event, messages_out=tuple(fresh))
 
 
-def _is_stale(part: Part, asked: Container[tuple[str | None, str, str]]) -> bool:
-    # An id alone proves nothing: some number the calls of each response anew.
-    return isinstance(part, CallRequest) and part.call_id is not None and (part.call_id, *content_of(part)) in asked
+def _is_stale(part: Part, requested: Container[tuple[str | None, str, str]]) -> bool:
+    # An id alone proves nothing: some frameworks number the calls of each response from the start.
+    return isinstance(part, CallRequest) and part.call_id is not None and (part.call_id, *content_of(part)) in requested
 
 
 def content_of(request: CallRequest) -> tuple[str, str]:
-    """Return a request's tool and arguments as text that compares: 42 and 42.0 are one, the order of names is none."""
+    """Return a request's tool and arguments as comparable text: 42 equals 42.0, and the order of names is ignored."""
     return (folded(request.name), comparable(request.arguments))
 
 
 def comparable(value: object) -> str:
-    """Return arguments as text that compares.
+    """Return arguments as comparable text.
 
     >>> comparable({"n": 42, "city": "Paris"}) == comparable({"city": "Paris", "n": 42.0})
     True

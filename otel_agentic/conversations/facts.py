@@ -1,4 +1,4 @@
-"""What spans tell beside what was said: models and their tokens, plans, the tools that were given, the state in the end."""
+"""Facts from spans other than messages: models and tokens, plans, available tools, the final state, hashes of the user."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.conversations.answers import last_words
+from otel_agentic.conversations.answers import last_answer
 from otel_agentic.conversations.model import ModelUse
 from otel_agentic.dialects.definitions import CUT, merged_definitions
 from otel_agentic.dialects.events import AgentRun, ModelCall, Plan, ToolCall
@@ -15,74 +15,74 @@ from otel_agentic.dialects.values import is_redacted, parsed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from otel_agentic.conversations.tree import Node
+    from otel_agentic.conversations.node import Node
     from otel_agentic.conversations.turns import TurnSpans
     from otel_agentic.dialects.definitions import Definitions
 
-#: A state of more text than this is none that a case expects.
+#: A longer state, in characters, is not read.
 _LONGEST_STATE: Final = 1_000_000
-#: Who asks, by the semantic conventions: the user (the second name is the older one), and the session.
+#: The attributes of the user (the second name is the older one) and of the session, by the semantic conventions.
 _USER: Final = ("user.id", "enduser.id")
 _SESSION: Final = ("session.id",)
-#: Of one turn no more plans are kept.
+#: The largest number of plans that are kept for one turn.
 _MOST_PLANS: Final = 100
 
 
 def models_of(turn: TurnSpans) -> tuple[ModelUse, ...]:
-    """Return what each model was asked for in a turn, by name, the nameless one first."""
-    asked: dict[str | None, list[ModelCall]] = defaultdict(list)
+    """Return the use of each model in a turn, by name, the unnamed one first."""
+    by_model: dict[str | None, list[ModelCall]] = defaultdict(list)
     for node in turn.nodes:
         if isinstance(node.event, ModelCall):
-            asked[node.event.model or None].append(node.event)
-    return tuple(_use(model, asked[model]) for model in sorted(asked, key=lambda name: name or ""))
+            by_model[node.event.model or None].append(node.event)
+    return tuple(_use(model, by_model[model]) for model in sorted(by_model, key=lambda name: name or ""))
 
 
-def _use(model: str | None, asked: Sequence[ModelCall]) -> ModelUse:
-    retried = sum(event.failed_tries for event in asked)
-    known = sum(event.input_tokens is not None and event.output_tokens is not None for event in asked)
+def _use(model: str | None, calls: Sequence[ModelCall]) -> ModelUse:
+    retried = sum(event.failed_tries for event in calls)
+    known = sum(event.input_tokens is not None and event.output_tokens is not None for event in calls)
     return ModelUse(
         model=model,
-        calls=len(asked) + retried,
-        failed=sum(event.header.error is not None for event in asked) + retried,
-        input_tokens=_total(event.input_tokens for event in asked),
-        output_tokens=_total(event.output_tokens for event in asked),
-        priced_calls=known + retried + sum(_cost_nothing(event) for event in asked),
+        calls=len(calls) + retried,
+        failed=sum(event.header.error is not None for event in calls) + retried,
+        input_tokens=_total(event.input_tokens for event in calls),
+        output_tokens=_total(event.output_tokens for event in calls),
+        priced_calls=known + retried + sum(_cost_nothing(event) for event in calls),
     )
 
 
 def _total(counts: Iterable[int | None]) -> int | None:
-    told = [count for count in counts if count is not None]
-    return sum(told) if told else None
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
 
 
 def _cost_nothing(event: ModelCall) -> bool:
-    """Return whether a request failed and no tokens are told of: nothing was answered, so nothing is missing."""
+    """Return whether a request failed without recorded tokens: there was no response, so no tokens are missing."""
     return event.header.error is not None and event.input_tokens is None and event.output_tokens is None
 
 
 def plans_of(turns: Sequence[TurnSpans], nodes: Sequence[Node]) -> dict[int, tuple[str, ...]]:
-    """Return the plans that were written down, by index of the turn, in time order.
+    """Return the recorded plans by index of the turn, in time order.
 
-    A plan outside of every run belongs to the turn of its trace that goes on while it is made, else to the next one.
+    A plan outside of every run belongs to the turn of its trace that is running at that time, else to the next one.
     """
     plans = sorted((node for node in nodes if isinstance(node.event, Plan)), key=lambda node: node.at)
     if not plans:
         return {}
     home = {id(node): index for index, turn in enumerate(turns) for node in turn.nodes}
-    found: dict[int, list[str]] = defaultdict(list)
+    texts_by_turn: dict[int, list[str]] = defaultdict(list)
     for node in plans:
         text = _plan_text(node)
         index = home.get(id(node), _nearest(turns, node))
-        if text is not None and index is not None and len(found[index]) < _MOST_PLANS:
-            found[index].append(text)
-    return {index: tuple(texts) for index, texts in found.items()}
+        if text is not None and index is not None and len(texts_by_turn[index]) < _MOST_PLANS:
+            texts_by_turn[index].append(text)
+    return {index: tuple(texts) for index, texts in texts_by_turn.items()}
 
 
 def _nearest(turns: Sequence[TurnSpans], node: Node) -> int | None:
     """Return the first turn of the node's trace that ends after the node began, else the last one of the trace."""
     last = None
     for index, turn in enumerate(turns):
-        spans = [each.span for each in turn.nodes if each.span.trace_id == node.span.trace_id]
+        spans = [member.span for member in turn.nodes if member.span.trace_id == node.span.trace_id]
         if not spans:
             continue
         if max(span.end_ns for span in spans) >= node.span.start_ns:
@@ -92,54 +92,54 @@ def _nearest(turns: Sequence[TurnSpans], node: Node) -> int | None:
 
 
 def _plan_text(node: Node) -> str | None:
-    """Return the plan's text: its own, else what the last model that it asked said."""
+    """Return the plan's text: its own, else the answer of the last model call below it."""
     event = node.event
     if isinstance(event, Plan) and event.text:
         return event.text
-    asked = sorted(
+    calls = sorted(
         (below for below in node.subtree() if isinstance(below.event, ModelCall)), key=lambda below: below.at
     )
-    for below in reversed(asked):
-        said = last_words(below.event.messages_out) if isinstance(below.event, ModelCall) else None
-        if said is not None and said[0]:
-            return said[0]
+    for below in reversed(calls):
+        answer = last_answer(below.event.messages_out) if isinstance(below.event, ModelCall) else None
+        if answer is not None and answer[0]:
+            return answer[0]
     return None
 
 
 def definitions_of(nodes: Sequence[Node]) -> Definitions | None:
-    """Return the tools that the models and agents were given, by name; None where that was not captured.
+    """Return the tools that were available to the models and agents, by name; None if that was not captured.
 
-    Of several schemas of one tool the last in time counts. A called tool's own span may tell its schema, but being called
-    makes no tool a given one.
+    Of several schemas of one tool the last in time counts. A called tool's own span may contain its schema, but a call alone
+    does not make a tool an available one.
     """
-    told = [
+    recorded = [
         node for node in nodes if isinstance(node.event, (AgentRun, ModelCall)) and node.event.definitions is not None
     ]
-    found: Definitions | None = None
-    for node in sorted(told, key=lambda node: node.at):
-        assert isinstance(node.event, (AgentRun, ModelCall))  # noqa: S101 — chosen so above
-        found = merged_definitions(found, node.event.definitions)
-    if found is CUT:
+    merged: Definitions | None = None
+    for node in sorted(recorded, key=lambda node: node.at):
+        assert isinstance(node.event, (AgentRun, ModelCall))  # noqa: S101 — selected above
+        merged = merged_definitions(merged, node.event.definitions)
+    if merged is CUT:
         return None
-    if not found or all(schema is not None for schema in found.values()):
-        return found
+    if not merged or all(schema is not None for schema in merged.values()):
+        return merged
     called = [node for node in nodes if isinstance(node.event, ToolCall) and node.event.schema is not None]
     own = {
         node.event.name: node.event.schema
         for node in sorted(called, key=lambda node: node.at)
         if isinstance(node.event, ToolCall)
     }
-    return {name: own.get(name) if schema is None else schema for name, schema in found.items()}
+    return {name: own.get(name) if schema is None else schema for name, schema in merged.items()}
 
 
 def visitor_hashes(nodes: Iterable[Node], conversation_id: str) -> tuple[int | None, int | None]:
-    """Return hashes of the user and of the session that the first span with one names, None where none does.
+    """Return hashes of the user and of the session on the first span that names one, each None if no span does.
 
-    A session that is the conversation itself says nothing of others. Who it is stays in the spans: hashes tell whether two
-    conversations are of the same one.
+    A session id that equals the conversation id is ignored. The ids themselves stay in the spans: hashes are enough to find out
+    whether two conversations belong to the same user or session.
     """
     in_time = sorted(nodes, key=lambda node: (node.span.start_ns, node.at))
-    return tuple(  # type: ignore[return-value]  # of two come two
+    return tuple(  # type: ignore[return-value]  # two names give two hashes
         next(
             (
                 int.from_bytes(hashlib.blake2b(str(value).encode(), digest_size=8).digest())
@@ -154,12 +154,12 @@ def visitor_hashes(nodes: Iterable[Node], conversation_id: str) -> tuple[int | N
 
 
 def final_state_of(nodes: Iterable[Node], names: Sequence[str]) -> Mapping[str, Any] | None:
-    """Return the last state, in time, that a span names under one of some attributes; None where none does.
+    """Return the last state, in time, that a span contains under one of some attributes; None if there is no state.
 
-    None as well where the last one cannot be read: the one before it is not how things are in the end.
+    None as well if the last one cannot be read, because an earlier one is not the final state.
     """
-    told = [node for node in nodes if any(node.span.attributes.get(name) is not None for name in names)]
-    last = max(told, key=lambda node: (node.span.end_ns, node.at), default=None)
+    recorded = [node for node in nodes if any(node.span.attributes.get(name) is not None for name in names)]
+    last = max(recorded, key=lambda node: (node.span.end_ns, node.at), default=None)
     return None if last is None else _state(last.span.attributes, names)
 
 
@@ -168,7 +168,7 @@ def _state(attributes: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, 
         value = attributes.get(name)
         if value is None or is_redacted(value) or (isinstance(value, str) and len(value) > _LONGEST_STATE):
             continue
-        found = parsed(value)
-        if isinstance(found, dict):
-            return found
+        state = parsed(value)
+        if isinstance(state, dict):
+            return state
     return None

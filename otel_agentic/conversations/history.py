@@ -1,7 +1,7 @@
-"""Digests of what was said so far: by them a run without a conversation id is found to go on with another.
+"""Digests of the message history, by which a run without a conversation id is recognised as the continuation of another.
 
-Three ways in which a framework shows history, the surest first: the messages with their calls, the texts alone (calls are
-rewritten on the way), and a transcript pasted into one message of the user.
+A framework sends history in one of three ways, the most reliable first: the messages with their calls, the texts alone (calls
+are rewritten), and a transcript pasted into one message of the user.
 """
 
 from __future__ import annotations
@@ -17,52 +17,52 @@ if TYPE_CHECKING:
 
     from otel_agentic.dialects.events import Message
 
-#: A user's message and an answer: less history than that proves nothing.
+#: A user's message and an answer: a shorter history proves nothing.
 _LEAST: Final = 2
-#: `Guest: …`: who speaks, in a transcript.
+#: `Guest: …`: the speaker in a transcript.
 _SPEAKER: Final = re.compile(r"^\s*[\w *#<>-]{1,32}:\s+")
 #: The same on a line of its own.
 _LABEL: Final = re.compile(r"^[\w *#<>-]{1,32}:$")
-#: Of a pasted transcript so many last lines are looked at, and shorter ones prove nothing.
+#: The number of last lines of a pasted transcript that are examined, and the length below which a line proves nothing.
 _MOST_LINES: Final = 64
 _LEAST_LINE: Final = 8
 
 
 def digests_before(messages: Sequence[Message], queries: Iterable[str]) -> tuple[str, ...]:
-    """Return digests of what was said before a run, the weakest first.
+    """Return digests of the messages before a run, the weakest first.
 
     Args:
-        messages: what its first model call was sent.
-        queries: the user's text that it answers, as the run and as the model was given it.
+        messages: the input of its first model call.
+        queries: the user's text that it answers, from the run and from the model's input.
     """
-    before = [message for message in messages if message.role != "system"][:-1]  # what it was sent last is its own
-    earlier = (*_prefixes("texts", _texts(before)), *_prefixes("messages", _whole(before)))
+    before = [message for message in messages if message.role != "system"][:-1]  # the last message is the run's own
+    earlier = (*_prefixes("texts", _texts(before)), *_prefixes("messages", _texts_and_calls(before)))
     return (*dict.fromkeys(digest for query in queries for digest in _transcript(query)), *earlier)
 
 
 def digests_after(messages: Sequence[Message], answer: str | None) -> tuple[str, ...]:
-    """Return the digests that a run which goes on with this one has among its own.
+    """Return the digests that a run which continues this one has among its own `digests_before`.
 
     Args:
-        messages: what its last model call was sent and said.
-        answer: what the run answered.
+        messages: the input and output of its last model call.
+        answer: the answer of the run.
     """
-    found = []
-    for kind, said in (("texts", _texts(messages)), ("messages", _whole(messages))):
-        digests = _prefixes(kind, said)
-        # What still waits for its answer goes on, however little was said.
+    last_digests = []
+    for kind, contents in (("texts", _texts(messages)), ("messages", _texts_and_calls(messages))):
+        digests = _prefixes(kind, contents)
+        # Messages without an answer are continued, however short they are.
         if len(digests) >= _LEAST or (digests and messages[-1].role != "assistant"):
-            found.append(digests[-1])
+            last_digests.append(digests[-1])
     line = _last_line(answer)
-    return (*([line] if line is not None else []), *found)
+    return (*([line] if line is not None else []), *last_digests)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
-    """What a query and its answer look like in the transcript that a later query may be.
+    """The form of a query and its answer in a transcript that a later query may contain.
 
-    `lines` are the last lines of the query, each with and without who speaks, `answer` those of the answer. `digest` is that
-    of the answer's last line, as it stands among the `digests_after`.
+    `lines` are the last lines of the query, each with and without the speaker, `answer` those of the answer. `digest` is the
+    digest of the answer's last line, which is among the `digests_after`.
     """
 
     lines: tuple[frozenset[str], ...] = ()
@@ -70,21 +70,21 @@ class Transcript:
     digest: str | None = None
 
     def shows(self, earlier: Transcript) -> bool:
-        """Return whether the query has an earlier answer, and right before it what was asked.
+        """Return whether the query contains an earlier answer, and the earlier query directly before it.
 
-        An answer alone proves nothing: people paste it, and many end alike.
+        An answer alone proves nothing: people paste answers, and many answers end with the same line.
         """
         if not earlier.answer:
             return False
-        asked, size = frozenset().union(*earlier.lines), len(earlier.answer)
+        query, size = frozenset().union(*earlier.lines), len(earlier.answer)
         return any(
-            self.lines[at] & earlier.answer[-1] and self.lines[at - size] & asked
+            self.lines[at] & earlier.answer[-1] and self.lines[at - size] & query
             for at in range(size, len(self.lines) - 1)  # the last one is the user's own
         )
 
 
 def transcript_of(queries: Iterable[str], answer: str | None) -> Transcript:
-    """Return how a transcript shows a query and its answer."""
+    """Return the form of a query and its answer in a transcript."""
     lines = tuple(line for query in queries for line in _plain_lines(query))
     return Transcript(lines=lines, answer=_plain_lines(answer), digest=_last_line(answer))
 
@@ -104,16 +104,16 @@ def _last_line(answer: str | None) -> str | None:
 
 
 def text_digest(text: str) -> str:
-    """Return a digest of a text, spaces aside."""
+    """Return a digest of a text with normalised white space."""
     return _digest("text", _spaced(text))
 
 
 def _transcript(query: str) -> Iterator[str]:
     lines = [_spaced(line) for line in query.strip().split("\n")][:-1]  # the last one is the user's own
     for line in lines[-_MOST_LINES:]:
-        for said in dict.fromkeys((line, _plain(line))):
-            if len(said) >= _LEAST_LINE:
-                yield _digest("line", said)
+        for text in dict.fromkeys((line, _plain(line))):
+            if len(text) >= _LEAST_LINE:
+                yield _digest("line", text)
 
 
 def _spaced(text: str) -> str:
@@ -122,33 +122,33 @@ def _spaced(text: str) -> str:
 
 def _texts(messages: Iterable[Message]) -> Iterator[object]:
     for message in messages:
-        said = answer_in(message) if message.role == "assistant" else message.text if message.role == "user" else None
-        if said and said.strip():
-            yield [message.role, " ".join(said.split())]
+        text = answer_in(message) if message.role == "assistant" else message.text if message.role == "user" else None
+        if text and text.strip():
+            yield [message.role, " ".join(text.split())]
 
 
-def _whole(messages: Iterable[Message]) -> Iterator[object]:
-    """Yield what each message says: text and calls, system prompts left out."""
+def _texts_and_calls(messages: Iterable[Message]) -> Iterator[object]:
+    """Yield the text and calls of each message except system prompts."""
     for message in messages:
         if message.role == "system":
             continue
         text = " ".join((message.text or "").split())
-        asked = [(request.call_id, request.name) for request in message.requests]
-        told = [result.call_id for result in message.results]
-        if text or asked or told:
-            yield [message.role, text, asked, told]
+        requested = [(request.call_id, request.name) for request in message.requests]
+        answered = [result.call_id for result in message.results]
+        if text or requested or answered:
+            yield [message.role, text, requested, answered]
 
 
-def _prefixes(kind: str, said: Iterable[object]) -> list[str]:
-    """Return a digest for each length of what was said."""
-    import hashlib  # noqa: PLC0415 — only traces without a conversation id come here
+def _prefixes(kind: str, contents: Iterable[object]) -> list[str]:
+    """Return the digest of every prefix of some contents."""
+    import hashlib  # noqa: PLC0415 — needed only for traces without a conversation id
 
     digest = hashlib.blake2b(kind.encode(), digest_size=16)
-    found = []
-    for item in said:
+    digests = []
+    for item in contents:
         digest.update(repr(item).encode("utf-8", "surrogatepass"))
-        found.append(digest.copy().hexdigest())
-    return found
+        digests.append(digest.copy().hexdigest())
+    return digests
 
 
 def _digest(kind: str, text: str) -> str:

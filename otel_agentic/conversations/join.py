@@ -1,4 +1,4 @@
-"""Joining what a model asked for with the spans of the tools that ran."""
+"""Joins requested calls with the spans of the tools that ran."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from otel_agentic.dialects.values import has_named_arguments
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
+    from otel_agentic.conversations.node import Node
     from otel_agentic.conversations.requests import Call
-    from otel_agentic.conversations.tree import Node
     from otel_agentic.conversations.turns import TurnSpans
 
 _TRANSFER: Final = re.compile(r"^(?:transfer|hand_?off|delegate)_(?:to_)?(.+)$")
@@ -24,24 +24,24 @@ _AGENT_ARGUMENTS: Final = ("agent_name", "to_agent", "agent", "target")
 
 
 def join(calls: Sequence[Call], spans: Sequence[Node]) -> list[Node]:
-    """Give each request its tool span, in time order, the surest witness first; return the spans that nothing asked for.
+    """Assign each request its tool span, in time order, the most certain match first; return the spans without a request.
 
-    Call ids come first, though they are unique within a turn at best. A name decides only where a side has no id.
+    Call ids come first, although they are unique within a turn at best. A name decides only if one side has no id.
     """
-    waiting = sorted(calls, key=lambda call: (call.asker, call.place))
+    waiting = sorted(calls, key=lambda call: (call.requester, call.position))
     left = dict.fromkeys(spans)  # an ordered set
-    for key_of_call, key_of_event, by_id, same_place in _TESTS:
+    for key_of_call, key_of_event, by_id, same_run in _TESTS:
         pools: dict[tuple[Hashable, ...], deque[Node]] = defaultdict(deque)
         for node in left:
             if isinstance(node.event, events.ToolCall) and (key := key_of_event(node.event)) is not None:
                 for may_have_id in {True, node.event.call_id is not None}:
-                    pools[key, may_have_id, _place(node) if same_place else None].append(node)
+                    pools[key, may_have_id, _run_and_holder(node) if same_run else None].append(node)
         for call in waiting:
             if call.node is not None or (key := key_of_call(call)) is None:
                 continue
-            # Two ids that differ are two calls, so a request with one takes only spans without.
-            place = _place(call.asked_by) if same_place else None
-            pool = pools.get((key, by_id or _id(call) is None, place), deque())
+            # Different ids mean different calls, so a request with an id matches only spans without one.
+            run = _run_and_holder(call.requested_by) if same_run else None
+            pool = pools.get((key, by_id or _id(call) is None, run), deque())
             while pool and pool[0] not in left:
                 pool.popleft()
             if pool:
@@ -51,7 +51,7 @@ def join(calls: Sequence[Call], spans: Sequence[Node]) -> list[Node]:
 
 
 def join_runs(calls: Sequence[Call], turn: TurnSpans) -> None:
-    """Give each request without a tool span the run that it started: one of an agent with the tool's name.
+    """Assign each request without a tool span the run that it started: a run of an agent with the tool's name.
 
     Frameworks that call an agent like a function need no tool for it (managed agents of smolagents).
     """
@@ -60,18 +60,18 @@ def join_runs(calls: Sequence[Call], turn: TurnSpans) -> None:
     for node in sorted(turn.nodes, key=lambda node: node.at):
         if node.is_run and node not in lead and node.holding_call is None and node.agent_name:
             runs[folded(node.agent_name)].append(node)
-    for call in sorted(calls, key=lambda call: (call.asker, call.place)) if runs else ():
+    for call in sorted(calls, key=lambda call: (call.requester, call.position)) if runs else ():
         candidates = runs.get(folded(call.name))
         if call.node is not None or not candidates:
             continue
-        while candidates and (*candidates[0].at, 0) <= call.asker:
-            candidates.popleft()  # it began before anybody asked for it
+        while candidates and (*candidates[0].at, 0) <= call.requester:
+            candidates.popleft()  # it began before it was requested
         if candidates:
             call.run = candidates.popleft()
 
 
 def transfer_target(call: Call) -> str | None:
-    """Return the folded name of the agent that a call hands over to; None when it does not look like a transfer."""
+    """Return the folded name of the agent that a call hands over to, or None if it does not look like a transfer."""
     event = call.event
     if event is not None and event.handoff_to is not None:
         return folded(event.handoff_to)
@@ -102,19 +102,19 @@ def _name(call: Call) -> Hashable | None:
     return folded(call.request.name) if call.request is not None else None
 
 
-def _place(node: Node | None) -> tuple[int, int] | None:
-    """Return where something was asked for, or ran: agents inside one turn may use tools of one name."""
+def _run_and_holder(node: Node | None) -> tuple[int, int] | None:
+    """Return the run and the call around a node: agents inside one turn may use tools with the same name."""
     return (id(node.run), id(node.holding_call)) if node is not None else None
 
 
 def _name_and_arguments(call: Call) -> Hashable | None:
-    asked = call.request.arguments if call.request is not None else None
-    return (_name(call), comparable(asked)) if asked is not None else None
+    arguments = call.request.arguments if call.request is not None else None
+    return (_name(call), comparable(arguments)) if arguments is not None else None
 
 
 def _name_and_values(call: Call) -> Hashable | None:
-    asked = call.request.arguments if call.request is not None else None
-    return (_name(call), comparable(list(asked.values()))) if asked is not None else None
+    arguments = call.request.arguments if call.request is not None else None
+    return (_name(call), comparable(list(arguments.values()))) if arguments is not None else None
 
 
 def _event_arguments(event: events.ToolCall) -> Hashable | None:
@@ -132,8 +132,8 @@ def _event_target(event: events.ToolCall) -> Hashable | None:
     return folded(event.handoff_to) if event.handoff_to is not None else _target(event.name, event.arguments)
 
 
-#: (key of a request, key of a tool span, whether their ids may differ for it holds more, whether they are of one place), the surest first.
-#: A key of None takes no part.
+#: Matching rules, the most certain first: (key of a request, key of a tool span, whether their ids may differ, whether both
+#: must be in the same run and call). A key of None is not matched.
 _TESTS: Final[
     tuple[tuple[Callable[[Call], Hashable | None], Callable[[events.ToolCall], Hashable | None], bool, bool], ...]
 ] = (
@@ -146,7 +146,7 @@ _TESTS: Final[
     (_name_and_values, _event_values, False, False),
     (_name, lambda event: folded(event.name), False, False),
     (transfer_target, _event_target, False, False),
-    # Both have an id that nobody else has: one of them is the recorder's own (OpenLIT).
+    # Both have an id that occurs nowhere else: one of the ids was created by the instrumentation (OpenLIT).
     (_name_and_arguments, _event_arguments, True, False),
     (_name_and_values, _event_values, True, False),
 )

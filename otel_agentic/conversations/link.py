@@ -1,8 +1,8 @@
-"""Which conversation a trace, or a part of one, belongs to.
+"""Assigns traces, or parts of them, to conversations.
 
-Identity is (environment, conversation id). An explicit id wins, the one nearest the root over those below it, and is
-inherited over the whole trace. Without one: span links, then growing message history, else the trace is the conversation.
-Everything here is a pure function of the set of spans: the order of arrival changes nothing.
+Identity is (environment, conversation id). An explicit id takes precedence, the one nearest the root over those below it, and
+is inherited across the trace. Without one: span links, then growing message history, else the trace is the conversation.
+Linking is a pure function of the set of spans: the order of arrival does not matter.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     #: The end of a segment, ns, the segment and its conversation.
     _End = tuple[int, Segment, "_Chain"]
 
-#: So many conversations that go equally well are ambiguous.
+#: This many equally good conversations are ambiguous.
 _TIED: Final = 2
-#: Of conversations that end on the same line, as many do, only the latest are looked at: at most so many in vain.
-_MOST_PASSED_OVER: Final = 64
+#: Many conversations end with the same line; at most this many of the latest are examined without a match.
+_MOST_SKIPPED: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linked:
-    """The segments of one conversation, in time order, and how they were put together.
+    """The segments of one conversation, in time order, and how they were linked.
 
-    `echoes` are segments that repeat some of these as another instrumentation saw them: they add nothing.
+    `echoes` are segments that repeat some of these, recorded by another instrumentation: they add nothing.
     """
 
     environment: str
@@ -46,7 +46,7 @@ class Linked:
 
 
 def link(segments: Iterable[Segment], *, idle_ns: int) -> list[Linked]:
-    """Return the conversations that the segments make up, in order of their first span.
+    """Return the conversations that consist of the segments, in order of their first span.
 
     Args:
         segments: the segments of all traces in view.
@@ -73,8 +73,8 @@ def link(segments: Iterable[Segment], *, idle_ns: int) -> list[Linked]:
             chain.segments.append(segment)
         chain.note(method, ambiguous=ambiguous)
         chain.echoes += repeated.get(id(segment), ())
-        for told in (segment, *repeated.get(id(segment), ())):
-            by_trace.setdefault(told.trace_id, chain)
+        for member in (segment, *repeated.get(id(segment), ())):
+            by_trace.setdefault(member.trace_id, chain)
         if chain.explicit_id is not None:
             heads.setdefault((chain.environment, chain.explicit_id), chain)
         else:
@@ -83,7 +83,7 @@ def link(segments: Iterable[Segment], *, idle_ns: int) -> list[Linked]:
 
 
 class _Chain:
-    """A conversation while it is being put together."""
+    """A conversation while its segments are linked."""
 
     def __init__(self, segment: Segment) -> None:
         self.segments = [segment]
@@ -111,7 +111,7 @@ class _Chain:
 
 
 class _History:
-    """The open ends of conversations without an id, by the digest of their history so far and by who may go on."""
+    """The ends of conversations without an id, by the digest of their history and by the agent that may continue them."""
 
     def __init__(self, idle_ns: int) -> None:
         self._idle_ns = idle_ns
@@ -123,7 +123,7 @@ class _History:
                 insort(self._ends[_family(segment, agent, digest)], (segment.end_ns, segment, chain), key=_end_ns)
 
     def find(self, segment: Segment) -> tuple[_Chain | None, bool]:
-        """Return the conversation that the segment goes on, and whether two went equally well."""
+        """Return the conversation that the segment continues, and whether several match equally well."""
         for digest in reversed(segment.history_in):  # the longest prefix first
             ends = self._ends.get(_family(segment, segment.agent_name, digest))
             best = self._latest(segment, digest, ends) if ends else []
@@ -135,24 +135,24 @@ class _History:
         """Return the conversations that ended last before the segment began, one or two."""
         best: list[_Chain] = []
         earliest = segment.start_ns - self._idle_ns
-        at, passed_over = bisect_right(ends, segment.start_ns, key=_end_ns), 0
-        while at and len(best) < _TIED and passed_over < _MOST_PASSED_OVER:
+        at, skipped = bisect_right(ends, segment.start_ns, key=_end_ns), 0
+        while at and len(best) < _TIED and skipped < _MOST_SKIPPED:
             at -= 1
             end_ns, end, chain = ends[at]
             if end_ns < earliest:
                 break
             if chain.segments[-1] is not end:
-                del ends[at]  # it went on already, and stays so
+                del ends[at]  # it has been continued already
             elif _is_shown(end, segment, digest):
                 best.append(chain)
                 earliest = end_ns
             else:
-                passed_over += 1
+                skipped += 1
         return best
 
 
 def _family(segment: Segment, agent: str | None, digest: str) -> _Family:
-    """Return the key of those whom one agent goes on with: what it said itself, or one that control was handed to."""
+    """Return the key of the ends that an agent may continue: its own, or those of an agent that handed control over."""
     return (segment.environment, segment.service, agent, digest)
 
 
@@ -161,7 +161,7 @@ def _end_ns(end: _End) -> int:
 
 
 def _is_shown(end: Segment, segment: Segment, digest: str) -> bool:
-    """Return whether a digest that both have proves it: that of a line does so only within a transcript."""
+    """Return whether a shared digest proves the continuation: the digest of a line does so only within a transcript."""
     if end.transcript is None or segment.transcript is None or digest != end.transcript.digest:
         return True
     return segment.transcript.shows(end.transcript)

@@ -1,4 +1,4 @@
-"""Conversations as people mean them: turns of one query, its tool calls and its answer."""
+"""Conversations: turns with a query, tool calls and an answer."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ CallSource = Literal["span", "message", "both"]
 ClosedBy = Literal["end_mark", "end_of_input", "idle"]
 Captured = Literal["full", "partial", "none"]
 LinkMethod = Literal["explicit", "span_link", "history", "trace"]
-#: How much later than it was received a span may end before its sender's clock counts as wrong, ns.
+#: If a span ends later than this after it was received, its sender's clock counts as wrong, ns.
 CLOCK_TOLERANCE_NS: Final = 300_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """One call that the agent made.
+    """One call by the agent.
 
-    `step` (1-based) is which model response of the turn asked for it: calls of one response share a step.
-    `position` (0-based) is its place in the turn. `arguments` is None when not captured; a call without parameters has
-    `{}`. `result_captured` tells a result of null from one that was not captured. `error` is None when the call worked.
-    `parent_span_id` is the span of the call of kind `agent` that holds it, None at the top. `started_ns` and `ended_ns`
-    are those of its span, None where it has none.
+    `step` (1-based) is the number of the model response that requested it: calls of one response share a step.
+    `position` (0-based) is its index in the turn. `arguments` is None if not captured; a call without parameters has `{}`.
+    `result_captured` distinguishes a null result from one that was not captured. `error` is None if the call succeeded.
+    `parent_span_id` is the span of the call of kind `agent` that contains it, None at the top. `started_ns` and `ended_ns`
+    are the times of its span, None without a span.
     """
 
     name: str
@@ -50,10 +50,10 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelUse:
-    """What one model was asked for in one turn: `calls`, of which `failed` ended in an error, and their tokens.
+    """The use of one model in one turn: `calls`, of which `failed` ended in an error, and their tokens.
 
-    `model` is None where the spans do not name it. Tokens are sums of what calls told, None where none did;
-    `priced_calls` counts the calls of which nothing is missing: they told both, or failed and told neither.
+    `model` is None if the spans do not name it. Tokens are sums over the calls that recorded them, None if no call did;
+    `priced_calls` counts the calls with complete token counts: they recorded both, or failed and recorded neither.
     """
 
     model: str | None
@@ -66,12 +66,12 @@ class ModelUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One user query, the calls made for it, and the answer.
+    """One user query, the tool calls for it, and the answer.
 
-    `index` is 0-based. `query` and `answer` are None when there was none, or when it was not captured:
-    `query_captured` and `answer_captured` tell which. `dialect` read the span that stands for the turn, `scope` is its
-    instrumentation scope; both None where no span is known. `models` are the models that were asked, by name; `plans` the
-    texts of the plans that the agent wrote down, in order.
+    `index` is 0-based. `query` and `answer` are None if there was none, or if it was not captured: `query_captured` and
+    `answer_captured` distinguish the two. `dialect` is the dialect that read the turn's main span, `scope` that span's
+    instrumentation scope; both None if no span is known. `models` is the use of each model, by name; `plans` are the texts of
+    the plans that the agent recorded, in order.
     """
 
     index: int
@@ -96,11 +96,11 @@ class Turn:
 class Conversation:
     """One revision of one conversation. Identity is `(environment, conversation_id)`.
 
-    `case_id` is the case named on a span or resource; `verdict` a verdict found in the spans (True = pass), both None
-    when absent. `closed_by` is None while the conversation is open. `revision` is 1-based. `tool_definitions` are the
-    tools that the agent was given: name -> JSON schema of the parameters (None where only the name was recorded); None
-    where they were not captured. `final_state` is the last state that a span names, None where none does.
-    `user_hash` and `session_hash` are hashes of the user and of the session (of several conversations) that spans name.
+    `case_id` is the case named on a span or resource; `verdict` a verdict in the spans (True = pass), both None if absent.
+    `closed_by` is None while the conversation is open. `revision` is 1-based. `tool_definitions` are the tools available to
+    the agent: name -> JSON schema of the parameters (None if only the name was recorded); None if they were not captured.
+    `final_state` is the last state on a span, None if there is no state. `user_hash` and `session_hash` are hashes of the
+    user and of the session (which may span several conversations).
     """
 
     environment: str
@@ -128,16 +128,16 @@ class Conversation:
 
     @property
     def ended(self) -> bool:
-        """Whether an end mark proves that the conversation ended: idleness and the end of a file prove nothing."""
+        """Whether an end mark proves that the conversation ended; idleness and the end of a file prove nothing."""
         return self.closed_by == "end_mark"
 
     @property
     def content_captured(self) -> Captured:
         """How much of queries, answers, arguments and results the instrumentation recorded."""
-        seen = [flag for turn in self.turns for flag in _captured_flags(turn)]
-        if not seen or all(seen):
-            return "full" if seen else "none"
-        return "partial" if any(seen) else "none"
+        flags = [flag for turn in self.turns for flag in _captured_flags(turn)]
+        if not flags or all(flags):
+            return "full" if flags else "none"
+        return "partial" if any(flags) else "none"
 
 
 def _captured_flags(turn: Turn) -> list[bool]:

@@ -1,4 +1,4 @@
-"""What a call came to: its result, by its span or by what the model was told, and whether that is an error."""
+"""The result of a call, from its span or as reported to the model, and whether it is an error."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from otel_agentic.dialects import events
 
 
-#: The error of a call that never ran, where the model's own words for it were not captured.
+#: The error of a call that never ran if the error text was not captured.
 _REFUSED: Final = "the call never ran"
 
 
 def with_result(
-    made: ToolCall,
+    call: ToolCall,
     event: events.ToolCall | None,
-    told: events.CallResult | None,
+    reported: events.CallResult | None,
     error_patterns: Sequence[OwnPattern],
     *,
     never_ran: bool = False,
@@ -31,41 +31,41 @@ def with_result(
     """Return the call with its result and error.
 
     Args:
-        made: the call.
-        event: its tool span, None when it has none.
-        told: what a later model call was told of it, None when nothing.
-        error_patterns: patterns of results that are errors although nothing says so.
-        never_ran: the framework refused to run it: what the model was told is why.
+        call: the call.
+        event: the event of its tool span, None without a span.
+        reported: the result in the input of a later model call, None if there is no such result.
+        error_patterns: patterns of results that are errors although they are not marked as such.
+        never_ran: the framework refused to run it: the reported result is the reason.
     """
-    result, captured = _result(event, told)
+    result, captured = _result(event, reported)
     return replace(
-        made,
+        call,
         result=result,
         result_captured=captured,
-        error=_marked_error(event, told, result)
+        error=_marked_error(event, reported, result)
         or (error_in(result, error_patterns) if captured else None)
         or (_REFUSED if never_ran and not captured else text_of(result) if never_ran else None),
     )
 
 
-def _result(event: events.ToolCall | None, told: events.CallResult | None) -> tuple[Any, bool]:
+def _result(event: events.ToolCall | None, reported: events.CallResult | None) -> tuple[Any, bool]:
     if event is not None and event.result_captured:
         return event.result, True
-    if told is not None and told.captured:
-        return told.result, True
+    if reported is not None and reported.captured:
+        return reported.result, True
     return None, False
 
 
-def _marked_error(event: events.ToolCall | None, told: events.CallResult | None, result: Any) -> str | None:
+def _marked_error(event: events.ToolCall | None, reported: events.CallResult | None, result: Any) -> str | None:
     if event is not None and event.is_error:
         return event.header.error or text_of(result) or "error"
-    if told is not None and told.is_error:
-        return text_of(told.result) or "error"
+    if reported is not None and reported.is_error:
+        return text_of(reported.result) or "error"
     return None
 
 
 def error_in(result: Any, patterns: Sequence[OwnPattern]) -> str | None:
-    """Return the error that a result is, although nothing marked it as one; None when it is none."""
+    """Return the error text of a result that is an error although it is not marked as one; None if it is not an error."""
     if isinstance(result, Mapping):
         error = result.get("error")
         failed = result.get("status") == "error" or result.get("is_error") is True or result.get("isError") is True

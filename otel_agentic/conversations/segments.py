@@ -1,4 +1,4 @@
-"""The part of one trace that belongs to one conversation, and what it was told before it began."""
+"""Segments: the parts of a trace that belong to one conversation, with digests of the history before and after."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.conversations.answers import last_words
+from otel_agentic.conversations.answers import last_answer
 from otel_agentic.conversations.history import (
     Transcript,
     digests_after,
@@ -21,7 +21,7 @@ from otel_agentic.dialects.events import AgentRun, Ignored, Message, ModelCall
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from otel_agentic.conversations.tree import Node
+    from otel_agentic.conversations.node import Node
 
 _ENVIRONMENT_KEYS: Final = ("deployment.environment.name", "deployment.environment")
 
@@ -30,10 +30,10 @@ _ENVIRONMENT_KEYS: Final = ("deployment.environment.name", "deployment.environme
 class Segment:
     """The part of one trace that belongs to one conversation: mostly the whole trace.
 
-    `nodes` are in depth-first order, at least one of them an event. `history_in` and `history_out` are digests of what was
-    said before and after it, the weakest first (`history`). `query_digest`, `moments` (start and end of each model call, ns),
-    `answer_digest`, `scopes` and `substance` (how many messages were captured) tell whether it repeats another segment
-    (`echoes`). `transcript` is how a later query may show it, `agents` are all that spoke in it.
+    `nodes` are in depth-first order, at least one of them an event. `history_in` and `history_out` are digests of the messages
+    before and after it, the weakest first. `query_digest`, `moments` (start and end of each model call, ns), `answer_digest`,
+    `scopes` and `substance` (how many messages were captured) decide whether it repeats another segment (`echoes_of`).
+    `transcript` is its form in a later query, `agents` are the agents in it.
     """
 
     trace_id: str
@@ -57,13 +57,13 @@ class Segment:
 
 
 def segments_of(nodes: Sequence[Node]) -> list[Segment]:
-    """Return the segments of one trace: one for each explicit conversation id, or one without.
+    """Return the segments of one trace: one for each explicit conversation id, or one without an id.
 
     Args:
-        nodes: all nodes of the trace in depth-first order (`tree.build`).
+        nodes: all nodes of the trace in depth-first order (`build_tree`).
     """
     groups: dict[str | None, list[Node]] = defaultdict(list)
-    ids = [None if found is None else short(found) for found in inherited_ids(nodes)]
+    ids = [None if conversation_id is None else short(conversation_id) for conversation_id in inherited_ids(nodes)]
     several = len(set(ids)) > 1
     for node, conversation_id in zip(nodes, ids, strict=True):
         if conversation_id is not None or not several:
@@ -82,7 +82,7 @@ def _segment(nodes: Sequence[Node], explicit_id: str | None) -> Segment:
     calls = sorted((node for node in events if isinstance(node.event, ModelCall)), key=lambda node: node.at)
     environment = short(next((str(resource[key]) for key in _ENVIRONMENT_KEYS if resource.get(key)), ""))
     service = resource.get("service.name")
-    said = _said(events, calls)
+    context = _context(events, calls)
     return Segment(
         trace_id=lead.span.trace_id,
         environment=environment,
@@ -93,11 +93,11 @@ def _segment(nodes: Sequence[Node], explicit_id: str | None) -> Segment:
         start_ns=min(node.span.start_ns for node in events),
         end_ns=max(node.span.end_ns for node in events),
         linked_traces=frozenset(link.trace_id for node in nodes for link in node.span.links),
-        history_in=digests_before(said.before, said.queries) if explicit_id is None else (),
-        history_out=digests_after(said.after, said.answer) if explicit_id is None else (),
-        query_digest=text_digest(said.query) if said.query else None,
-        answer_digest=text_digest(said.answer) if said.answer else None,
-        transcript=transcript_of(said.queries, said.answer) if explicit_id is None else None,
+        history_in=digests_before(context.before, context.queries) if explicit_id is None else (),
+        history_out=digests_after(context.after, context.answer) if explicit_id is None else (),
+        query_digest=text_digest(context.query) if context.query else None,
+        answer_digest=text_digest(context.answer) if context.answer else None,
+        transcript=transcript_of(context.queries, context.answer) if explicit_id is None else None,
         moments=tuple((node.span.start_ns, node.span.end_ns) for node in calls),
         scopes=frozenset(node.span.scope.name for node in events),
         agents=frozenset(name for node in events if (name := node.agent_name)),
@@ -106,8 +106,8 @@ def _segment(nodes: Sequence[Node], explicit_id: str | None) -> Segment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Said:
-    """What was said before, by and with a segment; empty where it was not captured."""
+class _MessageContext:
+    """The messages before and after a segment, its queries and its answer; empty if not captured."""
 
     before: tuple[Message, ...] = ()
     after: tuple[Message, ...] = ()
@@ -116,29 +116,31 @@ class _Said:
 
     @property
     def query(self) -> str | None:
-        """The query as the run names it, else as the model was sent it."""
+        """The query from the run, else from the model's input."""
         return self.queries[0] if self.queries else None
 
 
-def _said(events: Sequence[Node], calls: Sequence[Node]) -> _Said:
-    """Return what a segment's own model calls heard and said; those of agents used as tools have histories of their own."""
+def _context(events: Sequence[Node], calls: Sequence[Node]) -> _MessageContext:
+    """Return the messages of a segment's own model calls; those of agents used as tools have histories of their own."""
     own = [node for node in calls if node.holding_call is None] or calls
-    heard = [node for node in own if _in(node) is not None]
+    captured = [node for node in own if _in(node) is not None]
     run = next((node.event for node in events if node.is_run and isinstance(node.event, AgentRun)), None)
-    if not heard:
+    if not captured:
         before = run.messages_in or () if run is not None else ()
         last = run.messages_out or () if run is not None else ()
         after = (*before, *last) if run is not None else ()
     else:
-        before = _in(heard[0]) or ()
-        # Where the response was not recorded, what waits for it is the open end: the next trace's history holds both.
-        last = _out(heard[-1]) or ()
-        unheard = _out(heard[-1]) is None and heard[-1].event.header.error is None
-        after = (*(_in(heard[-1]) or ()), *(_out(heard[-1]) or ())) if unheard or _out(heard[-1]) else ()
+        before = _in(captured[0]) or ()
+        # If the response was not recorded, the end is the input without it: the next trace's history contains both.
+        last = _out(captured[-1]) or ()
+        unrecorded = _out(captured[-1]) is None and captured[-1].event.header.error is None
+        after = (*(_in(captured[-1]) or ()), *(_out(captured[-1]) or ())) if unrecorded or _out(captured[-1]) else ()
     queries = (run.query if run is not None else None, last_query(before)[0])
-    spoken = last_words(last)
+    spoken = last_answer(last)
     answer = (run.answer if run is not None else None) or (spoken[0] if spoken else None)
-    return _Said(before=tuple(before), after=tuple(after), queries=tuple(filter(None, queries)), answer=answer)
+    return _MessageContext(
+        before=tuple(before), after=tuple(after), queries=tuple(filter(None, queries)), answer=answer
+    )
 
 
 def _in(node: Node) -> tuple[Message, ...] | None:

@@ -1,4 +1,4 @@
-"""What the model was told of its calls in the end: the results that its later requests carry."""
+"""The results of calls as reported to the model, in the input of its later calls."""
 
 from __future__ import annotations
 
@@ -14,79 +14,79 @@ from otel_agentic.dialects import events
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from otel_agentic.conversations.node import Node
     from otel_agentic.conversations.requests import Call
-    from otel_agentic.conversations.tree import Node
     from otel_agentic.conversations.turns import TurnSpans
 
 
-def tell(calls: Sequence[Call], turn: TurnSpans) -> None:
-    """Give calls the results that later model calls were told, by call id, else in the order they were asked.
+def assign_results(calls: Sequence[Call], turn: TurnSpans) -> None:
+    """Assign calls the results in the inputs of later model calls, by call id, else in the order of the requests.
 
-    An agent that a tool call started hears of its own calls only, and nobody else hears of them.
+    The results of the calls of an agent that a tool call started are in that agent's own model inputs only.
 
     Args:
         calls: the calls of the turn in step order.
         turn: the spans of the turn.
     """
     by_id: dict[tuple[Node | None, str], list[Call]] = defaultdict(list)
-    by_place: dict[Node | None, list[Call]] = defaultdict(list)
+    by_holder: dict[Node | None, list[Call]] = defaultdict(list)
     for call in calls:
-        witness = call.asked_by or call.node
-        place = witness.holding_call if witness is not None else None
-        by_place[place].append(call)
+        witness = call.requested_by or call.node
+        holder = witness.holding_call if witness is not None else None
+        by_holder[holder].append(call)
         if call.call_id is not None:
-            by_id[place, call.call_id].append(call)
-    untold: dict[Node | None, _Untold] = {place: _Untold(found) for place, found in by_place.items()}
-    listeners = [node for node in turn.nodes if isinstance(node.event, (events.ModelCall, events.AgentRun))]
-    for node in sorted(listeners, key=lambda node: node.at):
-        place = node.holding_call
-        named, unnamed = _told(node)
-        for call_id, results in named.items():
-            among = by_id.get((place, call_id), [])
-            _tell_in_order(_asked_before(among, node), results)
-        if unnamed and place in untold:
-            untold[place].tell(unnamed, node)
+            by_id[holder, call.call_id].append(call)
+    unassigned: dict[Node | None, _Unassigned] = {holder: _Unassigned(held) for holder, held in by_holder.items()}
+    readers = [node for node in turn.nodes if isinstance(node.event, (events.ModelCall, events.AgentRun))]
+    for node in sorted(readers, key=lambda node: node.at):
+        holder = node.holding_call
+        with_id, without_id = _results_in(node)
+        for call_id, results in with_id.items():
+            candidates = by_id.get((holder, call_id), [])
+            _assign_in_order(_requested_before(candidates, node), results)
+        if without_id and holder in unassigned:
+            unassigned[holder].assign(without_id, node)
 
 
-def _tell_in_order(calls: Sequence[Call], results: Sequence[events.CallResult]) -> None:
-    """Tell calls of one id their results: the last one is the last one's, for a history may have lost its beginning."""
+def _assign_in_order(calls: Sequence[Call], results: Sequence[events.CallResult]) -> None:
+    """Assign results to calls with the same id, starting from the last, since a history may have lost its beginning."""
     for call, result in zip(reversed(calls), reversed(results), strict=False):
-        if call.told is None:
-            call.told = result
+        if call.reported is None:
+            call.reported = result
 
 
-def _asked_before(calls: Sequence[Call], node: Node) -> Sequence[Call]:
-    """Return the calls that were asked before a model call; a run tells of all its calls, whenever they were asked."""
+def _requested_before(calls: Sequence[Call], node: Node) -> Sequence[Call]:
+    """Return the calls that were requested before a model call; for a run, all calls, since its output lists all of them."""
     if isinstance(node.event, events.AgentRun):
         return calls
-    return calls[: bisect_left(calls, (*node.at, 0), key=lambda call: call.asker)]
+    return calls[: bisect_left(calls, (*node.at, 0), key=lambda call: call.requester)]
 
 
-class _Untold:
-    """The calls of one agent that the model was told nothing of yet, for results that carry no id."""
+class _Unassigned:
+    """The calls of one agent without a reported result, for results without an id."""
 
     def __init__(self, calls: Sequence[Call]) -> None:
         self._later = list(reversed(calls))
-        self._asked: list[Call] = []
+        self._pending: list[Call] = []
 
-    def tell(self, results: Sequence[events.CallResult], node: Node) -> None:
-        """Tell the latest response that waits for results its own, in the order of its calls, by name where they have one."""
+    def assign(self, results: Sequence[events.CallResult], node: Node) -> None:
+        """Assign results to the calls of the latest response that waits for some, by name if they have one, else in order."""
         if isinstance(node.event, events.AgentRun):
-            _match([call for call in [*self._asked, *reversed(self._later)] if call.told is None], results)
+            _match([call for call in [*self._pending, *reversed(self._later)] if call.reported is None], results)
             return
-        while self._later and self._later[-1].asker < (*node.at, 0):
-            self._asked.append(self._later.pop())
-        while results and self._asked:
+        while self._later and self._later[-1].requester < (*node.at, 0):
+            self._pending.append(self._later.pop())
+        while results and self._pending:
             step: list[Call] = []
-            while self._asked and (not step or self._asked[-1].asker == step[-1].asker):
-                step.append(self._asked.pop())
-            waiting = [call for call in reversed(step) if call.told is None]
+            while self._pending and (not step or self._pending[-1].requester == step[-1].requester):
+                step.append(self._pending.pop())
+            waiting = [call for call in reversed(step) if call.reported is None]
             results = _match(waiting, results)
-            self._asked += [call for call in waiting if call.told is None] if not results else []
+            self._pending += [call for call in waiting if call.reported is None] if not results else []
 
 
 def _match(calls: Sequence[Call], results: Sequence[events.CallResult]) -> list[events.CallResult]:
-    """Tell calls their results: each result the first call of its name, else the first call; return what is left."""
+    """Assign each result to the first call with its name, else to the first call; return the remaining results."""
     by_name: dict[str, list[Call]] = defaultdict(list)
     for call in reversed(calls):
         by_name[folded(call.name)].append(call)
@@ -94,21 +94,21 @@ def _match(calls: Sequence[Call], results: Sequence[events.CallResult]) -> list[
     for result in results:
         named = by_name.get(folded(result.name)) if result.name else None
         if named:
-            named.pop().told = result
+            named.pop().reported = result
         else:
             nameless.append(result)
-    waiting = [call for call in reversed(calls) if call.told is None]
+    waiting = [call for call in reversed(calls) if call.reported is None]
     left = []
     for result in nameless:
         if waiting:
-            waiting.pop().told = result
+            waiting.pop().reported = result
         else:
             left.append(result)
     return left
 
 
-def _told(node: Node) -> tuple[dict[str, list[events.CallResult]], list[events.CallResult]]:
-    """Return the results that a model call was told, or that a run lists: by id, and those without one that are new."""
+def _results_in(node: Node) -> tuple[dict[str, list[events.CallResult]], list[events.CallResult]]:
+    """Return the results in a model call's input or a run's output: those with an id by id, and new ones without an id."""
     event = node.event
     if isinstance(event, events.ModelCall):
         messages = event.messages_in or ()

@@ -1,4 +1,4 @@
-"""Cutting a conversation's spans into turns: one user query each, over however many traces it took."""
+"""Cuts a conversation's spans into turns of one user query each, over one or several traces."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from otel_agentic.dialects.events import AgentRun, Message, ModelCall, ToolCall
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from otel_agentic.conversations.node import Node
     from otel_agentic.conversations.segments import Segment
-    from otel_agentic.conversations.tree import Node
 
 
-#: A greeting and what a user says.
+#: A greeting and a turn with a query.
 _WITH_GREETING: Final = 2
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class TurnSpans:
-    """The spans of one turn while it is being put together.
+    """The spans of one turn while it is assembled.
 
-    `runs` are its topmost agent runs (several when an interrupted run was resumed), `nodes` every node of the turn,
-    `lead` the node that stands for the turn: its run, else the root of its trace. `left_open` is a turn whose run came to
-    nothing within its own spans. `answered` says whether a model call of it gave an answer, `waiting` how often a tool was
-    asked for more than it was called.
+    `runs` are its topmost agent runs (several if an interrupted run was resumed), `nodes` every node of the turn, `lead` the
+    main node of the turn: its run, else the root of its trace. `left_open` is a turn whose run has no result within its own
+    spans. `answered` is whether one of its model calls gave an answer, `waiting` how many more times a tool was requested than
+    called.
     """
 
     lead: Node
@@ -47,7 +47,7 @@ class TurnSpans:
     waiting: Counter[str] = field(default_factory=Counter)
 
     def add(self, nodes: Sequence[Node]) -> None:
-        """Add nodes to the turn; note what they answer, and which tools its model still waits for."""
+        """Add nodes to the turn; update `answered` and `waiting`."""
         self.nodes += nodes
         for node in nodes:
             if isinstance(node.event, ToolCall):
@@ -58,9 +58,9 @@ class TurnSpans:
 
     @property
     def top_calls(self) -> list[Node]:
-        """The model calls of the turn's own agent, in time order; those of agents below it left out.
+        """The model calls of the turn's own agent, in time order, without those of agents below it.
 
-        A workflow calls no model itself: its agents speak for it, save those that a tool call started.
+        A workflow calls no model itself: the calls of its agents are used, except agents that a tool call started.
         """
         free = [node for node in self.nodes if isinstance(node.event, ModelCall) and not node.holding_call]
         own = [node for node in free if node.run in self.runs] if self.runs else free
@@ -70,9 +70,9 @@ class TurnSpans:
 def cut(segments: Sequence[Segment]) -> list[TurnSpans]:
     """Return the turns of a conversation in time order.
 
-    A topmost agent run is a turn; one that brings no new query goes on with the turn before it. Model and tool calls
-    outside any run are cut where a model call brings a new user message. A span that holds several turns is not
-    a run (`sessions`). A greeting, before any user input, belongs to the first turn.
+    A topmost agent run is a turn; one without a new query continues the turn before it. Model and tool calls outside any run
+    are cut at each model call with a new user message. A span that contains several turns is not a run (see `find_sessions`).
+    A greeting, before any user input, belongs to the first turn.
     """
     turns: list[TurnSpans] = []
     for unit in sorted((unit for segment in segments for unit in _units(segment)), key=lambda unit: unit[0].at):
@@ -84,7 +84,7 @@ def cut(segments: Sequence[Segment]) -> list[TurnSpans]:
 
 
 def _with_greeting(turns: list[TurnSpans]) -> list[TurnSpans]:
-    """Return the turns, the first without a query as the beginning of the next one in its trace."""
+    """Return the turns, with a first turn without a query merged into the next one of its trace."""
     if len(turns) < _WITH_GREETING or turns[0].query is not None or not turns[0].query_captured:
         return turns
     greeting, first, *rest = turns
@@ -96,10 +96,10 @@ def _with_greeting(turns: list[TurnSpans]) -> list[TurnSpans]:
 
 
 def _units(segment: Segment) -> list[list[Node]]:
-    """Return the topmost runs, each with what belongs to it, or the model and tool calls of a trace without a run.
+    """Return the topmost runs, each with its nodes, or the model and tool calls of a trace without a run.
 
-    Where the trace has a run, a call outside of every run (its parent never arrived) belongs to the run before it, else
-    to the first: it is no turn of its own.
+    If the trace has a run, a call outside of every run (its parent never arrived) belongs to the run before it, else to the
+    first: it is not a turn of its own.
     """
     members = {id(node) for node in segment.nodes}
     outside = [
@@ -121,7 +121,7 @@ def _units(segment: Segment) -> list[list[Node]]:
 
 
 def _with_held(node: Node) -> list[Node]:
-    """Return a call outside of every run, with all that happened inside it if it is a tool call."""
+    """Return a call outside of every run, with its subtree if it is a tool call."""
     return list(node.subtree()) if isinstance(node.event, ToolCall) else [node]
 
 
@@ -134,43 +134,43 @@ def _add_run(turns: list[TurnSpans], unit: Sequence[Node]) -> None:
     turn.query, turn.query_captured = _run_query(event, turn)
     turn.left_open = turn.query is not None and _has_no_end(event, unit)
     if turns and (event.goes_on or (turn.query is None and turn.query_captured) or _takes_over(turn, turns[-1])):
-        _extend(turns[-1], turn)  # resumed: the run was given something, and it was no query
+        _extend(turns[-1], turn)  # resumed: the run has an input that is not a query
     else:
         turns.append(turn)
 
 
 def _takes_over(turn: TurnSpans, before: TurnSpans) -> bool:
-    """Return whether a run answers the query of the run before it in the same trace: that failed, or handed control over.
+    """Return whether a run answers the query of the run before it in the same trace, which failed or handed control over.
 
-    A new turn of the same words begins with them; one that goes on was already told what was done about them.
+    A new turn with the same text begins with it; a continuation has calls or results after it in its model's input.
     """
     if turn.query is None or turn.query != before.query or turn.lead.span.trace_id != before.lead.span.trace_id:
         return False
     if before.runs and before.runs[-1].event.header.error is not None:
         return True
     calls = [node.event.messages_in for node in turn.top_calls if isinstance(node.event, ModelCall)]
-    heard = next(filter(None, calls), None)
-    return bool(heard and after_last_query(heard))
+    model_input = next(filter(None, calls), None)
+    return bool(model_input and after_last_query(model_input))
 
 
 def _has_no_end(event: AgentRun, unit: Sequence[Node]) -> bool:
-    """Return whether a run came to nothing within its own spans: what it started is told in traces of their own (agno)."""
+    """Return whether a run has no result within its own spans: its calls are recorded in other traces (agno)."""
     ended = event.answer is not None or event.messages_out or event.header.error is not None
     return not ended and not any(isinstance(node.event, (ModelCall, ToolCall)) for node in unit)
 
 
 def _run_query(event: AgentRun, turn: TurnSpans) -> tuple[str | None, bool]:
     calls = [node.event.messages_in for node in turn.top_calls if isinstance(node.event, ModelCall)]
-    heard = next(filter(None, calls), None)
+    model_input = next(filter(None, calls), None)
     if event.query is not None:
-        return without_history(event.query, heard or ()), True
+        return without_history(event.query, model_input or ()), True
     below = _query_below(turn)
     if below is not None and not event.messages_in:
         return below, True
-    given = event.messages_in
-    if given and heard and is_old(last_query(given)[0], heard):
-        given = None
-    captured = [messages for messages in (given, heard, *_given_below(turn)) if messages]
+    run_input = event.messages_in
+    if run_input and model_input and is_old(last_query(run_input)[0], model_input):
+        run_input = None
+    captured = [messages for messages in (run_input, model_input, *_inputs_below(turn)) if messages]
     for messages in captured:
         query, known = last_query(messages)
         if query is not None or not known:
@@ -179,12 +179,12 @@ def _run_query(event: AgentRun, turn: TurnSpans) -> tuple[str | None, bool]:
 
 
 def _query_below(turn: TurnSpans) -> str | None:
-    """Return the query of the first agent that a run without one of its own goes on to (a crew and its task)."""
+    """Return the query of the first agent below a run that has no query of its own (a crew and its task)."""
     return next((event.query for event in runs_below(turn) if event.query is not None), None)
 
 
-def _given_below(turn: TurnSpans) -> Iterator[Sequence[Message]]:
-    """Yield what the agents of a workflow were given, for one that says nothing itself and whose models were not seen."""
+def _inputs_below(turn: TurnSpans) -> Iterator[Sequence[Message]]:
+    """Yield the inputs of a workflow's agents, used if it has no input or model calls of its own."""
     return (event.messages_in for event in runs_below(turn) if event.messages_in)
 
 
@@ -236,12 +236,12 @@ def _has_results(messages: Sequence[Message]) -> bool:
 
 
 def _asked_again(turn: TurnSpans, query: str | None) -> bool:
-    """Return whether the turn is still waiting for the answer to the same query: a retry, not a new turn."""
+    """Return whether the turn still waits for the answer to the same query: a retry, not a new turn."""
     return query == turn.query and not turn.answered
 
 
 def _waits_for(turn: TurnSpans, event: object) -> bool:
-    """Return whether a model call of the turn asked for the tool more often than it was called."""
+    """Return whether a model call of the turn requested the tool more often than it was called."""
     if not isinstance(event, ToolCall):
         return False
     return turn.waiting[event.name] > 0

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic import plugins
-from otel_agentic.conversations import assemble, link_segments, tree
+from otel_agentic.conversations import assemble, link_segments
 from otel_agentic.conversations.model import CLOCK_TOLERANCE_NS
 from otel_agentic.conversations.segments import segments_of
 from otel_agentic.dialects import Reader
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from otel_agentic.config import Settings
     from otel_agentic.conversations.link import Linked
     from otel_agentic.conversations.model import Conversation
+    from otel_agentic.conversations.node import Node
     from otel_agentic.conversations.segments import Segment
-    from otel_agentic.conversations.tree import Node
     from otel_agentic.spans import LogRecord, Span
 
 _TOLD: Final = ("duckdb", "opentelemetry-sdk", "pydantic", "numpy", "scipy", "langchain-core")
@@ -109,7 +109,7 @@ def read_traces(settings: Settings, paths: Sequence[str]) -> Inspected:
     segments: dict[str, Sequence[Segment]] = {}
     for trace_id, found in spans.items():
         try:
-            traces[trace_id] = tree.build(reader.read_all(_once(found), logs))
+            traces[trace_id] = build_tree(reader.read_all(_once(found), logs))
             segments[trace_id] = segments_of(traces[trace_id])
         except Exception as error:  # noqa: BLE001 — reported; the other traces must not wait for it
             problems.append(_not_rebuilt(f"trace {trace_id!r}", error))

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from otel_agentic.conversations.model import Turn
+    from otel_agentic.conversations.node import Node
     from otel_agentic.conversations.segments import Segment
-    from otel_agentic.conversations.tree import Node
     from otel_agentic.dialects.events import AgentEvent
     from otel_agentic.pipeline.inspect import Inspected, Rebuilt
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otel_agentic.conversations import tree
+from otel_agentic.conversations.tree import build_tree
 from otel_agentic.testing import span
 from tests.conversations.rebuilding import READER, at, chat, conversation_of, run, tool
 from tests.steps import LINEAR, growth
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def built(spans: Sequence[Span]) -> list[tree.Node]:
-    return tree.build(READER.read_all(spans, {}))
+    return build_tree(READER.read_all(spans, {}))
 
 
 def names(nodes: Sequence[tree.Node]) -> list[str]:
