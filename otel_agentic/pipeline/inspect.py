@@ -14,6 +14,7 @@ from otel_agentic import plugins
 from otel_agentic.conversations import assemble, link_segments
 from otel_agentic.conversations.model import CLOCK_TOLERANCE_NS
 from otel_agentic.conversations.segments import segments_of
+from otel_agentic.conversations.tree import build_tree
 from otel_agentic.dialects import Reader
 from otel_agentic.errors import OtelAgenticError, PluginError
 from otel_agentic.pipeline.coverage import wrong_clock_note

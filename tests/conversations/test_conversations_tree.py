@@ -19,14 +19,15 @@ from tests.steps import LINEAR, growth
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from otel_agentic.conversations.node import Node
     from otel_agentic.spans.model import Span
 
 
-def built(spans: Sequence[Span]) -> list[tree.Node]:
+def built(spans: Sequence[Span]) -> list[Node]:
     return build_tree(READER.read_all(spans, {}))
 
 
-def names(nodes: Sequence[tree.Node]) -> list[str]:
+def names(nodes: Sequence[Node]) -> list[str]:
     return [node.span.name for node in nodes]
 
 
