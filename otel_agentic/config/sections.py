@@ -423,7 +423,7 @@ class WindowSettings(Section):
 
 
 class RedactionSettings(Section):
-    """What is removed from everything that arrives before it is stored: credentials by default, personal data if configured."""
+    """The content that is removed from all data before it is stored: credentials by default, personal data if configured."""
 
     credentials: bool = Field(
         default=True, description="remove API keys, tokens, private keys and the values of fields that contain such"

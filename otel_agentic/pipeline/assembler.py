@@ -115,9 +115,11 @@ class Assembler:
         At most 50,000 traces are counted. Other threads change the state meanwhile, so the numbers may be off by a few.
         """
         now_ns, turn_ns = self._engine.clock(), turn_limit_ns(self._settings)
-        due = sum(state.fresh and now_ns - state.last_ns >= turn_ns for state in list(self._open.values()))
+        due_conversations = sum(
+            state.fresh and now_ns - state.last_ns >= turn_ns for state in list(self._open.values())
+        )
         loose = sum(now_ns - at_ns >= turn_ns for at_ns in list(self._loose.values()))
-        return {"read": len(self._arrived), "rebuild": due + loose}
+        return {"read": len(self._arrived), "rebuild": due_conversations + loose}
 
     def tick(self) -> RebuildResult:
         """Process everything that is due; return the changes."""
@@ -136,7 +138,7 @@ class Assembler:
                     self._arrived = arrived | self._arrived
                 raise
         rebuilt = self._rebuild_due(self._engine.clock())
-        if self._behind:  # otherwise the time says little about the cost of an item
+        if self._behind:  # otherwise the time does not show the cost of an item
             self._item_s = (time.monotonic() - began) / self._portion
         return rebuilt
 
@@ -149,9 +151,9 @@ class Assembler:
     def _catch_up(self) -> None:
         """Ask the store for arrived traces that exceeded the memory limit."""
         with self._lock:
-            due = self._overflowed and not self._arrived
-            self._overflowed = self._overflowed and not due
-        if due:
+            must_ask = self._overflowed and not self._arrived
+            self._overflowed = self._overflowed and not must_ask
+        if must_ask:
             self.arrived(self._engine.rebuilder.pending())
 
     def _record(self, touched: AffectedItems, at_ns: int) -> None:
@@ -204,8 +206,8 @@ class Assembler:
             else:
                 self._open[saved.key] = _Open(last_ns=last_ns or now_ns, has_id=saved.has_id, fresh=False)
 
-    def _some(self, due: Iterable[T]) -> set[T]:
-        return set(islice(due, self._portion))
+    def _some(self, due_items: Iterable[T]) -> set[T]:
+        return set(islice(due_items, self._portion))
 
     def _limit_ns(self, state: _Open) -> int:
         return idle_limit_ns(self._settings, has_id=state.has_id)

@@ -127,7 +127,7 @@ def _judged(engine: Engine, truth: Truth, found: Found) -> _Judged:
     with engine.store.read() as con:
         scores = stored_scores(con, truth.evaluation.evaluation_id, keys)
     missing = [key for key in matched if key not in scores or _is_open(scores[key])]
-    with engine.evaluating.judging(engine.stopping.is_set) as judging:
+    with engine.evaluating.judge_run(engine.stopping.is_set) as judging:
         for place, score in judging.scores([matched[key] for key in missing]):
             scores[missing[place]] = score
     return _Judged(matched=matched, scores=scores, anew=len(missing), tally=judging.tally)

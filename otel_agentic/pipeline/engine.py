@@ -113,9 +113,9 @@ class Engine:
 
     def showing(self, evaluation: str) -> Engine:
         """Return a copy of this engine whose store queries return the scores of the named evaluation."""
-        shown = copy.copy(self)
-        shown.store = self.store.showing(evaluation)
-        return shown
+        view = copy.copy(self)
+        view.store = self.store.showing(evaluation)
+        return view
 
     def estimators(self, name: str | None = None) -> list[Estimator]:
         """Return every installed estimator, or only the named one.

@@ -75,14 +75,14 @@ class EvaluationRunner(EvaluationResources):
         self,
         store: Store,
         settings: ScoringSettings,
-        judging: JudgeSettings,
+        judge_settings: JudgeSettings,
         sampling: SamplingSettings = SamplingSettings(),  # noqa: B008 — frozen
         evaluators: EvaluatorSettings = EvaluatorSettings(),  # noqa: B008 — frozen
         *,
         matching: MatchingSettings = MatchingSettings(),  # noqa: B008 — frozen
         listener: EvaluationListener = NoEvaluationListener(),  # noqa: B008 — it has no state
     ) -> None:
-        super().__init__(store, settings, judging, evaluators, listener)
+        super().__init__(store, settings, judge_settings, evaluators, listener)
         self._sampling = sampling
         self._matching = matching
         self._truth: Truth | None = None
@@ -158,7 +158,7 @@ class EvaluationRunner(EvaluationResources):
             on_metrics: called with the scores of evaluators, after they were stored.
 
         Returns:
-            Counts of what was scored, under the evaluation name of the truth. Only the default evaluation is reported to the
+            The counts of the run, under the evaluation name of the truth. Only the default evaluation is reported to the
             listener.
         """
         self.current_truth = truth
@@ -168,7 +168,7 @@ class EvaluationRunner(EvaluationResources):
             restated = scored_before(con, request.keys, name)
             sample = sample_of(con, self._sampling, evaluation_id, request.keys)
         match = partial(self.match, truth)
-        taken, left = sample.parted(request.keys)
+        included, left = sample.parted(request.keys)
         counts = OutcomeCounts()
 
         def saved(scored: Sequence[Scored]) -> list[Scored]:
@@ -182,18 +182,18 @@ class EvaluationRunner(EvaluationResources):
             on_scored(part, restated)
             return part
 
-        with self.judging(stop, waits=waits) as judging:
+        with self.judge_run(stop, waits=waits) as judge_run:
             for scored in map(sample.marked, left_out(left, match, stop)):
                 saved(scored)
             metric_pass = MetricPass(
-                self._measuring(truth, request, judging, stop, on_metrics), request.chosen, restated
+                self._measuring(truth, request, judge_run, stop, on_metrics), request.chosen, restated
             )
-            for keys in metric_pass.parts(self.in_order(taken, request.chosen)):
-                for scored in map(sample.marked, judging.scored(keys, match)):
+            for keys in metric_pass.parts(self.in_order(included, request.chosen)):
+                for scored in map(sample.marked, judge_run.scored(keys, match)):
                     metric_pass.scored(saved(scored))
                 metric_pass.part_ended()
-            metric_pass.catch_up(request.lacking, match, judging, stored=partial(self._stored, evaluation_id))
-        return counts.summary(evaluation_id, judging.tally, metric_pass.tally)
+            metric_pass.catch_up(request.lacking, match, judge_run, stored=partial(self._stored, evaluation_id))
+        return counts.summary(evaluation_id, judge_run.tally, metric_pass.tally)
 
     def in_order(self, keys: Sequence[Key], chosen: Chosen) -> Sequence[Key]:
         """Return conversations in scoring order: if a judge is asked, the order in which its budget is spent."""
@@ -204,7 +204,7 @@ class EvaluationRunner(EvaluationResources):
         self,
         truth: Truth,
         request: EvaluationRequest,
-        judging: JudgeRun,
+        judge_run: JudgeRun,
         stop: Callable[[], bool],
         on_metrics: Callable[[Sequence[Measured]], None],
     ) -> MetricRunner:
@@ -218,7 +218,7 @@ class EvaluationRunner(EvaluationResources):
         if not ids <= self._saved_ids:  # a running collector evaluates many small batches
             self.store.write(partial(active.save, core=truth.evaluation, now_ns=self.store.clock()))
             self._saved_ids |= ids
-        return MetricRunner(self.store, active, self._settings, ask=judging.ask, on_scores=report, stop=stop)
+        return MetricRunner(self.store, active, self._settings, ask=judge_run.ask, on_scores=report, stop=stop)
 
     def _active(self, truth: Truth, chosen: Chosen) -> ActiveEvaluators:
         return ActiveEvaluators.of(chosen, truth.evaluation, self.judge, self._evaluators)
@@ -238,9 +238,9 @@ class EvaluationRunner(EvaluationResources):
         with self.store.read() as con:
             keys = to_score(con, truth.evaluation.evaluation_id, selection, again=again)
             open_now = [] if again else unsettled(con, truth.evaluation.evaluation_id, selection)
-            taken, _ = sample_of(con, self._sampling, truth.evaluation.evaluation_id, open_now).parted(open_now)
+            included, _ = sample_of(con, self._sampling, truth.evaluation.evaluation_id, open_now).parted(open_now)
         request = EvaluationRequest(
-            keys=[*keys, *taken], again=frozenset(taken), selection=selection, chosen=chosen or Chosen()
+            keys=[*keys, *included], again=frozenset(included), selection=selection, chosen=chosen or Chosen()
         )
         return request if again else replace(request, lacking=self.lacking(truth, request.chosen, selection))
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 #: Conversations scored and stored in one batch.
 _PORTION: Final = 500
 #: Conversations whose questions are sent to the judge together: enough that waiting for the last answers costs little.
-ASKED: Final = 2000
+JUDGED_BATCH: Final = 2000
 #: Finished scores are yielded at least this often, seconds.
 _PATIENCE_S: Final = 1.0
 
@@ -99,7 +99,7 @@ class JudgeRun:
         """
         if not keys:
             return
-        size = _PORTION if self._asker is None else ASKED
+        size = _PORTION if self._asker is None else JUDGED_BATCH
         parts = [keys[start : start + size] for start in range(0, len(keys), size)]
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="otel-agentic-matching") as thread:
             coming = [thread.submit(match, part) for part in parts[:1]]
@@ -126,7 +126,7 @@ class JudgeRun:
                 waits=self._waits,
             )
 
-    def recalled(self, matched: Sequence[MatchedConversation]) -> list[ConversationScore]:
+    def scored_from_cache(self, matched: Sequence[MatchedConversation]) -> list[ConversationScore]:
         """Recompute scores without asking the judge: its verdicts come from the cache, as far as they are still there."""
         if self._asker is None:
             return list(self._score(matched, judge=self._judge))

@@ -174,11 +174,11 @@ class LiveCollector:
             self._received.add(stored.result())
             self.telemetry.record_receipt(stored.result())
 
-    def run(self, name: str, arguments: Mapping[str, Any], gone: Callable[[], bool] = lambda: False) -> Any:
-        """Run a command on the live store; see `commands`. A query ends early once `gone` returns True: the caller left."""
+    def run(self, name: str, arguments: Mapping[str, Any], disconnected: Callable[[], bool] = lambda: False) -> Any:
+        """Run a command on the live store; see `commands`. A query ends early once `disconnected` returns True."""
         if self._phase == "stopping":
             raise OverloadedError("the collector is stopping; retry after the restart")
-        commands = Commands(self.engine, scored=self._emit, gone=gone)
+        commands = Commands(self.engine, scored=self._emit, gone=disconnected)
         if name in {"evaluate", "judge_calibrate", "failures_merged"}:
             with self.scoring.lock:  # two at once would score the same conversation, or ask the judge twice
                 result = commands.call(name, arguments)
@@ -254,7 +254,7 @@ class LiveCollector:
         }
 
     def _state(self) -> dict[str, Any]:
-        """Return what only this process knows: its health and addresses, received counts, and problems."""
+        """Return the state that only this process knows: health, addresses, received counts, and problems."""
         addresses = asdict(self._live) if self._live is not None else {}
         failed = list(self.engine.rebuilder.not_rebuilt.values())
         problems = [*self.engine.reader.faults, *(failure.message for failure in failed[-_SHOWN_PROBLEMS:])]

@@ -51,13 +51,13 @@ class EvaluationResources:
         self,
         store: Store,
         settings: ScoringSettings,
-        judging: JudgeSettings,
+        judge_settings: JudgeSettings,
         evaluators: EvaluatorSettings,
         listener: EvaluationListener = NoEvaluationListener(),  # noqa: B008 — it has no state
     ) -> None:
         self.store = store
         self._settings = settings
-        self._judging = judging
+        self._judge_settings = judge_settings
         self._evaluators = evaluators
         self._listener = listener
 
@@ -98,19 +98,19 @@ class EvaluationResources:
             PluginError: it is not installed or does not load.
             UsageError: it does not accept its argument.
         """
-        return judge_named(self._settings.judge, self._judging)
+        return judge_named(self._settings.judge, self._judge_settings)
 
     @cached_property
     def budget(self) -> DuckDbBudget:
         """The judge budget of this store."""
-        return DuckDbBudget(self.store, self._judging)
+        return DuckDbBudget(self.store, self._judge_settings)
 
     @cached_property
     def breaker(self) -> Breaker:
         """The circuit breaker of the judge, shared by everything that asks it."""
-        return Breaker(self._judging, self.judge.name)
+        return Breaker(self._judge_settings, self.judge.name)
 
-    def judging(self, stop: Callable[[], bool] = lambda: False, *, waits: bool = False) -> JudgeRun:
+    def judge_run(self, stop: Callable[[], bool] = lambda: False, *, waits: bool = False) -> JudgeRun:
         """Return a run that scores with the judge, to be used as a context manager.
 
         Once `stop` returns True, no new question is asked. With `waits`, conversations whose questions were not asked because
@@ -121,7 +121,7 @@ class EvaluationResources:
             self.judge,
             self.budget,
             scoring=self._settings,
-            settings=self._judging,
+            settings=self._judge_settings,
             stop=stop,
             on_answer=self._listener.judge_answered,
             breaker=self.breaker,

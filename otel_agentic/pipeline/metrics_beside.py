@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.evaluators.registry import asks
-from otel_agentic.pipeline.judging import ASKED
+from otel_agentic.pipeline.judging import JUDGED_BATCH
 from otel_agentic.pipeline.sampling import in_order_of_position
 from otel_agentic.store.selection import Scored
 
@@ -42,7 +42,7 @@ class MetricPass:
         """
         self._runner = runner
         self._computing = [evaluator for evaluator in chosen.evaluators if not asks(evaluator)]
-        self._asking = chosen.judged
+        self._judged_evaluators = chosen.judged
         self._chosen = chosen
         self._restated = restated
         self._pending: list[Scored] = []
@@ -55,7 +55,7 @@ class MetricPass:
 
     def parts(self, keys: Sequence[Key]) -> Iterator[Sequence[Key]]:
         """Yield the conversations in parts, after each of which the judge may be asked; one part if no evaluator asks it."""
-        size = ASKED if self._asking else max(1, len(keys))
+        size = JUDGED_BATCH if self._judged_evaluators else max(1, len(keys))
         for start in range(0, len(keys), size):
             yield keys[start : start + size]
 
@@ -63,19 +63,19 @@ class MetricPass:
         """Run the computing evaluators on a batch that was just scored and stored."""
         self._done.update(item.conversation.key for item in part)
         self._runner.measure(part, self._computing, fresh=self._fresh(part))
-        if self._asking:
+        if self._judged_evaluators:
             self._pending += part
 
     def part_ended(self) -> None:
         """Run the judged evaluators on the part that was scored."""
         pending, self._pending = self._pending, []
-        self._runner.measure(pending, self._asking, fresh=self._fresh(pending))
+        self._runner.measure(pending, self._judged_evaluators, fresh=self._fresh(pending))
 
     def catch_up(
         self,
         lacking: Mapping[Key, AbstractSet[str]],
         match: Callable[[Sequence[Key]], list[MatchedConversation]],
-        judging: JudgeRun,
+        judge_run: JudgeRun,
         *,
         stored: Callable[[Sequence[Key]], Mapping[Key, StoredOutcomes]],
     ) -> None:
@@ -85,11 +85,11 @@ class MetricPass:
             missing = [evaluator for evaluator in self._chosen.evaluators if self._runner.id_of(evaluator) in ids]
             batch, size = list(keys), _PORTION
             if any(map(asks, missing)):
-                batch, size = in_order_of_position(batch), ASKED
+                batch, size = in_order_of_position(batch), JUDGED_BATCH
             for start in range(0, len(batch), size):
                 if self._runner.stopped:
                     return
-                part = _recalled(batch[start : start + size], match, judging, stored)
+                part = _with_stored_scores(batch[start : start + size], match, judge_run, stored)
                 self._runner.measure(part, missing)
                 self.tally.caught_up += len(part)
 
@@ -97,10 +97,10 @@ class MetricPass:
         return not any(item.conversation.key in self._restated for item in part)
 
 
-def _recalled(
+def _with_stored_scores(
     keys: Sequence[Key],
     match: Callable[[Sequence[Key]], list[MatchedConversation]],
-    judging: JudgeRun,
+    judge_run: JudgeRun,
     stored: Callable[[Sequence[Key]], Mapping[Key, StoredOutcomes]],
 ) -> list[Scored]:
     """Return conversations with their stored scores."""
@@ -111,6 +111,6 @@ def _recalled(
             match=item.match,
             score=existing[item.conversation.key].applied_to(score),
         )
-        for item, score in zip(matched, judging.recalled(matched), strict=True)
+        for item, score in zip(matched, judge_run.scored_from_cache(matched), strict=True)
         if item.conversation.key in existing
     ]

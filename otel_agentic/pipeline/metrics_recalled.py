@@ -33,7 +33,7 @@ class CachedJudge:
         raise NotImplementedError
 
     def judge(self, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:
-        """Return the cached verdict of each question, or a failure if there is none."""
+        """Return the cached verdict of each question, or a failure without one."""
         keys = [self._key(question) for question in questions]
         known = self._cache.get(keys)
         return [known.get(key, _UNKNOWN) for key in keys]

@@ -43,15 +43,15 @@ class MetricTally:
     rows: int = 0
     caught_up: int = 0
     faults: Counter[str] = field(default_factory=Counter)
-    _seen: set[tuple[str, str]] = field(default_factory=set)
+    _counted: set[tuple[str, str]] = field(default_factory=set)
     _metrics: dict[str, _MetricCounts] = field(default_factory=dict)
 
     def add(self, measured: Sequence[Measured]) -> None:
         """Count a batch."""
         for item in measured:
             key = (item.conversation.environment, str(item.conversation.conversation_id))
-            if key not in self._seen:
-                self._seen.add(key)
+            if key not in self._counted:
+                self._counted.add(key)
                 self.conversations += 1
             self.rows += len(item.scores)
             for score in item.scores:

@@ -56,14 +56,14 @@ class PooledEvaluationRunner(EvaluationRunner):
         self._all_settings = settings
         self._pool = pool
 
-    def judging(self, stop: Callable[[], bool] = lambda: False, *, waits: bool = False) -> JudgeRun:  # noqa: ARG002 — this judge is no service
+    def judge_run(self, stop: Callable[[], bool] = lambda: False, *, waits: bool = False) -> JudgeRun:  # noqa: ARG002 — the exact judge is always available
         """Return a run that scores in workers, to be used as a context manager."""
         return PooledJudgeRun(
             self.store,
             self.judge,
             self.budget,
             scoring=self._settings,
-            settings=self._judging,
+            settings=self._judge_settings,
             stop=stop,
             over=(self._pool, self._all_settings),
         )

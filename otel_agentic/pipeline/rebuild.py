@@ -181,7 +181,7 @@ class Rebuilder:
 
         Args:
             touched: the result of `read`.
-            closed_by: returns what closed a conversation, None if it is open. An end mark in its spans closes it, too.
+            closed_by: returns the cause that closed a conversation, None if it is open. An end mark in its spans closes it, too.
             progress: called with the number of conversations or traces processed after each chunk.
         """
         total = RebuildResult()

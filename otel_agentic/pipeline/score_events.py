@@ -35,7 +35,7 @@ def evaluator_of(item: Scored, truth: Truth, settings: ScoringSettings) -> Evalu
 def metric_results(measured: Measured, rules: FailureRules) -> Iterator[MetricResult]:
     """Yield the scores of one evaluator for a conversation, each with its pass or failure by the settings."""
     metrics = {metric.name: metric for metric in measured.evaluator.metrics}
-    judged = asks(measured.evaluator)
+    by_judge = asks(measured.evaluator)
     for score, score_id in zip(measured.scores, measured.score_ids, strict=True):
         yield MetricResult(
             metric=metrics[score.name],
@@ -44,6 +44,6 @@ def metric_results(measured: Measured, rules: FailureRules) -> Iterator[MetricRe
             evaluator_version=measured.evaluator.version,
             score_id=score_id,
             case_id=measured.case_id,
-            judged=judged,
+            judged=by_judge,
             **standing_of(measured.conversation, score, rules)._asdict(),
         )

@@ -49,7 +49,7 @@ def remove_server_file(db: Path) -> None:
 
 
 def find_live_server(db: Path) -> LiveServer | None:
-    """Return the collector that uses the database; None if there is none, or it died without removing the file."""
+    """Return the collector that uses the database; None without one, or if it died without removing the file."""
     try:
         server = LiveServer(**orjson.loads(server_file(db).read_bytes()))
         is_valid = server.pid > 0  # 0 and negative numbers address process groups; text raises

@@ -50,10 +50,10 @@ _MAY: Final = {"ingest": "send spans", "query": "read, not change", "admin": "do
 class Backend(Protocol):
     """The functions behind the admin address."""
 
-    def run(self, name: str, arguments: Mapping[str, Any], gone: Callable[[], bool]) -> Any:
+    def run(self, name: str, arguments: Mapping[str, Any], disconnected: Callable[[], bool]) -> Any:
         """Return a command's result, an iterator of objects for one that streams, or `JsonPieces`. Blocks.
 
-        `gone` returns True once the client has disconnected; a command that only reads may then end early.
+        `disconnected` returns True once the client has disconnected; a command that only reads may then end early.
         """
         ...
 

@@ -161,7 +161,7 @@ def test_a_conversation_that_cannot_be_scored_is_told_and_the_others_are(engine:
     evaluating = scoring_over(engine, pool)
     pool.problems.clear()
 
-    with evaluating.judging() as judging:
+    with evaluating.judge_run() as judging:
         assert isinstance(judging, PooledJudgeRun)
         found = list(judging._submit([*given[:3], broken, *given[4:]]))
 
