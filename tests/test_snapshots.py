@@ -63,7 +63,7 @@ def test_a_wrong_text_fails_a_plain_run_and_is_replaced_by_a_run_with_the_flag(t
     assert _TEST.format(output=_OUTPUT) == source
     _, source = run(path, "--inline-snapshot=fix")
     assert """[("runs/one.jsonl", snapshot('reading <path>'))]""" in source
-    assert "snapshot('warning: 2 labels are skipped (no such conversation in the store)')" in source
+    assert "snapshot('warning: 2 labels are skipped (no such conversation in the store): c9')" in source
     assert "snapshot('done in 3 s')" in source
     assert "snapshot(['done in 3 s'])" in source
     assert "assert item(OUTPUT.splitlines()) == snapshot('done in 3 s')" in source
