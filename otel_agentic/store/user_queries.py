@@ -42,7 +42,7 @@ _MB: Final = 1_000_000
 _PIECE_BYTES: Final = 256 * 1024
 #: Without `site`, the environment and the working directory: the process gets the modules of this one, and no secrets.
 _PYTHON: Final = (sys.executable, "-I", "-S", "-c")
-_CODE: Final = "import sys; sys.path[:] = sys.argv[1:]; from otel_agentic.store.query_child import main; main()"
+_CODE: Final = f"import sys; sys.path[:] = sys.argv[1:]; from {Request.__module__} import main; main()"
 #: What the dynamic loader may need to find DuckDB's own libraries.
 _ENVIRONMENT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 #: Exit code of Python where standard output could not be flushed.
