@@ -15,7 +15,7 @@ from otel_agentic.store.selection import Selection
 from otel_agentic.store.truth import load_cases
 from otel_agentic.truth.clusters import Cluster, Opening, cluster
 from otel_agentic.truth.index import queries_key
-from otel_agentic.truth.promote import Asking, draft_case
+from otel_agentic.truth.promote import CaseIdentity, draft_case
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -167,7 +167,7 @@ def _frequent(unmatched: Sequence[Candidate]) -> Iterator[tuple[Candidate, str]]
 
     Last come those of which no case can be made, to be told.
     """
-    by_asking: dict[Asking, list[Candidate]] = defaultdict(list)
+    by_asking: dict[CaseIdentity, list[Candidate]] = defaultdict(list)
     for one in unmatched:
         by_asking[_asking(one)].append(one)
     by_key = {one.key: one for one in unmatched}
@@ -181,7 +181,7 @@ def _frequent(unmatched: Sequence[Candidate]) -> Iterator[tuple[Candidate, str]]
 
 
 def _folded(found: Iterable[tuple[Candidate, str]]) -> list[_Group]:
-    by_asking: dict[Asking | tuple[str, str], list[tuple[Candidate, str]]] = defaultdict(list)
+    by_asking: dict[CaseIdentity | tuple[str, str], list[tuple[Candidate, str]]] = defaultdict(list)
     for one, told in found:
         asking = _asking(one)
         by_asking[one.key if asking.problem else asking].append((one, told))
@@ -190,8 +190,8 @@ def _folded(found: Iterable[tuple[Candidate, str]]) -> list[_Group]:
     ]
 
 
-def _asking(one: Candidate) -> Asking:
-    return Asking.of(one.agent, one.queries)
+def _asking(one: Candidate) -> CaseIdentity:
+    return CaseIdentity.of(one.agent, one.queries)
 
 
 def _usable(

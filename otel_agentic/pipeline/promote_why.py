@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.truth.index import queries_key
-from otel_agentic.truth.promote import Asking
+from otel_agentic.truth.promote import CaseIdentity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +31,7 @@ def why(one: Candidate, known: Mapping[tuple[str, str], Case]) -> str:
     else:
         state = f"not evaluated ({one.reason})" if one.outcome else "not evaluated yet"
         told = f"Promoted by name; it was {state}. {_UNCHECKED}"
-    same = case is not None and Asking.of(None, one.queries).queries == queries_key(t.query for t in case.turns)
+    same = case is not None and CaseIdentity.of(None, one.queries).queries == queries_key(t.query for t in case.turns)
     return f"{told} {_doubled(one)}" if same else told
 
 

@@ -1,4 +1,4 @@
-"""Cases, ready to be asked for by the five methods of matching."""
+"""Cases, prepared for the five methods of matching."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ if TYPE_CHECKING:
 
 MatchMethod = Literal["case_id", "labels_file", "exact_queries", "first_query", "text"]
 
-#: How sure each method is, in [0, 1]. The queries so far fit one case today; tomorrow's cases may begin alike. A match by
-#: text has the probability that it was calibrated to.
+#: Confidence of each method, in [0, 1]. The queries so far match one case today; a future case may begin the same way. A match
+#: by text has its calibrated probability.
 CONFIDENCE: Final[Mapping[MatchMethod, float]] = {
     "case_id": 1.0,
     "labels_file": 1.0,
     "exact_queries": 1.0,
     "first_query": 0.8,
 }
-#: An id that is written with other capitals or blanks.
+#: Confidence of an id that differs in case or white space.
 RESPELLED_CONFIDENCE: Final = 0.9
 
-#: Queries in order, normalised; None where one is not annotated, or not known.
+#: Queries in order, normalised; None for a query that is not annotated, or not known.
 Queries = tuple[str | None, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """A case id that somebody gave for a conversation, and who: its spans or the labels file."""
+    """A case id assigned to a conversation, and its source: the spans or the labels file."""
 
     method: Literal["case_id", "labels_file"]
     case_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What a conversation is matched by: case ids that it is given, the strongest first, its agent and its queries."""
+class MatchRequest:
+    """The inputs of matching: the assigned case ids, the strongest first, the agent and the queries of a conversation."""
 
     named: Sequence[Named]
     agent_name: str | None
@@ -53,7 +53,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """The cases that a method found, at least one, and how sure it is."""
+    """The cases that a method matched, at least one, and its confidence."""
 
     method: MatchMethod
     cases: Sequence[Case]
@@ -61,7 +61,7 @@ class Hit:
 
 
 class Pool:
-    """Cases, ready to be asked for by id and by queries."""
+    """Cases, indexed by id and by queries."""
 
     def __init__(self, cases: Iterable[Case]) -> None:
         self._cases = tuple(cases)
@@ -83,29 +83,29 @@ class Pool:
             self._by_first_query[first].append(case)
 
     def named(self, name: str) -> tuple[list[Case], float]:
-        """Return the cases of an id, written `case_id` or `dataset/case_id`, and how sure that is."""
+        """Return the cases of an id, written `case_id` or `dataset/case_id`, and the confidence."""
         exact = self._by_name.get(name)
         return (exact, 1.0) if exact else (self._by_spelling.get(_spelling(name), []), RESPELLED_CONFIDENCE)
 
-    def hit(self, asked: Asked) -> Hit | None:
-        """Return what the first method finds that finds any case for the agent; None when none does."""
-        return next((hit for hit in self._hits(asked) if hit.cases), None)
+    def hit(self, request: MatchRequest) -> Hit | None:
+        """Return the hit of the first method that matches any case for the agent, or None."""
+        return next((hit for hit in self._hits(request) if hit.cases), None)
 
-    def _hits(self, asked: Asked) -> Iterator[Hit]:
-        for given in asked.named:
-            cases, confidence = self.named(given.case_id)
-            yield _hit(given.method, cases, asked, confidence)
-        queries = queries_key(asked.queries)
+    def _hits(self, request: MatchRequest) -> Iterator[Hit]:
+        for named in request.named:
+            cases, confidence = self.named(named.case_id)
+            yield _hit(named.method, cases, request, confidence)
+        queries = queries_key(request.queries)
         first = _up_to_first(queries)
         if not first:
             return
-        yield _hit("exact_queries", self._by_queries.get(queries, []), asked)
-        beginning_alike = [case for case in self._by_first_query.get(first, []) if case.is_for(asked.agent_name)]
-        yield _hit("first_query", _continued_alike(beginning_alike, asked.queries[len(first) - 1 :]), asked)
+        yield _hit("exact_queries", self._by_queries.get(queries, []), request)
+        same_beginning = [case for case in self._by_first_query.get(first, []) if case.is_for(request.agent_name)]
+        yield _hit("first_query", _same_continuation(same_beginning, request.queries[len(first) - 1 :]), request)
 
-    def nearest(self, asked: Asked) -> TextMatch | None:
-        """Return the case whose text is nearest to what the user said, None where there is none."""
-        return self._texts.nearest(asked.queries, asked.agent_name)
+    def nearest(self, request: MatchRequest) -> TextMatch | None:
+        """Return the case whose text is most similar to the user's queries, or None."""
+        return self._texts.nearest(request.queries, request.agent_name)
 
     @cached_property
     def _texts(self) -> TextIndex:
@@ -114,48 +114,48 @@ class Pool:
         return TextIndex(self._cases)
 
 
-def _continued_alike(cases: Sequence[Case], queries: Sequence[str | None]) -> Sequence[Case]:
-    """Return the cases that the later queries of a conversation fit, too; those that share most queries to the letter.
+def _same_continuation(cases: Sequence[Case], queries: Sequence[str | None]) -> Sequence[Case]:
+    """Return the cases that the later queries of a conversation match as well; those with the most equal queries.
 
     Args:
         cases: cases that begin with the first query.
-        queries: of the conversation, from the first one that is known.
+        queries: the queries of the conversation, from the first known one.
     """
     if not cases:
         return ()
-    said = [Spoken.of([query]) for query in queries if query is not None]
-    fitting = [(case, equal) for case in cases if (equal := _equal_queries(case, said)) is not None]
+    spoken = [Spoken.of([query]) for query in queries if query is not None]
+    fitting = [(case, equal) for case in cases if (equal := _equal_queries(case, spoken)) is not None]
     most = max((equal for _, equal in fitting), default=0)
     return [case for case, equal in fitting if equal == most]
 
 
-def _equal_queries(case: Case, said: Sequence[Spoken]) -> int | None:
-    """Return how many queries of a conversation are the case's to the letter; None where it does not fit the case.
+def _equal_queries(case: Case, spoken: Sequence[Spoken]) -> int | None:
+    """Return the number of queries of a conversation that equal those of the case, or None if it does not match the case.
 
-    The first queries are equal. Each later one must resemble a query of the case, in order, or say nothing. What follows all
-    queries of the case is not annotated and may be anything, so a case of one turn fits whatever follows.
+    The first queries are equal. Each later one must resemble a query of the case, in order, or have no content. Queries after
+    the last one of the case are not annotated and may be any, so a case of one turn matches every continuation.
     """
     expected = [Spoken.of([turn.query]) for turn in case.turns if turn.query is not None]
     position, fitting, equal = 1, 1, 1
-    for index, query in enumerate(said[1:], start=1):
+    for index, query in enumerate(spoken[1:], start=1):
         if fitting == len(expected):
-            said = said[:index]
+            spoken = spoken[:index]
             break
-        found = next((place for place in range(position, len(expected)) if resemble(query, expected[place])), None)
-        if found is not None:
-            position, fitting, equal = found + 1, fitting + 1, equal + (query.words == expected[found].words)
+        match = next((at for at in range(position, len(expected)) if resemble(query, expected[at])), None)
+        if match is not None:
+            position, fitting, equal = match + 1, fitting + 1, equal + (query.words == expected[match].words)
         elif not says_nothing(query) or any(denies(query, other) for other in expected[position : position + 1]):
             return None
-    return None if contradict(Spoken.joined(said), Spoken.joined(expected)) else equal
+    return None if contradict(Spoken.joined(spoken), Spoken.joined(expected)) else equal
 
 
-def _hit(method: MatchMethod, cases: Sequence[Case], asked: Asked, confidence: float | None = None) -> Hit:
-    fitting = [case for case in cases if case.is_for(asked.agent_name)]
+def _hit(method: MatchMethod, cases: Sequence[Case], request: MatchRequest, confidence: float | None = None) -> Hit:
+    fitting = [case for case in cases if case.is_for(request.agent_name)]
     return Hit(method=method, cases=fitting, confidence=CONFIDENCE[method] if confidence is None else confidence)
 
 
 def queries_key(queries: Iterable[str | None]) -> Queries:
-    """Return the normalised queries; None where there is none, or nothing but punctuation.
+    """Return the normalised queries; None for a query that is unknown, or punctuation only.
 
     >>> queries_key(["Where is my order?", None, "?"])
     ('where is my order', None, None)
@@ -164,9 +164,9 @@ def queries_key(queries: Iterable[str | None]) -> Queries:
 
 
 def _up_to_first(queries: Queries) -> Queries:
-    """Return the queries up to the first that is known, () when none is: an agent may speak before its user does."""
-    place = next((place for place, query in enumerate(queries) if query is not None), None)
-    return () if place is None else queries[: place + 1]
+    """Return the queries up to the first known one, () if all are unknown: an agent may speak before its user does."""
+    index = next((index for index, query in enumerate(queries) if query is not None), None)
+    return () if index is None else queries[: index + 1]
 
 
 def _spelling(name: str) -> str:

@@ -1,7 +1,7 @@
-"""Reads labels: a CSV of `conversation_id[,case_id][,verdict|reward]`.
+"""Labels from a CSV of `conversation_id[,case_id][,verdict|reward]`.
 
 A verdict is pass, fail, true, false, 1 or 0 (case ignored); a reward is a number that passes at or above a threshold.
-An empty cell says nothing. A file may map conversations to cases, give verdicts, or both.
+An empty cell means no value. A file may map conversations to cases, contain verdicts, or both.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _VERDICTS: Final = {"pass": True, "true": True, "1": True, "fail": False, "false
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """What a labels file says of one conversation; `verdict` True is a pass, `line` is 1-based."""
+    """The label of one conversation; `verdict` True is a pass, `line` is 1-based."""
 
     conversation_id: str
     case_id: str | None
@@ -36,7 +36,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelFile:
-    """The labels of one file by conversation id, and what is wrong with the lines that give none."""
+    """The labels of one file by conversation id, and the problems of the invalid lines."""
 
     name: str
     labels: Mapping[str, Label]
@@ -46,7 +46,7 @@ class LabelFile:
         """Return the labels.
 
         Raises:
-            CaseError: the file has problems; the message lists them, one a line.
+            CaseError: the file has problems; the message lists them, one per line.
         """
         if self.problems:
             raise CaseError("\n".join(self.problems))
@@ -54,7 +54,7 @@ class LabelFile:
 
 
 def read_labels(path: Path, *, reward_threshold: float = DEFAULT_REWARD_THRESHOLD) -> LabelFile:
-    """Return what a labels CSV holds.
+    """Return the content of a labels CSV.
 
     Raises:
         CaseError: the file cannot be read, or is not UTF-8.
@@ -63,7 +63,7 @@ def read_labels(path: Path, *, reward_threshold: float = DEFAULT_REWARD_THRESHOL
 
 
 def parse_labels(name: str, text: str, *, reward_threshold: float = DEFAULT_REWARD_THRESHOLD) -> LabelFile:
-    """Return what the text of a labels CSV holds; `name` stands in the messages."""
+    """Return the content of the text of a labels CSV; `name` identifies the file in messages."""
     rows = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""))
     labels: dict[str, Label] = {}
     problems: list[str] = []
@@ -77,13 +77,15 @@ def parse_labels(name: str, text: str, *, reward_threshold: float = DEFAULT_REWA
             except ValueError as error:
                 problems.append(f"{name}:{rows.line_num}:{error}")
     except csv.Error as error:
-        problems.append(f"{name}:{rows.line_num}: not readable as CSV: {error}; quote cells as RFC 4180 says")
+        problems.append(f"{name}:{rows.line_num}: not readable as CSV: {error}; quote cells according to RFC 4180")
     return LabelFile(name=name, labels=labels, problems=tuple(problems))
 
 
 def _by_column(header: list[str], cells: list[str]) -> dict[str, str]:
     if len(cells) > len(header):
-        raise ValueError(f" {len(cells)} cells, the header names {len(header)}; quote a cell that holds a comma")
+        raise ValueError(
+            f" {len(cells)} cells, but {len(header)} columns in the header; quote a cell that contains a comma"
+        )
     return {column: cell.strip() for column, cell in zip(header, cells, strict=False)} | dict.fromkeys(
         header[len(cells) :], ""
     )
@@ -92,24 +94,24 @@ def _by_column(header: list[str], cells: list[str]) -> dict[str, str]:
 def _header_problems(header: list[str]) -> Iterator[str]:
     allowed = "conversation_id[,case_id][,verdict|reward]"
     if "conversation_id" not in header:
-        yield f"conversation_id: column missing, found {','.join(header) or 'nothing'}; allowed: {allowed}"
+        yield f"conversation_id: column missing, found {','.join(header) or 'no columns'}; allowed: {allowed}"
         return
     for column in sorted({column for column in header if column not in _COLUMNS}):
         yield f"{column or 'a column without a name'}: unknown column; allowed: {allowed}"
     for column in sorted({column for column in header if header.count(column) > 1}):
-        yield f"{column}: column stands twice; keep one"
+        yield f"{column}: duplicate column; keep one"
     if {"verdict", "reward"} <= set(header):
-        yield "verdict, reward: both columns are there; keep one"
+        yield "verdict, reward: both columns are present; keep one"
 
 
 def _read_row(cells: Mapping[str, str], line: int, reward_threshold: float) -> Label:
     """Return the label of a row of stripped cells.
 
     Raises:
-        ValueError: a cell holds what is not allowed; names the column.
+        ValueError: a cell has an invalid value; names the column.
     """
     if not cells["conversation_id"]:
-        raise ValueError("conversation_id: empty; every row names a conversation")
+        raise ValueError("conversation_id: empty; every row needs a conversation")
     return Label(
         conversation_id=cells["conversation_id"],
         case_id=cells.get("case_id") or None,
@@ -122,7 +124,7 @@ def _add(label: Label, labels: dict[str, Label]) -> None:
     """Add a label.
 
     Raises:
-        ValueError: the conversation has another label already; names its line.
+        ValueError: the conversation already has another label; names its line.
     """
     first = labels.setdefault(label.conversation_id, label)
     if replace(first, line=label.line) != label:
@@ -132,10 +134,10 @@ def _add(label: Label, labels: dict[str, Label]) -> None:
 
 
 def read_verdict(verdict: str, reward: str, reward_threshold: float) -> bool | None:
-    """Return what the cells `verdict` and `reward` of a row say, True for a pass; None where both are empty.
+    """Return the verdict in the cells `verdict` and `reward` of a row, True for a pass; or None if both are empty.
 
     Raises:
-        ValueError: a cell holds what is not allowed; names the column.
+        ValueError: a cell has an invalid value; names the column.
     """
     if verdict:
         if verdict.lower() not in _VERDICTS:

@@ -1,4 +1,4 @@
-"""Reads cases: files in any format that is text, every problem of a file told at once."""
+"""Reading of case files: any text format, all problems of a file reported at once."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from otel_agentic.truth.formats.base import Document
     from otel_agentic.truth.model import Case
 
-#: Files of ground truth are written by people: what is larger is something else.
+#: Files of ground truth are written by people: a larger file is probably something else.
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseFile:
-    """The cases of one file, in its order, and what is wrong with the places that hold none."""
+    """The cases of one file, in its order, and the problems of the invalid records."""
 
     name: str
     cases: tuple[Case, ...]
@@ -33,7 +33,7 @@ class CaseFile:
         """Return the cases.
 
         Raises:
-            CaseError: the file has problems; the message lists them, one a line.
+            CaseError: the file has problems; the message lists them, one per line.
         """
         if self.problems:
             raise CaseError("\n".join(shown(self.problems)))
@@ -41,7 +41,7 @@ class CaseFile:
 
 
 def read_cases(path: Path, format_name: str | None = None) -> CaseFile:
-    """Return what a file of cases holds: JSON lines, JSON, YAML or CSV, in any format that is text.
+    """Return the content of a file of cases: JSON lines, JSON, YAML or CSV, in any text format.
 
     Raises:
         CaseError: the file cannot be read, or is not UTF-8.
@@ -84,9 +84,9 @@ def decoded(content: bytes, name: str, what: str) -> str:
 
 
 def parse_cases(name: str, text: str) -> CaseFile:
-    """Return what a text of native JSON lines holds; `name` stands in the messages.
+    """Return the cases in native JSON lines; `name` identifies the file in messages.
 
-    A case without a `dataset` belongs to the one called like the file, without folder and ending.
+    A case without a `dataset` belongs to the dataset named after the file, without folder and extension.
     """
     return _case_file(Native().read(parse_lines(text.removeprefix("\ufeff")), name))
 

@@ -1,4 +1,4 @@
-"""Production conversations as drafts of cases: what was asked, and what the agent did about it, to be corrected."""
+"""Drafts of cases from production conversations: the queries and the agent's actions, to be corrected by a person."""
 
 from __future__ import annotations
 
@@ -19,52 +19,52 @@ if TYPE_CHECKING:
 PROMOTED_TAG: Final = "production"
 DEFAULT_DATASET: Final = "production"
 _ID_DIGITS: Final = 12
-#: Characters of a glob that would not stand for themselves.
+#: Characters with a special meaning in a glob.
 _GLOB: Final = "*?["
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
-    """What makes two conversations one case: the agent, and everything that was asked of it."""
+class CaseIdentity:
+    """The identity of a promoted case: conversations with the same agent and queries are one case."""
 
     agent: str | None
     queries: Queries
 
     @classmethod
-    def of(cls, agent: str | None, queries: Iterable[str | None]) -> Asking:
-        """Return it for the queries as they were said."""
+    def of(cls, agent: str | None, queries: Iterable[str | None]) -> CaseIdentity:
+        """Return the identity for raw queries."""
         return cls(agent=agent, queries=queries_key(queries))
 
     @property
     def case_id(self) -> str:
-        """The id of its case, the same each time. It tells nothing of the texts, for ids travel in telemetry."""
-        said = json.dumps([self.agent, *self.queries], ensure_ascii=False)
-        return f"production-{hashlib.sha256(said.encode()).hexdigest()[:_ID_DIGITS]}"
+        """The id of the case, the same each time. It is a hash, since ids appear in telemetry and must not reveal texts."""
+        content = json.dumps([self.agent, *self.queries], ensure_ascii=False)
+        return f"production-{hashlib.sha256(content.encode()).hexdigest()[:_ID_DIGITS]}"
 
     @property
     def problem(self) -> str | None:
-        """Why no case can be made of it, None when one can."""
+        """The reason why a case cannot be created, or None."""
         if not self.queries:
             return "without a turn"
         if not any(self.queries):
-            return "no query was captured, so that no conversation could be matched with such a case"
+            return "no query was captured, so that no conversation could match such a case"
         return None
 
 
 def draft_case(
     conversation: Conversation, *, dataset: str, promoted_from: Sequence[str], why: str, count_errors: bool = False
 ) -> Case:
-    """Return the draft of a case: the queries, the answers given and the calls made, as they were.
+    """Return the draft of a case: the queries, and the actual answers and calls.
 
     Args:
-        conversation: what it is made of.
-        dataset: the dataset that it goes to.
-        promoted_from: ids of the conversations that it stands for.
-        why: why it was promoted, a sentence or two for its notes.
-        count_errors: whether a call that answered with an error counts as made.
+        conversation: the source conversation.
+        dataset: the dataset of the case.
+        promoted_from: ids of the conversations that the case represents.
+        why: the reason for the promotion, a sentence or two for the notes.
+        count_errors: whether calls that returned an error are included.
     """
     return Case(
-        case_id=Asking.of(conversation.agent_name, (turn.query for turn in conversation.turns)).case_id,
+        case_id=CaseIdentity.of(conversation.agent_name, (turn.query for turn in conversation.turns)).case_id,
         dataset=dataset,
         tags=(PROMOTED_TAG,),
         agent=_own_name(conversation.agent_name),
@@ -76,7 +76,7 @@ def draft_case(
 
 
 def _own_name(agent: str | None) -> str | None:
-    """Return a glob that fits this name alone."""
+    """Return a glob that matches this name alone."""
     if not agent:
         return None
     return "".join(f"[{character}]" if character in _GLOB else character for character in agent)
@@ -92,42 +92,42 @@ def _turn(turn: Turn, *, count_errors: bool) -> CaseTurn:
 
 
 def _draft_calls(turn: Turn, *, count_errors: bool) -> tuple[ExpectedCall, ...]:
-    """Return the calls that scoring counts, their steps numbered anew without gaps."""
-    made = [call for call in turn.calls if _counts(call) and (count_errors or call.error is None)]
-    steps = {step: number for number, step in enumerate(sorted({call.step for call in made}), start=1)}
+    """Return the calls that scoring counts, with their steps renumbered without gaps."""
+    actual = [call for call in turn.calls if _counts(call) and (count_errors or call.error is None)]
+    steps = {step: number for number, step in enumerate(sorted({call.step for call in actual}), start=1)}
     return tuple(
         ExpectedCall(
             tool_name=call.name,
             parameters=dict(call.arguments or {}),
             step=steps[call.step],
-            # What was not captured is not known to be none.
+            # Arguments that were not captured may exist.
             ignore_extra_parameters=call.arguments is None,
         )
-        for call in made
+        for call in actual
     )
 
 
 def _counts(call: ToolCall) -> bool:
-    """Return whether a call is one that an expectation is about: no transfer, and no agent used as a tool."""
+    """Return whether expectations apply to a call: no transfer, and no agent used as a tool."""
     return call.kind == "tool" and bool(call.name)
 
 
 def _remarks(conversation: Conversation, *, count_errors: bool) -> Iterator[str]:
-    """Yield what the draft does not say of the conversation, a sentence each."""
-    made = [call for turn in conversation.turns for call in turn.calls if _counts(call)]
-    errored = 0 if count_errors else sum(call.error is not None for call in made)
+    """Yield the information that the draft lacks, a sentence each."""
+    actual = [call for turn in conversation.turns for call in turn.calls if _counts(call)]
+    errored = 0 if count_errors else sum(call.error is not None for call in actual)
     if errored:
-        yield f"Left out: {_number(errored, 'call')} that answered with an error."
-    kept = [call for call in made if count_errors or call.error is None]
-    unknown = sum(call.arguments is None for call in kept)
+        yield f"Left out: {_number(errored, 'call')} that returned an error."
+    included = [call for call in actual if count_errors or call.error is None]
+    unknown = sum(call.arguments is None for call in included)
     if unknown:
         yield f"Not captured: the arguments of {_number(unknown, 'call')}."
-    for what, places in (
+    for part, turns in (
         ("query", [turn.index + 1 for turn in conversation.turns if not turn.query_captured]),
         ("answer", [turn.index + 1 for turn in conversation.turns if not turn.answer_captured]),
     ):
-        if places:
-            yield f"Not captured: the {what} of turn {', '.join(map(str, places))}."
+        if turns:
+            yield f"Not captured: the {part} of turn {', '.join(map(str, turns))}."
 
 
 def _number(count: int, noun: str) -> str:

@@ -1,7 +1,7 @@
-"""Ground truth as it may be written, and as it compares with what agents said: redacted like spans, under the same key.
+"""Redaction of ground truth with the same key as spans, for storage and for comparison with redacted conversations.
 
-A mark equals a mark of the same value, so nearly all comparisons go on as before. Where a field is taken whole, its shape
-is gone: what looked at the shape (a regular expression, a schema, a part, a tolerance) looks at nothing any more.
+Marks of equal values are equal, so nearly all comparisons still work. If a field is redacted completely, its shape is lost:
+rules about the shape (a regular expression, a schema, a part, a tolerance) then accept any value.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from otel_agentic.truth.labels import Label
 
-#: Modes that look at the shape of a value.
+#: Modes that compare the shape of a value.
 _SHAPES: Final = frozenset({"regex", "json_schema", "contains"})
-#: A regular expression that means what it says, but for escapes.
+#: A regular expression without special characters, except escapes.
 _LITERAL: Final = re.compile(r"(?:\\[^A-Za-z0-9]|[^\\.^$*+?()\[\]{}|])*")
 _ESCAPE: Final = re.compile(r"\\([^A-Za-z0-9])")
 _TEXTS: Final = (
@@ -31,26 +31,26 @@ _TEXTS: Final = (
 
 
 class Redacts(Protocol):
-    """What takes secrets out."""
+    """A redactor of secrets."""
 
     def value(self, value: Any) -> Any:
-        """Return a plain value with everything taken out, the same object where that is nothing."""
+        """Return a plain value with all secrets redacted, the same object if it has none."""
         ...
 
     def redacts_field(self, name: str) -> bool:
-        """Return whether the value of a field of that name is taken, whatever it is."""
+        """Return whether a field is redacted by its name, for any value."""
         ...
 
 
 def redacted_case(case: Case, redacts: Redacts) -> Case:
-    """Return a case with everything taken out of it; the same object where that is nothing. Twice is as good as once."""
-    told = case.model_dump(mode="json", exclude_defaults=True)
-    changed = _redacted(told, redacts)
-    return case if changed == told else Case.model_validate(changed)
+    """Return a case with all secrets redacted, the same object if it has none. Idempotent."""
+    record = case.model_dump(mode="json", exclude_defaults=True)
+    changed = _redacted(record, redacts)
+    return case if changed == record else Case.model_validate(changed)
 
 
 def redacted_label(label: Label, redacts: Redacts) -> Label:
-    """Return a label whose ids are those of redacted conversations and cases; the same object where nothing is taken."""
+    """Return a label with the redacted ids of conversation and case; the same object if nothing is redacted."""
     conversation_id, case_id = redacts.value(label.conversation_id), redacts.value(label.case_id)
     if conversation_id is label.conversation_id and case_id is label.case_id:
         return label
@@ -58,30 +58,30 @@ def redacted_label(label: Label, redacts: Redacts) -> Label:
 
 
 def redacted_labels(labels: Mapping[str, Label], redacts: Redacts) -> dict[str, Label]:
-    """Return labels by the ids of redacted conversations."""
+    """Return labels by the redacted ids of conversations."""
     clean = (redacted_label(label, redacts) for label in labels.values())
     return {label.conversation_id: label for label in clean}
 
 
-def _redacted(told: dict[str, Any], redacts: Redacts) -> dict[str, Any]:
-    """Return the record of a case, turn, expectation or call redacted; it is told by its fields."""
-    clean = {key: redacts.value(value) if key in _TEXTS else value for key, value in told.items()}
-    if "effects" in told:
-        clean["effects"] = {redacts.value(name): effect for name, effect in told["effects"].items()}
-    if "tools" in told:
-        clean["tools"] = _redacted(told["tools"], redacts)
+def _redacted(record: dict[str, Any], redacts: Redacts) -> dict[str, Any]:
+    """Return the redacted record of a case, turn, expectation or call."""
+    clean = {key: redacts.value(value) if key in _TEXTS else value for key, value in record.items()}
+    if "effects" in record:
+        clean["effects"] = {redacts.value(name): effect for name, effect in record["effects"].items()}
+    if "tools" in record:
+        clean["tools"] = _redacted(record["tools"], redacts)
     for part in ("turns", "calls", "alternatives"):
-        if part in told:
-            clean[part] = [_redacted(one, redacts) for one in told[part]]
-    return {**clean, **_parameters(told, redacts)} if "parameters" in told or "match" in told else clean
+        if part in record:
+            clean[part] = [_redacted(item, redacts) for item in record[part]]
+    return {**clean, **_parameters(record, redacts)} if "parameters" in record or "match" in record else clean
 
 
 def _parameters(call: Mapping[str, Any], redacts: Redacts) -> dict[str, Any]:
-    """Return parameters and rules of a call, as far as there are any."""
-    given: dict[str, Any] = call.get("parameters", {})
-    parameters: dict[str, Any] = redacts.value(given)
+    """Return the redacted parameters and rules of a call, if present."""
+    expected: dict[str, Any] = call.get("parameters", {})
+    parameters: dict[str, Any] = redacts.value(expected)
     rules = {redacts.value(name): rule for name, rule in call.get("match", {}).items()}
-    for (old_name, old), (name, new) in zip(given.items(), parameters.items(), strict=True):
+    for (old_name, old), (name, new) in zip(expected.items(), parameters.items(), strict=True):
         mode = rules[name]["mode"] if isinstance(rules.get(name), dict) else rules.get(name)
         if mode in _SHAPES and redacts.redacts_field(old_name):
             rules[name] = "any"
@@ -91,17 +91,17 @@ def _parameters(call: Mapping[str, Any], redacts: Redacts) -> dict[str, Any]:
             pattern = _pattern(old, new, redacts)
             rules[name] = rules[name] if pattern is not None else "any"
             parameters = {**parameters, name: redacts.value(_unescaped(old)) if pattern is None else pattern}
-    found = {"parameters": parameters, "match": rules}
-    return {key: value for key, value in found.items() if key in call}
+    redacted = {"parameters": parameters, "match": rules}
+    return {key: value for key, value in redacted.items() if key in call}
 
 
 def _pattern(old: str, new: str, redacts: Redacts) -> str | None:
-    """Return a regular expression that finds marks where it found secrets, None where that cannot be told.
+    """Return a regular expression that matches marks instead of secrets, or None if that is impossible.
 
     Args:
         old: the expression.
-        new: the same, redacted as a text.
-        redacts: what takes secrets out.
+        new: the expression, redacted as a text.
+        redacts: the redactor.
     """
     if new != old:
         return MARK.sub(lambda mark: re.escape(mark[0]), new)

@@ -31,7 +31,7 @@ def test_conversations_that_recorded_nothing_are_left_out_with_a_reason(shared_d
     ran = done("truth", "promote", "--db", db, "--output", tmp_path / "none.jsonl")
     assert "" == ran.out
     assert opening(ran.lines[1]) == snapshot(
-        "left out, no query was captured, so that no conversation could be matched with such a case: "
+        "left out, no query was captured, so that no conversation could match such a case: "
     )
     assert ran.lines[1].endswith(" and 17 more")
     assert not (tmp_path / "none.jsonl").exists()

@@ -29,20 +29,20 @@ def test_verdicts_and_rewards_are_read_and_empty_cells_say_nothing() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", f"l.csv:1:conversation_id: column missing, found nothing; {ALLOWED}"),
+        ("", f"l.csv:1:conversation_id: column missing, found no columns; {ALLOWED}"),
         ("id,verdict\n", f"l.csv:1:conversation_id: column missing, found id,verdict; {ALLOWED}"),
         ("conversation_id,score\n", f"l.csv:1:score: unknown column; {ALLOWED}"),
-        ("conversation_id,verdict,reward\n", "l.csv:1:verdict, reward: both columns are there; keep one"),
-        ("conversation_id,case_id,case_id\n", "l.csv:1:case_id: column stands twice; keep one"),
+        ("conversation_id,verdict,reward\n", "l.csv:1:verdict, reward: both columns are present; keep one"),
+        ("conversation_id,case_id,case_id\n", "l.csv:1:case_id: duplicate column; keep one"),
         (
             "conversation_id,verdict\na,maybe\n",
             "l.csv:2:verdict: found 'maybe'; allowed: pass, true, 1, fail, false, 0, or empty",
         ),
         ("conversation_id,reward\na,nan\n", "l.csv:2:reward: found 'nan'; allowed: a number, or empty"),
-        ("conversation_id,reward\n,1\n", "l.csv:2:conversation_id: empty; every row names a conversation"),
+        ("conversation_id,reward\n,1\n", "l.csv:2:conversation_id: empty; every row needs a conversation"),
         (
             "conversation_id,reward\na,1,2\n",
-            "l.csv:2: 3 cells, the header names 2; quote a cell that holds a comma",
+            "l.csv:2: 3 cells, but 2 columns in the header; quote a cell that contains a comma",
         ),
         (
             "conversation_id,reward\na,1\nb,1\na,0\n",

@@ -263,5 +263,5 @@ def test_a_case_given_twice_is_one_case_unless_it_differs() -> None:
         parse_cases("d.jsonl", json.dumps(case("a", query))).require()[0] for query in ("Hi", "Hi", "Bye")
     )
     assert len(CaseIndex([one, same])) == 1
-    with raises(CaseError, snapshot("given twice with different content")):
+    with raises(CaseError, snapshot("exists twice with different content")):
         CaseIndex([one, other])

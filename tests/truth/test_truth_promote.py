@@ -13,7 +13,7 @@ from inline_snapshot import snapshot
 
 from otel_agentic.testing import conversation, tool_call, turn
 from otel_agentic.truth import Case, CaseIndex, parse_cases
-from otel_agentic.truth.promote import Asking, draft_case
+from otel_agentic.truth.promote import CaseIdentity, draft_case
 
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import Conversation
@@ -70,7 +70,7 @@ def test_only_calls_that_scoring_counts_are_expected_and_their_steps_have_no_gap
     )
 
     assert [("inner", 1), ("one", 2), ("other", 2)] == _calls(draft(made))
-    assert draft(made).notes == snapshot("Promoted by name. Left out: 1 call that answered with an error.")
+    assert draft(made).notes == snapshot("Promoted by name. Left out: 1 call that returned an error.")
     counted = draft(made, count_errors=True)
     assert [("broken", 1), ("inner", 2), ("one", 3), ("other", 3)] == _calls(counted)
     assert "Promoted by name." == counted.notes
@@ -102,12 +102,12 @@ def test_what_was_not_captured_is_absent_and_told() -> None:
     ("queries", "problem"),
     [
         ([], "without a turn"),
-        ([None, "?!"], "no query was captured, so that no conversation could be matched with such a case"),
+        ([None, "?!"], "no query was captured, so that no conversation could match such a case"),
         ([None, "Go"], None),
     ],
 )
 def test_a_conversation_that_no_case_could_find_again_is_told(queries: list[str | None], problem: str | None) -> None:
-    assert problem == Asking.of("a", queries).problem
+    assert problem == CaseIdentity.of("a", queries).problem
 
 
 def test_the_id_follows_from_agent_and_queries_alone_and_tells_none_of_them() -> None:
@@ -161,6 +161,6 @@ def test_a_draft_loads_again_and_is_matched_with_its_own_conversation(turns: lis
 
     said = json.dumps(found.model_dump(mode="json", exclude_defaults=True))
     assert (found,) == parse_cases("production.jsonl", said).require()
-    if Asking.of(made.agent_name, queries).problem is None:
+    if CaseIdentity.of(made.agent_name, queries).problem is None:
         match = CaseIndex([found]).match(made)
         assert ("exact_queries", found) == (match.method, match.case)
