@@ -17,8 +17,9 @@ from otel_agentic.config import EvaluatorSettings, ScoringSettings, Settings
 from otel_agentic.evaluators.base import Subject
 from otel_agentic.evaluators.failures import FailureRules, failures_of
 from otel_agentic.evaluators.layers import Validity
-from otel_agentic.evaluators.operations import Calls, Recovery
+from otel_agentic.evaluators.operations import Calls
 from otel_agentic.evaluators.operations.names import TOOL_FAILURE
+from otel_agentic.evaluators.operations.recovery import Recovery
 from otel_agentic.evaluators.operations.turn_ends import mentions_trouble
 from otel_agentic.evaluators.run import evaluate
 from otel_agentic.pipeline.inspect import read_traces

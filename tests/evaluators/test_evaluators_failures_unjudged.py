@@ -14,7 +14,8 @@ from otel_agentic.evaluators.base import MetricScore
 from otel_agentic.evaluators.core import TOOL
 from otel_agentic.evaluators.failures import FailureRules, Place, distinct, failures_of
 from otel_agentic.evaluators.groups import group_failures
-from otel_agentic.evaluators.operations import Calls, Recovery
+from otel_agentic.evaluators.operations import Calls
+from otel_agentic.evaluators.operations.recovery import Recovery
 from otel_agentic.evaluators.operations.turn_ends import is_raw_output
 from otel_agentic.testing import conversation, tool_call, turn
 from tests.evaluators.judged import subject

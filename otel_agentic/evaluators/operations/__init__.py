@@ -5,8 +5,7 @@ from __future__ import annotations
 from otel_agentic.evaluators.operations.calls import Calls
 from otel_agentic.evaluators.operations.cost import Cost
 from otel_agentic.evaluators.operations.latency import Latency
-from otel_agentic.evaluators.operations.recovery import Recovery
 from otel_agentic.evaluators.operations.tokens import Tokens
 from otel_agentic.evaluators.operations.totals import Totals
 
-__all__ = ["Calls", "Cost", "Latency", "Recovery", "Tokens", "Totals"]
+__all__ = ["Calls", "Cost", "Latency", "Tokens", "Totals"]
