@@ -24,9 +24,9 @@ from benchmarks.answer_changes import RIGHT, WRONG
 from benchmarks.cpu_time import in_turns
 from otel_agentic.config import Settings
 from otel_agentic.judges import ExactJudge, JudgeFailure, Question
-from otel_agentic.judges.exact.model import shipped_model
-from otel_agentic.pipeline.inspect import read_traces
-from otel_agentic.windows.claims import JudgedByProbability
+from otel_agentic.judges.exact.features import shipped_model
+from otel_agentic.reports.doctor import read_traces
+from otel_agentic.windows.model import JudgedByProbability
 from tools.train_exact_judge import FAILS, PAIRS, PASSES, blank_model, fit, measured, probabilities, read_pairs
 
 if TYPE_CHECKING:

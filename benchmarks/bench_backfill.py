@@ -25,15 +25,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.cpu_time import children_s, own_s
 from benchmarks.workload import request
+from otel_agentic.backfill.plan import Asked
+from otel_agentic.backfill.run import Surroundings, backfill
+from otel_agentic.commands.ingest import ingest_files
 from otel_agentic.config import Settings, StoreSettings
+from otel_agentic.engine.parallel import open_workers, rebuilding_over, scoring_over
+from otel_agentic.evaluation.truth import TruthFile
 from otel_agentic.pipeline import Engine
-from otel_agentic.pipeline.backfill.plan import Asked
-from otel_agentic.pipeline.backfill.run import Surroundings, backfill
-from otel_agentic.pipeline.evaluate import TruthFile
-from otel_agentic.pipeline.ingest import ingest_files
-from otel_agentic.pipeline.parallel import open_workers
-from otel_agentic.pipeline.parallel_rebuild import rebuilding_over
-from otel_agentic.pipeline.parallel_scoring import scoring_over
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.cpu_time import own_s
+from otel_agentic.backfill.plan import Asked
+from otel_agentic.backfill.run import Surroundings, backfill
 from otel_agentic.config import Settings, StoreSettings
 from otel_agentic.pipeline import Engine
-from otel_agentic.pipeline.backfill.plan import Asked
-from otel_agentic.pipeline.backfill.run import Surroundings, backfill
 
 if TYPE_CHECKING:
-    from otel_agentic.store.database import Connection
+    from otel_agentic.store.connection import Connection
 
 CASES: Final = 50
 NS_PER_S: Final = 1_000_000_000

@@ -17,12 +17,10 @@ from otel_agentic.config import EvaluatorSettings, ScoringSettings, Settings
 from otel_agentic.evaluators.base import Subject
 from otel_agentic.evaluators.failures import FailureRules, failures_of
 from otel_agentic.evaluators.layers import Validity
-from otel_agentic.evaluators.operations import Calls
-from otel_agentic.evaluators.operations.names import TOOL_FAILURE
-from otel_agentic.evaluators.operations.recovery import Recovery
-from otel_agentic.evaluators.operations.turn_ends import mentions_trouble
+from otel_agentic.evaluators.operations import TOOL_FAILURE, Calls
+from otel_agentic.evaluators.recovery import Recovery, mentions_trouble
 from otel_agentic.evaluators.run import evaluate
-from otel_agentic.pipeline.inspect import read_traces
+from otel_agentic.reports.doctor import read_traces
 from otel_agentic.truth import read_labels
 from tests.shared import SHARED, why_absent
 

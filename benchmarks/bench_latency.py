@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import Tracer
 
-    from otel_agentic.pipeline.serverfile import LiveServer
+    from otel_agentic.net.server_file import LiveServer
     from otel_agentic.telemetry.gauges import WindowPoints
 
 CONVERSATIONS: Final = 65

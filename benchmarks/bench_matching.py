@@ -28,8 +28,8 @@ from benchmarks.matching_data import (
 from otel_agentic.config import MatchingSettings
 from otel_agentic.testing import conversation, turn
 from otel_agentic.truth import Case, CaseIndex, CaseTurn
-from otel_agentic.truth.clusters import Opening, cluster
-from otel_agentic.truth.wrong import shares_nothing
+from otel_agentic.truth.match import shares_nothing
+from otel_agentic.truth.promote import Opening, cluster
 from tests.shared import why_absent
 
 if TYPE_CHECKING:

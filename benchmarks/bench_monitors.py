@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from benchmarks.cpu_time import best_s
-from otel_agentic.stats.change import ChangeDetector
-from otel_agentic.stats.evidence import Evidence
-from otel_agentic.stats.sequential import PRIOR, first_alarm, log_e_path
+from otel_agentic.stats.sequential import PRIOR, ChangeDetector, Evidence, first_alarm, log_e_path
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -17,8 +17,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from benchmarks.cpu_time import best_s
 from otel_agentic.config import ReceiveSettings, RedactionSettings
+from otel_agentic.redaction.batch import BatchRedactor
 from otel_agentic.spans import Limits, Span, SpanBatch, decode_traces
-from otel_agentic.spans.redact_batch import BatchRedactor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from benchmarks.cpu_time import timed
-from otel_agentic.pipeline.exports import HourlyExport
-from otel_agentic.pipeline.removal import RetentionPass
+from otel_agentic.engine.retention import HourlyExport, RetentionPass
 from otel_agentic.testing import NOON_NS, batch, span
 from tests.pipeline.hours import HOUR_NS, fill_hour
 from tests.pipeline.keeping import Clock, keeping

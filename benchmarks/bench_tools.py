@@ -21,8 +21,8 @@ from benchmarks.cpu_time import timed
 from otel_agentic.config import ScoringSettings
 from otel_agentic.conversations.model import ToolCall
 from otel_agentic.scoring import MadeCall, ToolRules
-from otel_agentic.scoring.compiled import CompiledExpectation, compiled
-from otel_agentic.scoring.tools import score_calls
+from otel_agentic.scoring.compile import CompiledExpectation, compiled
+from otel_agentic.scoring.dimensions import score_calls
 from otel_agentic.truth import Case, ToolExpectation
 
 if TYPE_CHECKING:

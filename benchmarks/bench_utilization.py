@@ -25,12 +25,12 @@ from benchmarks.utilization_candidates import CONTROL, FROM_EXPECTED, PARAMETERS
 from otel_agentic.config import ScoringSettings, Settings
 from otel_agentic.evaluators.base import Subject
 from otel_agentic.judges import ExactJudge
-from otel_agentic.judges.facts import extract
-from otel_agentic.pipeline.inspect import read_traces
+from otel_agentic.judges.exact.facts import extract
+from otel_agentic.reports.doctor import read_traces
 from otel_agentic.scoring import MatchedConversation, score_conversations
-from otel_agentic.scoring.made import scope_of
-from otel_agentic.scoring.results import key_text, values_of
-from otel_agentic.scoring.utilization import Texts, Use, use_of
+from otel_agentic.scoring.model import scope_of
+from otel_agentic.scoring.utilization import Use, use_of
+from otel_agentic.scoring.values import Texts, key_text, values_of
 from otel_agentic.testing import tool_call, turn
 from otel_agentic.truth import CaseIndex, read_cases, read_labels
 from tests.shared import SHARED, why_absent

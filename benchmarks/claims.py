@@ -17,10 +17,9 @@ import numpy as np
 from benchmarks.cpu_time import best_s
 from otel_agentic.config import StatsSettings
 from otel_agentic.stats import Attempts, CaseCount, GroupedAttempts, claim_tier, claim_tiers, mode_estimator
-from otel_agentic.stats.blocks import BlockEvidence
 from otel_agentic.stats.grouped import estimate_groups
 from otel_agentic.stats.mean_rate import alternatives, mean_evidence
-from otel_agentic.stats.sequential import first_alarm, log_e_path
+from otel_agentic.stats.sequential import BlockEvidence, first_alarm, log_e_path
 from otel_agentic.stats.tiers import E_VALUE_NEEDED, HIGH_PASS_POW_3, LOW_PASS_AT_1, READY_RATE
 
 if TYPE_CHECKING:

@@ -30,8 +30,8 @@ import orjson
 from benchmarks.cpu_time import children_s, process_s
 from benchmarks.sender import Load, Sent
 from otel_agentic.config import Settings, StoreSettings
-from otel_agentic.pipeline.engine import Engine
-from otel_agentic.pipeline.serverfile import server_file
+from otel_agentic.engine.engine import Engine
+from otel_agentic.net.server_file import server_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.config import Settings
-from otel_agentic.pipeline.inspect import read_traces
+from otel_agentic.reports.doctor import read_traces
 from otel_agentic.testing import conversation, turn
 from otel_agentic.truth import Case, CaseTurn, read_cases, read_labels
 from tests.shared import SHARED

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from benchmarks.redaction_texts import HARMLESS, PERSONAL, PERSONAL_HARMLESS, PLACES, VALUES
 from otel_agentic.config import RedactionSettings
-from otel_agentic.spans.redact_batch import BatchRedactor
+from otel_agentic.redaction.batch import BatchRedactor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,13 +9,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.evaluators.operations.recovery import Recovery
-from otel_agentic.scoring.effects import effect_of
-from otel_agentic.scoring.made import scope_of
-from otel_agentic.scoring.results import values_of
-from otel_agentic.scoring.utilization import Texts, use_of
-from otel_agentic.truth.text import normalise
-from otel_agentic.truth.values import leaves
+from otel_agentic.evaluators.recovery import Recovery
+from otel_agentic.scoring.model import effect_of, scope_of
+from otel_agentic.scoring.utilization import use_of
+from otel_agentic.scoring.values import Texts, values_of
+from otel_agentic.truth.values import leaves, normalise
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

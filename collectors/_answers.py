@@ -1,4 +1,4 @@
-"""What a sender is told: the same words and codes on HTTP and on gRPC."""
+"""Responses to senders, with the same messages and codes on HTTP and gRPC; credentials and TLS of both transports."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Final
 from google.rpc import code_pb2, error_details_pb2, status_pb2  # type: ignore[import-untyped]  # ships no py.typed
 
 from otel_agentic.errors import UNFORESEEN, OtelAgenticError, StoreError, codes_of
+from otel_agentic.net import Credentials, ServerTls, TlsFiles, Tokens, require_allowed
 from otel_agentic.spans import CountsRefusals, Receipt, Submits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from otel_agentic.config import AdminSettings, ReceiveSettings
+    from otel_agentic.net import Address
     from otel_agentic.spans import Sink, SpanBatch
 
 #: When a refused sender should try again, seconds: a full queue drains within one. The time is drawn, so that senders who
@@ -120,3 +123,49 @@ def rejection_message(receipt: Receipt, batch: SpanBatch) -> str:
     reasons = [(reason, count) for reason, count in receipt.reasons.items() if reason not in batch.ignored]
     named = "; ".join(f"{count} x {reason}" for reason, count in reasons[:_MOST_REASONS])
     return named or f"{receipt.rejected} rejected"
+
+
+def credentials_of(receive: ReceiveSettings, admin: AdminSettings | None) -> Credentials:
+    """Return whose tokens are known: those of senders, and those of the admin address, which have roles of their own.
+
+    Raises:
+        ConfigError: a token or a file of them cannot be used; names the setting.
+    """
+    senders = Tokens("receive.token", receive.token, receive.token_file)
+    if admin is None:
+        return Credentials({"ingest": senders})
+    return Credentials(
+        {
+            "ingest": senders,
+            "query": Tokens("admin.query_token", admin.query_token, admin.query_token_file),
+            "admin": Tokens("admin.token", admin.token, admin.token_file),
+        }
+    )
+
+
+def tls_of(receive: ReceiveSettings) -> ServerTls | None:
+    """Return TLS as the settings ask for it, None where they do not.
+
+    Raises:
+        ConfigError: a file cannot be used; names setting and file.
+    """
+    files = TlsFiles.of("receive", receive.tls_cert_file, receive.tls_key_file, receive.tls_client_ca_file)
+    return None if files is None else ServerTls(files)
+
+
+def require_open_door(
+    address: Address, receive: ReceiveSettings, credentials: Credentials, tls: ServerTls | None
+) -> None:
+    """Return nothing where listening on the address is allowed.
+
+    Raises:
+        UsageError: strangers could send; says what to do.
+    """
+    require_allowed(
+        address,
+        token=credentials.guards("ingest"),
+        mutual_tls=tls is not None and tls.is_mutual,
+        tls=tls is not None,
+        insecure=receive.insecure,
+        section="receive",
+    )

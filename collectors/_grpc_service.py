@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc  # type: ignore[import-untyped]  # grpcio ships no types
 
-from collectors._admission import SMALL_BYTES, Admission, decoding
+from collectors._admission import SMALL_BYTES, Admission, Receptions, decoding
 from collectors._answers import RefusedError, deliver, refusals_of, rejection_message, status_of, unauthorized
-from collectors._http_wire import success_message
+from collectors._http import success_message
 from collectors._inflate import encoding_of, inflate
-from collectors._receptions import Receptions
 from otel_agentic.spans import Limits, Submits, decode_logs, decode_traces
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from concurrent.futures import Executor, Future
 
-    from collectors._http_wire import Signal
-    from collectors._memory import Holding
+    from collectors._admission import Holding
+    from collectors._http import Signal
     from otel_agentic.config import ReceiveSettings
     from otel_agentic.net import Credentials
     from otel_agentic.spans import Receipt, Sink, SpanBatch

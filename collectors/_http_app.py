@@ -20,8 +20,7 @@ from collectors._answers import (
     status_of,
     unauthorized,
 )
-from collectors._http_request import Head
-from collectors._http_wire import FALLBACK_WIRE, WIRES
+from collectors._http import FALLBACK_WIRE, WIRES, Head
 from collectors._inflate import inflate, too_large
 from otel_agentic.errors import OverloadedError, codes_of
 from otel_agentic.spans import Limits, Submits
@@ -30,13 +29,14 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, MutableMapping
     from concurrent.futures import Executor, Future
 
-    from collectors._http_wire import Signal, Wire
+    from collectors._admission import Holding
+    from collectors._http import Signal, Wire
     from collectors._inflate import Encoding
-    from collectors._memory import Holding
     from otel_agentic.config import ReceiveSettings
     from otel_agentic.net import Credentials
     from otel_agentic.spans import Receipt, Sink, SpanBatch
 
+if TYPE_CHECKING:
     Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
     Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 

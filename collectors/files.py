@@ -2,24 +2,359 @@
 
 from __future__ import annotations
 
+import io
+import os
+import re
+import stat
 import sys
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, BinaryIO, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final, Literal, NoReturn
 
-from collectors._file_bytes import InflatedFile
-from collectors._file_items import Item, read_items
-from collectors._file_paths import STDIN, find_files, open_regular
-from otel_agentic.errors import BadInputError
-from otel_agentic.spans import Limits, SpanBatch, merge_batches
+from collectors._inflate import GZIP_MAGIC, ZSTD_MAGIC, Gunzip, Identity, Unzstd
+from otel_agentic import regular_files
+from otel_agentic.errors import BadInputError, DecodeError, TooLargeError
+from otel_agentic.spans import Limits, SpanBatch, decode_document, decode_message, merge_batches
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
 
-    from collectors._file_paths import Found
+    from _typeshed import WriteableBuffer
+
+    from collectors._inflate import Inflater
     from otel_agentic.config import Settings
+
+_READ_BYTES: Final = 256 * 1024
+_SKIP_BYTES: Final = 1024 * 1024
+#: What the zstd command line writes with its highest ordinary levels.
+_FILE_WINDOW_BYTES: Final = 128 * 1024 * 1024
+
+
+class InflatedFile(io.RawIOBase):
+    """A file opened through the decompression that its first bytes ask for: gzip, zstd or none."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        super().__init__()
+        self._raw = raw
+        self._pieces = self._inflate()
+        self._ahead = b""
+        self._at = 0  # what stands before it in `_ahead` was handed out: cutting that off would copy the rest each time
+        self.bytes_read = 0  # of the file itself, for progress
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        """Fill the buffer; 0 is the end.
+
+        Raises:
+            DecodeError: the compressed bytes are damaged or truncated.
+        """
+        if self._at == len(self._ahead):
+            self._ahead, self._at = next(self._pieces, b""), 0
+        view = memoryview(buffer).cast("B")
+        count = min(len(view), len(self._ahead) - self._at)
+        view[:count] = memoryview(self._ahead)[self._at : self._at + count]
+        self._at += count
+        return count
+
+    def sample(self, count: int) -> bytes:
+        """Return the next `count` bytes, fewer at the end, without consuming them.
+
+        Raises:
+            DecodeError: the compressed bytes are damaged or truncated.
+        """
+        ahead = self._ahead[self._at :]
+        pieces, size = [ahead], len(ahead)
+        while size < count and (piece := next(self._pieces, b"")):
+            pieces.append(piece)
+            size += len(piece)
+        self._ahead, self._at = b"".join(pieces), 0
+        return self._ahead[:count]
+
+    def _inflate(self) -> Iterator[bytes]:
+        data = self._raw.read(len(ZSTD_MAGIC))
+        opened = _inflater(data)
+        while data:
+            self.bytes_read += len(data)
+            yield from (piece for piece in opened.feed(data) if piece)
+            data = self._raw.read(_READ_BYTES)
+        opened.finish()
+
+
+def read_line(source: BinaryIO, max_bytes: int) -> bytes | None:
+    """Return the next line with its end, or the empty bytes at the end of the file.
+
+    A line longer than `max_bytes` is skipped without keeping it: None.
+    """
+    line = source.readline(max_bytes + 1)
+    if len(line) <= max_bytes or line.endswith(b"\n"):
+        return line
+    while line and not line.endswith(b"\n"):
+        line = source.readline(_SKIP_BYTES)
+    return None
+
+
+def read_varint(source: BinaryIO) -> int | None:
+    """Return the length before a delimited message, None at the end of the file, -1 where it is no varint."""
+    value = 0
+    for shift in range(0, 64, 7):
+        byte = source.read(1)
+        if not byte:
+            return -1 if shift else None
+        value |= (byte[0] & 0x7F) << shift
+        if byte[0] < 0x80:  # noqa: PLR2004 — the continuation bit
+            return value
+    return -1
+
+
+def _inflater(head: bytes) -> Inflater:
+    if head.startswith(GZIP_MAGIC):
+        return Gunzip()
+    return Unzstd(_FILE_WINDOW_BYTES) if head.startswith(ZSTD_MAGIC) else Identity()
+
+
+Kind = Literal["lines", "document", "protobuf", "other text"]
+
+MALFORMED_LINE: Final = "malformed line"
+MALFORMED_MESSAGE: Final = "malformed message"
+LINE_TOO_LARGE: Final = "line beyond max_request_bytes"
+#: What a line or message holds would take too much memory, small as it is.
+TOO_MANY_ITEMS: Final = "line or message beyond max_items"
+DAMAGED_REST: Final = "damaged rest of a file"
+#: A file met in a directory that is something else: a note, an index, a picture.
+NOT_OTLP_FILE: Final = "file in a directory that is not OTLP"
+
+_SAMPLE_BYTES: Final = 64 * 1024
+#: A file of zeros is a file of messages without content: a gigabyte of them is a megabyte of gzip, and hours of work.
+_MOST_EMPTY: Final = 1000
+_BOM: Final = b"\xef\xbb\xbf"
+#: Bytes that JSON text never holds as they are, and that protobuf's tags, lengths and ids do all the time.
+_CONTROL: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+#: A line that opens something and leaves it open, followed by one that does not open a new request.
+_OPEN_LINE: Final = re.compile(rb"[^\n]*[{\[,:][ \t\r]*\n\s*[^\s{]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One line, document or message of `size_bytes`; `line` is None in binary files."""
+
+    line: int | None
+    batch: SpanBatch
+    size_bytes: int = 0
+    problem: str | None = None
+
+
+def read_items(opened: InflatedFile, *, label: str, named: bool, limits: Limits) -> Iterator[Item]:
+    """Yield what the file holds; damage is an item with a problem, and reading goes on where it can.
+
+    Args:
+        opened: the file, decompressed as it is read.
+        label: how problems call it.
+        named: whether the user asked for this very file; else a file that is not OTLP is only counted.
+        limits: what one line or message may hold.
+    """
+    try:
+        kind = _kind(opened, named=named, limits=limits)
+        if kind == "other text":
+            yield Item(line=None, batch=SpanBatch(ignored={NOT_OTLP_FILE: 1}))
+        elif kind == "protobuf":
+            yield from _messages(opened, label, limits)
+        elif kind == "document":
+            yield _document(opened, label, limits)
+        else:
+            yield from _lines(opened, label, limits)
+    except TooLargeError as error:
+        yield Item(line=None, batch=SpanBatch(rejected={TOO_MANY_ITEMS: 1}), problem=f"{label}: {error}")
+    except (DecodeError, OSError) as error:
+        yield Item(line=None, batch=SpanBatch(rejected={DAMAGED_REST: 1}), problem=f"{label}: {error}")
+
+
+def sniff(sample: bytes) -> Kind:
+    r"""Return what the first bytes of a (decompressed) file look like.
+
+    >>> sniff(b'{"resourceSpans": []}\n'), sniff(b'{\n "resourceSpans": []}'), sniff(b"\n\x10\x0a\x02")
+    ('lines', 'document', 'protobuf')
+    """
+    text = sample.removeprefix(_BOM).lstrip()
+    # A JSON line with a stray control byte still begins as one; protobuf never begins with these two bytes.
+    if _CONTROL.search(sample) and not sample.startswith(b'{"'):
+        return "protobuf"
+    if not text.startswith(b"{"):
+        return "other text"
+    return "document" if _OPEN_LINE.match(text) else "lines"
+
+
+def _kind(opened: InflatedFile, *, named: bool, limits: Limits) -> Kind:
+    sample = opened.sample(_SAMPLE_BYTES)
+    kind = sniff(sample)
+    if named:
+        return "lines" if kind == "other text" else kind  # every line that is not JSON will be reported
+    if kind == "protobuf" and not _is_protobuf(opened, limits):
+        return "other text"
+    return kind if sample else "lines"
+
+
+def _lines(opened: InflatedFile, label: str, limits: Limits) -> Iterator[Item]:
+    source = io.BufferedReader(opened, _SAMPLE_BYTES)
+    number = 0
+    while (line := read_line(source, limits.max_request_bytes)) != b"":
+        number += 1
+        if line is None:
+            problem = f"{label}:{number}: longer than {limits.max_request_bytes} bytes (receive.max_request_bytes)"
+            yield Item(line=number, batch=SpanBatch(rejected={LINE_TOO_LARGE: 1}), problem=problem)
+        elif text := line.strip():
+            yield _line(text, number, label, limits)
+
+
+def _line(text: bytes, number: int, label: str, limits: Limits) -> Item:
+    try:
+        return Item(line=number, batch=decode_document(text, limits), size_bytes=len(text))
+    except BadInputError as error:
+        reason = TOO_MANY_ITEMS if isinstance(error, TooLargeError) else MALFORMED_LINE
+        return Item(line=number, batch=SpanBatch(rejected={reason: 1}), problem=f"{label}:{number}: {error}")
+
+
+def _document(opened: InflatedFile, label: str, limits: Limits) -> Item:
+    text = opened.sample(limits.max_request_bytes + 1)
+    if len(text) > limits.max_request_bytes:
+        problem = f"{label}:1: one JSON document longer than {limits.max_request_bytes} bytes: write a request per line"
+        return Item(line=1, batch=SpanBatch(rejected={LINE_TOO_LARGE: 1}), problem=problem)
+    return _line(text, 1, label, limits)
+
+
+def _messages(opened: InflatedFile, label: str, limits: Limits) -> Iterator[Item]:
+    single = _single_message(opened, limits)
+    if single is not None:
+        yield Item(line=None, batch=single)
+        return
+    source = io.BufferedReader(opened, _SAMPLE_BYTES)
+    number = empty = 0
+    while (length := read_varint(source)) is not None:
+        number += 1
+        empty = 0 if length else empty + 1
+        if empty > _MOST_EMPTY:
+            raise DecodeError(f"{empty} empty messages after each other: this is no length-delimited protobuf")
+        data = source.read(length) if 0 <= length <= limits.max_request_bytes else b""
+        item = _message(data, length, f"{label}: message {number}", limits)
+        yield item
+        if item.problem and (number == 1 or len(data) != length):
+            return  # never was delimited protobuf, or the frames are lost
+
+
+def _message(data: bytes, length: int, label: str, limits: Limits) -> Item:
+    if len(data) != length:
+        told = f"truncated, longer than {limits.max_request_bytes} bytes, or not length-delimited protobuf"
+        return Item(line=None, batch=SpanBatch(rejected={MALFORMED_MESSAGE: 1}), problem=f"{label}: {told}")
+    try:
+        return Item(line=None, batch=decode_message(data, limits), size_bytes=length)
+    except BadInputError as error:
+        reason = TOO_MANY_ITEMS if isinstance(error, TooLargeError) else MALFORMED_MESSAGE
+        return Item(line=None, batch=SpanBatch(rejected={reason: 1}), problem=f"{label}: {error}")
+
+
+def _single_message(opened: InflatedFile, limits: Limits) -> SpanBatch | None:
+    # A request begins with the tag of its first field, which is also the length of a ten-byte message: try it.
+    if opened.sample(1) != b"\n":
+        return None
+    data = opened.sample(limits.max_request_bytes + 1)
+    if len(data) > limits.max_request_bytes:
+        return None
+    try:
+        return decode_message(data, limits)
+    except DecodeError:
+        return None
+
+
+def _is_protobuf(opened: InflatedFile, limits: Limits) -> bool:
+    if _single_message(opened, limits) is not None:
+        return True
+    source = io.BytesIO(opened.sample(limits.max_request_bytes))
+    length = read_varint(source)
+    data = source.read(length) if length is not None and length > 0 else b""
+    return bool(data) and _message(data, len(data), "", limits).problem is None
+
+
+STDIN: Final = "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A file to read. `named` is False for one met inside a directory: it may be of any kind, or no OTLP at all."""
+
+    path: str
+    named: bool
+    size_bytes: int | None
+
+
+def find_files(paths: Iterable[str | os.PathLike[str]]) -> list[Found]:
+    """Return the files that the paths name; directories are walked in sorted order.
+
+    Hidden entries and links to directories are left out of a walk. `-` is standard input, of unknown size.
+
+    Raises:
+        BadInputError: a path does not exist, or is neither a regular file nor a directory; names it.
+    """
+    return [found for path in paths for found in _find(os.fspath(path))]
+
+
+def open_regular(path: str) -> BinaryIO:
+    """Return a regular file opened for reading.
+
+    Raises:
+        BadInputError: it cannot be opened, or is no regular file; names it.
+    """
+    try:
+        return regular_files.open_regular(path)
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from error
+
+
+def _find(path: str) -> Iterator[Found]:
+    if path == STDIN:
+        yield Found(path=STDIN, named=True, size_bytes=None)
+        return
+    try:
+        entry = os.stat(path)  # noqa: PTH116 — a path may be bytes-free text that Path would normalise
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from error
+    if stat.S_ISDIR(entry.st_mode):
+        yield from _walk(path)
+        return
+    try:
+        regular_files.require_regular(entry.st_mode, path)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    yield Found(path=path, named=True, size_bytes=entry.st_size)
+
+
+def _walk(directory: str) -> Iterator[Found]:
+    files: list[Path] = []
+    for folder, folders, names in os.walk(directory, onerror=_raise):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        files += [Path(folder, name) for name in names if not name.startswith(".")]
+    for path in sorted(files):
+        yield Found(path=str(path), named=False, size_bytes=_size(path))
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0  # gone since, or a broken link: opening it will say so
+
+
+def _raise(error: OSError) -> NoReturn:
+    raise _unreadable(str(error.filename), error) from error
+
+
+def _unreadable(path: str, error: OSError | ValueError) -> BadInputError:
+    reason = error.strerror if isinstance(error, OSError) else str(error)
+    return BadInputError(f"{path}: {reason}; give an existing file, a directory, or - for standard input")
+
 
 #: Lines are handed on together up to this many spans and log records, or bytes: one commit each would be slow.
 _CHUNK_RECORDS: Final = 2_000

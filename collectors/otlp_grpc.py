@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc  # type: ignore[import-untyped]  # grpcio ships no types
 
-from collectors._doors import credentials_of, require_open_door, tls_of
+from collectors._answers import credentials_of, require_open_door, tls_of
 from collectors._grpc_service import ExportServices
 from otel_agentic.errors import UsageError
 from otel_agentic.net import Address, affordable, listen, parse_address

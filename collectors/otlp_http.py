@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from collectors._answers import retry_after_s
-from collectors._doors import credentials_of, require_open_door, tls_of
+from collectors._answers import credentials_of, require_open_door, retry_after_s, tls_of
 from collectors._http_app import ExportApp, refusal
 from otel_agentic.errors import UsageError
 from otel_agentic.net import (

@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from collectors import AgenticSpanProcessor
 from otel_agentic import Commands, Engine, load_settings
-from otel_agentic.pipeline.ingest import rebuild_pending
+from otel_agentic.commands.ingest import rebuild_pending
 
 
 def answer(tracer: trace.Tracer, conversation_id: str, query: str) -> str:

@@ -9,17 +9,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from otel_agentic.api.evaluate import evaluate
+    from otel_agentic.api.evaluation import Evaluation
     from otel_agentic.commands.registry import Commands
     from otel_agentic.config import Settings, load_settings
     from otel_agentic.conversations.model import Conversation, ToolCall, Turn
+    from otel_agentic.engine.engine import Engine
     from otel_agentic.errors import OtelAgenticError
+    from otel_agentic.evaluation.judge_runs import MemoryCache
     from otel_agentic.evaluators.base import Metric, MetricScore, Subject
     from otel_agentic.evaluators.custom import evaluator
-    from otel_agentic.pipeline.engine import Engine
-    from otel_agentic.pipeline.evaluation import Evaluation
-    from otel_agentic.pipeline.live import LiveCollector
-    from otel_agentic.pipeline.notebook import evaluate
-    from otel_agentic.pipeline.thrift import MemoryCache
+    from otel_agentic.live.collector import LiveCollector
     from otel_agentic.store.store import Store
     from otel_agentic.truth.model import Case
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from otel_agentic.store import store
-from otel_agentic.store.database import open_database
+from otel_agentic.store.connection import open_database
 from tests.shared import SHARED, why_absent
 from tests.snapshots import Text
 from tests.template import copying

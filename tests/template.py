@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from otel_agentic.config import StoreSettings
-from otel_agentic.store.database import open_database
-from otel_agentic.store.migrations import migrate
+from otel_agentic.store.connection import open_database
+from otel_agentic.store.maintenance.migrations import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from otel_agentic.config import SloSettings, load_settings
-from otel_agentic.config.globs import globs_overlap
+from otel_agentic.config.patterns import globs_overlap
 from otel_agentic.errors import ConfigError
 from tests.snapshots import raises
 

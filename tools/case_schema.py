@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from otel_agentic.truth.formats.schema import schema_text
+from otel_agentic.truth.formats.base import schema_text
 from tools.generated import ROOT, run
 
 PAGE: Final = ROOT / "docs" / "case.schema.json"

@@ -46,7 +46,7 @@ RULES: Final = (
     Rule(
         package="opentelemetry.sdk",
         rooms=(
-            "collectors._readable_span",  # the reading half of collectors.in_process
+            "collectors.in_process",  # the reading half of collectors.in_process
             "collectors.in_process",
             "otel_agentic.demo",
             "otel_agentic.telemetry",

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from otel_agentic import plugins
 from otel_agentic.config import EvaluatorSettings
-from otel_agentic.evaluators.contract import require_evaluator
 from otel_agentic.evaluators.failures import threshold_of
-from otel_agentic.evaluators.registry import family_of
+from otel_agentic.evaluators.registry import family_of, require_evaluator
 from tools.generated import ROOT, run
 
 if TYPE_CHECKING:

@@ -28,9 +28,7 @@ from scipy.optimize import Bounds, minimize
 
 from otel_agentic.judges.exact import fixed_score
 from otel_agentic.judges.exact.checks import Candidate, Query, Sides, expected_text
-from otel_agentic.judges.exact.features import FEATURES, measure
-from otel_agentic.judges.exact.model import FILE, Model
-from otel_agentic.judges.exact.texts import wording
+from otel_agentic.judges.exact.features import FEATURES, FILE, Model, measure, wording
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,9 +5,8 @@ to the receiver as a sender would and looks at nothing but answers; see docs/con
 """
 
 from collectors.conformance._check import Check, Fault, Severity, Skip, Verdict
-from collectors.conformance._receiver import Receiver
+from collectors.conformance._receiver import Receiver, Target
 from collectors.conformance._run import Outcome, run, run_check, select
-from collectors.conformance._target import Target
 from collectors.conformance.checks import CHECKS
 
 __all__ = [

@@ -1,6 +1,8 @@
 """`python -m collectors.conformance URL`."""
 
-from collectors.conformance._command import command
+from __future__ import annotations
+
+from collectors.conformance._run import command
 
 if __name__ == "__main__":
     command(prog_name="python -m collectors.conformance")

@@ -1,20 +1,25 @@
-"""The receiver under test, as checks speak to it."""
+"""The receiver under test, as checks use it: HTTP clients, raw connections and gRPC channels."""
 
 from __future__ import annotations
 
 import functools
+import select
+import socket
+import ssl
 import threading
 import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from urllib.parse import urlsplit
 
 import grpc  # type: ignore[import-untyped]  # grpcio ships no types
+import h11
 import httpx
 
 from collectors.conformance import _requests
-from collectors.conformance._answer import JSON, PROTOBUF, Answer, Call
-from collectors.conformance._clients import Clients, body_of
-from collectors.conformance._wire import Wire
+from collectors.conformance._check import JSON, PROTOBUF, Answer, Call
 from otel_agentic.errors import BackendError, UsageError
+from otel_agentic.net import parse_address
 from otel_agentic.regular_files import read_regular
 
 if TYPE_CHECKING:
@@ -22,8 +27,281 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from collectors.conformance._answer import Signal
-    from collectors.conformance._target import Target
+    from collectors.conformance._check import Signal
+
+#: A response message holds a count and a sentence.
+_MOST_BYTES: Final = 1024 * 1024
+
+
+class Clients:
+    """Lends each thread a client of its own.
+
+    Of one that threads share, httpx may close a connection that another thread was given in the same moment: a check that
+    sends much at once would blame the receiver for it.
+    """
+
+    def __init__(self, tls: ssl.SSLContext | None, timeout_s: float) -> None:
+        self._tls = tls
+        self._timeout_s = timeout_s
+        self._own = threading.local()
+        self._all: list[httpx.Client] = []
+
+    def get(self) -> httpx.Client:
+        """Return the client of this thread; it opens a connection for each request, and adds no header to it."""
+        found: httpx.Client | None = getattr(self._own, "client", None)
+        if found is None:
+            found = self._own.client = httpx.Client(
+                verify=self._tls or False,  # False only for plain HTTP, where reading the usual authorities costs 50 ms
+                timeout=self._timeout_s,
+                # A connection for each request: what one check did to its connection is no other's concern.
+                limits=httpx.Limits(max_keepalive_connections=0),
+                trust_env=False,  # the checks that write bytes themselves know no proxies either
+            )
+            found.headers.clear()
+            self._all.append(found)
+        return found
+
+    def close(self) -> None:
+        """End all of them."""
+        for client in self._all:
+            client.close()
+
+
+def body_of(answer: httpx.Response, deadline_s: float) -> bytes | None:
+    """Return the body of an answer; None where it goes on beyond a time, or beyond what any answer may be."""
+    body = bytearray()
+    for part in answer.iter_bytes():
+        body += part
+        if len(body) > _MOST_BYTES or time.monotonic() > deadline_s:
+            return None
+    return bytes(body)
+
+
+_PIECE_BYTES: Final = 64 * 1024
+_CLOSED: Final = "closed the connection without an answer"
+
+
+class Wire:
+    """One connection; `answer` reads the next answer of it."""
+
+    def __init__(self, host: str, port: int, *, tls: ssl.SSLContext | None, timeout_s: float) -> None:
+        """Connect.
+
+        Raises:
+            OSError: nobody answers there.
+        """
+        plain = socket.create_connection((host, port), timeout=timeout_s)
+        self._socket = tls.wrap_socket(plain, server_hostname=host) if tls else plain
+        self._timeout_s = timeout_s
+        self._rest = b""
+
+    def send(self, data: bytes) -> None:
+        """Write until all is written, an answer came early, or the receiver went away."""
+        try:
+            for start in range(0, len(data), _PIECE_BYTES):
+                if start and self.has_answer():
+                    return
+                self._socket.sendall(data[start : start + _PIECE_BYTES])
+        except OSError:
+            return  # what it answered before is still to be read
+
+    def has_answer(self, wait_s: float = 0.0) -> bool:
+        """Return whether an answer, or the end, began to come after at most `wait_s` seconds."""
+        deadline = time.monotonic() + wait_s
+        while not self._rest:
+            left_s = max(deadline - time.monotonic(), 0.0)
+            if not select.select([self._socket], [], [], left_s)[0]:
+                return False
+            if self._took_what_came():
+                return True
+        return True
+
+    def _took_what_came(self) -> bool:
+        self._socket.setblocking(False)
+        try:
+            self._rest = self._socket.recv(_PIECE_BYTES)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return False  # TLS has messages of its own
+        except OSError:
+            return True
+        finally:
+            self._socket.settimeout(self._timeout_s)
+        return True
+
+    def trickle(self, data: bytes) -> bool:
+        """Write byte by byte, a hundred in the time limit; return whether the receiver answered or hung up meanwhile."""
+        for start in range(len(data)):
+            if self.has_answer(self._timeout_s / 100):
+                return True
+            try:
+                self._socket.sendall(data[start : start + 1])
+            except OSError:
+                return True
+        return False
+
+    def answer(self, sent: str) -> Answer:
+        """Return the next answer, or one with an `error`."""
+        parser = h11.Connection(h11.CLIENT)
+        # h11 reads answers to requests that it knows of only.
+        parser.send(h11.Request(method="POST", target="/", headers=[("host", "receiver")]))
+        parser.send(h11.EndOfMessage())
+        if self._rest:  # no bytes at all would mean the end to h11
+            parser.receive_data(self._rest)
+        try:
+            return self._read(parser, sent)
+        except TimeoutError:
+            return Answer(sent=sent, error=f"no answer within {self._timeout_s:g} s")
+        except h11.RemoteProtocolError as error:
+            return Answer(sent=sent, error=f"something that is not HTTP: {error}")
+        except OSError:
+            return Answer(sent=sent, error=_CLOSED)
+
+    def is_closed(self) -> bool:
+        """Return whether the receiver ends the connection within the time limit."""
+        try:
+            self._socket.settimeout(self._timeout_s)
+            while self._socket.recv(_PIECE_BYTES):
+                pass
+        except TimeoutError:
+            return False
+        except OSError:
+            return True
+        return True
+
+    def close(self) -> None:
+        """End the connection."""
+        self._socket.close()
+
+    def _read(self, parser: h11.Connection, sent: str) -> Answer:
+        deadline = time.monotonic() + self._timeout_s
+        informed: list[int] = []
+        response: h11.Response | None = None
+        body = bytearray()
+        while True:
+            event = parser.next_event()
+            if event is h11.NEED_DATA:
+                self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
+                data = self._socket.recv(_PIECE_BYTES)
+                if not data and response is None:
+                    return Answer(sent=sent, error=_CLOSED, informed=tuple(informed))
+                parser.receive_data(data)
+            elif isinstance(event, h11.InformationalResponse):
+                informed.append(event.status_code)
+            elif isinstance(event, h11.Response):
+                response = event
+            elif isinstance(event, h11.Data):
+                body += event.data
+            elif isinstance(event, h11.EndOfMessage) and response is not None:
+                self._rest = parser.trailing_data[0]
+                return _answer(sent, response, bytes(body), tuple(informed))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def chunked(body: bytes, size: int) -> list[bytes]:
+    """Return a body in chunks of at most `size` bytes, the last one empty."""
+    pieces = [body[start : start + size] for start in range(0, len(body), size)]
+    return [*(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces), b"0\r\n\r\n"]
+
+
+def _answer(sent: str, response: h11.Response, body: bytes, informed: tuple[int, ...]) -> Answer:
+    headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in response.headers}
+    return Answer(sent=sent, status=response.status_code, headers=headers, body=body, informed=informed)
+
+
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A receiver.
+
+    `url` is the base of `/v1/traces`, None where only gRPC is checked; `grpc` is `host:port`, or the same with
+    `http://` or `https://` before it. `timeout_s` is the longest wait for an answer, or for the end of
+    a stalled connection; `patience_s` how long a sender that is told to come back goes on trying. `max_bytes` is what the
+    receiver says that it takes, 0 where nobody knows.
+    """
+
+    url: str | None = None
+    grpc: str | None = None
+    token: str | None = field(default=None, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    timeout_s: float = 45.0
+    patience_s: float = 20.0
+    max_bytes: int = 64 * 1024 * 1024
+
+    def __post_init__(self) -> None:
+        """Check what was given.
+
+        Raises:
+            UsageError: neither address is given, or one has another shape.
+        """
+        if self.url is None and self.grpc is None:
+            raise UsageError("no receiver is named: give its URL, such as http://127.0.0.1:4318, or --grpc host:port")
+        if self.url is not None and (self.scheme not in _PORTS or not urlsplit(self.url).hostname):
+            raise UsageError(f"URL {self.url!r}: expected http://host:port or https://host:port")
+        if self.grpc is not None:
+            parse_address(self.grpc_address)
+
+    @property
+    def scheme(self) -> str:
+        """The scheme of the URL: http or https."""
+        return urlsplit(self.url or "").scheme
+
+    @property
+    def http_address(self) -> tuple[str, int]:
+        """Host and port of the URL."""
+        parts = urlsplit(self.url or "")
+        return parts.hostname or "", parts.port or _PORTS[parts.scheme]
+
+    @property
+    def prefix(self) -> str:
+        """The path of the URL, without a slash at its end."""
+        return urlsplit(self.url or "").path.rstrip("/")
+
+    @property
+    def grpc_address(self) -> str:
+        """`host:port` of the gRPC address."""
+        return (self.grpc or "").removeprefix("https://").removeprefix("http://").rstrip("/")
+
+    @property
+    def grpc_is_secure(self) -> bool:
+        """Whether gRPC is spoken over TLS: as its address says, else as the URL or a given authority does."""
+        given = self.grpc or ""
+        if "://" in given:
+            return given.startswith("https://")
+        return self.scheme == "https" or self.ca_file is not None
+
+    @property
+    def authorization(self) -> Mapping[str, str]:
+        """The header that shows the token, in lower case; empty without one."""
+        return {"authorization": f"Bearer {self.token}"} if self.token is not None else {}
+
+    def tls(self) -> ssl.SSLContext | None:
+        """Return the context of HTTPS, None for plain HTTP.
+
+        Raises:
+            UsageError: a certificate or key cannot be read.
+        """
+        if self.scheme != "https":
+            return None
+        try:
+            context = ssl.create_default_context(cafile=self.ca_file)
+            if self.cert_file is not None:
+                context.load_cert_chain(self.cert_file, self.key_file)
+        except (OSError, ssl.SSLError) as error:
+            raise UsageError(f"cannot use the certificate files: {error}") from error
+        return context
+
 
 #: As many connections as requests at once, in the checks that send many.
 PARALLEL: Final = 100

@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from otel_agentic.cli.errors import told, was_interrupted
-from otel_agentic.cli.text import printable
+from otel_agentic.cli.render.text import printable
 from otel_agentic.errors import codes_of
 
 __all__ = ["cli", "main"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from otel_agentic.cli.options import config_option, settings_of
-from otel_agentic.cli.output import print_text
+from otel_agentic.cli.render.terminal import print_text
 
 if TYPE_CHECKING:
     from pathlib import Path

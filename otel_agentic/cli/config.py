@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from otel_agentic.cli.options import config_option, format_option, settings_of
-from otel_agentic.cli.output import console, print_json
-from otel_agentic.cli.tables import Column, print_table
+from otel_agentic.cli.render.terminal import Column, console, print_json, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from otel_agentic.cli.text import printable
+from otel_agentic.cli.render.text import printable
 from otel_agentic.errors import BadInputError, OtelAgenticError, QueryError
 
 #: How DuckDB points into a statement: a line of SQL with a caret below.

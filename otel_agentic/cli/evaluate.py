@@ -1,39 +1,286 @@
-"""`otel-agentic evaluate`: match and score conversations."""
+"""`otel-agentic evaluate`: match and score conversations, or compute metrics of the rows of a dataset."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
-from otel_agentic.cli.advice import advice, metric_advice
-from otel_agentic.cli.evaluate_metrics import metric_notes, metrics_of, own_files, require_no_files, say_left_out
-from otel_agentic.cli.evaluate_notes import judge_notes, score_warnings
 from otel_agentic.cli.options import (
+    JUDGE_HELP,
     cases_option,
     format_option,
     labels_option,
     opened,
     quiet_option,
+    require_own_file,
     selection_of,
     selection_options,
     settings_of,
     target_options,
     texts_of,
 )
-from otel_agentic.cli.output import console, print_json, say
-from otel_agentic.cli.own_settings import JUDGE_HELP, require_own_file
-from otel_agentic.cli.progress import progress_bar
-from otel_agentic.cli.rows import evaluate_row_files, keep_rows
-from otel_agentic.cli.text import percent, plural
-from otel_agentic.cli.waiting import telling_waits
-from otel_agentic.errors import UsageError
+from otel_agentic.cli.progress import progress_bar, telling_waits
+from otel_agentic.cli.render.notes import advice, judge_notes, metric_advice, score_warnings
+from otel_agentic.cli.render.terminal import Column, console, print_json, print_table, say, text
+from otel_agentic.cli.render.text import NOTHING, percent, plural, short
+from otel_agentic.errors import StoreBusyError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from rich.console import Console
 
+    from otel_agentic.commands import Client
     from otel_agentic.config import Settings
+
+#: Labels, or reasons, told of a metric.
+_TOLD: Final = 3
+_OURS: Final = "agentic."
+_COLUMNS: Final = (
+    Column(name="metric", whole=True),
+    Column(name="n", right=True),
+    Column(name="mean", right=True),
+    *text("labels", "not evaluated"),
+)
+
+
+def metrics_of(metrics: str | None, evaluators: Sequence[str]) -> dict[str, Any]:
+    """Return what `--metrics` and `--evaluator` mean as a command argument; nothing where the settings decide.
+
+    >>> metrics_of("helpfulness, layers", ["checks.py:polite"]), metrics_of(None, ["checks.py:polite"])
+    ({'metrics': ['helpfulness', 'layers', 'checks.py:polite']}, {})
+    """
+    if metrics is None:
+        return {}
+    return {"metrics": [*filter(None, (name.strip() for name in metrics.split(","))), *evaluators]}
+
+
+def own_files(config_file: Path | None, evaluators: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the settings that files of evaluators make, beside those of the settings."""
+    if not evaluators:
+        return {}
+    from otel_agentic.cli.options import settings_of  # noqa: PLC0415 — it knows the whole command line
+
+    known = settings_of(config_file).evaluators.files
+    return {"evaluators": {"files": tuple(dict.fromkeys((*known, *evaluators)))}}
+
+
+def require_no_files(client: Client, evaluators: Sequence[str]) -> None:
+    """Refuse files of evaluators where a running collector would have to read them.
+
+    Raises:
+        UsageError: there are some, and the command runs in a collector.
+    """
+    from otel_agentic.commands import RemoteClient  # noqa: PLC0415 — not needed for --help
+
+    if evaluators and isinstance(client, RemoteClient):
+        files = ", ".join(f'"{name}"' for name in evaluators)
+        raise UsageError(
+            f"evaluate --evaluator {evaluators[0]}: a running collector holds this file and runs the evaluators that it was "
+            f"started with; set evaluators.files = [{files}] in its settings and start it again"
+        )
+
+
+def say_left_out(out: Console, names: Sequence[str]) -> None:
+    """Say which metrics of a family were left out, for the judge asks no model; nothing without any."""
+    from otel_agentic.evaluation.metrics import unasked_note  # noqa: PLC0415 — not needed for --help
+
+    if names:
+        say(out, unasked_note(names))
+
+
+def metric_notes(out: Console, done: Mapping[str, Any]) -> None:
+    """Say what evaluators found in this run: a line a metric, and then what went wrong in an evaluator."""
+    if not done["conversations"]:
+        return
+    late = f", {done['caught_up']:,} of them scored before" if done["caught_up"] else ""
+    if done["metrics"]:
+        click.echo()
+        print_metrics(out, done["metrics"], f"Metrics: {plural(done['conversations'], 'conversation')}{late}")
+    for fault, count in done["faults"].items():
+        say(out, f"warning: {fault} ({plural(count, 'conversation')}); it counts as not evaluated", style="yellow")
+
+
+def print_metrics(out: Console, metrics: Sequence[Mapping[str, Any]], title: str) -> None:
+    """Print a line a metric: how many scores it has, their mean or labels, and why others are missing."""
+    rows = [_row(metric) for metric in metrics if metric["n"]]
+    if rows:
+        print_table(out, _COLUMNS, rows, title)
+    else:
+        say(out, title, style="bold")
+    without = [f"{', '.join(names)} ({reasons})" for reasons, names in _without_score(metrics).items()]
+    if without:
+        say(out, f"no score: {'; '.join(without)}")
+
+
+def _without_score(metrics: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return the metrics without any score, by the reasons why not."""
+    found: dict[str, list[str]] = {}
+    for metric in metrics:
+        if not metric["n"]:
+            found.setdefault(_counts(metric["not_evaluated"]), []).append(metric["name"].removeprefix(_OURS))
+    return found
+
+
+def _row(metric: Mapping[str, Any]) -> list[str]:
+    mean = NOTHING if metric["mean"] is None else f"{metric['mean']:,.3g}"
+    return [
+        metric["name"].removeprefix(_OURS),
+        f"{metric['n']:,}",
+        mean,
+        _counts(metric["labels"]),
+        _counts(metric["not_evaluated"]),
+    ]
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    """Return counts by name, the most frequent ones.
+
+    >>> _counts({"pass": 12, "fail": 3}), _counts({})
+    ('12 pass, 3 fail', '')
+    """
+    told = [f"{count:,} {name}" for name, count in counts.items()]
+    more = f", {len(told) - _TOLD} more" if len(told) > _TOLD else ""
+    return ", ".join(told[:_TOLD]) + more
+
+
+#: Explanations of missing scores that are told, and characters of each.
+_REASONS: Final = 6
+_CHARACTERS: Final = 160
+#: Options of `evaluate` that speak of a store.
+_OF_STORES: Final = (
+    "server",
+    "cases",
+    "labels",
+    "compat",
+    "match_text",
+    "fuzzy",
+    "since",
+    "until",
+    "agent",
+    "suite",
+    "force",
+)
+
+
+def evaluate_row_files(context: click.Context) -> int:
+    """Evaluate rows as the options of `evaluate` say, print what came out, and return the exit code.
+
+    Raises:
+        UsageError: an option is given that means nothing for rows without a store.
+        CaseError: rows cannot be read; lists the problems of all files.
+    """
+    from otel_agentic.api.rows import (
+        evaluate_rows,
+        rows_json,
+    )
+
+    given = context.params
+    strange = [
+        f"--{name.replace('_', '-')}"
+        for name in _OF_STORES
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    ]
+    if strange:
+        raise UsageError(
+            f"--rows with {', '.join(strange)}: rows bring their own references, and all are evaluated; leave {strange[0]} "
+            "out, or keep the rows in a store with --db FILE"
+        )
+    scoring = {} if given["judge"] is None else {"judge": given["judge"]}
+    own = own_files(given["config_file"], given["evaluators"])
+    settings = settings_of(given["config_file"], None, scoring=scoring, **own)
+    names = metrics_of(given["metrics"], given["evaluators"]).get("metrics")
+    with progress_bar(quiet=given["quiet"]) as bar:
+        found = evaluate_rows(given["rows"], settings, names, progress=lambda done, total: bar("rows", done, total))
+    told = rows_json(found)
+    if given["output"] == "json":
+        print_json(told)
+    elif not given["quiet"]:
+        _print_rows(told)
+    return 0
+
+
+def keep_rows(settings: Settings, files: Sequence[Path], *, quiet: bool) -> None:
+    """Keep rows as conversations in the store of the settings, with the cases that they are held against.
+
+    Raises:
+        StoreBusyError: a running collector holds the file.
+        CaseError: rows cannot be read; lists the problems of all files.
+        StoreError: the file cannot be used.
+    """
+    from otel_agentic.api.rows import read_rows_files  # noqa: PLC0415 — same
+    from otel_agentic.api.rows import store_rows as keep  # noqa: PLC0415 — same
+    from otel_agentic.net.server_file import find_live_server  # noqa: PLC0415 — same
+    from otel_agentic.pipeline import Engine  # noqa: PLC0415 — not needed for --help
+
+    live = find_live_server(settings.store.db)
+    if live is not None:
+        raise StoreBusyError(
+            f"{settings.store.db}: the collector with process id {live.pid} holds it, and takes spans alone; keep the rows in "
+            "another file"
+        )
+
+    rows = read_rows_files(files)
+    with Engine(settings, create=True) as engine:
+        stored = keep(engine, rows)
+    if not quiet:
+        bare = (
+            f"; {plural(stored.without_agent, 'row')} without anything of an agent left out"
+            if stored.without_agent
+            else ""
+        )
+        say(
+            console(),
+            f"{plural(stored.stored, 'row')} kept as conversations, {stored.new:,} of them new or changed{bare}",
+        )
+
+
+def _print_rows(told: dict[str, Any]) -> None:
+    out = console()
+    files = Counter(row["file"] for row in told["rows"])
+    of = ", ".join(f"{name} ({count:,})" for name, count in files.items()) if len(files) > 1 else next(iter(files))
+    print_metrics(out, told["metrics"], f"{plural(len(told['rows']), 'row')} of {of}")
+    for line in (*_reasons(told["rows"]), *metric_advice(told["metrics"])):
+        say(out, line)
+    _print_notes(out, told)
+
+
+def _reasons(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield why there are no scores, each reason with the first row that it holds for."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        for score in row["scores"]:
+            if score["reason"] is not None:
+                place = f"{row['file']}:{row['line']}"
+                known = found.setdefault((score["name"], score["reason"]), [place, score["explanation"]])
+                del known[2:]
+    by_text: dict[tuple[str, str, str], list[str]] = {}
+    for (name, reason), (place, text) in found.items():
+        by_text.setdefault((reason, place, text), []).append(name)
+    for number, ((reason, place, text), names) in enumerate(by_text.items()):
+        if number == _REASONS:
+            yield f"… and {len(by_text) - _REASONS} more; --format json tells all"
+            return
+        yield f"{reason} ({', '.join(_brief(name) for name in names)}), as in {place}: {short(text, _CHARACTERS)}"
+
+
+def _brief(name: str) -> str:
+    return name.removeprefix("agentic.")
+
+
+def _print_notes(out: Console, told: dict[str, Any]) -> None:
+    for fault, count in told["faults"].items():
+        say(out, f"warning: {fault} ({plural(count, 'row')})", style="yellow")
+    for name, count in told["left_out"].items():
+        say(out, f"{name} of {plural(count, 'row')} is not looked at by any metric here")
+    say_left_out(out, told["metrics_left_out"])
+    for line in judge_notes({**told["judge"], "canaries": None}):
+        say(out, line)
+
 
 #: Warnings printed one by one.
 _WARNINGS: Final = 10
@@ -166,8 +413,8 @@ def _own_judge(settings: Settings, server: str | None) -> str:
     Raises:
         UsageError: a package that the judge needs is missing.
     """
-    from otel_agentic.judges.choose import require_packages  # noqa: PLC0415 — not needed for --help
-    from otel_agentic.pipeline.serverfile import find_live_server  # noqa: PLC0415 — same
+    from otel_agentic.judges.registry import require_packages  # noqa: PLC0415 — not needed for --help
+    from otel_agentic.net.server_file import find_live_server  # noqa: PLC0415 — same
 
     if server is not None or find_live_server(settings.store.db) is not None:
         return _EXACT

@@ -1,4 +1,4 @@
-"""`otel-agentic failures`: what goes wrong, how bad it is, how often, since when, and where to look."""
+"""`otel-agentic failures`: failures by cause, with severity, counts, times and examples."""
 
 from __future__ import annotations
 
@@ -6,15 +6,188 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from otel_agentic.cli.failures_show import print_group, print_groups
-from otel_agentic.cli.options import evaluation_option, opened, selection_of, selection_options, target_options
-from otel_agentic.cli.output import console, print_csv, print_json, say, say_evaluation
-from otel_agentic.cli.own_settings import JUDGE_HELP, require_own_file
+from otel_agentic.cli.options import (
+    JUDGE_HELP,
+    evaluation_option,
+    opened,
+    require_own_file,
+    selection_of,
+    selection_options,
+    target_options,
+)
+from otel_agentic.cli.render.terminal import (
+    Column,
+    console,
+    print_csv,
+    print_json,
+    print_table,
+    say,
+    say_evaluation,
+    text,
+    told_apart,
+)
+from otel_agentic.cli.render.text import moment, percent, plural, safe, short
 from otel_agentic.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+    from rich.console import Console
+
+_SECONDS: Final = 19
+_TITLE: Final = 90
+_TOLD: Final = 200
+_EXAMPLE: Final = 600
+#: Places of one group that are listed.
+_PLACES: Final = 10
+_VERSIONS: Final = 6
+
+
+def print_groups(out: Console, found: dict[str, Any], *, severity: str) -> None:
+    """Print groups as a table, and under it what they were found in."""
+    groups = found["groups"]
+    if not groups:
+        say(out, _why_none(found, severity))
+        return
+    told = [{**group, "agent": ", ".join(group["agents"]) or None} for group in groups]
+    names, same = told_apart(told, ["agent"])
+    subject = f" of {short(same['agent'])}" if same else ""
+    headline = f"{found['failed']:,} of {_scored(found)} failed"
+    if found["scored"] == found["not_evaluated"]:
+        headline = f"found in {plural(found['scored'], 'conversation')}, none of which a case or label decides"
+    say(out, f"Failures{subject}: {headline}", style="bold")
+    rows = [_cells(number, group, names) for number, group in enumerate(told, 1)]
+    print_table(out, _columns(names), rows)
+    say(out, f"({_told(found)}; --show N shows one)", style="dim")
+
+
+def print_group(out: Console, group: dict[str, Any]) -> None:
+    """Print one group: how often, in which versions, and where it happened last."""
+    say(out, f"{group['severity']}: {short(group['title'], _TOLD)}", style="bold")
+    often = f"{plural(group['count'], 'failure')} in {plural(group['conversations'], 'conversation')}"
+    say(out, f"{often}, {percent(group['share'])} of all failures listed")
+    first, last = (moment(group[name], _SECONDS) for name in ("first_seen", "last_seen"))
+    say(out, f"first seen {first} UTC, last seen {last} UTC")
+    if any(each["agent_version"] for each in group["agent_versions"]):
+        say(out, f"in version {_versions(group)}")
+    for cause in group["causes"] if len(group["causes"]) > 1 else ():
+        say(out, f"joined of: {_cause(cause)}")
+    click.echo()
+    example = group["example"]
+    say(out, f"for example: {_where(example)}", style="bold")
+    say(out, short(example["explanation"], _EXAMPLE))
+    click.echo()
+    places = group["failures"][:_PLACES]
+    rows = [(moment(one["ended_at"]), one["conversation_id"], _turn(one), _explained(one)) for one in places]
+    columns = [Column(name="ended", whole=True, spare=1), Column(name="conversation", whole=True)]
+    print_table(out, [*columns, Column(name="turn", right=True), *text("what happened")], rows)
+    more = group["count"] - len(places)
+    if more:
+        say(out, f"({more:,} more; --format json lists all)", style="dim")
+    say(out, f"(otel-agentic conversations show {safe(example['conversation_id'])} shows all of it)", style="dim")
+
+
+def _columns(names: list[str]) -> list[Column]:
+    return [
+        Column(name="#", right=True),
+        Column(name="severity", whole=True),
+        *text(*names),
+        Column(name="what goes wrong", least=28),
+        Column(name="failures", right=True),
+        Column(name="conversations", right=True),
+        Column(name="share", right=True, spare=3),
+        Column(name="first seen", whole=True, spare=4),
+        Column(name="last seen", whole=True, spare=2),
+        Column(name="look at", whole=True, spare=1),
+    ]
+
+
+def _cells(number: int, group: Mapping[str, Any], names: list[str]) -> tuple[Any, ...]:
+    return (
+        number,
+        group["severity"],
+        *(group[name] for name in names),
+        short(group["title"], _TITLE),
+        f"{group['count']:,}",
+        f"{group['conversations']:,}",
+        percent(group["share"]),
+        moment(group["first_seen"]),
+        moment(group["last_seen"]),
+        _place(group["example"]),
+    )
+
+
+def _told(found: Mapping[str, Any]) -> str:
+    counted = [f"{number:,} {severity}" for severity, number in found["by_severity"].items() if number]
+    told = f"{plural(found['failures'], 'failure')} in {plural(found['failing_conversations'], 'conversation')}"
+    told = f"{told}: {', '.join(counted)}"
+    hidden = found["group_count"] - len(found["groups"])
+    if hidden:
+        told += f"; {plural(hidden, 'group')} more, --limit lists them"
+    return told + _unjudged(found)
+
+
+def _why_none(found: Mapping[str, Any], severity: str) -> str:
+    """Return what there was to look at, where no failure is shown."""
+    if not found["conversations"]:
+        return "no failures: no closed conversations in this selection"
+    if not found["scored"]:
+        return f"no failures: none of {plural(found['conversations'], 'closed conversation')} is scored; run evaluate"
+    what = "failures" if severity == "low" else f"failures of severity {severity} or worse"
+    return f"no {what} in {_scored(found)}{_unjudged(found)}"
+
+
+def _scored(found: Mapping[str, Any]) -> str:
+    """Return how many conversations have a score; those that could not be evaluated neither failed nor passed.
+
+    Where the judge is unsure, some of these are known to fail by something else, and their failures are listed.
+    """
+    told = plural(found["scored"], "scored conversation")
+    known = f", {found['known_failures']:,} of them known to fail" if found["known_failures"] else ""
+    return f"{told} ({found['not_evaluated']:,} not evaluated{known})" if found["not_evaluated"] else told
+
+
+def _unjudged(found: Mapping[str, Any]) -> str:
+    if not found["judge_errors"]:
+        return ""
+    return f"; {plural(found['judge_errors'], 'score')} could not be judged, which is no failure of the agent"
+
+
+def _explained(failure: Mapping[str, Any]) -> str:
+    told = short(failure["explanation"], _TOLD)
+    if failure["value"] is None or failure["label"] is not None:
+        return told
+    return f"{failure['value']:g}: {told}" if told else f"{failure['value']:g}"
+
+
+def _where(failure: Mapping[str, Any]) -> str:
+    names = (failure["agent"], failure["agent_version"], failure["environment"])
+    whose = " ".join(safe(name) for name in names if name)
+    turn = "" if failure["turn_index"] is None else f", turn {failure['turn_index'] + 1}"
+    return f"conversation {safe(failure['conversation_id'])}{turn}" + (f" of {whose}" if whose else "")
+
+
+def _place(failure: Mapping[str, Any]) -> str:
+    turn = "" if failure["turn_index"] is None else f" turn {failure['turn_index'] + 1}"
+    return f"{failure['conversation_id']}{turn}"
+
+
+def _turn(failure: Mapping[str, Any]) -> Any:
+    return None if failure["turn_index"] is None else failure["turn_index"] + 1
+
+
+def _versions(group: Mapping[str, Any]) -> str:
+    told = [f"{safe(each['agent_version'])}: {each['count']:,}" for each in group["agent_versions"]]
+    if len(told) > _VERSIONS:
+        told = [*told[:2], f"… {len(told) - 4} more …", *told[-2:]]
+    return ", ".join(told)
+
+
+def _cause(cause: Mapping[str, Any]) -> str:
+    where = " ".join(safe(cause[name]) for name in ("tool_name", "parameter") if cause[name])
+    return " ".join(part for part in (cause["metric"], cause["label"] or "below its threshold", where) if part)
+
 
 _SEVERITIES: Final = ("low", "medium", "high", "critical")
 #: Groups in a table unless told otherwise.

@@ -6,12 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from otel_agentic.cli.coverage import print_coverage
-from otel_agentic.cli.options import config_option, db_option, format_option, quiet_option, settings_of
-from otel_agentic.cli.output import console, print_json, say
-from otel_agentic.cli.paths import refuse_live, require_paths
+from otel_agentic.cli.options import (
+    config_option,
+    db_option,
+    format_option,
+    quiet_option,
+    refuse_live,
+    require_paths,
+    settings_of,
+)
 from otel_agentic.cli.progress import progress_bar
-from otel_agentic.cli.text import plural
+from otel_agentic.cli.render.coverage import print_coverage
+from otel_agentic.cli.render.terminal import console, print_json, say
+from otel_agentic.cli.render.text import plural
 from otel_agentic.errors import DecodeError
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import traceback
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.cli.text import compact, printable
+from otel_agentic.cli.render.text import compact, printable
 from otel_agentic.errors import OtelAgenticError
 
 if TYPE_CHECKING:

@@ -1,21 +1,73 @@
-"""Options that several commands share, and what they become."""
+"""Options that several commands share, the values that they become, and the checks on them."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from otel_agentic.config import Settings, load_settings
-from otel_agentic.errors import UsageError
+from otel_agentic.errors import BadInputError, StoreBusyError, UsageError
 from otel_agentic.regular_files import read_regular
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from otel_agentic.commands import Client
+
+
+def require_paths(paths: Sequence[str]) -> None:
+    """Refuse paths that are not there; `-` is standard input.
+
+    Raises:
+        BadInputError: names each of them.
+    """
+    missing = [path for path in paths if path != "-" and not Path(path).exists()]
+    if missing:
+        hint = "give an existing file, a directory, or - for standard input"
+        raise BadInputError("\n".join(f"{path}: no such file; {hint}" for path in missing))
+
+
+def refuse_live(settings: Settings, then: str) -> None:
+    """Refuse a store that a collector holds.
+
+    Args:
+        settings: they name the store.
+        then: what to do once the spans were sent to the collector instead.
+
+    Raises:
+        StoreBusyError: names the collector's process and address.
+    """
+    from otel_agentic.net.server_file import find_live_server  # noqa: PLC0415 — not needed for --help
+
+    live = find_live_server(settings.store.db)
+    if live is not None:
+        raise StoreBusyError(
+            f"{settings.store.db} is held by the collector with process id {live.pid}: send the spans to it "
+            f"({live.http or live.grpc}){then}, or give another --db"
+        )
+
+
+def refuse_second(settings: Settings) -> None:
+    """Refuse to start a collector on a file that another one holds: sooner than DuckDB, which is not loaded yet, would.
+
+    Raises:
+        StoreBusyError: names the collector's process and address.
+    """
+    from otel_agentic.net.server_file import find_live_server  # noqa: PLC0415 — not needed for --help
+
+    live = find_live_server(settings.store.db)
+    if live is not None and live.pid != os.getpid():  # in a container the one before had the same id
+        raise StoreBusyError(
+            f"{settings.store.db} is held by process {live.pid}, a collector at {live.admin}: one file has one collector; "
+            "stop that one, or give another --db"
+        )
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -173,7 +225,7 @@ def texts_of(paths: tuple[Path, ...], what: str, file_format: str | None = None)
     if not paths:
         return []
     if what == "cases":
-        from otel_agentic.pipeline.truthfiles import native_texts  # noqa: PLC0415 — pydantic models are not needed for --help
+        from otel_agentic.evaluation.case_files import native_texts  # noqa: PLC0415 — pydantic models are not needed for --help
 
         return native_texts(paths, file_format)
     from otel_agentic.truth.load import decoded  # noqa: PLC0415 — same
@@ -196,3 +248,33 @@ def numbers_of(text: str | None, option: str) -> list[int] | None:
         return [int(part) for part in text.split(",") if part.strip()]
     except ValueError as error:
         raise UsageError(f"{option} {text!r}: give whole numbers such as 1,3,5") from error
+
+
+JUDGE_HELP: Final = "Answer judge, by plug-in name; after a colon what it takes, as in langchain:openai:gpt-5-mini."
+
+
+#: The settings of flags that are not settings of scoring.
+_SETTINGS: Final = {"match-text": "matching.text"}
+
+
+def require_own_file(client: Client, command: str, scoring: Mapping[str, Any]) -> None:
+    """Refuse flags that would be ignored: a collector scores under one evaluator version, its own.
+
+    Raises:
+        UsageError: a flag is given and the command runs in a collector.
+    """
+    from otel_agentic.commands import RemoteClient  # noqa: PLC0415 — not needed for --help
+
+    if not scoring or not isinstance(client, RemoteClient):
+        return
+    flags = " ".join(_flag(name, value) for name, value in scoring.items())
+    names = ", ".join(_SETTINGS.get(name, f"scoring.{name}") for name in scoring if name != "judge")
+    do = [f"start it with `otel-agentic serve --judge {scoring['judge']}`"] if "judge" in scoring else []
+    do += [f"set {names} in its settings and start it again"] if names else []
+    raise UsageError(
+        f"{command} {flags}: a running collector holds this file and scores as it was started; {', and '.join(do)}"
+    )
+
+
+def _flag(name: str, value: Any) -> str:
+    return f"--{name} {value}"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from otel_agentic.cli.options import format_option
-from otel_agentic.cli.output import console, print_json
-from otel_agentic.cli.tables import Column, print_table
+from otel_agentic.cli.render.terminal import Column, console, print_json, print_table
 from otel_agentic.errors import PluginError
 
 

@@ -1,12 +1,13 @@
-"""A progress bar that tells rate and time left, for commands that may take hours."""
+"""Progress of a long command: a bar with rate and time left, and messages while nothing arrives."""
 
 from __future__ import annotations
 
 import sys
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.cli.output import console
+from otel_agentic.cli.render.terminal import console, print_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,3 +62,51 @@ def rate_text(stage: str, speed: float | None) -> str:
         return ""
     unit = _UNITS.get(stage, "conversations")
     return f"{speed:,.1f} {unit}/s" if speed < _SLOW else f"{speed:,.0f} {unit}/s"
+
+
+#: When a wait is told of, seconds since anything was heard; then after as long again, and so on.
+FIRST_S: Final = 10.0
+
+
+@contextmanager
+def telling_waits(
+    message: str,
+    progress: Callable[[str, int, int | None], None],
+    *,
+    quiet: bool,
+    first_s: float = FIRST_S,
+) -> Iterator[Callable[[str, int, int | None], None]]:
+    """Lend a function to hand on progress; while it hears of none, say on standard error what is waited for.
+
+    Args:
+        message: what is waited for, told after "still waiting after 10 s: ".
+        progress: where progress goes.
+        quiet: say nothing.
+        first_s: the first wait that is told of, seconds; the next ones are twice as long each.
+    """
+    heard, done = threading.Event(), threading.Event()
+
+    def step(stage: str, count: int, total: int | None) -> None:
+        heard.set()
+        progress(stage, count, total)
+
+    def watch() -> None:
+        waited_s, next_s = 0.0, first_s
+        while not done.wait(next_s):
+            if heard.is_set():
+                heard.clear()
+                waited_s, next_s = 0.0, first_s
+                continue
+            waited_s += next_s
+            print_text(f"still waiting after {waited_s:g} s: {message}\n", err=True)
+            next_s = waited_s
+
+    watcher = threading.Thread(target=watch, name="otel-agentic-waiting", daemon=True)
+    if not quiet:
+        watcher.start()
+    try:
+        yield step
+    finally:
+        done.set()
+        if not quiet:
+            watcher.join()

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from otel_agentic.cli.options import config_option, format_option, settings_of
-from otel_agentic.cli.output import console, print_json, say
+from otel_agentic.cli.render.terminal import console, print_json, say
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from otel_agentic.config import Settings
-    from otel_agentic.evaluators.prompted import Prompted
+    from otel_agentic.evaluators.prompts import Prompted
 
 
 @click.group(short_help="Show what a judge's model is told.")
@@ -52,12 +52,7 @@ def show(metric: str | None, files: tuple[str, ...], full: bool, config_file: Pa
 
 def _prompts(settings: Settings, name: str | None, files: tuple[str, ...]) -> list[Prompted]:
     """Return the prompts that are wanted; evaluators are loaded only where theirs may be among them."""
-    from otel_agentic.evaluators.prompted import (  # noqa: PLC0415 — not needed for --help
-        built_in_prompts,
-        merge_prompt,
-        prompts_named,
-        prompts_of,
-    )
+    from otel_agentic.evaluators.prompts import built_in_prompts, merge_prompt, prompts_named, prompts_of
     from otel_agentic.evaluators.registry import all_evaluators, of_files  # noqa: PLC0415 — the same
     from otel_agentic.judges.prompts import KINDS, prompt_texts  # noqa: PLC0415 — the same
 
@@ -82,7 +77,7 @@ def _as_json(one: Prompted, *, full: bool) -> dict[str, Any]:
     }
     if not full:
         return told
-    from otel_agentic.evaluators.prompted import SYSTEM_TOLD  # noqa: PLC0415 — as above
+    from otel_agentic.evaluators.prompts import SYSTEM_TOLD  # noqa: PLC0415 — as above
 
     return {**told, "system": SYSTEM_TOLD, "ways": one.ways}
 
@@ -119,7 +114,7 @@ def _reply_told(one: Prompted) -> str:
 
 def _show_messages(one: Prompted) -> None:
     """Print what is sent in each way, and the schema that goes with it."""
-    from otel_agentic.evaluators.prompted import SYSTEM_TOLD  # noqa: PLC0415 — as above
+    from otel_agentic.evaluators.prompts import SYSTEM_TOLD  # noqa: PLC0415 — as above
 
     out = console()
     say(out, "system:", style="bold")
@@ -137,7 +132,7 @@ def _show_messages(one: Prompted) -> None:
 
 def _show_around() -> None:
     """Print what is said around each prompt."""
-    from otel_agentic.evaluators.prompted import MATERIAL, NONCE, SYSTEM_TOLD  # noqa: PLC0415 — as above
+    from otel_agentic.evaluators.prompts import MATERIAL, NONCE, SYSTEM_TOLD  # noqa: PLC0415 — as above
 
     out = console()
     say(out, "around each of them (--full shows each message word for word)", style="bold")

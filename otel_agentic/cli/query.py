@@ -12,9 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from otel_agentic.cli.options import evaluation_option, opened, target_options
-from otel_agentic.cli.output import console, print_csv, print_json, say, show
-from otel_agentic.cli.tables import Column, fits, print_table
-from otel_agentic.cli.text import plural, safe
+from otel_agentic.cli.render.terminal import Column, console, fits, print_csv, print_json, print_table, say, show
+from otel_agentic.cli.render.text import plural, safe
 from otel_agentic.errors import UsageError
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ def query(
         found = _asked(client, sql, fresh=fresh or None, evaluation=evaluation)
         is_live = isinstance(client, RemoteClient)
     if output == "parquet":
-        from otel_agentic.store.parquet_answer import parquet_of  # noqa: PLC0415 — DuckDB, which only this format needs here
+        from otel_agentic.store.queries.parquet import parquet_of  # noqa: PLC0415 — DuckDB, which only this format needs here
 
         click.echo(parquet_of(found["columns"], found["types"], found["rows"]), nl=False)
     elif output == "json":

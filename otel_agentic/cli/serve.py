@@ -13,16 +13,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from otel_agentic.cli.logs import log_to_stderr
-from otel_agentic.cli.options import cases_option, config_option, db_option, labels_option, settings_of, texts_of
-from otel_agentic.cli.output import print_text
-from otel_agentic.cli.own_settings import JUDGE_HELP
-from otel_agentic.cli.paths import refuse_second
+from otel_agentic.cli.options import (
+    JUDGE_HELP,
+    cases_option,
+    config_option,
+    db_option,
+    labels_option,
+    refuse_second,
+    settings_of,
+    texts_of,
+)
+from otel_agentic.cli.render.terminal import print_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from otel_agentic.config import Settings
-    from otel_agentic.pipeline.serverfile import LiveServer
+    from otel_agentic.net.server_file import LiveServer
 
 _log = logging.getLogger(__name__)
 #: How often the main thread looks for signals, seconds.
@@ -86,8 +93,8 @@ def serve(
 
 
 def _run(settings: Settings, truth: dict[str, list[tuple[str, str]]], extra: tuple[str, ...]) -> None:
+    from otel_agentic.live.collector import DEFAULT_COLLECTORS, LiveCollector  # noqa: PLC0415 — not needed for --help
     from otel_agentic.net import raise_file_limit  # noqa: PLC0415 — not needed for --help
-    from otel_agentic.pipeline.live import DEFAULT_COLLECTORS, LiveCollector  # noqa: PLC0415 — not needed for --help
 
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -135,7 +142,7 @@ def say(settings: Settings, *lines: str) -> None:
 
 def warn_of_export(settings: Settings) -> None:
     """Say at once where nothing can be exported: until the first hour is closed nobody else would notice."""
-    from otel_agentic.store.export_layout import export_folder_of  # noqa: PLC0415 — not needed for --help
+    from otel_agentic.store.maintenance.export import export_folder_of  # noqa: PLC0415 — not needed for --help
 
     if not settings.retention.export:
         return

@@ -14,9 +14,8 @@ from otel_agentic.cli.options import (
     selection_options,
     target_options,
 )
-from otel_agentic.cli.output import console, print_json, say, say_evaluation
-from otel_agentic.cli.tables import Column, print_table
-from otel_agentic.cli.text import NOTHING, interval, moment, plural
+from otel_agentic.cli.render.terminal import Column, console, print_json, print_table, say, say_evaluation
+from otel_agentic.cli.render.text import NOTHING, interval, moment, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

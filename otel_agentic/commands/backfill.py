@@ -10,14 +10,14 @@ from queue import SimpleQueue
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
+from otel_agentic.commands.interrupt import stop_on_interrupt
 from otel_agentic.errors import OverloadedError, UsageError
-from otel_agentic.pipeline.evaluate import TruthFile
-from otel_agentic.pipeline.interrupt import stop_on_interrupt
+from otel_agentic.evaluation.truth import TruthFile
 
 if TYPE_CHECKING:
-    from otel_agentic.pipeline.backfill.plan import Asked
-    from otel_agentic.pipeline.backfill.run import Surroundings
-    from otel_agentic.pipeline.engine import Progress
+    from otel_agentic.backfill.plan import Asked
+    from otel_agentic.backfill.run import Surroundings
+    from otel_agentic.engine.engine import Progress
 from otel_agentic.commands.registry import Context, command
 
 #: Characters of a file that are sent at once.
@@ -55,7 +55,7 @@ def backfill(
     end. Closing the iterator stops the backfill after the current part. `workers` is the number of scoring processes;
     None scores in this process. `labels_of_series` are added to every series of an OpenMetrics file.
     """
-    from otel_agentic.pipeline.backfill.plan import Asked  # noqa: PLC0415 — numpy is not needed to ask a server
+    from otel_agentic.backfill.plan import Asked  # noqa: PLC0415 — numpy is not needed to ask a server
 
     settings = context.engine.settings
     asked = Asked(
@@ -79,8 +79,11 @@ def backfill(
 def _estimate(
     context: Context, asked: Asked, truth: tuple[list[TruthFile], list[TruthFile]], progress: Progress
 ) -> Any:
-    from otel_agentic.pipeline.backfill.dry import estimated, truth_with  # noqa: PLC0415 — same
-    from otel_agentic.pipeline.backfill.told import estimate_json  # noqa: PLC0415 — same
+    from otel_agentic.backfill.dry_run import (  # noqa: PLC0415 — same
+        estimate_json,
+        estimated,
+        truth_with,
+    )
 
     given = truth_with(context.engine, *truth)
     found = estimated(context.engine, asked, truth=given, live=context.locks is not None, progress=progress)
@@ -101,10 +104,12 @@ def _run(
     workers: int | None,
     listener: _Listener,
 ) -> Iterator[Any]:
-    from otel_agentic.pipeline.backfill.run import backfill  # noqa: PLC0415 — same
-    from otel_agentic.pipeline.backfill.told import done_json  # noqa: PLC0415 — same
-    from otel_agentic.pipeline.parallel import open_workers  # noqa: PLC0415 — same
-    from otel_agentic.pipeline.parallel_scoring import scoring_over  # noqa: PLC0415 — same
+    from otel_agentic.backfill.dry_run import done_json  # noqa: PLC0415 — same
+    from otel_agentic.backfill.run import backfill  # noqa: PLC0415 — same
+    from otel_agentic.engine.parallel import (
+        open_workers,
+        scoring_over,
+    )
 
     around = _surroundings(context, listener)
     with _exclusively(context), open_workers(context.engine.settings, workers) as pool, TemporaryDirectory() as folder:
@@ -131,7 +136,7 @@ def _exclusively(context: Context) -> Iterator[None]:
 
 
 def _surroundings(context: Context, listener: _Listener) -> Surroundings:
-    from otel_agentic.pipeline.backfill.run import Surroundings  # noqa: PLC0415 — same
+    from otel_agentic.backfill.run import Surroundings  # noqa: PLC0415 — same
 
     stopping = context.engine.stopping
     return Surroundings(

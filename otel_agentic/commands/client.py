@@ -14,7 +14,7 @@ import orjson
 from otel_agentic import errors
 from otel_agentic.errors import BackendError, OtelAgenticError
 from otel_agentic.net import client_context, read_tokens
-from otel_agentic.pipeline.serverfile import find_live_server
+from otel_agentic.net.server_file import find_live_server
 from otel_agentic.results import from_json
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from otel_agentic.config import AdminSettings, Settings
-    from otel_agentic.pipeline.engine import Engine
+    from otel_agentic.engine.engine import Engine
 
 T = TypeVar("T")
 #: Wildcard addresses, and the loopback address by which this machine reaches them.
@@ -101,7 +101,7 @@ class LocalClient(Client):
         return Commands(self._opened(), self._progress).run(name, arguments)
 
     def _opened(self) -> Engine:
-        from otel_agentic.pipeline.engine import Engine  # noqa: PLC0415 — DuckDB is not needed to ask a server
+        from otel_agentic.engine.engine import Engine  # noqa: PLC0415 — DuckDB is not needed to ask a server
 
         if self._engine is None:
             self._engine = Engine(self._settings)
@@ -109,9 +109,9 @@ class LocalClient(Client):
 
     def _query(self, *, sql: str, fresh: bool | None = None, evaluation: str | None = None) -> Any:  # noqa: ARG002 — the file itself is always current
         """Run a query in its own process on the file itself, which this process closes first."""
-        from otel_agentic.store.evaluations import DEFAULT, require_evaluation  # noqa: PLC0415 — DuckDB, as above
-        from otel_agentic.store.export_layout import export_folder_of  # noqa: PLC0415 — same
-        from otel_agentic.store.user_queries import UserQueries, limits_of  # noqa: PLC0415 — same
+        from otel_agentic.store.maintenance.export import export_folder_of  # noqa: PLC0415 — same
+        from otel_agentic.store.queries.user_queries import UserQueries, limits_of  # noqa: PLC0415 — same
+        from otel_agentic.store.selection import DEFAULT, require_evaluation  # noqa: PLC0415 — DuckDB, as above
 
         store, name = self._opened().store, evaluation or DEFAULT
         with store.read() as con:

@@ -11,13 +11,11 @@ from otel_agentic.commands.registry import Context, command
 from otel_agentic.errors import BadInputError
 from otel_agentic.evaluators.failures import FailureRules
 from otel_agentic.evaluators.registry import metrics_by_name
-from otel_agentic.pipeline.export import conversation_json
-from otel_agentic.pipeline.metric_standing import with_severity
-from otel_agentic.store import browse
+from otel_agentic.reports.conversations import conversation_json
+from otel_agentic.reports.metric_summary import with_severity
 from otel_agentic.store.conversations import load_conversations
-from otel_agentic.store.evaluations import DEFAULT
-from otel_agentic.store.json_values import plain
-from otel_agentic.store.selection import Selection
+from otel_agentic.store.queries import conversations as browse
+from otel_agentic.store.selection import DEFAULT, Selection, plain
 
 _EXPORT_CHUNK: Final = 500
 

@@ -8,19 +8,16 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from otel_agentic.commands.interrupt import stop_on_interrupt
 from otel_agentic.commands.registry import Context, command
+from otel_agentic.evaluation.run import judge_json
+from otel_agentic.evaluation.truth import TruthFile, unknown_labels
 from otel_agentic.evaluators.registry import asks
-from otel_agentic.pipeline.calibrate import calibrate_judge
-from otel_agentic.pipeline.evaluate import TruthFile
-from otel_agentic.pipeline.interrupt import stop_on_interrupt
-from otel_agentic.pipeline.judge_use import judge_json
-from otel_agentic.pipeline.suites import of_suite, require_suite
-from otel_agentic.pipeline.truth_in_force import unknown_labels
-from otel_agentic.store.evaluations import DEFAULT
-from otel_agentic.store.json_values import plain
-from otel_agentic.store.judge_calls import clear_verdicts, judge_summary
-from otel_agentic.store.metric_scores import Measured
-from otel_agentic.store.selection import Scored, Selection
+from otel_agentic.reports.calibration import calibrate_judge
+from otel_agentic.reports.suites import of_suite, require_suite
+from otel_agentic.store.judges import clear_verdicts, judge_summary
+from otel_agentic.store.scores import Measured
+from otel_agentic.store.selection import DEFAULT, Scored, Selection, plain
 
 
 @command("evaluate")

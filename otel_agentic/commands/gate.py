@@ -10,14 +10,11 @@ from pydantic import Field
 
 from otel_agentic.commands.registry import Context, command
 from otel_agentic.errors import BadInputError, UsageError
-from otel_agentic.pipeline.gate.baseline import Baseline, is_file, read, require_name, stored
-from otel_agentic.pipeline.gate.run import Gate
-from otel_agentic.pipeline.gate.select import GateSelection
-from otel_agentic.pipeline.gate.settings import merged
-from otel_agentic.store.baselines import save_baseline
-from otel_agentic.store.evaluations import DEFAULT
-from otel_agentic.store.json_values import plain
-from otel_agentic.store.selection import Selection
+from otel_agentic.reports.baselines import Baseline, is_file, read, require_name, stored
+from otel_agentic.reports.gate import Gate
+from otel_agentic.reports.gate_conditions import GateSelection, merged
+from otel_agentic.store.selection import DEFAULT, Selection, plain
+from otel_agentic.store.truth import save_baseline
 
 
 def _of_evaluation(name: str) -> list[str]:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
 
-    from otel_agentic.pipeline.engine import Engine
-    from otel_agentic.pipeline.evaluate import OnScored
+    from otel_agentic.engine.engine import Engine
+    from otel_agentic.evaluation.run import OnScored
 
 #: Receives progress: the stage, how much of it is done, and the total if it is known.
 Progress = Callable[[str, int, int | None], None]
@@ -65,7 +65,7 @@ class Context:
         Raises:
             UsageError: the store has no evaluation of that name.
         """
-        from otel_agentic.store.evaluations import require_evaluation  # noqa: PLC0415 — DuckDB is not needed for --help
+        from otel_agentic.store.selection import require_evaluation  # noqa: PLC0415 — DuckDB is not needed for --help
 
         with self.engine.store.read() as con:
             require_evaluation(con, evaluation)

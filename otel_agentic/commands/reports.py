@@ -11,20 +11,21 @@ from pydantic import Field
 from otel_agentic.commands.registry import Context, command
 from otel_agentic.config import Severity
 from otel_agentic.errors import UsageError
-from otel_agentic.pipeline.export import iso
-from otel_agentic.pipeline.failure_json import failures_json
-from otel_agentic.pipeline.failures import found_failures, merged_groups
-from otel_agentic.pipeline.pictures import PictureQuestion, pictures
-from otel_agentic.pipeline.report import IntervalKind
-from otel_agentic.pipeline.report import report as build_report
-from otel_agentic.pipeline.suite_trend import Point, TrendBy, trend
-from otel_agentic.pipeline.suites import require_suite
+from otel_agentic.reports.charts import PictureQuestion, pictures
+from otel_agentic.reports.conversations import iso
+from otel_agentic.reports.failures import failures_json, found_failures, merged_groups
+from otel_agentic.reports.report import IntervalKind
+from otel_agentic.reports.report import report as build_report
+from otel_agentic.reports.suites import Point, TrendBy, require_suite, trend
 from otel_agentic.scoring.model import Dimension, FaultKind
-from otel_agentic.store.evaluations import DEFAULT
-from otel_agentic.store.failing import FaultFilter, example_of, failing_tools, scored_with_tools
-from otel_agentic.store.failures import failure_counts
-from otel_agentic.store.json_values import plain
-from otel_agentic.store.selection import Selection
+from otel_agentic.store.queries.failures import (
+    FaultFilter,
+    example_of,
+    failing_tools,
+    failure_counts,
+    scored_with_tools,
+)
+from otel_agentic.store.selection import DEFAULT, Selection, plain
 from otel_agentic.store.truth import load_cases
 from otel_agentic.store.windows import scored_conversations
 from otel_agentic.windows import GroupBy

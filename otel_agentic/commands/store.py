@@ -10,19 +10,19 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
+from otel_agentic.commands.ingest import rebuild_pending
 from otel_agentic.commands.registry import Context, command
 from otel_agentic.dialects.frameworks import framework_of
-from otel_agentic.pipeline.coverage import by_framework, of_view, wrong_clocks_json
-from otel_agentic.pipeline.ingest import rebuild_pending
-from otel_agentic.pipeline.removal import RetentionPass
-from otel_agentic.pipeline.snapshot import snapshot
-from otel_agentic.store import browse, stats
-from otel_agentic.store.evaluations import DEFAULT, require_evaluation
-from otel_agentic.store.export_layout import export_folder_of
-from otel_agentic.store.importing import drop_orphans
-from otel_agentic.store.json_values import plain
-from otel_agentic.store.kept import retention_state
-from otel_agentic.store.user_queries import limits_of
+from otel_agentic.engine.retention import RetentionPass
+from otel_agentic.engine.transfer import snapshot
+from otel_agentic.reports.conversations import by_framework, of_view, wrong_clocks_json
+from otel_agentic.store.maintenance import vacuum as stats
+from otel_agentic.store.maintenance.export import export_folder_of
+from otel_agentic.store.maintenance.import_files import drop_orphans
+from otel_agentic.store.maintenance.retention import retention_state
+from otel_agentic.store.queries import conversations as browse
+from otel_agentic.store.queries.user_queries import limits_of
+from otel_agentic.store.selection import DEFAULT, plain, require_evaluation
 from otel_agentic.windows.rolling import parse_width
 
 _PIECE: Final = 4 * 1024 * 1024

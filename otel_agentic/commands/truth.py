@@ -9,21 +9,15 @@ from pydantic import Field
 
 from otel_agentic.commands.registry import Context, command
 from otel_agentic.errors import BadInputError, UsageError
-from otel_agentic.pipeline.evaluate import TruthFile
-from otel_agentic.pipeline.export import iso
-from otel_agentic.pipeline.promote import Promoted, Wanted, clusters_of, promote
-from otel_agentic.pipeline.truth_in_force import unknown_labels
-from otel_agentic.store.datasets import current_datasets, list_datasets
-from otel_agentic.store.evaluations import DEFAULT
-from otel_agentic.store.json_values import plain
-from otel_agentic.store.matches import list_cases, list_matches
-from otel_agentic.store.promotion import candidates
-from otel_agentic.store.selection import Selection
-from otel_agentic.store.truth import load_cases
+from otel_agentic.evaluation.truth import TruthFile, unknown_labels
+from otel_agentic.reports.conversations import iso
+from otel_agentic.reports.promotion import Promoted, Wanted, clusters_of, promote
+from otel_agentic.store.queries.conversations import candidates
+from otel_agentic.store.selection import DEFAULT, Selection, plain
+from otel_agentic.store.truth import current_datasets, list_cases, list_datasets, list_matches, load_cases
 from otel_agentic.truth import Case
-from otel_agentic.truth.clusters import Cluster
 from otel_agentic.truth.formats.base import record_of
-from otel_agentic.truth.promote import DEFAULT_DATASET
+from otel_agentic.truth.promote import DEFAULT_DATASET, Cluster
 
 Limit = Annotated[int, Field(ge=1)]
 Only = Literal["unmatched", "ambiguous", "warning", "suggested", "text"]

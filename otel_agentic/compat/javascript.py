@@ -1,8 +1,4 @@
-"""Values as JavaScript sees them: equality, type names and JSON text, for the systems that are written in it.
-
-Values are those of parsed JSON. All numbers are doubles there: 5 and 5.0 are one value, and so are two whole numbers that
-round to the same double.
-"""
+"""JavaScript semantics of values: equality, type names and JSON text, for systems that are written in it."""
 
 from __future__ import annotations
 

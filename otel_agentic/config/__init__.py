@@ -1,7 +1,5 @@
 """Every setting and limit, with unit and default, and where its value comes from."""
 
-from otel_agentic.config.evaluators import EvaluatorSettings, Price, Severity, Threshold
-from otel_agentic.config.gate import GateSettings
 from otel_agentic.config.load import (
     CONFIG_FILE_VARIABLE,
     DEFAULT_CONFIG_FILE,
@@ -9,6 +7,15 @@ from otel_agentic.config.load import (
     Settings,
     describe_settings,
     load_settings,
+)
+from otel_agentic.config.quality import (
+    EvaluatorSettings,
+    GateSettings,
+    Objective,
+    Price,
+    Severity,
+    SloSettings,
+    Threshold,
 )
 from otel_agentic.config.sections import (
     DEFAULT_TOOL_WEIGHTS,
@@ -28,7 +35,6 @@ from otel_agentic.config.sections import (
     StoreSettings,
     WindowSettings,
 )
-from otel_agentic.config.slo import Objective, SloSettings
 
 __all__ = [
     "CONFIG_FILE_VARIABLE",

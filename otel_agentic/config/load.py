@@ -22,9 +22,8 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from otel_agentic.config.evaluators import EvaluatorSettings
-from otel_agentic.config.gate import GateSettings
 from otel_agentic.config.masking import masked
+from otel_agentic.config.quality import EvaluatorSettings, GateSettings, SloSettings
 from otel_agentic.config.sections import (
     AdminSettings,
     ConversationSettings,
@@ -42,7 +41,6 @@ from otel_agentic.config.sections import (
     StoreSettings,
     WindowSettings,
 )
-from otel_agentic.config.slo import SloSettings
 from otel_agentic.errors import ConfigError
 from otel_agentic.regular_files import open_regular, read_regular
 

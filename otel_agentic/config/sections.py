@@ -1,4 +1,7 @@
-"""The sections of the settings: every setting and limit, with unit and default."""
+"""The sections of the settings: every setting and limit, with its unit and default.
+
+The sections `evaluators`, `gate` and `slo` are in `quality`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
+    BaseModel,
     BeforeValidator,
+    ConfigDict,
     Field,
     SecretStr,
     field_serializer,
@@ -15,8 +20,16 @@ from pydantic import (
 )
 
 from otel_agentic.config.masking import has_user, masked
-from otel_agentic.config.own_patterns import own_pattern, refusal_of
-from otel_agentic.config.section import Count, Section
+from otel_agentic.config.patterns import own_pattern, refusal_of
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class Section(BaseModel):
+    """A section, or a part of one; unknown names are rejected."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
 
 Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
 Seconds = Annotated[float, Field(gt=0.0)]

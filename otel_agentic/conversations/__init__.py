@@ -1,11 +1,8 @@
 """Events -> `Conversation`: assigns events to conversations, turns and tool calls, in order."""
 
 from otel_agentic.conversations.assemble import assemble, has_end_mark
-from otel_agentic.conversations.build import link_segments, read_segments
-from otel_agentic.conversations.closing import idle_limit_ns, turn_limit_ns
-from otel_agentic.conversations.link import Linked, link
-from otel_agentic.conversations.model import Conversation, ConversationId, ToolCall, Turn
-from otel_agentic.conversations.segments import Segment
+from otel_agentic.conversations.link import Linked, Segment, link, link_segments, read_segments
+from otel_agentic.conversations.model import Conversation, ConversationId, ToolCall, Turn, idle_limit_ns, turn_limit_ns
 
 __all__ = [
     "Conversation",

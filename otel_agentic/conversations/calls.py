@@ -1,37 +1,309 @@
-"""The tool calls of a turn: the union of tool spans and of the calls that model responses requested, in step order."""
+"""The tool calls of a turn: the union of tool spans and of the calls that model responses requested, in step order.
+
+For agents that act by writing code, the interpreter is a wrapper, and the calls inside it are the agent's calls. An interpreter
+is a wrapper if other tools ran inside it, or if the model wrote the code into its answer text instead of requesting a tool:
+then the framework lets the agent act by running code (CodeAgent of smolagents, CodeAct). An interpreter that the model chose
+by a function call and in which no tool ran is a tool like any other (`code_interpreter` of OpenAI).
+"""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from dataclasses import dataclass
+from collections import defaultdict, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.conversations.answers import gives_answer
-from otel_agentic.conversations.code import code_runs
-from otel_agentic.conversations.duplicates import folded
-from otel_agentic.conversations.join import join, join_runs, transfer_target
+from otel_agentic.conversations.merge import comparable, folded
+from otel_agentic.conversations.messages import gives_answer
 from otel_agentic.conversations.model import CallKind, ToolCall
 from otel_agentic.conversations.requests import (
     Call,
     Requester,
     add_unrecorded,
     anchor_history_calls,
+    assign_results,
     requested,
     requester_of,
 )
-from otel_agentic.conversations.results import with_result
-from otel_agentic.conversations.told import assign_results
 from otel_agentic.dialects import events
-from otel_agentic.dialects.values import has_named_arguments
+from otel_agentic.dialects.events import AgentRun, ModelCall
+from otel_agentic.dialects.values import has_named_arguments, parsed, text_of
+from otel_agentic.dialects.vocabulary import words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Callable, Container, Hashable, Iterator, Sequence
 
-    from otel_agentic.config.own_patterns import OwnPattern
+    from otel_agentic.config.patterns import OwnPattern
     from otel_agentic.conversations.node import Node
     from otel_agentic.conversations.turns import TurnSpans
+
+_TRANSFER: Final = re.compile(r"^(?:transfer|hand_?off|delegate)_(?:to_)?(.+)$")
+#: Tools whose argument names the agent (google-adk, LlamaIndex, …).
+_BARE_TRANSFERS: Final = frozenset({"transfer_to_agent", "handoff", "agent_handoff"})
+_AGENT_ARGUMENTS: Final = ("agent_name", "to_agent", "agent", "target")
+
+
+def join(calls: Sequence[Call], spans: Sequence[Node]) -> list[Node]:
+    """Assign each request its tool span, in time order, the most certain match first; return the spans without a request.
+
+    Call ids come first, although they are unique within a turn at best. A name decides only if one side has no id.
+    """
+    waiting = sorted(calls, key=lambda call: (call.requester, call.position))
+    left = dict.fromkeys(spans)  # an ordered set
+    for key_of_call, key_of_event, by_id, same_run in _TESTS:
+        pools: dict[tuple[Hashable, ...], deque[Node]] = defaultdict(deque)
+        for node in left:
+            if isinstance(node.event, events.ToolCall) and (key := key_of_event(node.event)) is not None:
+                for may_have_id in {True, node.event.call_id is not None}:
+                    pools[key, may_have_id, _run_and_holder(node) if same_run else None].append(node)
+        for call in waiting:
+            if call.node is not None or (key := key_of_call(call)) is None:
+                continue
+            # Different ids mean different calls, so a request with an id matches only spans without one.
+            run = _run_and_holder(call.requested_by) if same_run else None
+            pool = pools.get((key, by_id or _id(call) is None, run), deque())
+            while pool and pool[0] not in left:
+                pool.popleft()
+            if pool:
+                call.node = pool.popleft()
+                del left[call.node]
+    return list(left)
+
+
+def join_runs(calls: Sequence[Call], turn: TurnSpans) -> None:
+    """Assign each request without a tool span the run that it started: a run of an agent with the tool's name.
+
+    Frameworks that call an agent like a function need no tool for it (managed agents of smolagents).
+    """
+    lead = set(turn.runs)
+    runs: dict[str, deque[Node]] = defaultdict(deque)
+    for node in sorted(turn.nodes, key=lambda node: node.at):
+        if node.is_run and node not in lead and node.holding_call is None and node.agent_name:
+            runs[folded(node.agent_name)].append(node)
+    for call in sorted(calls, key=lambda call: (call.requester, call.position)) if runs else ():
+        candidates = runs.get(folded(call.name))
+        if call.node is not None or not candidates:
+            continue
+        while candidates and (*candidates[0].at, 0) <= call.requester:
+            candidates.popleft()  # it began before it was requested
+        if candidates:
+            call.run = candidates.popleft()
+
+
+def transfer_target(call: Call) -> str | None:
+    """Return the folded name of the agent that a call hands over to, or None if it does not look like a transfer."""
+    event = call.event
+    if event is not None and event.handoff_to is not None:
+        return folded(event.handoff_to)
+    if call.request is not None:
+        return _target(call.request.name, call.request.arguments)
+    return _target(event.name, event.arguments) if event is not None else None
+
+
+def _target(name: str, arguments: object) -> str | None:
+    plain = folded(name)
+    if plain in _BARE_TRANSFERS:
+        named = [arguments.get(key) for key in _AGENT_ARGUMENTS] if isinstance(arguments, dict) else []
+        return next((folded(agent) for agent in named if isinstance(agent, str)), "")
+    match = _TRANSFER.match(plain)
+    return match.group(1) if match is not None else None
+
+
+def _id_and_name(call: Call) -> Hashable | None:
+    request = call.request
+    return (request.call_id, folded(request.name)) if request is not None and request.call_id is not None else None
+
+
+def _id(call: Call) -> Hashable | None:
+    return call.request.call_id if call.request is not None else None
+
+
+def _name(call: Call) -> Hashable | None:
+    return folded(call.request.name) if call.request is not None else None
+
+
+def _run_and_holder(node: Node | None) -> tuple[int, int] | None:
+    """Return the run and the call around a node: agents inside one turn may use tools with the same name."""
+    return (id(node.run), id(node.holding_call)) if node is not None else None
+
+
+def _name_and_arguments(call: Call) -> Hashable | None:
+    arguments = call.request.arguments if call.request is not None else None
+    return (_name(call), comparable(arguments)) if arguments is not None else None
+
+
+def _name_and_values(call: Call) -> Hashable | None:
+    arguments = call.request.arguments if call.request is not None else None
+    return (_name(call), comparable(list(arguments.values()))) if arguments is not None else None
+
+
+def _event_arguments(event: events.ToolCall) -> Hashable | None:
+    return (folded(event.name), comparable(event.arguments)) if event.arguments is not None else None
+
+
+def _event_values(event: events.ToolCall) -> Hashable | None:
+    """Return the values of arguments whose names the instrumentation dropped."""
+    if event.arguments is None or has_named_arguments(event.arguments):
+        return None
+    return (folded(event.name), comparable(list(event.arguments.values())))
+
+
+def _event_target(event: events.ToolCall) -> Hashable | None:
+    return folded(event.handoff_to) if event.handoff_to is not None else _target(event.name, event.arguments)
+
+
+#: Matching rules, the most certain first: (key of a request, key of a tool span, whether their ids may differ, whether both
+#: must be in the same run and call). A key of None is not matched.
+_TESTS: Final[
+    tuple[tuple[Callable[[Call], Hashable | None], Callable[[events.ToolCall], Hashable | None], bool, bool], ...]
+] = (
+    (_id_and_name, lambda event: (event.call_id, folded(event.name)) if event.call_id else None, True, False),
+    (_id, lambda event: event.call_id, True, False),
+    (_name_and_arguments, _event_arguments, False, True),
+    (_name_and_values, _event_values, False, True),
+    (_name, lambda event: folded(event.name), False, True),
+    (_name_and_arguments, _event_arguments, False, False),
+    (_name_and_values, _event_values, False, False),
+    (_name, lambda event: folded(event.name), False, False),
+    (transfer_target, _event_target, False, False),
+    # Both have an id that occurs nowhere else: one of the ids was created by the instrumentation (OpenLIT).
+    (_name_and_arguments, _event_arguments, True, False),
+    (_name_and_values, _event_values, True, False),
+)
+
+
+#: The error of a call that never ran if the error text was not captured.
+_REFUSED: Final = "the call never ran"
+
+
+def with_result(
+    call: ToolCall,
+    event: events.ToolCall | None,
+    reported: events.CallResult | None,
+    error_patterns: Sequence[OwnPattern],
+    *,
+    never_ran: bool = False,
+) -> ToolCall:
+    """Return the call with its result and error.
+
+    Args:
+        call: the call.
+        event: the event of its tool span, None without a span.
+        reported: the result in the input of a later model call, None if there is no such result.
+        error_patterns: patterns of results that are errors although they are not marked as such.
+        never_ran: the framework refused to run it: the reported result is the reason.
+    """
+    result, captured = _result(event, reported)
+    return replace(
+        call,
+        result=result,
+        result_captured=captured,
+        error=_marked_error(event, reported, result)
+        or (error_in(result, error_patterns) if captured else None)
+        or (_REFUSED if never_ran and not captured else text_of(result) if never_ran else None),
+    )
+
+
+def _result(event: events.ToolCall | None, reported: events.CallResult | None) -> tuple[Any, bool]:
+    if event is not None and event.result_captured:
+        return event.result, True
+    if reported is not None and reported.captured:
+        return reported.result, True
+    return None, False
+
+
+def _marked_error(event: events.ToolCall | None, reported: events.CallResult | None, result: Any) -> str | None:
+    if event is not None and event.is_error:
+        return event.header.error or text_of(result) or "error"
+    if reported is not None and reported.is_error:
+        return text_of(reported.result) or "error"
+    return None
+
+
+def error_in(result: Any, patterns: Sequence[OwnPattern]) -> str | None:
+    """Return the error text of a result that is an error although it is not marked as one; None if it is not an error."""
+    if isinstance(result, Mapping):
+        error = result.get("error")
+        failed = result.get("status") == "error" or result.get("is_error") is True or result.get("isError") is True
+        return text_of(error) if error else (text_of(result) if failed else None)
+    if isinstance(result, str) and any(pattern.search(result[:500]) for pattern in patterns):
+        return result
+    return None
+
+
+#: Words in the names of tools that run code, and the names of the parameter that takes it.
+_INTERPRETERS: Final = frozenset(
+    {"bash", "code", "exec", "interpreter", "ipython", "javascript", "jupyter", "python", "repl", "sandbox", "script"}
+)
+_CODE_KEYS: Final = frozenset(
+    {"code", "program", "python", "python_code", "script", "snippet", "source", "source_code"}
+)
+
+
+def code_runs(calls: Sequence[Call], turn: TurnSpans) -> dict[int, Node | None]:
+    """Return the wrapper calls, which only run the code of an agent, by `id()`, with their tool span if there is one.
+
+    Args:
+        calls: the calls of the turn.
+        turn: the spans of the turn.
+    """
+    candidates = [(call, code) for call in calls if (code := _code_of(call)) is not None]
+    if not candidates:
+        return {}
+    inside = {(id(call.node.holding_call), id(call.node.run)) for call in calls if call.node is not None}
+    texts = list(dict.fromkeys(_texts(turn)))
+    return {
+        id(call): call.node
+        for call, code in candidates
+        if (call.node is not None and (id(call.node), id(call.node.run)) in inside)
+        or (not _is_chosen(call) and any(_is_written(code, text) for text in texts))
+    }
+
+
+def _code_of(call: Call) -> str | None:
+    """Return the code that a call runs, or None if it does not run code."""
+    arguments = _known_arguments(call)
+    named = next(
+        (value for key, value in arguments.items() if key.lower() in _CODE_KEYS and isinstance(value, str)), None
+    )
+    if named is not None:
+        return named
+    if _INTERPRETERS.isdisjoint(words_of(call.name)):
+        return None
+    texts = [value for value in arguments.values() if isinstance(value, str)]
+    return max(texts, key=len, default="")
+
+
+def _known_arguments(call: Call) -> Mapping[str, Any]:
+    requested = call.request.arguments if call.request is not None else None
+    actual = call.event.arguments if call.event is not None else None
+    return requested or actual or {}
+
+
+def _is_chosen(call: Call) -> bool:
+    """Return whether a captured response of the model asked for the call."""
+    return call.request is not None and not call.from_history
+
+
+def _texts(turn: TurnSpans) -> Iterator[str]:
+    """Yield the texts of the models and agents of a turn without the requested calls; for JSON also the texts in it."""
+    for node in turn.nodes:
+        if isinstance(node.event, (AgentRun, ModelCall)):
+            for message in (*(node.event.messages_in or ()), *(node.event.messages_out or ())):
+                if message.role == "assistant" and message.text and not message.requests:
+                    yield message.text
+                    content = parsed(message.text)
+                    if isinstance(content, Mapping):
+                        yield from (value for value in content.values() if isinstance(value, str))
+
+
+def _is_written(code: str, text: str) -> bool:
+    """Return whether a text contains the first and the last line of some code: frameworks join several blocks of code."""
+    lines = [line.strip() for line in code.splitlines() if line.strip()]
+    return bool(lines) and lines[0] in text and lines[-1] in text
+
 
 #: Texts by which frameworks report to the model that a call never ran because its arguments were invalid. Words that results
 #: use, too (required, unknown, not found), count only near the name of the problem (argument, parameter, tool ...).

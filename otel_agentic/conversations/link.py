@@ -3,23 +3,367 @@
 Identity is (environment, conversation id). An explicit id takes precedence, the one nearest the root over those below it, and
 is inherited across the trace. Without one: span links, then growing message history, else the trace is the conversation.
 Linking is a pure function of the set of spans: the order of arrival does not matter.
+
+A framework sends history in one of three ways, the most reliable first: the messages with their calls, the texts alone (calls
+are rewritten), and a transcript pasted into one message of the user. Digests of that history identify continued runs. Turns
+that two instrumentations of one process recorded in a trace each are found as echoes.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+import re
+from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.conversations.echoes import echoes_of
-from otel_agentic.conversations.model import ConversationId, LinkMethod
+from otel_agentic.conversations.messages import answer_in, last_answer, last_query
+from otel_agentic.conversations.model import ConversationId, LinkMethod, idle_limit_ns
+from otel_agentic.conversations.node import agent_of, inherited_ids, short
+from otel_agentic.conversations.tree import build_tree
+from otel_agentic.dialects.events import AgentRun, Ignored, Message, ModelCall
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from otel_agentic.conversations.segments import Segment
+    from otel_agentic.config import ConversationSettings
+    from otel_agentic.conversations.node import Node
+    from otel_agentic.dialects.detect import Reader
+    from otel_agentic.spans.model import LogRecord, Span
 
+#: A user's message and an answer: a shorter history proves nothing.
+_LEAST: Final = 2
+#: `Guest: …`: the speaker in a transcript.
+_SPEAKER: Final = re.compile(r"^\s*[\w *#<>-]{1,32}:\s+")
+#: The same on a line of its own.
+_LABEL: Final = re.compile(r"^[\w *#<>-]{1,32}:$")
+#: The number of last lines of a pasted transcript that are examined, and the length below which a line proves nothing.
+_MOST_LINES: Final = 64
+_LEAST_LINE: Final = 8
+
+
+def digests_before(messages: Sequence[Message], queries: Iterable[str]) -> tuple[str, ...]:
+    """Return digests of the messages before a run, the weakest first.
+
+    Args:
+        messages: the input of its first model call.
+        queries: the user's text that it answers, from the run and from the model's input.
+    """
+    before = [message for message in messages if message.role != "system"][:-1]  # the last message is the run's own
+    earlier = (*_prefixes("texts", _texts(before)), *_prefixes("messages", _texts_and_calls(before)))
+    return (*dict.fromkeys(digest for query in queries for digest in _transcript(query)), *earlier)
+
+
+def digests_after(messages: Sequence[Message], answer: str | None) -> tuple[str, ...]:
+    """Return the digests that a run which continues this one has among its own `digests_before`.
+
+    Args:
+        messages: the input and output of its last model call.
+        answer: the answer of the run.
+    """
+    last_digests = []
+    for kind, contents in (("texts", _texts(messages)), ("messages", _texts_and_calls(messages))):
+        digests = _prefixes(kind, contents)
+        # Messages without an answer are continued, however short they are.
+        if len(digests) >= _LEAST or (digests and messages[-1].role != "assistant"):
+            last_digests.append(digests[-1])
+    line = _last_line(answer)
+    return (*([line] if line is not None else []), *last_digests)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transcript:
+    """The form of a query and its answer in a transcript that a later query may contain.
+
+    `lines` are the last lines of the query, each with and without the speaker, `answer` those of the answer. `digest` is the
+    digest of the answer's last line, which is among the `digests_after`.
+    """
+
+    lines: tuple[frozenset[str], ...] = ()
+    answer: tuple[frozenset[str], ...] = ()
+    digest: str | None = None
+
+    def shows(self, earlier: Transcript) -> bool:
+        """Return whether the query contains an earlier answer, and the earlier query directly before it.
+
+        An answer alone proves nothing: people paste answers, and many answers end with the same line.
+        """
+        if not earlier.answer:
+            return False
+        query, size = frozenset().union(*earlier.lines), len(earlier.answer)
+        return any(
+            self.lines[at] & earlier.answer[-1] and self.lines[at - size] & query
+            for at in range(size, len(self.lines) - 1)  # the last one is the user's own
+        )
+
+
+def transcript_of(queries: Iterable[str], answer: str | None) -> Transcript:
+    """Return the form of a query and its answer in a transcript."""
+    lines = tuple(line for query in queries for line in _plain_lines(query))
+    return Transcript(lines=lines, answer=_plain_lines(answer), digest=_last_line(answer))
+
+
+def _plain_lines(text: str | None) -> tuple[frozenset[str], ...]:
+    lines = (_spaced(line) for line in (text or "").strip().split("\n")[-_MOST_LINES:])
+    return tuple(frozenset({line, _plain(line)}) for line in lines if line and not _LABEL.match(line))
+
+
+def _plain(line: str) -> str:
+    return _spaced(_SPEAKER.sub("", line))
+
+
+def _last_line(answer: str | None) -> str | None:
+    last = _spaced(answer.strip().rsplit("\n", 1)[-1]) if answer else ""
+    return _digest("line", last) if len(last) >= _LEAST_LINE else None
+
+
+def text_digest(text: str) -> str:
+    """Return a digest of a text with normalised white space."""
+    return _digest("text", _spaced(text))
+
+
+def _transcript(query: str) -> Iterator[str]:
+    lines = [_spaced(line) for line in query.strip().split("\n")][:-1]  # the last one is the user's own
+    for line in lines[-_MOST_LINES:]:
+        for text in dict.fromkeys((line, _plain(line))):
+            if len(text) >= _LEAST_LINE:
+                yield _digest("line", text)
+
+
+def _spaced(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _texts(messages: Iterable[Message]) -> Iterator[object]:
+    for message in messages:
+        text = answer_in(message) if message.role == "assistant" else message.text if message.role == "user" else None
+        if text and text.strip():
+            yield [message.role, " ".join(text.split())]
+
+
+def _texts_and_calls(messages: Iterable[Message]) -> Iterator[object]:
+    """Yield the text and calls of each message except system prompts."""
+    for message in messages:
+        if message.role == "system":
+            continue
+        text = " ".join((message.text or "").split())
+        requested = [(request.call_id, request.name) for request in message.requests]
+        answered = [result.call_id for result in message.results]
+        if text or requested or answered:
+            yield [message.role, text, requested, answered]
+
+
+def _prefixes(kind: str, contents: Iterable[object]) -> list[str]:
+    """Return the digest of every prefix of some contents."""
+    import hashlib  # noqa: PLC0415 — needed only for traces without a conversation id
+
+    digest = hashlib.blake2b(kind.encode(), digest_size=16)
+    digests = []
+    for item in contents:
+        digest.update(repr(item).encode("utf-8", "surrogatepass"))
+        digests.append(digest.copy().hexdigest())
+    return digests
+
+
+def _digest(kind: str, text: str) -> str:
+    return _prefixes(kind, [text])[0]
+
+
+_ENVIRONMENT_KEYS: Final = ("deployment.environment.name", "deployment.environment")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """The part of one trace that belongs to one conversation: mostly the whole trace.
+
+    `nodes` are in depth-first order, at least one of them an event. `history_in` and `history_out` are digests of the messages
+    before and after it, the weakest first. `query_digest`, `moments` (start and end of each model call, ns), `answer_digest`,
+    `scopes` and `substance` (how many messages were captured) decide whether it repeats another segment (`echoes_of`).
+    `transcript` is its form in a later query, `agents` are the agents in it.
+    """
+
+    trace_id: str
+    environment: str
+    service: str | None
+    agent_name: str | None
+    explicit_id: str | None
+    nodes: tuple[Node, ...]
+    start_ns: int
+    end_ns: int
+    linked_traces: frozenset[str]
+    history_in: tuple[str, ...]
+    history_out: tuple[str, ...]
+    query_digest: str | None = None
+    answer_digest: str | None = None
+    transcript: Transcript | None = None
+    moments: tuple[tuple[int, int], ...] = ()
+    scopes: frozenset[str] = frozenset()
+    substance: int = 0
+    agents: frozenset[str] = frozenset()
+
+
+def segments_of(nodes: Sequence[Node]) -> list[Segment]:
+    """Return the segments of one trace: one for each explicit conversation id, or one without an id.
+
+    Args:
+        nodes: all nodes of the trace in depth-first order (`build_tree`).
+    """
+    groups: dict[str | None, list[Node]] = defaultdict(list)
+    ids = [None if conversation_id is None else short(conversation_id) for conversation_id in inherited_ids(nodes)]
+    several = len(set(ids)) > 1
+    for node, conversation_id in zip(nodes, ids, strict=True):
+        if conversation_id is not None or not several:
+            groups[conversation_id].append(node)
+    return [
+        _segment(members, conversation_id)
+        for conversation_id, members in groups.items()
+        if any(not isinstance(member.event, Ignored) for member in members)
+    ]
+
+
+def _segment(nodes: Sequence[Node], explicit_id: str | None) -> Segment:
+    events = [node for node in nodes if not isinstance(node.event, Ignored)]
+    lead = events[0]
+    resource = lead.span.resource.attributes
+    calls = sorted((node for node in events if isinstance(node.event, ModelCall)), key=lambda node: node.at)
+    environment = short(next((str(resource[key]) for key in _ENVIRONMENT_KEYS if resource.get(key)), ""))
+    service = resource.get("service.name")
+    context = _context(events, calls)
+    return Segment(
+        trace_id=lead.span.trace_id,
+        environment=environment,
+        service=short(str(service)) if service is not None else None,
+        agent_name=_agent_name(events),
+        explicit_id=explicit_id,
+        nodes=tuple(nodes),
+        start_ns=min(node.span.start_ns for node in events),
+        end_ns=max(node.span.end_ns for node in events),
+        linked_traces=frozenset(link.trace_id for node in nodes for link in node.span.links),
+        history_in=digests_before(context.before, context.queries) if explicit_id is None else (),
+        history_out=digests_after(context.after, context.answer) if explicit_id is None else (),
+        query_digest=text_digest(context.query) if context.query else None,
+        answer_digest=text_digest(context.answer) if context.answer else None,
+        transcript=transcript_of(context.queries, context.answer) if explicit_id is None else None,
+        moments=tuple((node.span.start_ns, node.span.end_ns) for node in calls),
+        scopes=frozenset(node.span.scope.name for node in events),
+        agents=frozenset(name for node in events if (name := node.agent_name)),
+        substance=sum(len(_out(node) or ()) for node in calls),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _MessageContext:
+    """The messages before and after a segment, its queries and its answer; empty if not captured."""
+
+    before: tuple[Message, ...] = ()
+    after: tuple[Message, ...] = ()
+    queries: tuple[str, ...] = ()
+    answer: str | None = None
+
+    @property
+    def query(self) -> str | None:
+        """The query from the run, else from the model's input."""
+        return self.queries[0] if self.queries else None
+
+
+def _context(events: Sequence[Node], calls: Sequence[Node]) -> _MessageContext:
+    """Return the messages of a segment's own model calls; those of agents used as tools have histories of their own."""
+    own = [node for node in calls if node.holding_call is None] or calls
+    captured = [node for node in own if _in(node) is not None]
+    run = next((node.event for node in events if node.is_run and isinstance(node.event, AgentRun)), None)
+    if not captured:
+        before = run.messages_in or () if run is not None else ()
+        last = run.messages_out or () if run is not None else ()
+        after = (*before, *last) if run is not None else ()
+    else:
+        before = _in(captured[0]) or ()
+        # If the response was not recorded, the end is the input without it: the next trace's history contains both.
+        last = _out(captured[-1]) or ()
+        unrecorded = _out(captured[-1]) is None and captured[-1].event.header.error is None
+        after = (*(_in(captured[-1]) or ()), *(_out(captured[-1]) or ())) if unrecorded or _out(captured[-1]) else ()
+    queries = (run.query if run is not None else None, last_query(before)[0])
+    spoken = last_answer(last)
+    answer = (run.answer if run is not None else None) or (spoken[0] if spoken else None)
+    return _MessageContext(
+        before=tuple(before), after=tuple(after), queries=tuple(filter(None, queries)), answer=answer
+    )
+
+
+def _in(node: Node) -> tuple[Message, ...] | None:
+    return node.event.messages_in if isinstance(node.event, ModelCall) else None
+
+
+def _out(node: Node) -> tuple[Message, ...] | None:
+    return node.event.messages_out if isinstance(node.event, ModelCall) else None
+
+
+def _agent_name(events: Sequence[Node]) -> str | None:
+    return agent_of(events) or next((node.agent_name for node in events if node.agent_name), None)
+
+
+#: The largest difference between the two recorded times of the start or end of a model call, in nanoseconds.
+_SAME_MOMENT_NS: Final = 50_000_000
+
+
+def echoes_of(segments: Iterable[Segment]) -> dict[int, Segment]:
+    """Return the segments that only repeat another one, as `id()` of the echo -> the segment that it repeats.
+
+    Attempts of one case may run in parallel with the same query, so the query alone proves nothing: an echo comes from other
+    instrumentation scopes, and each of its model calls happens at the same time as one of the other segment.
+    """
+    by_query: dict[tuple[str, str | None, str], list[Segment]] = defaultdict(list)
+    for segment in segments:
+        if segment.query_digest is not None and segment.moments:
+            by_query[segment.environment, segment.service, segment.query_digest].append(segment)
+    echoes: dict[int, Segment] = {}
+    for group in by_query.values():
+        if len({segment.scopes for segment in group}) > 1:
+            _add_echoes(sorted(group, key=_rank), echoes)
+    return echoes
+
+
+def _add_echoes(group: Sequence[Segment], echoes: dict[int, Segment]) -> None:
+    """Add the echoes in a group with the same query; only segments that begin at nearly the same time are compared."""
+    originals: list[Segment] = []  # by the start of their first model call
+    for segment in group:
+        start_ns = segment.moments[0][0]
+        low = bisect_left(originals, start_ns - _SAME_MOMENT_NS, key=_begins)
+        high = bisect_right(originals, start_ns + _SAME_MOMENT_NS, key=_begins)
+        first = next((other for other in sorted(originals[low:high], key=_rank) if _is_echo(segment, other)), None)
+        if first is not None:
+            echoes[id(segment)] = first
+        else:
+            insort(originals, segment, key=_begins)
+
+
+def _begins(segment: Segment) -> int:
+    return segment.moments[0][0]
+
+
+def _rank(segment: Segment) -> tuple[bool, int, int, str]:
+    """Return the sort key for the original among equals: with an id first, then most messages, then the earliest."""
+    return (segment.explicit_id is None, -segment.substance, segment.start_ns, segment.trace_id)
+
+
+def _is_echo(segment: Segment, first: Segment) -> bool:
+    if segment.trace_id == first.trace_id or segment.scopes & first.scopes:
+        return False
+    if segment.explicit_id is not None and segment.explicit_id != first.explicit_id:
+        return False
+    if len({segment.answer_digest, first.answer_digest} - {None}) > 1:
+        return False
+    return len(segment.moments) == len(first.moments) and all(
+        _is_same_moment(own, other) for own, other in zip(segment.moments, first.moments, strict=True)
+    )
+
+
+def _is_same_moment(own: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Return whether two spans may record the same call: one contains the other, so they overlap however short they are."""
+    apart = max(abs(a - b) for a, b in zip(own, other, strict=True))
+    return apart <= _SAME_MOMENT_NS and own[0] <= other[1] and other[0] <= own[1]
+
+
+if TYPE_CHECKING:
     _Family = tuple[str, str | None, str | None, str]
     #: The end of a segment, ns, the segment and its conversation.
     _End = tuple[int, Segment, "_Chain"]
@@ -183,3 +527,30 @@ def _chain_for(
             return chain, "span_link", False
     chain, ambiguous = loose.find(segment)
     return chain, "history" if chain else "trace", ambiguous
+
+
+def read_segments(spans: Iterable[Span], logs: Iterable[LogRecord], reader: Reader) -> list[Segment]:
+    """Return the conversation segments of all traces among the spans, sorted by trace id."""
+    by_trace: dict[str, list[Span]] = defaultdict(list)
+    for span in spans:
+        by_trace[span.trace_id].append(span)
+    by_span: dict[tuple[str, str], list[LogRecord]] = defaultdict(list)
+    for log in logs:
+        by_span[log.trace_id, log.span_id].append(log)
+    for records in by_span.values():
+        records.sort(key=_log_order)
+    segments: list[Segment] = []
+    for trace_id in sorted(by_trace):
+        segments += segments_of(build_tree(reader.read_all(by_trace[trace_id], by_span)))
+    return segments
+
+
+def link_segments(segments: Sequence[Segment], settings: ConversationSettings) -> list[Linked]:
+    """Return the conversations that consist of the segments."""
+    return link(segments, idle_ns=idle_limit_ns(settings, has_id=False))
+
+
+def _log_order(log: LogRecord) -> tuple[int, int, str]:
+    """Return the sort key of a span's log records: time, message index, content (equal times are common)."""
+    index = log.attributes.get("gen_ai.message.index")
+    return (log.time_ns, index if isinstance(index, int) else 0, repr((log.event_name, log.body)))

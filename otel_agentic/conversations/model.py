@@ -1,4 +1,4 @@
-"""Conversations: turns with a query, tool calls and an answer."""
+"""Conversations: turns with a query, tool calls and an answer; and the idle limits after which they close."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NewType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from otel_agentic.config import ConversationSettings
 
 ConversationId = NewType("ConversationId", str)
 CallKind = Literal["tool", "transfer", "agent"]
@@ -147,3 +149,19 @@ def _captured_flags(turn: Turn) -> list[bool]:
         if call.error is None:
             flags.append(call.result_captured)
     return flags
+
+
+NS_PER_S: Final = 1_000_000_000
+
+
+def idle_limit_ns(settings: ConversationSettings, *, has_id: bool) -> int:
+    """Return how long, in nanoseconds, a conversation may be idle before it closes.
+
+    People think between turns, so a conversation with an id may be idle longer.
+    """
+    return int((settings.idle_s if has_id else settings.idle_without_id_s) * NS_PER_S)
+
+
+def turn_limit_ns(settings: ConversationSettings) -> int:
+    """Return how long, in nanoseconds, a turn may be idle before it closes."""
+    return int(settings.turn_idle_s * NS_PER_S)

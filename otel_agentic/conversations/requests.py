@@ -1,22 +1,86 @@
-"""The tool calls that the models of a turn requested, from responses, a run's own messages, and inputs of later model calls."""
+"""The tool calls that the models of a turn requested, and the results that were reported back to them.
+
+Requests come from responses, a run's own messages, and inputs of later model calls; results from the inputs of later calls.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.conversations.queries import after_last_query
-from otel_agentic.conversations.seen import KnownRequests
+from otel_agentic.conversations.merge import content_of, folded
+from otel_agentic.conversations.messages import after_last_assistant, after_last_query
 from otel_agentic.dialects import events
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
     from otel_agentic.conversations.node import Node
     from otel_agentic.conversations.turns import TurnSpans
+
+
+class KnownRequests:
+    """The requests that are known so far.
+
+    A history may represent a request differently: with another id, without arguments. Until a known request is matched exactly
+    in a history (`vague` counts those that were not, by tool), any request of its tool may be the same one.
+    """
+
+    def __init__(self) -> None:
+        self._known: Counter[Hashable] = Counter()
+        self._matched: Counter[Hashable] = Counter()
+        self._vague: Counter[str] = Counter()
+
+    def add(self, request: events.CallRequest | None) -> None:
+        """Add a request from a response."""
+        if request is not None:
+            self._known.update(_keys(request))
+            self._vague[folded(request.name)] += 1
+
+    def unknown_of(self, messages: Sequence[events.Message]) -> Iterator[tuple[int, int, events.CallRequest]]:
+        """Yield the unknown requests of a history with their message index and position; from then on they are known."""
+        requests = [
+            (index, position, request)
+            for index, message in enumerate(messages)
+            for position, request in enumerate(message.requests)
+        ]
+        by_id = [[(request.call_id,)] if request.call_id is not None else [] for _, _, request in requests]
+        if self._missing(requests, by_id) and (
+            missing := self._missing(requests, [_keys(item[2]) for item in requests])
+        ):
+            vague = +self._vague
+            for index, position, request in missing:
+                name = folded(request.name)
+                vague[name] -= 1
+                if vague[name] < 0:
+                    self._known.update(_keys(request))
+                    self._matched.update(_keys(request))
+                    yield index, position, request
+
+    def _missing(
+        self, requests: Sequence[tuple[int, int, events.CallRequest]], keys: Sequence[Sequence[Hashable]]
+    ) -> list[tuple[int, int, events.CallRequest]]:
+        missing = []
+        here: Counter[Hashable] = Counter()
+        for item, own in zip(requests, keys, strict=True):
+            here.update(own)
+            known = next((key for key in own if here[key] <= self._known[key]), None)
+            if known is None:
+                missing.append(item)
+            elif here[known] > self._matched[known]:
+                self._matched[known] = here[known]
+                self._vague[folded(item[2].name)] -= 1
+        return missing
+
+
+def _keys(request: events.CallRequest) -> list[Hashable]:
+    """Return the keys that identify a request: its id if it has one, and its content."""
+    content = content_of(request)
+    return [content] if request.call_id is None else [(request.call_id,), content]
+
 
 #: The model response that requested a call, as a sort key: time, trace, depth-first order, message.
 Requester = tuple[int, str, int, int]
@@ -241,3 +305,112 @@ def add_unrecorded(calls: list[Call], silent: Mapping[Node | None, Sequence[Node
                     unrecorded=True,
                 )
             )
+
+
+def assign_results(calls: Sequence[Call], turn: TurnSpans) -> None:
+    """Assign calls the results in the inputs of later model calls, by call id, else in the order of the requests.
+
+    The results of the calls of an agent that a tool call started are in that agent's own model inputs only.
+
+    Args:
+        calls: the calls of the turn in step order.
+        turn: the spans of the turn.
+    """
+    by_id: dict[tuple[Node | None, str], list[Call]] = defaultdict(list)
+    by_holder: dict[Node | None, list[Call]] = defaultdict(list)
+    for call in calls:
+        witness = call.requested_by or call.node
+        holder = witness.holding_call if witness is not None else None
+        by_holder[holder].append(call)
+        if call.call_id is not None:
+            by_id[holder, call.call_id].append(call)
+    unassigned: dict[Node | None, _Unassigned] = {holder: _Unassigned(held) for holder, held in by_holder.items()}
+    readers = [node for node in turn.nodes if isinstance(node.event, (events.ModelCall, events.AgentRun))]
+    for node in sorted(readers, key=lambda node: node.at):
+        holder = node.holding_call
+        with_id, without_id = _results_in(node)
+        for call_id, results in with_id.items():
+            candidates = by_id.get((holder, call_id), [])
+            _assign_in_order(_requested_before(candidates, node), results)
+        if without_id and holder in unassigned:
+            unassigned[holder].assign(without_id, node)
+
+
+def _assign_in_order(calls: Sequence[Call], results: Sequence[events.CallResult]) -> None:
+    """Assign results to calls with the same id, starting from the last, since a history may have lost its beginning."""
+    for call, result in zip(reversed(calls), reversed(results), strict=False):
+        if call.reported is None:
+            call.reported = result
+
+
+def _requested_before(calls: Sequence[Call], node: Node) -> Sequence[Call]:
+    """Return the calls that were requested before a model call; for a run, all calls, since its output lists all of them."""
+    if isinstance(node.event, events.AgentRun):
+        return calls
+    return calls[: bisect_left(calls, (*node.at, 0), key=lambda call: call.requester)]
+
+
+class _Unassigned:
+    """The calls of one agent without a reported result, for results without an id."""
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        self._later = list(reversed(calls))
+        self._pending: list[Call] = []
+
+    def assign(self, results: Sequence[events.CallResult], node: Node) -> None:
+        """Assign results to the calls of the latest response that waits for some, by name if they have one, else in order."""
+        if isinstance(node.event, events.AgentRun):
+            _match([call for call in [*self._pending, *reversed(self._later)] if call.reported is None], results)
+            return
+        while self._later and self._later[-1].requester < (*node.at, 0):
+            self._pending.append(self._later.pop())
+        while results and self._pending:
+            step: list[Call] = []
+            while self._pending and (not step or self._pending[-1].requester == step[-1].requester):
+                step.append(self._pending.pop())
+            waiting = [call for call in reversed(step) if call.reported is None]
+            results = _match(waiting, results)
+            self._pending += [call for call in waiting if call.reported is None] if not results else []
+
+
+def _match(calls: Sequence[Call], results: Sequence[events.CallResult]) -> list[events.CallResult]:
+    """Assign each result to the first call with its name, else to the first call; return the remaining results."""
+    by_name: dict[str, list[Call]] = defaultdict(list)
+    for call in reversed(calls):
+        by_name[folded(call.name)].append(call)
+    nameless = []
+    for result in results:
+        named = by_name.get(folded(result.name)) if result.name else None
+        if named:
+            named.pop().reported = result
+        else:
+            nameless.append(result)
+    waiting = [call for call in reversed(calls) if call.reported is None]
+    left = []
+    for result in nameless:
+        if waiting:
+            waiting.pop().reported = result
+        else:
+            left.append(result)
+    return left
+
+
+def _results_in(node: Node) -> tuple[dict[str, list[events.CallResult]], list[events.CallResult]]:
+    """Return the results in a model call's input or a run's output: those with an id by id, and new ones without an id."""
+    event = node.event
+    if isinstance(event, events.ModelCall):
+        messages = event.messages_in or ()
+        fresh, newest = after_last_query(messages), after_last_assistant(messages)
+        if fresh is None or len(fresh) < len(newest):
+            fresh = newest
+    else:
+        fresh = newest = own_output(event) if isinstance(event, events.AgentRun) and node.is_run else ()
+    named: dict[str, list[events.CallResult]] = defaultdict(list)
+    for result in _results(fresh):
+        if result.call_id is not None:
+            named[result.call_id].append(result)
+    return named, [result for result in _results(newest) if result.call_id is None]
+
+
+def _results(messages: Iterable[events.Message]) -> Iterable[events.CallResult]:
+    return (result for message in messages for result in message.results)

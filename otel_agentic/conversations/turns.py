@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.conversations.queries import (
+from otel_agentic.conversations.messages import (
     after_last_assistant,
     after_last_query,
     is_old,
@@ -19,9 +19,8 @@ from otel_agentic.dialects.events import AgentRun, Message, ModelCall, ToolCall
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from otel_agentic.conversations.link import Segment
     from otel_agentic.conversations.node import Node
-    from otel_agentic.conversations.segments import Segment
-
 
 #: A greeting and a turn with a query.
 _WITH_GREETING: Final = 2

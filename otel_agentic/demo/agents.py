@@ -1,9 +1,4 @@
-"""One agent service of the demo, as a process of its own: `python -m otel_agentic.demo.agents AGENT VERSION --endpoint URL`.
-
-LangChain's `create_agent` with a scripted model, instrumented and exported as in production. The trip planner uses the
-OpenInference instrumentation and OTLP/HTTP, the refund desk the OpenTelemetry GenAI instrumentation and OTLP/gRPC: both
-end in the same tables. When done it prints one JSON line; with a span kept back it then waits for a line of input.
-"""
+"""One agent service of the demo, as a process of its own: `python -m otel_agentic.demo.agents AGENT VERSION --endpoint URL`."""
 
 from __future__ import annotations
 
@@ -11,27 +6,201 @@ import argparse
 import json
 import os
 import sys
+from collections import deque
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from langchain.agents import create_agent
 from langchain.agents.middleware import wrap_tool_call
-from langchain_core.messages import ToolMessage
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import BaseTool, tool
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+from pydantic import PrivateAttr
 
-from otel_agentic.demo.model import ScriptedModel
-from otel_agentic.demo.outbox import Outbox
 from otel_agentic.demo.scenario import AgentName, ScriptedConversation, conversations
-from otel_agentic.demo.tools import TOOLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from langchain_core.callbacks import CallbackManagerForLLMRun
+    from langchain_core.language_models import LanguageModelInput
     from langchain_core.runnables import Runnable, RunnableConfig
     from langgraph.prebuilt.tool_node import ToolCallRequest
     from langgraph.types import Command
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.trace import Span
+
+    from otel_agentic.demo.scenario import Response
+
+
+class ScriptedModel(BaseChatModel):
+    """Answers with the responses that were loaded, one a request; asks again for tool calls that failed."""
+
+    model_name: str = "scripted-1"
+    _script: deque[Response] = PrivateAttr(default_factory=deque)
+    _asked: tuple[tuple[str, dict[str, Any]], ...] = PrivateAttr(default=())
+    _call_ids: count[int] = PrivateAttr(default_factory=lambda: count(1))
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def load(self, responses: Sequence[Response]) -> None:
+        """Set the responses of the next turn."""
+        self._script = deque(responses)
+
+    def bind_tools(
+        self, tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool], **kwargs: Any
+    ) -> Runnable[LanguageModelInput, AIMessage]:
+        """Return the model with its tools in every request, as a real one has them."""
+        return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools], **kwargs)
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,  # noqa: ARG002 — LangChain's signature
+        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002 — same signature
+        **kwargs: Any,  # noqa: ARG002 — same signature
+    ) -> ChatResult:
+        text = ""
+        if not _failed(messages[-1]):
+            response = self._script.popleft()
+            text, self._asked = response.text, tuple((call.name, dict(call.arguments)) for call in response.calls)
+        calls = [ToolCall(name=name, args=args, id=f"call_{next(self._call_ids)}") for name, args in self._asked]
+        reason = {"finish_reason": "tool_calls" if calls else "stop", "model_name": self.model_name}
+        message = AIMessage(content=text, tool_calls=calls, response_metadata=reason)
+        return ChatResult(generations=[ChatGeneration(message=message, generation_info=reason)])
+
+
+def _failed(message: BaseMessage) -> bool:
+    return isinstance(message, ToolMessage) and message.status == "error"
+
+
+_TRAINS: Final[dict[tuple[str, str], dict[str, Any]]] = {
+    ("Zurich", "Milan"): {"train": "EC 317", "departs": "11:33", "arrives": "14:50"},
+    ("Berlin", "Hamburg"): {"train": "ICE 706", "departs": "08:38", "arrives": "10:25"},
+    ("Paris", "Lyon"): {"train": "TGV 6607", "departs": "09:58", "arrives": "11:56"},
+    ("Vienna", "Rome"): {"train": "NJ 295", "departs": "19:18", "arrives": "09:05"},
+}
+_SEAT_EUR: Final = {"EC 317": {"second": 48, "first": 81}, "TGV 6607": {"second": 35, "first": 62}}
+_BICYCLE_EUR: Final = {"NJ 295": 15}
+_WEATHER: Final = {"Hamburg": {"sky": "sunny", "temp_c": 21}}
+_ORDER_EUR: Final = {
+    "1001": 24.90,
+    "1002": 89.00,
+    "1003": 15.50,
+    "1004": 230.00,
+    "1005": 42.75,
+    "1006": 67.20,
+    "1007": 11.99,
+    "1008": 150.00,
+    "1009": 33.40,
+    "1010": 78.10,
+}
+#: Routes whose timetable is slow on the first request of a process: that call fails, and the agent tries again.
+_COLD: Final = {("Berlin", "Hamburg")}
+
+
+@tool
+def search_trains(origin: str, destination: str, date: str) -> dict[str, Any]:
+    """Find the best train between two cities on a day (YYYY-MM-DD)."""
+    route = (origin, destination)
+    if route in _COLD:
+        _COLD.discard(route)
+        raise TimeoutError(f"the timetable of {origin} to {destination} took longer than 5 s")
+    return {**_TRAINS[route], "date": date}
+
+
+@tool
+def get_weather(city: str, date: str) -> dict[str, Any]:
+    """Return the forecast of a city for a day (YYYY-MM-DD)."""
+    return {**_WEATHER[city], "city": city, "date": date}
+
+
+@tool
+def book_seat(train: str, date: str, seat_class: str, passengers: int) -> dict[str, Any]:
+    """Book seats on a train; `seat_class` is first or second."""
+    total = _SEAT_EUR[train][seat_class] * passengers
+    return {"booked": True, "train": train, "date": date, "total_eur": total}
+
+
+@tool
+def check_bicycle(train: str) -> dict[str, Any]:
+    """Return whether a train takes bicycles, and for how much."""
+    return {"train": train, "bicycles": train in _BICYCLE_EUR, "fee_eur": _BICYCLE_EUR.get(train)}
+
+
+@tool
+def lookup_order(order_id: str) -> dict[str, Any]:
+    """Return an order."""
+    return {"order_id": order_id, "amount_eur": _ORDER_EUR[order_id], "delivered": True}
+
+
+@tool
+def issue_refund(order_id: str, amount_eur: float) -> dict[str, Any]:
+    """Pay the amount of an order back."""
+    return {"refund_id": f"R-{order_id}", "amount_eur": amount_eur}
+
+
+TOOLS: Final[dict[str, list[BaseTool]]] = {
+    "trip-planner": [search_trains, get_weather, book_seat, check_bicycle],
+    "refund-desk": [lookup_order, issue_refund],
+}
+
+
+_FLUSH_MILLIS: Final = 10_000
+
+
+class Outbox(SpanProcessor):
+    """Passes finished spans on; those that `is_late` names wait for `release`.
+
+    This stands for what happens in production: a worker that was cut off from the network for a while.
+    """
+
+    def __init__(self, onward: SpanProcessor, is_late: Callable[[ReadableSpan], bool]) -> None:
+        self._onward = onward
+        self._is_late = is_late
+        self._held: list[ReadableSpan] = []
+        self.passed = 0
+
+    @property
+    def held(self) -> int:
+        """Spans that wait."""
+        return len(self._held)
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        """Tell the next processor."""
+        self._onward.on_start(span, parent_context)
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Pass the span on, or keep it."""
+        if self._is_late(span):
+            self._held.append(span)
+            return
+        self.passed += 1
+        self._onward.on_end(span)
+
+    def release(self) -> None:
+        """Send what waits."""
+        for span in self._held:
+            self._onward.on_end(span)
+        self._held.clear()
+        self.force_flush()
+
+    def force_flush(self, timeout_millis: int = _FLUSH_MILLIS) -> bool:
+        """Return whether what was passed on is sent."""
+        return self._onward.force_flush(timeout_millis)
+
+    def shutdown(self) -> None:
+        """Shut the next processor down."""
+        self._onward.shutdown()
+
 
 ENVIRONMENT: Final = "demo"
 _PROMPT: Final = {

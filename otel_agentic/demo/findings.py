@@ -6,9 +6,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.demo.fleet import NEW, TRIP_PLANNER
-from otel_agentic.demo.queries import REVISED
-from otel_agentic.demo.waiting import wait_until
+from otel_agentic.demo.processes import NEW, TRIP_PLANNER, wait_until
+from otel_agentic.demo.scenario import REVISED
 from otel_agentic.errors import BackendError
 
 if TYPE_CHECKING:

@@ -1,7 +1,4 @@
-"""What the demo's agents do: which conversations, and where a version goes wrong.
-
-Conversations are named `CASE-VERSION-ATTEMPT`. What would be right stands in `cases.jsonl`, apart from this script.
-"""
+"""The conversations of the demo: queries, tool calls and answers of its agents, with their faults."""
 
 from __future__ import annotations
 
@@ -10,6 +7,17 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+#: How far the collector is: spans stored, conversations closed and scored.
+PROGRESS: Final = """
+SELECT (SELECT count(*) FROM spans), (SELECT count(*) FROM v_conversations WHERE outcome IS NOT NULL)
+"""
+#: What became of the conversation whose span comes late (`scenario.py`), once its new revision is scored.
+REVISED: Final = """
+SELECT conversation_id, revision, outcome FROM v_conversations
+WHERE conversation_id = 'lyon-family-1.0.0-2' AND revision > 1 AND outcome IS NOT NULL
+"""
+
 
 AgentName = Literal["trip-planner", "refund-desk"]
 

@@ -1,6 +1,6 @@
 """Span -> AgentEvent: what a span means, whichever framework wrote it."""
 
-from otel_agentic.dialects.base import Dialect, TableDialect
+from otel_agentic.dialects.base import Dialect, Table, TableDialect
 from otel_agentic.dialects.detect import Reader, Reading
 from otel_agentic.dialects.events import (
     AgentEvent,
@@ -16,7 +16,6 @@ from otel_agentic.dialects.events import (
     Text,
     ToolCall,
 )
-from otel_agentic.dialects.table import Table
 
 __all__ = [
     "AgentEvent",

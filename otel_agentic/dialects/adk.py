@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.dialects.events import Message, Redacted, Text
 from otel_agentic.dialects.genai import GenAI
-from otel_agentic.dialects.paths import first
 from otel_agentic.dialects.payloads import model_input, model_output
-from otel_agentic.dialects.values import parsed, unwrapped
+from otel_agentic.dialects.values import first, parsed, unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,8 +15,7 @@ from otel_agentic.dialects.events import CallResult, Message
 from otel_agentic.dialects.genai import GenAI
 from otel_agentic.dialects.literals import read_repr
 from otel_agentic.dialects.messages import read_message
-from otel_agentic.dialects.paths import first
-from otel_agentic.dialects.values import id_of, parsed, text_of
+from otel_agentic.dialects.values import first, id_of, parsed, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

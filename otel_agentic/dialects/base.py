@@ -1,14 +1,16 @@
-"""A dialect is mostly a table: which attribute holds which meaning. Code stands only where a convention truly differs.
+"""A dialect is mostly a table: which attribute has which meaning. There is code only where a convention really differs.
 
 A dialect plug-in (entry-point group `otel_agentic.dialects`) is a class with `from_settings(settings)` that satisfies
-`Dialect`; most subclass `TableDialect` and fill in a `Table`.
+`Dialect`; most subclass `TableDialect` and fill in a `Table`. `RecordedDialect` is for recorders of function calls.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from otel_agentic.dialects.definitions import merged_definitions, read_definitions
 from otel_agentic.dialects.events import (
@@ -21,24 +23,87 @@ from otel_agentic.dialects.events import (
     Plan,
     ToolCall,
 )
-from otel_agentic.dialects.fields import agent_version, asks_for_tools, span_error, verdict_of
 from otel_agentic.dialects.messages import flattened, read_messages
-from otel_agentic.dialects.paths import first
-from otel_agentic.dialects.payloads import model_input, model_output, run_input, run_output
-from otel_agentic.dialects.tool_payloads import call_input, call_output
-from otel_agentic.dialects.usage import count_of, usage_of
-from otel_agentic.dialects.values import flat, id_of, is_redacted, parsed, text_of
+from otel_agentic.dialects.payloads import call_input, call_output, model_input, model_output, run_input, run_output
+from otel_agentic.dialects.values import (
+    agent_version,
+    asks_for_tools,
+    attribute_of,
+    count_of,
+    first,
+    flat,
+    id_of,
+    is_redacted,
+    parsed,
+    session_keys,
+    span_error,
+    text_of,
+    usage_of,
+    verdict_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
-    from typing import Any
 
     from otel_agentic.config import ConversationSettings
     from otel_agentic.dialects.definitions import Definitions
     from otel_agentic.dialects.events import Role
     from otel_agentic.dialects.payloads import Spoken
-    from otel_agentic.dialects.table import Table
     from otel_agentic.spans.model import LogRecord, Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Attributes of one convention; each meaning lists the paths that are tried in order.
+
+    `scopes` are prefixes of instrumentation scope names, `marks` prefixes of attribute names: either makes a span the
+    dialect's. `kind` tells operations apart, `kinds` says what its values mean (`tool`, `model`, `agent`, `maybe_agent`,
+    `plan`, else the reason to ignore the span). `tool_name` makes a span a tool call whatever its kind; `name` only names
+    what the kind says. `input` and `output` hold whatever a vendor records of a run, a model call or a tool call
+    (`dialects.payloads`), and are read where nothing more particular is there. `flat_in` and `flat_out` are prefixes of
+    messages spelled out over many attributes (`prefix.0.role`). `input_tokens` and `output_tokens` are those of one model
+    call, `usage` holds both as an object. `definitions` are the tools that a model or agent was given, `flat_definitions`
+    prefixes of such that are spelled out, `schema` describes the parameters of the tool that was called.
+    """
+
+    scopes: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
+    kind: tuple[str, ...] = ()
+    kinds: Mapping[str, str]
+    conversation_id: tuple[str, ...] = ()
+    agent_name: tuple[str, ...] = ()
+    agent_id: tuple[str, ...] = ()
+    model: tuple[str, ...] = ()
+    response_id: tuple[str, ...] = ()
+    finish_reason: tuple[str, ...] = ()
+    query: tuple[str, ...] = ()
+    answer: tuple[str, ...] = ()
+    messages_in: tuple[str, ...] = ()
+    messages_out: tuple[str, ...] = ()
+    flat_in: tuple[str, ...] = ()
+    flat_out: tuple[str, ...] = ()
+    input: tuple[str, ...] = ()
+    output: tuple[str, ...] = ()
+    name: tuple[str, ...] = ()
+    tool_name: tuple[str, ...] = ()
+    call_id: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    result: tuple[str, ...] = ()
+    error: tuple[str, ...] = ("error.type",)
+    plan: tuple[str, ...] = ()
+    input_tokens: tuple[str, ...] = ()
+    output_tokens: tuple[str, ...] = ()
+    usage: tuple[str, ...] = ()
+    definitions: tuple[str, ...] = ()
+    flat_definitions: tuple[str, ...] = ()
+    schema: tuple[str, ...] = ()
+
+    @property
+    def content_attributes(self) -> frozenset[str]:
+        """The attributes that hold what was said, asked and answered; prefixes of those that are spelled out."""
+        asked = (*self.query, *self.messages_in, *self.flat_in, *self.input, *self.arguments)
+        answered = (*self.answer, *self.messages_out, *self.flat_out, *self.output, *self.result, *self.plan)
+        return frozenset(attribute_of(path) for path in (*asked, *answered))
 
 
 @runtime_checkable
@@ -290,3 +355,55 @@ def _listed(
         if messages is not None:
             return messages
     return None
+
+
+#: What openai-agents calls the tool that hands over, unless an application names it.
+_TRANSFER: Final = "transfer_to_"
+_NOT_A_NAME: Final = re.compile(r"[^a-zA-Z0-9_]")
+
+
+def handoff(header: Header, *, from_agent: Any, to_agent: Any) -> ToolCall:
+    """Return a handoff span as the call of the tool that hands over, under the name that the model knows it by.
+
+    Its result is what openai-agents then tells the model: the agent that control went to.
+    """
+    target = text_of(to_agent) or ""
+    failed = header.error is not None
+    return ToolCall(
+        header=replace(header, agent_name=text_of(from_agent) or header.agent_name),
+        name=_TRANSFER + _NOT_A_NAME.sub("_", target).lower(),
+        call_id=None,
+        arguments=None,
+        result=None if failed else {"assistant": target},
+        result_captured=not failed,
+        is_error=failed,
+        handoff_to=target,
+    )
+
+
+_RUNS: Final = frozenset({"agent", "maybe_agent"})
+#: Where a recorder puts the arguments: as they are, or beside the positional ones.
+_ARGUMENTS: Final = ("", "kwargs.")
+#: What a function calls the parameter that takes the conversation's id.
+_PARAMETERS: Final = (*session_keys(""), "session")
+
+
+class RecordedDialect(TableDialect):
+    """A dialect of recorded function calls: the function that runs the agent may have been given the conversation's id."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls._given = tuple(f"{key}~{at}{name}" for key in cls.table.input for at in _ARGUMENTS for name in _PARAMETERS)
+
+    _given: tuple[str, ...] = ()
+
+    def conversation_id(self, span: Span, logs: Sequence[LogRecord]) -> str | None:
+        """Return the conversation id that the span names, else the one that its function was given.
+
+        Only a run's arguments count: a tool may well be about another conversation.
+        """
+        found = super().conversation_id(span, logs)
+        if found is not None or self.meaning(span) not in _RUNS:
+            return found
+        given = first(span.attributes, self._given)
+        return id_of(given) if isinstance(given, (str, int)) and not isinstance(given, bool) else None

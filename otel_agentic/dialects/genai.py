@@ -10,18 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from otel_agentic.dialects.base import TableDialect
-from otel_agentic.dialects.claims import meaning_of
-from otel_agentic.dialects.common import (
+from otel_agentic.dialects.base import Table, TableDialect
+from otel_agentic.dialects.generic import (
     CommonDialect,
+    meaning_of,
     with_common_model_call,
     with_common_run,
     with_common_tool_call,
 )
-from otel_agentic.dialects.kinds import kind_meant
 from otel_agentic.dialects.messages import read_message
-from otel_agentic.dialects.table import Table
 from otel_agentic.dialects.values import parsed
+from otel_agentic.dialects.vocabulary import kind_meant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,20 +1,301 @@
-"""The fallback for frameworks nobody wrote a table for: tool-shaped, model-shaped and root spans, by common words."""
+"""The fallback for frameworks without a table: reads spans by the common words in the names of attributes and spans.
+
+Dialects that know a span's convention but not its vendor use the same reader for attributes that their own table lacks.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.dialects.base import TableDialect
-from otel_agentic.dialects.claims import claim_of
-from otel_agentic.dialects.common import CommonDialect
-from otel_agentic.dialects.table import Table
+from otel_agentic.dialects.base import Table, TableDialect
+from otel_agentic.dialects.events import AgentRun, CallRequest, CallResult, ModelCall, Text, ToolCall
+from otel_agentic.dialects.payloads import (
+    Spoken,
+    call_input,
+    call_output,
+    model_input,
+    model_output,
+    run_input,
+    run_output,
+)
+from otel_agentic.dialects.values import asks_for_tools, attribute_of, first, id_of, parsed, span_error, text_of
+from otel_agentic.dialects.vocabulary import common_keys, kind_meant, name_meant, undressed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from otel_agentic.config import ConversationSettings
-    from otel_agentic.dialects.events import AgentEvent
+    from otel_agentic.dialects.events import AgentEvent, Header, Message, Part
+    from otel_agentic.dialects.vocabulary import CommonKeys
     from otel_agentic.spans.model import LogRecord, Span
+
+_NO_OPERATION: Final = "no operation"
+#: How parallel calls are named that were merged into one span for display.
+_MERGED: Final = "(merged"
+_THREAD: Final = "thread.id"
+#: How much a kind tells, the most first; the rest are reasons to ignore a span.
+_TELLING: Final = {"tool": 0, "model": 1, "agent": 2, "maybe_agent": 3}
+
+
+def claim_of(span: Span) -> str | None:
+    """Return why a span looks like an agent's, in words for `doctor`; None when it does not.
+
+    A request of a protocol (HTTP, a database, a queue) is one only where its kind says so beyond doubt.
+    """
+    keys = common_keys(span.attributes)
+    kind, sure = _kind(span, keys)
+    if kind in _TELLING and sure:
+        return "names its kind"
+    if keys.is_request:
+        return None
+    shape, named = name_meant(span.name)
+    if tool_name_of(span, keys) is not None or named:
+        return "names a tool" if not named else "is named like a call or a run"
+    asked, answered = has_content(span, keys.asked), has_content(span, keys.answered)
+    if (asked or answered) and (kind in _TELLING or shape is not None):
+        return "names its kind and has content"
+    return _claim_by_content(span, keys, both=asked and answered) if asked or answered else None
+
+
+def _claim_by_content(span: Span, keys: CommonKeys, *, both: bool) -> str | None:
+    """Return why a span with content looks like an agent's although nothing says what it is."""
+    if first(span.attributes, conversation_paths(span, keys)) is not None:
+        return "has a conversation id and content"
+    if first(span.attributes, keys.table.model) is not None:
+        return "names a model and has content"
+    return "has input and output" if both and (keys.is_classified or keys.is_agentic) else None
+
+
+def conversation_paths(span: Span, keys: CommonKeys) -> tuple[str, ...]:
+    """Return the paths to a conversation's id; the operating system's thread, which is a number, is no conversation."""
+    paths = keys.table.conversation_id
+    is_number = isinstance(span.attributes.get(_THREAD), int)
+    return tuple(path for path in paths if attribute_of(path) != _THREAD) if is_number else paths
+
+
+def meaning_of(span: Span) -> str:
+    """Return what a span means: `tool`, `model`, `agent`, `maybe_agent`, or the reason to ignore it."""
+    keys = common_keys(span.attributes)
+    kind, _ = _kind(span, keys)
+    tool = tool_name_of(span, keys)
+    if kind in {None, "tool", "agent", "maybe_agent"} and tool is not None:
+        # Kinds lie: a tool with "agent" in its name may say that it is one.
+        return "tool" if not tool.startswith(_MERGED) else "summary of parallel calls"
+    kind = kind or name_meant(span.name)[0]
+    if kind is not None:
+        return kind
+    if not has_content(span, keys.asked) and not has_content(span, keys.answered):
+        return _NO_OPERATION
+    return "model" if first(span.attributes, keys.table.model) is not None else "maybe_agent"
+
+
+def tool_name_of(span: Span, keys: CommonKeys) -> str | None:
+    """Return the name of the tool that a span is a call of, None where it names none."""
+    found = first(span.attributes, keys.table.tool_name)
+    return found if isinstance(found, str) and found else None
+
+
+def has_content(span: Span, names: Sequence[str]) -> bool:
+    """Return whether one of the attributes holds something that may be content; a prefix of several does."""
+    return any(name not in span.attributes or is_content(span.attributes[name]) for name in names)
+
+
+def _kind(span: Span, keys: CommonKeys) -> tuple[str | None, bool]:
+    """Return the kind that the span gives itself: where it gives several, the certain word, then the most telling."""
+    told = [kind_meant(parsed(span.attributes[key])) for key in keys.kinds]
+    known = [(meaning, sure) for meaning, sure in told if meaning is not None]
+    return min(known, key=lambda kind: (not kind[1], _TELLING.get(kind[0], len(_TELLING))), default=(None, False))
+
+
+def is_content(value: Any) -> bool:
+    """Return whether a value may hold what somebody said."""
+    return bool(value) and isinstance(value, (str, list, Mapping))
+
+
+_RUNS: Final = frozenset({"agent", "maybe_agent"})
+#: What outcomes are called that are none.
+_FAILED: Final = frozenset({"error", "failed", "failure", "fail"})
+
+
+class CommonDialect(TableDialect):
+    """Reads spans of one set of attributes, by how their names end."""
+
+    name = "generic"
+
+    def __init__(self, settings: ConversationSettings, span: Span) -> None:
+        """Bind the settings and what the names of the span's attributes tell."""
+        self._keys = common_keys(span.attributes)
+        self.table = replace(self._keys.table, conversation_id=conversation_paths(span, self._keys))
+        super().__init__(settings)
+
+    def meaning(self, span: Span) -> str:
+        """Return what the span means."""
+        return meaning_of(span)
+
+    def conversation_id(self, span: Span, logs: Sequence[LogRecord]) -> str | None:
+        """Return the conversation id that the span names, else the one that its run was given."""
+        found = super().conversation_id(span, logs)
+        if found is not None or self.meaning(span) not in _RUNS:
+            return found
+        given = first(span.attributes, self._keys.given)
+        return id_of(given) if isinstance(given, (str, int)) and not isinstance(given, bool) else None
+
+    def error(self, span: Span) -> str | None:
+        """Return why the span failed, None when it did not: its outcome may say so where its status does not."""
+        attributes = span.attributes
+        told = tuple(key for key in self.table.error if attributes[key] and not isinstance(attributes[key], bool))
+        found = span_error(span, told)
+        if found is not None:
+            return found
+        failed = any(_is_failure(attributes[key]) for key in (*self._keys.failed, *self.table.error))
+        return (text_of(first(attributes, self._keys.why_failed)) or "error") if failed else None
+
+    def agent_run(self, header: Header, span: Span, logs: Sequence[LogRecord], *, certain: bool) -> AgentRun:
+        """Return the span as a run: its query and answer by name, and the messages that any attribute lists."""
+        table = self.table
+        asked = [run_input(value) for value in _texts(span, (*table.query, *table.input))]
+        said = [run_output(value) for value in _texts(span, (*table.answer, *table.output, *table.result))]
+        messages_in = _richest(self.messages_in(span, logs), *(each.messages for each in asked))
+        messages_out = _richest(self.messages_out(span, logs), *(each.messages for each in said))
+        query = _text(asked) if messages_in is None or has_content(span, table.query) else None
+        answer = _text(said) if messages_out is None or has_content(span, table.answer) else None
+        if answer is None and messages_out is None:
+            messages_in, messages_out = _divided(messages_in)
+        return AgentRun(
+            header=header,
+            certain=certain,
+            query=query,
+            answer=answer,
+            messages_in=messages_in,
+            messages_out=messages_out,
+            definitions=self.definitions(span, logs),
+        )
+
+    def model_call(self, header: Header, span: Span, logs: Sequence[LogRecord]) -> ModelCall:
+        """Return the span as a request to a model."""
+        table = self.table
+        given, answered = _texts(span, (*table.input, *table.query)), _texts(span, (*table.output, *table.answer))
+        messages_in = _richest(self.messages_in(span, logs), *map(model_input, given))
+        messages_out = _richest(self.messages_out(span, logs), *map(model_output, answered))
+        if messages_out is None:
+            messages_in, messages_out = _divided(messages_in)
+        input_tokens, output_tokens = self.usage(span, logs)
+        return ModelCall(
+            header=header,
+            messages_in=messages_in,
+            messages_out=messages_out,
+            model=text_of(first(span.attributes, table.model)),
+            response_id=text_of(first(span.attributes, table.response_id)),
+            asks_for_tools=asks_for_tools(first(span.attributes, table.finish_reason)),
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            definitions=self.definitions(span, logs),
+        )
+
+    def tool_call(self, header: Header, span: Span) -> ToolCall:
+        """Return the span as an execution of a tool."""
+        attributes, table = span.attributes, self.table
+        given = _values(span, (*table.arguments, *table.input))
+        given += [value for value in _values(span, self._keys.parameters) if not _is_schema(value)]
+        output = next(map(call_output, _values(span, (*table.result, *table.output))), call_output(None))
+        return ToolCall(
+            header=header,
+            name=tool_name_of(span, self._keys) or text_of(first(attributes, table.name)) or undressed(span.name),
+            call_id=id_of(first(attributes, table.call_id)) or output.call_id,
+            arguments=next((found for value in given if (found := call_input(value)) is not None), None),
+            result=output.result,
+            result_captured=output.captured,
+            is_error=header.error is not None or output.is_error,
+        )
+
+
+def with_common_run(run: AgentRun, common: AgentRun) -> AgentRun:
+    """Return a run with what only its vendor's attributes tell."""
+    asked = run.query is not None or run.messages_in
+    said = run.answer is not None or run.messages_out
+    return replace(
+        run,
+        query=run.query if asked else common.query,
+        messages_in=run.messages_in if asked else common.messages_in or run.messages_in,
+        answer=run.answer if said else common.answer,
+        messages_out=run.messages_out if said else common.messages_out or run.messages_out,
+        definitions=run.definitions if run.definitions is not None else common.definitions,
+    )
+
+
+def with_common_model_call(call: ModelCall, common: ModelCall) -> ModelCall:
+    """Return a request to a model with what only its vendor's attributes tell."""
+    return replace(
+        call,
+        messages_in=call.messages_in if call.messages_in is not None else common.messages_in,
+        messages_out=call.messages_out if call.messages_out is not None else common.messages_out,
+        model=call.model or common.model,
+        input_tokens=call.input_tokens if call.input_tokens is not None else common.input_tokens,
+        output_tokens=call.output_tokens if call.output_tokens is not None else common.output_tokens,
+        definitions=call.definitions if call.definitions is not None else common.definitions,
+    )
+
+
+def with_common_tool_call(call: ToolCall, common: ToolCall) -> ToolCall:
+    """Return an execution of a tool with what only its vendor's attributes tell."""
+    told = call if call.result_captured else common
+    return replace(
+        call,
+        arguments=call.arguments if call.arguments is not None else common.arguments,
+        result=told.result,
+        result_captured=told.result_captured,
+        is_error=call.is_error or common.is_error,
+    )
+
+
+def _values(span: Span, names: Sequence[str]) -> list[Any]:
+    return [value for name in names if (value := span.attributes[name]) is not None]
+
+
+def _texts(span: Span, names: Sequence[str]) -> list[Any]:
+    """Return what may hold words: numbers and empty texts do not."""
+    return [value for value in _values(span, names) if is_content(value)]
+
+
+def _richest(*found: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
+    """Return the messages that tell most: many recorders spell out some, and keep the whole request as well."""
+    captured = [messages for messages in found if messages]
+    return max(
+        captured, key=lambda messages: sum(_weight(part) for each in messages for part in each.parts), default=None
+    )
+
+
+def _weight(part: Part) -> int:
+    """Return how much a part tells: a call with its id and arguments more than its name alone."""
+    if isinstance(part, CallRequest):
+        return 1 + (part.call_id is not None) + (part.arguments is not None)
+    if isinstance(part, CallResult):
+        return 1 + (part.call_id is not None) + part.captured
+    return int(isinstance(part, Text))
+
+
+def _text(spoken: Sequence[Spoken]) -> str | None:
+    return next((each.text for each in spoken if each.text is not None), None)
+
+
+def _divided(messages: tuple[Message, ...] | None) -> tuple[tuple[Message, ...] | None, tuple[Message, ...] | None]:
+    """Return what went in and what came back, of a record that lists a whole conversation under one name."""
+    if not messages or messages[-1].role != "assistant" or messages[-1].requests:
+        return messages, None
+    asked = next((index for index in range(len(messages) - 1, -1, -1) if messages[index].role == "user"), -1)
+    return messages[: asked + 1], messages[asked + 1 :]
+
+
+def _is_failure(value: Any) -> bool:
+    return value is True or (isinstance(value, str) and value.lower() in _FAILED)
+
+
+def _is_schema(value: Any) -> bool:
+    """Return whether parameters are described rather than given."""
+    found = parsed(value)
+    return isinstance(found, Mapping) and (isinstance(found.get("properties"), Mapping) or "$schema" in found)
 
 
 class Generic(TableDialect):

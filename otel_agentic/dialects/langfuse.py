@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from otel_agentic.dialects.base import RecordedDialect, Table
 from otel_agentic.dialects.definitions import read_definitions
-from otel_agentic.dialects.fields import session_keys
-from otel_agentic.dialects.paths import first
 from otel_agentic.dialects.payloads import Spoken, run_input, run_output
-from otel_agentic.dialects.recorded import RecordedDialect
-from otel_agentic.dialects.table import Table
-from otel_agentic.dialects.values import parsed, text_of
+from otel_agentic.dialects.values import first, parsed, session_keys, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

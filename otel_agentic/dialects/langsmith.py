@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.dialects.fields import session_keys
-from otel_agentic.dialects.recorded import RecordedDialect
-from otel_agentic.dialects.table import Table
-from otel_agentic.dialects.values import parsed
+from otel_agentic.dialects.base import RecordedDialect, Table
+from otel_agentic.dialects.values import parsed, session_keys
 
 if TYPE_CHECKING:
     from otel_agentic.dialects.events import Header, ToolCall

@@ -11,13 +11,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.dialects.fields import session_keys
+from otel_agentic.dialects.base import handoff
 from otel_agentic.dialects.genai import GenAI
 from otel_agentic.dialects.generic import Generic
-from otel_agentic.dialects.handoffs import handoff
-from otel_agentic.dialects.paths import first
 from otel_agentic.dialects.payloads import Spoken, run_input, run_output
-from otel_agentic.dialects.values import id_of, is_redacted, parsed, text_of
+from otel_agentic.dialects.values import first, id_of, is_redacted, parsed, session_keys, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

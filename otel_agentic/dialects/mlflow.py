@@ -5,9 +5,8 @@ The session of a trace is not exported; LangGraph's thread id is, inside `metada
 
 from __future__ import annotations
 
-from otel_agentic.dialects.fields import session_keys
-from otel_agentic.dialects.recorded import RecordedDialect
-from otel_agentic.dialects.table import Table
+from otel_agentic.dialects.base import RecordedDialect, Table
+from otel_agentic.dialects.values import session_keys
 
 
 class MLflow(RecordedDialect):

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from otel_agentic.dialects.base import handoff
 from otel_agentic.dialects.events import CallRequest, Message, Text
 from otel_agentic.dialects.genai import GenAI
-from otel_agentic.dialects.handoffs import handoff
 from otel_agentic.dialects.literals import read_repr
 from otel_agentic.dialects.messages import read_messages
 from otel_agentic.dialects.payloads import model_output

@@ -6,14 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.dialects.base import TableDialect
+from otel_agentic.dialects.base import Table, TableDialect
 from otel_agentic.dialects.definitions import read_definitions
 from otel_agentic.dialects.events import CallRequest, Header, Message, ToolCall
-from otel_agentic.dialects.kinds import undressed
-from otel_agentic.dialects.paths import first
 from otel_agentic.dialects.payloads import model_input, model_output
-from otel_agentic.dialects.table import Table
-from otel_agentic.dialects.values import parsed, text_of
+from otel_agentic.dialects.values import first, parsed, text_of
+from otel_agentic.dialects.vocabulary import undressed
 
 if TYPE_CHECKING:
     from otel_agentic.dialects.definitions import Definitions

@@ -12,14 +12,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from otel_agentic.dialects.base import handoff
 from otel_agentic.dialects.events import AgentEvent, AgentRun, CallResult, Header, Ignored, Message, Text, ToolCall
-from otel_agentic.dialects.fields import session_keys
 from otel_agentic.dialects.genai import GenAI
-from otel_agentic.dialects.handoffs import handoff
 from otel_agentic.dialects.literals import read_repr
-from otel_agentic.dialects.paths import first
 from otel_agentic.dialects.payloads import Spoken, run_input, run_output
-from otel_agentic.dialects.values import id_of, parsed
+from otel_agentic.dialects.values import first, id_of, parsed, session_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 from otel_agentic.dialects.events import CallRequest, CallResult, Text
 from otel_agentic.dialects.genai import GenAI, messages_of_events
 from otel_agentic.dialects.messages import read_messages
-from otel_agentic.dialects.paths import first
-from otel_agentic.dialects.values import parsed
+from otel_agentic.dialects.values import first, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,14 +1,23 @@
-"""Reading strangers' values: JSON in text, redaction marks, arguments and results in their many wrappings."""
+"""Reading untrusted values: JSON in text, redaction marks, paths into JSON, ids, errors, versions, verdicts and token counts.
+
+A path is an attribute's name, or `name~.a.0.b` for the field inside the JSON in that attribute.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from otel_agentic.spans.model import StatusCode
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Sequence
+
+    from otel_agentic.spans.model import LogRecord, Span
 
 #: What SDKs put in the place of content that they removed.
 _REDACTION: Final = re.compile(
@@ -220,3 +229,193 @@ def _lists(node: Any) -> Any:
     if children and all(key.isdecimal() and len(key) <= _MAX_DIGITS for key in children):
         return [children[key] for key in sorted(children, key=lambda key: (int(key), key))]
     return children
+
+
+_JSON: Final = "~"
+_INDEX: Final = re.compile(r"^-?[0-9]{1,9}$")
+
+
+def first(attributes: Mapping[str, Any], paths: Iterable[str]) -> Any:
+    """Return what the first path leads to that is there and not None; None when none does.
+
+    >>> first({"in": '{"kwargs": {"city": "Oslo"}}'}, ("arguments", "in~.kwargs"))
+    {'city': 'Oslo'}
+    """
+    read: tuple[str, Any] | None = None  # the paths of one meaning mostly lead into the same attribute
+    for path in paths:
+        if _JSON not in path:
+            value = attributes.get(path)
+        else:
+            attribute, steps = _split(path)
+            if read is None or read[0] != attribute:
+                read = (attribute, parsed(attributes.get(attribute)))
+            value = walk(read[1], steps)
+        if value is not None:
+            return value
+    return None
+
+
+def attribute_of(path: str) -> str:
+    """Return the name of the attribute that a path begins with.
+
+    >>> attribute_of("input.value~.kwargs")
+    'input.value'
+    """
+    return _split(path)[0]
+
+
+def walk(value: Any, steps: Iterable[str]) -> Any:
+    """Return what lies below a value; JSON text on the way is read; None when the way ends before."""
+    for step in steps:
+        value = parsed(value)
+        if isinstance(value, dict):
+            value = value.get(step)
+        elif isinstance(value, list) and _INDEX.match(step) and -len(value) <= int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return None
+    return value
+
+
+@lru_cache(maxsize=4096)
+def _split(path: str) -> tuple[str, tuple[str, ...]]:
+    attribute, _, rest = path.partition(_JSON)
+    return attribute, tuple(step for step in rest.split(".") if step)
+
+
+#: Set by those who know better than any guess: the verdict on a conversation, written by an evaluator into its spans.
+VERDICT_EVENT: Final = "gen_ai.evaluation.result"
+VERDICT_NAME: Final = "agentic.conversation"
+
+_AGENT_VERSION_KEYS: Final = ("gen_ai.agent.version", "service.version")
+#: `tool_calls`, `tool-calls`, `tool_use`, `function_call`: each provider has its own word.
+_TOOL_FINISH: Final = re.compile(r"tool|function", re.IGNORECASE)
+_EXCEPTION_EVENT: Final = "exception"
+#: What applications call a conversation in the metadata that they hand to a framework, the surest first.
+_SESSION_NAMES: Final = (
+    "conversation_id",
+    "conversationId",
+    "conversation.id",
+    "session_id",
+    "sessionId",
+    "session.id",
+    "thread_id",
+    "threadId",
+    "thread.id",
+    "chat_id",
+    "chatId",
+)
+
+
+def session_keys(prefix: str) -> tuple[str, ...]:
+    """Return the attribute names or paths under a prefix that may hold a conversation id, the surest first.
+
+    >>> session_keys("app.metadata.")[0]
+    'app.metadata.conversation_id'
+    """
+    return tuple(prefix + name for name in _SESSION_NAMES)
+
+
+def asks_for_tools(reason: Any) -> bool | None:
+    """Return whether a finish reason, or a list of them, says that the model asked for tools; None when not told.
+
+    >>> asks_for_tools('["tool_calls"]'), asks_for_tools(["stop"]), asks_for_tools(None)
+    (True, False, None)
+    """
+    found = parsed(reason)
+    reasons = found if isinstance(found, list) else [found]
+    texts = [item for item in reasons if isinstance(item, str) and item]
+    return any(_TOOL_FINISH.search(text) for text in texts) if texts else None
+
+
+def agent_version(span: Span) -> str | None:
+    """Return `gen_ai.agent.version` of the span, else `service.version` of its resource, else None."""
+    agent_key, service_key = _AGENT_VERSION_KEYS
+    found = span.attributes.get(agent_key)
+    return text_of(found if found is not None else span.resource.attributes.get(service_key))
+
+
+def span_error(span: Span, keys: Iterable[str]) -> str | None:
+    """Return the error text of a failed span: its exception, status message or error type; None when it did not fail.
+
+    An exception event on a span whose status is not an error may be control flow (an interrupt), so it is no failure.
+    """
+    kind = first(span.attributes, keys)
+    if span.status != StatusCode.ERROR and kind is None:
+        return None
+    if span.status_message:
+        # Some write the error type into the message too.
+        said = kind is None or span.status_message.startswith(str(kind))
+        return span.status_message if said else f"{kind}: {span.status_message}"
+    for event in span.events:
+        if event.name == _EXCEPTION_EVENT:
+            parts = (event.attributes.get("exception.type"), event.attributes.get("exception.message"))
+            return ": ".join(str(part) for part in parts if part) or "exception"
+    return str(kind) if kind else "error"
+
+
+def verdict_of(span: Span, logs: Sequence[LogRecord]) -> bool | None:
+    """Return the verdict that an evaluation event on the span gives, None when there is none."""
+    places = [event.attributes for event in span.events if event.name == VERDICT_EVENT]
+    places += [log.attributes for log in logs if log.event_name == VERDICT_EVENT]
+    for attributes in places:
+        label = attributes.get("gen_ai.evaluation.score.label")
+        # Not a set: a hostile label may be a list.
+        if attributes.get("gen_ai.evaluation.name") == VERDICT_NAME and label in ("pass", "fail"):
+            return bool(label == "pass")
+    return None
+
+
+#: No request has more; what is above is not a count.
+_MOST: Final = 10**12
+_MOST_DIGITS: Final = 12
+#: What counts of tokens are called where one value holds both: what went in, and what came back.
+_INPUT: Final = (
+    "input_tokens",
+    "prompt_tokens",
+    "inputTokens",
+    "promptTokens",
+    "prompt_token_count",
+    "promptTokenCount",
+    "input",
+    "prompt",
+)
+_OUTPUT: Final = (
+    "output_tokens",
+    "completion_tokens",
+    "outputTokens",
+    "completionTokens",
+    "candidates_token_count",
+    "candidatesTokenCount",
+    "output",
+    "completion",
+)
+
+
+def count_of(value: Any) -> int | None:
+    """Return a count of tokens, None for anything else: a negative number, a fraction, words.
+
+    >>> count_of(20), count_of("20"), count_of(20.0), count_of(-1), count_of(True), count_of("many")
+    (20, 20, 20, None, None, None)
+    """
+    if isinstance(value, str) and len(value) <= _MOST_DIGITS and value.isascii() and value.isdecimal():
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _MOST:
+        return None
+    return int(value) if value == int(value) else None
+
+
+def usage_of(value: Any) -> tuple[int | None, int | None]:
+    """Return the counts of tokens, in and out, that one value holds: JSON text or an object.
+
+    >>> usage_of('{"prompt_tokens": 20, "completion_tokens": 7}'), usage_of({"input": 20})
+    ((20, 7), (20, None))
+    """
+    found = parsed(value)
+    if not isinstance(found, Mapping):
+        return None, None
+    return _first(found, _INPUT), _first(found, _OUTPUT)
+
+
+def _first(fields: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
+    return next((count for name in names if (count := count_of(fields.get(name))) is not None), None)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.dialects.base import TableDialect
-from otel_agentic.dialects.fields import session_keys
+from otel_agentic.dialects.base import Table, TableDialect
 from otel_agentic.dialects.messages import read_message
-from otel_agentic.dialects.paths import first
 from otel_agentic.dialects.payloads import Spoken
-from otel_agentic.dialects.table import Table
+from otel_agentic.dialects.values import first, session_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""The plug-in point `Evaluator`: what else can be said of a conversation beyond right or wrong.
+"""The plug-in point `Evaluator`: metrics of conversations, turns and calls.
 
-An evaluator names its metrics, says what data it needs, and gives scores. What it cannot score it abstains from, with a
-reason: "no data" is never 0, and a judge's failure is never the agent's.
+An evaluator names its metrics, declares what data it needs, and returns scores. Where it cannot compute one it abstains, with a
+reason: missing data is never scored as 0, and a failure of the judge is never counted against the agent.
 """
 
 from __future__ import annotations
@@ -227,3 +227,30 @@ class WithoutSettings:
         """Return the evaluator."""
         del settings
         return cls()
+
+
+#: Things named in a sentence before the rest is counted.
+_TOLD: Final = 5
+
+
+def listed(things: Mapping[str, int] | Sequence[str]) -> str:
+    """Return some names as part of a sentence; of a mapping, each with how often.
+
+    >>> listed({"book": 1, "pay": 2}), listed(["a", "b", "c", "d", "e", "f", "g"])
+    ('book, pay (2 times)', 'a, b, c, d, e and 2 more')
+    """
+    if isinstance(things, Mapping):
+        things = [name if times == 1 else f"{name} ({times} times)" for name, times in things.items()]
+    names = list(things)
+    more = len(names) - _TOLD
+    return ", ".join(names[:_TOLD]) + (f" and {more} more" if more > 0 else "")
+
+
+def none_of(name: str, reason: NotEvaluatedReason, explanation: str) -> MetricScore:
+    """Return that a metric says nothing, and why."""
+    return MetricScore(name=name, reason=reason, explanation=explanation)
+
+
+def none_of_all(metrics: Iterable[Metric], reason: NotEvaluatedReason, explanation: str) -> list[MetricScore]:
+    """Return that no metric says anything, and why."""
+    return [none_of(metric.name, reason, explanation) for metric in metrics]

@@ -1,8 +1,4 @@
-"""The metrics of the built-in evaluators, declared as data in `metrics/<family>.yaml`.
-
-A file holds `defaults` (fields that all metrics of the family share), `shared` (texts that several of them use, by YAML
-anchors) and `evaluators` (name -> list of metrics). A list of texts is joined into one.
-"""
+"""The metrics of the built-in evaluators, declared in `metrics/*.yaml`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""What is wrong with a conversation that failed, as scores: its tool faults, its answers, and what it lacks as a whole.
-
-The rows `agentic.tool.selection`, `agentic.answer` and so on sum these up: they are the same things, and are not counted
-again. That a conversation failed at all is one of them only where no single fault is found.
-"""
+"""The evaluator `core`: outcomes, answers, tool dimensions and faulty calls as metrics."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from otel_agentic.evaluators.base import MetricScore
 from otel_agentic.evaluators.catalog import metrics_of
-from otel_agentic.scoring.impact import impacts_of
+from otel_agentic.scoring.model import impacts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What a conversation lacks that an evaluator cannot do without, in a sentence that says what to do about it."""
+"""Checks of the data that an evaluator needs; each missing input has a reason and a sentence that states the remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A conversation as text for a judge: bounded, and honest about what is left out."""
+"""Conversations as text for a judge, one JSON object a line."""
 
 from __future__ import annotations
 

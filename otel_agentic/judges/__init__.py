@@ -28,11 +28,10 @@ from otel_agentic.judges.base import (
 from otel_agentic.judges.exact import ExactJudge
 
 if TYPE_CHECKING:
-    from otel_agentic.judges.asking import AskingJudge
-    from otel_agentic.judges.choose import as_judge, judge_named
-    from otel_agentic.judges.langchain_judge import LangChainJudge
-    from otel_agentic.judges.prompts import prompt_texts
-    from otel_agentic.judges.rubrics import load_rubric
+    from otel_agentic.judges.asking_judge import AskingJudge
+    from otel_agentic.judges.llm import LangChainJudge
+    from otel_agentic.judges.prompts import load_rubric, prompt_texts
+    from otel_agentic.judges.registry import as_judge, judge_named
 
 __all__ = [
     "AskingJudge",
@@ -60,11 +59,11 @@ __all__ = [
 ]
 
 _MODULES = {
-    "AskingJudge": "otel_agentic.judges.asking",
-    "LangChainJudge": "otel_agentic.judges.langchain_judge",
-    "as_judge": "otel_agentic.judges.choose",
-    "judge_named": "otel_agentic.judges.choose",
-    "load_rubric": "otel_agentic.judges.rubrics",
+    "AskingJudge": "otel_agentic.judges.asking_judge",
+    "LangChainJudge": "otel_agentic.judges.llm",
+    "as_judge": "otel_agentic.judges.registry",
+    "judge_named": "otel_agentic.judges.registry",
+    "load_rubric": "otel_agentic.judges.prompts",
     "prompt_texts": "otel_agentic.judges.prompts",
 }
 

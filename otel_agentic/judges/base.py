@@ -1,8 +1,4 @@
-"""The plug-in point `Judge`: decides whether an answer is right.
-
-A judge receives questions and returns one verdict for each, in the same order. A question that could not be judged yields a
-`JudgeFailure`, never an exception or a score: a failure of the judge is not a failure of the agent.
-"""
+"""The plug-in point `Judge`: questions, verdicts and failures."""
 
 from __future__ import annotations
 

@@ -1,33 +1,398 @@
-"""One question to a model until there is a verdict: retries with waiting times, methods in turn, costs counted."""
+"""One question to a model: methods of structured output in order of reliability, retries with backoff, classified errors, and costs."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import time
+import warnings
+from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from otel_agentic.judges.apart import unobserved
-from otel_agentic.judges.fence import messages
-from otel_agentic.judges.forms import form_of
-from otel_agentic.judges.ladder import Ladder, message_of, read_output
+from otel_agentic.judges.chat_models import secrets_of, unobserved
+from otel_agentic.judges.messages import (
+    SCHEMA_NAME,
+    Reply,
+    UnreadableReplyError,
+    form_of,
+    messages,
+    read_message,
+    schema_of,
+    validated,
+)
 from otel_agentic.judges.prompts import instructions_of
-from otel_agentic.judges.provider import secrets_of
-from otel_agentic.judges.retrying import Backoff
-from otel_agentic.judges.troubles import CallProblem, problem_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from random import Random
 
     from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import AIMessage
     from langchain_core.rate_limiters import BaseRateLimiter
+    from langchain_core.runnables import Runnable
 
     from otel_agentic.config import JudgeSettings
-    from otel_agentic.judges.base import Question, QuestionKind
-    from otel_agentic.judges.ladder import Rung
+    from otel_agentic.judges.base import FailureKind, Question, QuestionKind, ReplyForm
+    from otel_agentic.judges.messages import Way
     from otel_agentic.judges.prompts import Prompt
-    from otel_agentic.judges.replies import Reply
+
+#: Larger exponents have no effect: 2**30 seconds are 34 years.
+_MAX_DOUBLINGS = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff:
+    """Waiting times that double with each try, with jitter, up to a maximum. All in seconds."""
+
+    first_s: float
+    longest_s: float
+
+    @classmethod
+    def from_settings(cls, settings: JudgeSettings) -> Backoff:
+        """Return the waiting times of the settings."""
+        return cls(first_s=settings.backoff_s, longest_s=settings.backoff_max_s)
+
+    def wait_s(self, tries: int, asked_s: float | None, rng: Random) -> float:
+        """Return the waiting time after a number of tries, in seconds.
+
+        Half of it is fixed and half is random, so that calls that failed together are not repeated together. The waiting time
+        requested by the provider is waited in full, with up to a tenth added; nothing exceeds the maximum.
+
+        Args:
+            tries: number of calls so far, at least 1.
+            asked_s: waiting time requested by the provider, or None.
+            rng: source of jitter.
+
+        >>> from random import Random
+        >>> backoff = Backoff(first_s=1.0, longest_s=30.0)
+        >>> [2 ** (tries - 2) <= backoff.wait_s(tries, None, Random(7)) <= 2 ** (tries - 1) for tries in (1, 2, 3)]
+        [True, True, True]
+        >>> backoff.wait_s(1, 3600.0, Random(7))
+        30.0
+        """
+        if asked_s is not None:
+            return min(asked_s * (1 + rng.random() / 10), self.longest_s)
+        wait_s = min(self.first_s * 2.0 ** min(tries - 1, _MAX_DOUBLINGS), self.longest_s)
+        return wait_s * (0.5 + rng.random() / 2)
+
+
+#: `again`: possibly temporary. `reply`: the model replied, but without a verdict. `unable`: the model does not support this
+#: method. `refused`: the provider wants other credentials or money. `long`: this question exceeds the model's context.
+#: `final`: permanent.
+Kind = Literal["again", "reply", "unable", "refused", "long", "final"]
+#: The kind of judge failure that each becomes.
+_FAILURES: Final[Mapping[Kind, FailureKind]] = {"again": "outage", "refused": "refused", "long": "question"}
+
+_CREDENTIALS: Final = frozenset({401, 402, 403})
+_AGAIN: Final = frozenset({408, 409, 425, 429})
+#: Statuses by which providers report that a model does not support a response format, or tools.
+_UNABLE: Final = frozenset({400, 404, 405, 415, 422, 500, 501})
+_CLIENT_ERROR, _SERVER_ERROR, _STATUS_END = 400, 500, 600
+
+#: Words by which providers name the requirements of a method, and report that they are missing.
+_WAY: Final = re.compile(
+    r"response_?format|json_?schema|\bschema\b|structured|guided|grammar|\btools?\b|tool_choice|function|"
+    r"\bm(?:in|ax)Items\b|['\"`]m(?:in|ax)imum['\"`]",
+    re.IGNORECASE,
+)
+_MISSING: Final = re.compile(
+    r"support|unknown|unrecogni[sz]ed|unexpected|not (?:allowed|permitted|implemented|available|enabled)|extra|"
+    r"invalid|requires|enable",
+    re.IGNORECASE,
+)
+_MONEY: Final = re.compile(r"insufficient[ _](?:quota|balance|funds|credits?)|credit balance", re.IGNORECASE)
+_MAX_MESSAGE: Final = 300
+
+#: Errors that clients raise for a reply that they understand but do not return.
+_UNDERSTOOD: Final = {
+    "LengthFinishReasonError": "the reply was cut short by its length limit",
+    "ContentFilterFinishReasonError": "the model refused to reply (content filter)",
+}
+#: Errors that clients raise for a reply that they do not understand.
+_NOT_UNDERSTOOD: Final = (ValueError, TypeError, AttributeError, LookupError)
+#: Errors of LangChain that are permanent, and the one for a question that is too long.
+_FINAL: Final = frozenset({"ModelNotFoundError", "ModelInvalidRequestError"})
+_TOO_LONG: Final = "ContextOverflowError"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallProblem:
+    """Why a call returned no verdict. `wait_s` is the waiting time requested by the provider, or None."""
+
+    kind: Kind
+    message: str
+    wait_s: float | None = None
+
+    @property
+    def failure(self) -> FailureKind:
+        """The kind of judge failure, if no other try helps."""
+        return _FAILURES.get(self.kind, "prompt")
+
+
+def problem_of(error: Exception, secrets: Sequence[str] = (), now: datetime | None = None) -> CallProblem:
+    """Classify an exception of a model's client.
+
+    Args:
+        error: any exception of the client.
+        secrets: texts that must not be repeated.
+        now: the current time, used for a `Retry-After` with a date; None uses the clock.
+
+    >>> trouble_of(TimeoutError("no reply within 60 s"))
+    CallProblem(kind='again', message='no reply within 60 s', wait_s=None)
+    """
+    text = " ".join(str(error).split()) or type(error).__name__
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    status = _status(error)
+    wait_s: float | None
+    kind: Kind
+    if any(base.__name__ == _TOO_LONG for base in type(error).__mro__):
+        kind, wait_s = "long", None
+    elif status is None:
+        kind, wait_s = _kind_of(error, text), None
+    else:
+        kind, wait_s = _kind_of_status(status, text), _retry_after_s(error, now or datetime.now(UTC))
+    message = _named(error, text, status)
+    message = message if len(message) <= _MAX_MESSAGE else message[: _MAX_MESSAGE - 1] + "…"
+    return CallProblem(kind=kind, message=message, wait_s=wait_s)
+
+
+def _kind_of_status(status: int, text: str) -> Kind:
+    if status in _CREDENTIALS or _MONEY.search(text):
+        return "refused"
+    if status in _UNABLE and _lacks_a_way(text):
+        return "unable"
+    return "again" if status in _AGAIN or status >= _SERVER_ERROR else "final"
+
+
+def _kind_of(error: Exception, text: str) -> Kind:
+    """Return the kind of an error without an HTTP status; unknown errors may be temporary."""
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if isinstance(error, UnreadableReplyError) or names & _UNDERSTOOD.keys():
+        return "reply"
+    if isinstance(error, NotImplementedError):
+        return "unable"
+    if any("Authentication" in name or "PermissionDenied" in name for name in names):
+        return "refused"
+    if names & _FINAL:
+        return "final"
+    if not isinstance(error, _NOT_UNDERSTOOD):
+        return "again"
+    return "unable" if _lacks_a_way(text) else "reply"
+
+
+def _lacks_a_way(text: str) -> bool:
+    return bool(_WAY.search(text) and _MISSING.search(text))
+
+
+def _status(error: Exception) -> int | None:
+    """Return the HTTP status of an error, or None if it has no status."""
+    response = getattr(error, "response", None)
+    candidates = [getattr(error, name, None) for name in ("status_code", "http_status", "code", "status")]
+    candidates.append(getattr(response, "status_code", None))
+    if isinstance(response, dict):  # botocore
+        candidates.append(response.get("ResponseMetadata", {}).get("HTTPStatusCode"))
+    statuses = (status for status in candidates if isinstance(status, int) and _CLIENT_ERROR <= status < _STATUS_END)
+    return next((int(status) for status in statuses), None)
+
+
+def _named(error: Exception, text: str, status: int | None) -> str:
+    """Return the text of an error with its status or type."""
+    if status is not None:
+        return text if str(status) in text[:40] else f"HTTP {status}: {text}"
+    if isinstance(error, (TimeoutError, UnreadableReplyError, NotImplementedError)):
+        return text
+    name = type(error).__name__
+    if isinstance(error, _NOT_UNDERSTOOD):
+        return f"the reply could not be read: {name}: {text}"
+    return _UNDERSTOOD.get(name) or f"{name}: {text}{_why(error)}"
+
+
+def _why(error: BaseException) -> str:
+    """Return the root cause of an error in brackets; clients wrap network errors several times."""
+    root = error
+    while root.__cause__ is not None:
+        root = root.__cause__
+    return "" if root is error else f" ({type(root).__name__}: {root})".replace(": )", ")")
+
+
+def _retry_after_s(error: Exception, now: datetime) -> float | None:
+    """Return the seconds that a provider asks to wait, or None if they are absent or malformed."""
+    headers: Mapping[str, str] | Any = getattr(getattr(error, "response", None), "headers", None)
+    if not hasattr(headers, "get"):
+        return None
+    thousandths = _seconds(headers.get("retry-after-ms"))
+    if thousandths is not None:
+        return thousandths / 1000
+    header = headers.get("retry-after")
+    seconds = _seconds(header)
+    return seconds if seconds is not None else _until(header, now)
+
+
+def _seconds(text: object) -> float | None:
+    return float(text) if isinstance(text, str) and re.fullmatch(r"\s*\d{1,12}(?:\.\d{1,9})?\s*", text) else None
+
+
+def _until(text: object, now: datetime) -> float | None:
+    try:
+        then = parsedate_to_datetime(str(text))
+    except (ValueError, IndexError, TypeError):
+        return None
+    return max(0.0, ((then if then.tzinfo else then.replace(tzinfo=UTC)) - now).total_seconds())
+
+
+_WAYS: Final[tuple[Way, ...]] = ("structured", "tool", "text")
+#: Replies without a verdict after which a method that has never returned one is abandoned.
+_PATIENCE: Final = 3
+#: Number of reply forms with a prepared model; an evaluator may create new ones without end.
+_MAX_FORMS: Final = 256
+#: Errors of a model that does not support a method.
+_CANNOT: Final = (NotImplementedError, ValueError, TypeError, AttributeError, ImportError)
+#: Texts by which a provider reports that it rejects the schema.
+_OF_SCHEMA: Final = re.compile(
+    r"m(?:in|ax)(?:imum|items)|invalid.{0,20}schema|schema.{0,40}invalid", re.IGNORECASE | re.DOTALL
+)
+
+
+class Rung(NamedTuple):
+    """A method; `bounded`: with a schema that states bounds."""
+
+    way: Way
+    bounded: bool
+
+
+class Ladder:
+    """Falls back to the next method if a model does not support one, and remembers it. Used by one event loop."""
+
+    def __init__(self, model: BaseChatModel, method: Literal["auto", "structured", "tool", "text"]) -> None:
+        """Begin with the most reliable method.
+
+        Args:
+            model: the model to call.
+            method: `auto` for all methods in turn, or the only one allowed.
+        """
+        self._model = model
+        ways = [way for way in _WAYS if method in {"auto", way}]
+        self._left = [Rung(way, bounded) for way in ways for bounded in ((False,) if way == "text" else (True, False))]
+        self._prepared: dict[tuple[Rung, ReplyForm | None], Runnable[Any, Any]] = {}
+        self._proven: set[Way] = set()
+        self._unread: Counter[Way] = Counter()
+
+    def down(self, rung: Rung, refusal: str = "") -> bool:
+        """Abandon a rung that the model does not support; return whether there is another one.
+
+        Args:
+            rung: the rung that was used.
+            refusal: the error. If it is about the schema, the same method is tried without bounds.
+        """
+        if self._left[0] != rung:  # another call has abandoned it already
+            return True
+        keeps_way = rung.bounded and _OF_SCHEMA.search(refusal)
+        rest = self._left[1:] if keeps_way else [other for other in self._left if other.way != rung.way]
+        self._left = rest or self._left
+        return bool(rest)
+
+    def read_from(self, rung: Rung) -> None:
+        """Remember that a method returned a verdict."""
+        self._proven.add(rung.way)
+
+    def unread_from(self, rung: Rung) -> None:
+        """Remember that a method returned a reply without a verdict; one that returns nothing else is abandoned."""
+        self._unread[rung.way] += 1
+        if rung.way not in self._proven and self._unread[rung.way] >= _PATIENCE:
+            self.down(rung)
+
+    def current(self, form: ReplyForm | None = None) -> tuple[Rung, Runnable[Any, Any]]:
+        """Return the current rung, and the runnable to invoke with messages.
+
+        Args:
+            form: the requested form of the reply; None for a score from 0 to 1.
+
+        Raises:
+            NotImplementedError: the model does not support the only method allowed.
+        """
+        while True:
+            rung = self._left[0]
+            try:
+                return rung, self._bound(rung, form)
+            except _CANNOT as error:
+                if not self.down(rung, str(error)):
+                    raise NotImplementedError(
+                        f"the model does not support the method {rung.way!r} (judge.method): {str(error) or type(error).__name__}"
+                    ) from error
+
+    def _bound(self, rung: Rung, form: ReplyForm | None) -> Runnable[Any, Any]:
+        if (rung, form) not in self._prepared:
+            if len(self._prepared) >= _MAX_FORMS:
+                self._prepared.clear()
+            bind = {"structured": _structured, "tool": _with_tool}.get(rung.way)
+            schema = schema_of(form, bounded=rung.bounded)
+            self._prepared[rung, form] = self._model if bind is None else bind(self._model, schema)
+        return self._prepared[rung, form]
+
+
+def _structured(model: BaseChatModel, schema: dict[str, Any]) -> Runnable[Any, Any]:
+    from langchain_core.language_models import BaseChatModel  # noqa: PLC0415 — heavy
+
+    if type(model).with_structured_output is BaseChatModel.with_structured_output:
+        raise NotImplementedError("it has no structured output of its own")  # the default implementation is a tool call
+    # Langchain recommends another method in a warning: that is what the ladder does.
+    warnings.filterwarnings("ignore", message=".*structured output", category=UserWarning)
+    return _unparsed(model.with_structured_output(schema, include_raw=True))
+
+
+def _unparsed(chain: Runnable[Any, Any]) -> Runnable[Any, Any]:
+    """Return the part of a chain that calls the model, without its parser; the entire chain if it has another structure.
+
+    The reply is parsed here, and the parser costs as much time as the call.
+    """
+    from langchain_core.runnables import RunnableParallel, RunnableSequence  # noqa: PLC0415 — heavy
+
+    first = chain.first if isinstance(chain, RunnableSequence) else None
+    steps = dict(first.steps__) if isinstance(first, RunnableParallel) else {}
+    return steps["raw"] if set(steps) == {"raw"} else chain
+
+
+def _with_tool(model: BaseChatModel, schema: dict[str, Any]) -> Runnable[Any, Any]:
+    try:
+        return model.bind_tools([schema], tool_choice=SCHEMA_NAME)
+    except (ValueError, TypeError):  # some models support tools, but not a forced tool
+        return model.bind_tools([schema])
+
+
+def message_of(output: object) -> AIMessage | None:
+    """Return the message in the output of a model, or None."""
+    from langchain_core.messages import AIMessage  # noqa: PLC0415 — heavy
+
+    raw = output.get("raw") if isinstance(output, dict) else output
+    return raw if isinstance(raw, AIMessage) else None
+
+
+def read_output(output: object, form: ReplyForm | None = None) -> Reply:
+    """Return the verdict in the output of a model, for any method.
+
+    The model's own text counts; a client's parser silently repairs damaged replies.
+
+    Args:
+        output: the output of the model.
+        form: the requested form; None for a score from 0 to 1.
+
+    Raises:
+        UnreadableReplyError: there is no verdict.
+    """
+    message = message_of(output)
+    if message is not None:
+        return read_message(message, form)
+    parsed = output.get("parsed", output) if isinstance(output, dict) else output
+    dump = getattr(parsed, "model_dump", None)
+    values = dump() if dump is not None else parsed
+    if isinstance(values, dict):
+        return validated(values, form)
+    raise UnreadableReplyError("unreadable", f"the model returned a {type(output).__name__}, not a message")
+
 
 #: Refusals of credentials in a row after which calls to the provider pause, and the length of the pause in seconds.
 _REFUSALS: Final = 3

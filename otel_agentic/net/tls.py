@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.errors import ConfigError
-from otel_agentic.net.watched import ReloadedFiles
+from otel_agentic.net.auth import ReloadedFiles
 from otel_agentic.regular_files import read_regular
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from otel_agentic.pipeline.engine import Engine
-    from otel_agentic.pipeline.ingest import IngestResult, ingest_files
-    from otel_agentic.pipeline.live import LiveCollector
+    from otel_agentic.commands.ingest import IngestResult, ingest_files
+    from otel_agentic.engine.engine import Engine
+    from otel_agentic.live.collector import LiveCollector
 
 __all__ = [
     "Engine",

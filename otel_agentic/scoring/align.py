@@ -1,27 +1,27 @@
-"""Which made call answers which expected call: an optimal one-to-one pairing, by name.
-
-In this order: as many required calls as possible, the greatest agreement of their arguments, the fewest parameters that
-only a judge could compare, the most optional calls that agree in full, ranks among the calls of the name as close as
-possible, the earlier call. Calls of one step share a rank. So nothing depends on the order of a list or on a hash seed.
-"""
+"""Pairing of actual with expected calls: optimal, one to one, by name; then their order."""
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from otel_agentic.scoring.compiled import CompiledCall
+from otel_agentic.scoring.compile import NO_OPINIONS, CompiledCall, CompiledExpectation
+from otel_agentic.scoring.model import MadeCall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Container, Mapping
 
     import numpy as np
 
-    from otel_agentic.scoring.compiled import CompiledName
-    from otel_agentic.scoring.made import MadeCall
-    from otel_agentic.scoring.opinions import Opinions
+    from otel_agentic.config import ScoringSettings
+    from otel_agentic.conversations.model import ToolCall
+    from otel_agentic.scoring.compile import CompiledName, Opinions
+    from otel_agentic.scoring.model import Dimension
+    from otel_agentic.truth.model import Case, Effect, ExtraRule, Order
 
 #: The place of a made call, the expected call that it answers, how far they agree (see `Parameters.compare`), what is wrong.
 Pair: TypeAlias = tuple[int, CompiledCall, float, Sequence[str]]
@@ -210,3 +210,265 @@ def _digits(rows: Sequence[int], columns: Sequence[int], undecided: int) -> _Dig
 
 
 _kept_digits = lru_cache(maxsize=256)(_digits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRules:
+    """How tools are judged for one case: the settings, with what the case overrides.
+
+    `effects` are tables of tool name or glob, the case's first. `weights` need not sum to 1.
+    """
+
+    threshold: float
+    weights: Mapping[Dimension, float]
+    effects: tuple[Mapping[str, Effect], ...]
+    count_errors: bool
+    numbers_as_text: bool
+
+    @classmethod
+    def of(cls, case: Case, settings: ScoringSettings) -> ToolRules:
+        """Return the rules of a case."""
+        return cls(
+            threshold=settings.tool_threshold if case.tool_threshold is None else case.tool_threshold,
+            weights=settings.tool_weights if case.tool_weights is None else case.tool_weights,
+            effects=(case.effects, settings.effects),
+            count_errors=settings.count_errors,
+            numbers_as_text=settings.numbers_as_text,
+        )
+
+
+#: The calls that count, in order; the pairs of expected calls, optional ones too, in order of the made ones; the places of
+#: the calls left over, and of those whose arguments or results were not recorded; the calls that answered with an error.
+#: A plain tuple: one is made for every turn. `SortedCalls` tells the same with names.
+RawCalls: TypeAlias = tuple[
+    CompiledExpectation, Sequence[MadeCall], list[Pair], Sequence[int], Sequence[int], Sequence[MadeCall]
+]
+
+
+class Agreement(NamedTuple):
+    """How far the parameters of a made call agree, in [0, 1], and which do not."""
+
+    score: float
+    wrong: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedCall:
+    """An expected call and the place, among the made calls, of the one that answers it."""
+
+    place: int
+    expected: CompiledCall
+    agreement: Agreement
+
+    @classmethod
+    def of(cls, pair: Pair) -> PairedCall:
+        """Return a pair with names."""
+        place, expected, score, wrong = pair
+        return cls(place=place, expected=expected, agreement=Agreement(score, tuple(wrong)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SortedCalls:
+    """The calls of a scope sorted out under one expectation.
+
+    `made` are the calls that count, in order; `errored` those that answered with an error. `pairs` are those of required
+    calls, `excused` those of optional ones, in order of the made calls. `extra` are the places in `made` of the calls left
+    over, each with what its being extra means, `forbidden` those of calls that are forbidden by name.
+    """
+
+    expectation: CompiledExpectation
+    made: Sequence[MadeCall]
+    errored: Sequence[MadeCall]
+    pairs: Sequence[PairedCall]
+    excused: Sequence[PairedCall]
+    extra: Sequence[tuple[int, ExtraRule]]
+    forbidden: Sequence[int]
+
+    @classmethod
+    def of(cls, raw: RawCalls) -> SortedCalls:
+        """Return sorted calls with names."""
+        expectation, made, pairs, extra, _, errored = raw
+        return cls(
+            expectation=expectation,
+            made=made,
+            errored=errored,
+            pairs=[PairedCall.of(pair) for pair in pairs if pair[1].required],
+            excused=[PairedCall.of(pair) for pair in pairs if not pair[1].required],
+            extra=[(place, expectation.extra_rule(made[place].call.name)) for place in extra],
+            forbidden=[place for place, one in enumerate(made) if expectation.forbids(one.call.name)],
+        )
+
+
+def sort_calls(  # noqa: C901 — one pass for every turn: each function more is a tenth of its time
+    expectation: CompiledExpectation, calls: Sequence[MadeCall], opinions: Opinions = NO_OPINIONS
+) -> RawCalls:
+    """Return the calls of a scope, in order of their place, sorted out under an expectation.
+
+    Calls of kind `tool` count at any depth; a transfer or an agent used as a tool only where the expectation names it. A
+    call that answered with an error was not made, unless the rules count it.
+    """
+    named = expectation.named
+    made = calls
+    errored: Sequence[MadeCall] = ()
+    unrecorded: Sequence[int] = ()
+    places: dict[str, list[int]] = {}
+    extra: list[int] = []
+    for place, one in enumerate(calls):
+        call = one.call
+        if call.error is not None or call.kind != "tool" or call.arguments is None or not call.result_captured:
+            # Most turns have no such call, and are read in this one pass.
+            made, errored, unrecorded = _counted(expectation, calls)
+            places, extra = _places(named, made)
+            break
+        name = call.name
+        if name in places:
+            places[name].append(place)
+        elif name in named:
+            places[name] = [place]
+        else:
+            extra.append(place)
+    pairs: list[Pair] = []
+    repeated = False
+    for name, those in places.items():
+        expected = named[name]
+        only = expected.only
+        if only is None or len(those) > 1:
+            pairs += pair_calls(expected, made, those, opinions)
+            repeated = True
+            continue
+        place, parameters = those[0], only.parameters
+        if made[place].call.arguments == parameters.alike:
+            pairs.append((place, only, 1.0, ()))
+            continue
+        score, wrong = parameters.compare(made[place], opinions)
+        if score == 1.0 or only.required:
+            pairs.append((place, only, score, wrong))
+    if len(pairs) + len(extra) < len(made):
+        paired = {pair[0] for pair in pairs}
+        extra = [place for place in range(len(made)) if place not in paired]
+    if repeated:
+        pairs.sort()
+    return expectation, made, pairs, extra, unrecorded, errored
+
+
+def _counted(
+    expectation: CompiledExpectation, calls: Sequence[MadeCall]
+) -> tuple[Sequence[MadeCall], Sequence[MadeCall], Sequence[int]]:
+    """Return the calls that were made, those that answered with an error, and places of those not wholly recorded."""
+    counted = [one for one in calls if one.call.kind == "tool" or _names(expectation, one.call.name)]
+    errored = [one for one in counted if one.call.error is not None]
+    made = counted if expectation.rules.count_errors else [one for one in counted if one.call.error is None]
+    return made, errored, [place for place, one in enumerate(made) if not _is_recorded(one.call)]
+
+
+def _places(named: Container[str], made: Sequence[MadeCall]) -> tuple[dict[str, list[int]], list[int]]:
+    """Return where the calls of each expected name are, and where the others."""
+    places: dict[str, list[int]] = {}
+    for place, one in enumerate(made):
+        if one.call.name in named:
+            places.setdefault(one.call.name, []).append(place)
+    return places, [place for place, one in enumerate(made) if one.call.name not in named]
+
+
+def _names(expectation: CompiledExpectation, tool_name: str) -> bool:
+    return tool_name in expectation.named or expectation.forbids(tool_name)
+
+
+def _is_recorded(call: ToolCall) -> bool:
+    return call.arguments is not None and (call.result_captured or call.error is not None)
+
+
+class Misplaced(NamedTuple):
+    """A made call, by its place among them, that was made out of order: `belongs` says where, `came` where it came.
+
+    Of order `exact` both are numbers, counted in groups from 1. Of `relative`, `belongs` is "after" or "before" and the
+    name of a call that was made in its place, `came` is None.
+    """
+
+    place: int
+    expected: CompiledCall
+    belongs: str | int
+    came: int | None
+
+
+def misplaced(made: Sequence[MadeCall], pairs: Sequence[Pair], order: Order) -> list[Misplaced]:
+    """Return the pairs of required calls whose call was made out of its place, in the order in which they were made.
+
+    Of order `relative`: those outside a longest run of made calls whose expected groups never go back. Of `exact`: those
+    whose rank among the paired calls is not their group. Calls of one made step count as made in the expected order.
+
+    Args:
+        made: the made calls, in order of their place.
+        pairs: of required calls, in order of the made ones.
+        order: that of the expectation.
+    """
+    if order == "any" or not pairs:
+        return []
+    return _out_of_rank(made, pairs) if order == "exact" else _outside_longest_run(made, pairs)
+
+
+def _out_of_rank(made: Sequence[MadeCall], pairs: Sequence[Pair]) -> list[Misplaced]:
+    found: list[Misplaced] = []
+    rank, turn_index, step = 0, -1, -1
+    for place, expected, _, _ in pairs:
+        one = made[place]
+        if one.call.step != step or one.turn_index != turn_index:
+            rank, turn_index, step = rank + 1, one.turn_index, one.call.step
+        if rank != expected.group:
+            found.append(Misplaced(place, expected, expected.group, rank))
+    return found
+
+
+def _outside_longest_run(made: Sequence[MadeCall], pairs: Sequence[Pair]) -> list[Misplaced]:
+    walk: list[tuple[int, int, int, int, CompiledCall]] = []
+    for place, expected, _, _ in pairs:
+        one = made[place]
+        walk.append((one.turn_index, one.call.step, expected.group, place, expected))
+    walk.sort()
+    kept = longest_non_decreasing([one[2] for one in walk])
+    there = set(kept)
+    around = [one[4] for one in walk]
+    found = [
+        Misplaced(one[3], one[4], _belongs(around, kept, index), None)
+        for index, one in enumerate(walk)
+        if index not in there
+    ]
+    return sorted(found)
+
+
+def _belongs(walk: Sequence[CompiledCall], kept: Sequence[int], index: int) -> str:
+    """Return beside which call of the run a call belongs that was made on its wrong side.
+
+    There is one, or the run were longer; of several it is the one that it belongs next to.
+    """
+    group = walk[index].group
+    before = [walk[other].name for other in kept if other < index and walk[other].group > group]
+    after = [walk[other].name for other in kept if other > index and walk[other].group < group]
+    return f"before {before[0]}" if before else f"after {after[-1]}"
+
+
+def longest_non_decreasing(values: Sequence[int]) -> list[int]:
+    """Return the places of a longest non-decreasing subsequence.
+
+    Ref: C. Schensted (1961), Longest increasing and decreasing subsequences, with ties allowed.
+
+    >>> longest_non_decreasing([3, 1, 2, 2, 1])
+    [1, 2, 3]
+    """
+    tails: list[int] = []
+    tail_places: list[int] = []
+    before: list[int] = []
+    for place, value in enumerate(values):
+        length = bisect_right(tails, value)
+        before.append(tail_places[length - 1] if length else -1)
+        if length == len(tails):
+            tails.append(value)
+            tail_places.append(place)
+        else:
+            tails[length], tail_places[length] = value, place
+    kept: list[int] = []
+    place = tail_places[-1] if tail_places else -1
+    while place >= 0:
+        kept.append(place)
+        place = before[place]
+    return kept[::-1]

@@ -1,7 +1,4 @@
-"""Whether a made parameter is the expected one, mode by mode.
-
-What is expected is compiled once into a check, for it is held against many made values.
-"""
+"""Comparison of an actual parameter with the expected one, by mode (exact, numeric, text, ...)."""
 
 from __future__ import annotations
 
@@ -10,9 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from otel_agentic.truth.json_schema import conforms
-from otel_agentic.truth.patterns import matches_fully
-from otel_agentic.truth.values import canonical, is_number
+from otel_agentic.truth.values import canonical, conforms, is_number, matches_fully
 
 if TYPE_CHECKING:
     from otel_agentic.truth.model import MatchRule

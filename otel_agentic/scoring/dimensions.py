@@ -1,15 +1,84 @@
-"""The arithmetic of tool correctness: shares in [0, 1], None where there is nothing to share, and their weighted mean."""
+"""Tool correctness of a turn or conversation: four dimensions, their weighted mean, faults and outcome."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+from otel_agentic.scoring.align import Pair, misplaced, sort_calls
+from otel_agentic.scoring.compile import NO_OPINIONS, CompiledExpectation, compiled
+from otel_agentic.scoring.model import DIMENSIONS, MadeCall, ToolFault, ToolScore
+from otel_agentic.scoring.utilization import Use, use_of
+from otel_agentic.scoring.values import Texts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from otel_agentic.scoring.made import MadeCall
-    from otel_agentic.scoring.model import Dimension
-    from otel_agentic.scoring.utilization import Use
+    from otel_agentic.scoring.align import Misplaced, RawCalls, SortedCalls, ToolRules
+    from otel_agentic.scoring.compile import CompiledCall, Opinions
+    from otel_agentic.scoring.model import Dimension, FailReason, FaultKind, NotEvaluatedReason, Outcome, Scope
+    from otel_agentic.truth.model import ToolExpectation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCount:
+    """The calls of one tool under one expectation.
+
+    `expected` counts required calls, `made` those that answered without an error, `errored` the others, `paired` required
+    calls that were made, `unasked` extra calls that are not allowed. Of the rest each dimension has a sum and what it is a
+    sum over, 0 where the dimension does not apply: `parameters` of `compared` expected calls, `in_order` of `ordered`
+    ones, `used` of `known` results.
+    """
+
+    tool_name: str
+    expected: int
+    made: int
+    errored: int
+    paired: int
+    unasked: int
+    parameters: float
+    compared: int
+    in_order: int
+    ordered: int
+    used: float
+    known: int
+
+
+def tool_counts(score: ToolScore) -> tuple[ToolCount, ...]:
+    """Return the counts of each tool that was expected or made, by name; none where the score has no calls."""
+    return () if score.calls is None else tuple(_counts(score, score.calls))
+
+
+def _counts(score: ToolScore, calls: SortedCalls) -> Iterator[ToolCount]:
+    expected = Counter(call.name for call in calls.expectation.calls if call.required)
+    optional = {call.name for call in calls.expectation.calls}
+    made = Counter(one.call.name for one in calls.made if one.call.error is None)
+    errored = Counter(one.call.name for one in calls.errored)
+    paired = Counter(pair.expected.name for pair in calls.pairs)
+    unasked = Counter(calls.made[place].call.name for place, rule in calls.extra if rule != "allow")
+    misplaced = Counter(fault.tool_name for fault in score.faults if fault.kind == "wrong_order")
+    agreed: Counter[str] = Counter()
+    for pair in calls.pairs:
+        agreed[pair.expected.name] += pair.agreement.score  # type: ignore[assignment]  # counters take any number
+    known = [(one.call.name, use.score) for one, use in score.uses if use.score is not None]
+    parameters, sequence = (score.dimensions.get(name) is not None for name in ("parameters", "sequence"))
+    for name in sorted({*expected, *optional, *made, *errored}):
+        yield ToolCount(
+            tool_name=name,
+            expected=expected[name],
+            made=made[name],
+            errored=errored[name],
+            paired=paired[name],
+            unasked=unasked[name],
+            parameters=float(agreed[name]) if parameters else 0.0,
+            compared=expected[name] if parameters else 0,
+            in_order=paired[name] - misplaced[name] if sequence else 0,
+            ordered=expected[name] if sequence else 0,
+            used=sum(used for tool, used in known if tool == name),
+            known=sum(tool == name for tool, _ in known),
+        )
 
 
 def utilization_score(uses: Sequence[tuple[MadeCall, Use]]) -> float | None:
@@ -61,3 +130,400 @@ def overall_score(dimensions: Mapping[Dimension, float | None], weights: Mapping
         return None
     total = sum(weight / largest for _, weight in applicable)
     return sum(value * (weight / largest) for value, weight in applicable) / total
+
+
+#: Which class names a score that has faults of several, first wins.
+FAULT_PRECEDENCE: Final[tuple[FaultKind, ...]] = (
+    "missing",
+    "spurious",
+    "forbidden",
+    "wrong_parameters",
+    "wrong_order",
+    "unused_result",
+    "errored",
+)
+
+
+def fault_class(faults: Iterable[ToolFault]) -> FaultKind | None:
+    """Return the one class that names these faults, None where there is none.
+
+    >>> fault_class([ToolFault(kind="errored", tool_name="a"), ToolFault(kind="missing", tool_name="b")])
+    'missing'
+    """
+    kinds = {fault.kind for fault in faults}
+    return next((kind for kind in FAULT_PRECEDENCE if kind in kinds), None)
+
+
+def missing_faults(expectation: CompiledExpectation, pairs: Sequence[Pair], turn_index: int | None) -> list[ToolFault]:
+    """Return a fault for each required call that was not made; `turn_index` is that of the expectation."""
+    there = {pair[1].index for pair in pairs}
+    # As `_make` does, without the call in between: a turn may have many faults, and arguments by name take twice as long.
+    return [
+        tuple.__new__(
+            ToolFault,
+            (
+                "missing",
+                one.name,
+                None,
+                one.parameters.values,
+                None,
+                one.index,
+                turn_index,
+                None,
+                None,
+                None,
+                None,
+                True,
+                "",
+            ),
+        )
+        for one in expectation.calls
+        if one.required and one.index not in there
+    ]
+
+
+def forbidden_faults(expectation: CompiledExpectation, made: Sequence[MadeCall]) -> list[ToolFault]:
+    """Return a fault for each made call that is forbidden by name."""
+    forbidden_by = expectation.forbidden_by
+    if forbidden_by is None:
+        return []
+    named = [(one, forbidden_by(one.call.name)) for one in made]
+    return [call_fault("forbidden", one, name, None, one.call.arguments) for one, name in named if name is not None]
+
+
+def call_fault(kind: FaultKind, made: MadeCall, note: str, expected: int | None = None, given: Any = None) -> ToolFault:
+    """Return a fault of a made call as a whole."""
+    call = made.call
+    return tuple.__new__(
+        ToolFault,
+        (
+            kind,
+            call.name,
+            None,
+            expected,
+            given,
+            None,
+            made.turn_index,
+            call.position,
+            call.span_id,
+            call.step,
+            None,
+            True,
+            note,
+        ),
+    )
+
+
+def parameter_faults(expected: CompiledCall, made: MadeCall, wrong: Sequence[str]) -> list[ToolFault]:
+    """Return a fault for each parameter of a call that is not as expected."""
+    call, parameters = made.call, expected.parameters
+    arguments = call.arguments or {}
+    return [
+        tuple.__new__(
+            ToolFault,
+            (
+                "wrong_parameters",
+                call.name,
+                key,
+                parameters.values.get(key),
+                arguments.get(key),
+                expected.index,
+                made.turn_index,
+                call.position,
+                call.span_id,
+                call.step,
+                parameters.modes.get(key),
+                key in arguments,
+                "",
+            ),
+        )
+        for key in wrong
+    ]
+
+
+def order_fault(misplaced: Misplaced, made: MadeCall) -> ToolFault:
+    """Return the fault of a call that was made out of its place."""
+    call = made.call
+    return ToolFault(
+        kind="wrong_order",
+        tool_name=call.name,
+        expected=misplaced.belongs,
+        made=misplaced.came,
+        expected_index=misplaced.expected.index,
+        turn_index=made.turn_index,
+        made_position=call.position,
+        span_id=call.span_id,
+        step=call.step,
+    )
+
+
+#: The score of use that is shown, the one that decides, the faults of results that were not used, and what it rests on.
+Utilization: TypeAlias = tuple["float | None", "float | None", Sequence[ToolFault], "Sequence[tuple[MadeCall, Use]]"]
+#: What is known of the use of results: of an expectation, the made calls, the required pairs and the turn (None: all).
+UtilizationOf: TypeAlias = Callable[
+    [CompiledExpectation, Sequence[MadeCall], Sequence[Pair], "int | None"], Utilization
+]
+_Values: TypeAlias = "tuple[float, float | None, float | None, float | None]"
+
+UNUSED: Final = "the data flag its result as unused"
+NOT_CAPTURED: Final = "arguments or results of calls were not captured"
+NO_WEIGHT: Final = "no dimension with a weight applies"
+_NONE: Final[Sequence[int]] = ()
+
+
+class _Decision(NamedTuple):
+    """An outcome, why it is no pass, the overall score; `parameters` is False where that dimension is not to be shown."""
+
+    outcome: Outcome
+    reason: FailReason | NotEvaluatedReason | None
+    overall: float | None
+    note: str = ""
+    parameters: bool = True
+
+
+def score_single(  # noqa: C901, PLR0912, PLR0915, PLR0917 — one pass: in parts it takes half as long again
+    expectation: CompiledExpectation,
+    calls: Sequence[MadeCall],
+    turn_index: int | None,
+    utilization_of: UtilizationOf | None,
+    opinions: Opinions,
+    captured: bool,  # noqa: FBT001 — by name it takes longer to hand over than to use
+) -> ToolScore:
+    """Return the score of calls, in order of their place, under one expectation, its alternatives aside.
+
+    Without `utilization_of` the use of results is what the data flag it as.
+
+    `selection` is paired / (required + made - paired), allowed extras and excused optional calls left out; `parameters` the
+    mean agreement over the required calls; `sequence` the share of them that were made in their place.
+    """
+    raw = _, made, pairs, extra, unrecorded, errored = sort_calls(expectation, calls, opinions)
+    if not expectation.required_only:
+        pairs = [pair for pair in pairs if pair[1].required]
+    required, paired = expectation.required, len(pairs)
+    faults = missing_faults(expectation, pairs, turn_index) if paired < required else []
+    unasked, trespassed, allowed = 0, False, _NONE
+    if extra or expectation.forbidden_by is not None:
+        beyond, unasked, trespassed, allowed = _left_over(expectation, made, extra)
+        faults += beyond
+    agreed, group, in_turn = 0.0, 0, expectation.order != "exact"
+    used = flagged = 0
+    unused: Sequence[ToolFault] = ()
+    for place, expected, score, wrong in pairs:
+        one = made[place]
+        agreed += score
+        if wrong:
+            faults += parameter_faults(expected, one, wrong)
+        if expected.group < group:
+            in_turn = False
+        group = expected.group
+        flag = one.call.used_flag
+        if flag is not None and one.call.error is None:
+            flagged += 1
+            if flag:
+                used += 1
+            else:
+                unused = (*unused, call_fault("unused_result", one, UNUSED))
+    selection = paired / (required + unasked) if required else float(not unasked)
+    parameters = agreed / required if required else None
+    sequence = None
+    if expectation.ordered:
+        out_of_place = () if in_turn else misplaced(made, pairs, expectation.order)
+        sequence = (paired - len(out_of_place)) / required
+        if out_of_place:
+            faults += [order_fault(one, made[one.place]) for one in out_of_place]
+    utilization = deciding = used / flagged if flagged else None
+    uses: Sequence[tuple[MadeCall, Use]] = ()
+    if utilization_of is not None:
+        utilization, deciding, unused, uses = utilization_of(expectation, made, pairs, turn_index)
+    faults += unused
+    if errored:
+        faults += [call_fault("errored", one, one.call.error or "") for one in errored]
+    overall = weighted_mean(selection, parameters, sequence, deciding, expectation.weights)
+    outcome: Outcome = "pass"
+    reason: FailReason | NotEvaluatedReason | None = None
+    note = ""
+    if unrecorded or overall is None or expectation.judged or not captured:
+        values = selection, parameters, sequence, deciding
+        captured = captured and set(allowed).issuperset(unrecorded)
+        decided = _decide(raw, values, overall, opinions, captured=captured, trespassed=trespassed)
+        outcome, reason, overall, note = decided[:4]
+        parameters = parameters if decided.parameters else None
+    elif trespassed or overall < expectation.threshold:
+        outcome, reason = "fail", "tool_fault"
+    # As `_make` does, without the call in between: a turn has one score, and may have many faults.
+    return tuple.__new__(
+        ToolScore,
+        (
+            turn_index,
+            outcome,
+            reason,
+            overall,
+            {"selection": selection, "parameters": parameters, "sequence": sequence, "utilization": utilization},
+            tuple(faults),
+            uses,
+            required,
+            paired,
+            note,
+            (),
+            raw,
+        ),
+    )
+
+
+def _left_over(
+    expectation: CompiledExpectation, made: Sequence[MadeCall], extra: Sequence[int]
+) -> tuple[list[ToolFault], int, bool, Sequence[int]]:
+    """Return what is to say of calls that no required one needs.
+
+    Their faults; how many nobody asked for; whether one is forbidden, by name or for being extra; places of allowed ones.
+    """
+    faults: list[ToolFault] = []
+    allowed: list[int] = []
+    unasked, trespassed = 0, False
+    for place in extra:
+        one = made[place]
+        name = one.call.name
+        rule = expectation.extra or expectation.extra_rule(name)
+        if rule == "allow":
+            allowed.append(place)
+            continue
+        unasked += 1
+        trespassed = trespassed or rule == "forbid"
+        if not expectation.forbids(name):
+            times = expectation.named[name].times if name in expectation.named else 0
+            faults.append(call_fault("spurious", one, "forbid" if rule == "forbid" else "", times, one.call.arguments))
+    if expectation.forbidden_by is not None:
+        forbidden = forbidden_faults(expectation, made)
+        trespassed = trespassed or bool(forbidden)
+        faults += forbidden
+    return faults, unasked, trespassed, allowed
+
+
+def _decide(
+    raw: RawCalls, values: _Values, overall: float | None, opinions: Opinions, *, captured: bool, trespassed: bool
+) -> _Decision:
+    """Return the outcome where it may be open: something was not recorded, has no weight, or is left to a judge."""
+    expectation, made, pairs, *_ = raw
+    paired = [made[place] for place, one, _, _ in pairs if one.required]
+    if not captured:
+        known = bool(made) and all(one.call.arguments is not None for one in paired)
+        return _Decision("not_evaluated", "content_not_captured", None, NOT_CAPTURED, parameters=known)
+    if overall is None:
+        # Expected calls and none of them made is a failure whatever the weights are, never "no data". Else the weights may
+        # only be small beside one that does not apply.
+        dimensions = dict(zip(DIMENSIONS, values, strict=True))
+        none_made = expectation.required and not paired
+        overall = 0.0 if none_made else overall_score(dimensions, expectation.rules.weights)
+    if trespassed or (overall is not None and overall < expectation.threshold):
+        return _Decision("fail", "tool_fault", overall)
+    undecided = _undecided(raw, opinions)
+    if undecided:
+        told = f"{undecided} parameter{'s' * (undecided > 1)} that only a judge could compare"
+        return _Decision("not_evaluated", opinions.silence, None, told, parameters=False)
+    if overall is None:
+        return _Decision("not_evaluated", "no_data", None, NO_WEIGHT)
+    return _Decision("pass", None, overall)
+
+
+def _undecided(raw: RawCalls, opinions: Opinions) -> int:
+    """Return how many parameters only a judge could compare, and none has, of calls that must agree."""
+    expectation, made, pairs, *_ = raw
+    return sum(
+        expected.parameters.undecided(made[place], opinions)
+        for place, expected, _, _ in pairs
+        # An optional call that does not agree after all is an extra one.
+        if expected.required or expectation.extra_rule(expected.name) != "allow"
+    )
+
+
+def score_tools(
+    expectation: ToolExpectation, scope: Scope, rules: ToolRules, opinions: Opinions | None = None
+) -> ToolScore:
+    """Return the score of the calls of a scope: of the best of the expectation and its alternatives.
+
+    The best has the highest overall score; among equals one that is correct, then the one that stands first. Where the
+    best fails while another could not be evaluated, that one is returned: it might have been right.
+
+    Args:
+        expectation: what is expected.
+        scope: the turn or conversation that it is held against.
+        rules: those of the case.
+        opinions: of a judge, where values or results do not tell. Whether a result was used is asked only under the
+            expectation that counts.
+    """
+    opinions = opinions or NO_OPINIONS
+    texts = Texts(scope)
+
+    def look(made: MadeCall, later: Sequence[MadeCall]) -> Use:
+        return use_of(made, later, texts)
+
+    def ask(made: MadeCall, later: Sequence[MadeCall]) -> Use:
+        use = use_of(made, later, texts)
+        return (opinions.used(made, later, texts) or use) if use.score is None else use
+
+    ready = compiled(expectation, rules)
+    best, score = _best(ready, scope.calls, scope.turn_index, _searched(look), opinions, scope.captured)
+    if opinions is NO_OPINIONS:
+        return score
+    return score_single(best, scope.calls, scope.turn_index, _searched(ask), opinions, scope.captured)
+
+
+def score_calls(
+    expectation: CompiledExpectation,
+    calls: Sequence[MadeCall],
+    *,
+    turn_index: int | None = None,
+    captured: bool = True,
+) -> ToolScore:
+    """Return the score of calls as `score_tools` does, from the calls alone: the use of results is known by flags only.
+
+    Args:
+        expectation: compiled by `compiled`.
+        calls: in order of their place.
+        turn_index: of the turn that is scored, None for a whole conversation.
+        captured: whether any content was recorded.
+    """
+    if expectation.alternatives:
+        return _best(expectation, calls, turn_index, None, NO_OPINIONS, captured)[1]
+    return score_single(expectation, calls, turn_index, None, NO_OPINIONS, captured)
+
+
+def _best(  # noqa: PLR0917 — as `score_single`
+    expectation: CompiledExpectation,
+    calls: Sequence[MadeCall],
+    turn_index: int | None,
+    utilization_of: UtilizationOf | None,
+    opinions: Opinions,
+    captured: bool,  # noqa: FBT001 — same
+) -> tuple[CompiledExpectation, ToolScore]:
+    """Return the expectation that counts, among it and its alternatives, and its score."""
+    scored = [
+        (one, score_single(one, calls, turn_index, utilization_of, opinions, captured))
+        for one in (expectation, *expectation.alternatives)
+    ]
+    best = max(scored, key=lambda one: _goodness(one[1]))
+    unknown = next((one for one in scored if one[1].outcome == "not_evaluated"), best)
+    return unknown if best[1].outcome == "fail" else best
+
+
+def _goodness(score: ToolScore) -> tuple[float, bool]:
+    return -1.0 if score.overall is None else round(score.overall, 9), score.outcome == "pass"
+
+
+def _searched(use: Callable[[MadeCall, Sequence[MadeCall]], Use]) -> UtilizationOf:
+    """Return what finds the use of results by a function of a call and of the later calls that may prove it."""
+
+    def found(
+        expectation: CompiledExpectation, made: Sequence[MadeCall], pairs: Sequence[Pair], turn_index: int | None
+    ) -> Utilization:
+        named = expectation.named
+        witnesses = [one for one in made if one.call.name in named]
+        worked = [made[pair[0]] for pair in pairs if made[pair[0]].call.error is None]
+        uses = [(one, use(one, [other for other in witnesses if other.place > one.place])) for one in worked]
+        shown = utilization_score(uses)
+        # For a whole conversation, an inferred use is shown but never decides.
+        given = uses if turn_index is not None else [one for one in uses if not one[1].inferred]
+        unused = [call_fault("unused_result", one, found.evidence) for one, found in uses if found.score == 0]
+        return shown, utilization_score(given), unused, uses
+
+    return found

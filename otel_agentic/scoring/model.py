@@ -1,35 +1,137 @@
-"""What scoring gives: outcomes, dimensions, faults and scores."""
+"""Results of scoring: outcomes, dimensions, faults and scores, and the views derived from them."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
+from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from otel_agentic.scoring.reasons import fault_sentence, score_sentence
 from otel_agentic.truth.match import MatchMethod
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from otel_agentic.scoring.made import MadeCall
-    from otel_agentic.scoring.sorting import RawCalls, SortedCalls
-    from otel_agentic.scoring.use import Use
-    from otel_agentic.truth.model import ModeName
+    from otel_agentic.config import ScoringSettings
+    from otel_agentic.conversations.model import Conversation, ToolCall, Turn
+    from otel_agentic.judges.base import Judge
+    from otel_agentic.scoring.align import RawCalls, SortedCalls
+    from otel_agentic.scoring.utilization import Use
+    from otel_agentic.truth.model import Case, Effect, ModeName
 
-__all__ = [
-    "DIMENSIONS",
-    "OPEN_REASONS",
-    "ConversationScore",
-    "Dimension",
-    "FailReason",
-    "FaultKind",
-    "MatchMethod",  # owned by the room that matches
-    "NotEvaluatedReason",
-    "Outcome",
-    "ToolFault",
-    "ToolScore",
-    "TurnScore",
-]
+#: Raised with every change that may change a score; old scores are then kept, and superseded.
+SCORING_VERSION: Final = "4"
+
+
+def truth_version(cases: Iterable[Case]) -> str:
+    """Return the content hash of some cases, whatever their order."""
+    return _hash(sorted((*case.key, case.version) for case in cases))
+
+
+def evaluator_version(judge: Judge, settings: ScoringSettings, truth: str) -> str:
+    """Return the hash of everything a score depends on besides the conversation: code, judge, settings, truth."""
+    content = settings.model_dump(mode="json")
+    return _hash([SCORING_VERSION, judge.name, judge.version, content, truth])
+
+
+def _hash(content: object) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+#: What a glob leaves open: any text, any character, one character of several.
+_OPEN: Final = re.compile(r"\*|\?|\[!?\]?[^\]]*\]")
+
+
+def effect_of(tool_name: str, tables: Sequence[Mapping[str, Effect]]) -> Effect:
+    """Return the effect of a tool: of the first table that knows it, by its most specific pattern; else `write`.
+
+    An exact name is more specific than any pattern, a pattern the more so the more characters of the name it spells out.
+
+    >>> effect_of("get_user", [{"*": "write", "get_*": "read"}]), effect_of("book", [])
+    ('read', 'write')
+    """
+    for table in tables:
+        if tool_name in table:
+            return table[tool_name]
+        fitting = [pattern for pattern in table if fnmatchcase(tool_name, pattern)]
+        if fitting:
+            # Of two patterns that are as specific, the careful reading: the tool may write.
+            return table[max(fitting, key=lambda pattern: (spelled_out(pattern), table[pattern] == "write"))]
+    # A tool that nobody described may change something: the careful reading again.
+    return "write"
+
+
+def spelled_out(pattern: str) -> int:
+    """Return how many characters of a name a glob spells out.
+
+    >>> spelled_out("get_*"), spelled_out("get_[ab]*")
+    (4, 4)
+    """
+    return len(_OPEN.sub("", pattern))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeCall:
+    """A call and the turn it belongs to; `turn_index` is 0-based in the conversation."""
+
+    turn_index: int
+    call: ToolCall
+
+    @property
+    def step(self) -> tuple[int, int]:
+        """Which model response asked for it: calls of one response share a step."""
+        return (self.turn_index, self.call.step)
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """Where it stands in the conversation."""
+        return (self.turn_index, self.call.step, self.call.position)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What one expectation is held against: a turn (`turn_index`), or the whole conversation (None).
+
+    `calls` are in order of their place. `answers` are (turn index, text). `queries` are the texts of the user,
+    `query_turns` the turn index of each (empty: all of them came before any call). `earlier` are the turns before it.
+    `captured` is False where the instrumentation recorded no content at all: then a call may be missing from `calls`.
+    """
+
+    turn_index: int | None
+    calls: tuple[MadeCall, ...]
+    answers: tuple[tuple[int, str], ...]
+    queries: tuple[str, ...]
+    captured: bool
+    query_turns: tuple[int, ...] = ()
+    earlier: tuple[Turn, ...] = ()
+
+
+def scope_of(turns: Iterable[Turn], *, turn_index: int | None, earlier: Iterable[Turn] = ()) -> Scope:
+    """Return the scope of some turns; `earlier` are those before them."""
+    turns = tuple(turns)
+    calls = (MadeCall(turn_index=turn.index, call=call) for turn in turns for call in turn.calls)
+    return Scope(
+        turn_index=turn_index,
+        calls=tuple(sorted(calls, key=lambda made: made.place)),
+        answers=tuple((turn.index, turn.answer) for turn in turns if turn.answer is not None),
+        queries=tuple(turn.query for turn in turns if turn.query is not None),
+        captured=any(_any_content(turn) for turn in turns),
+        query_turns=tuple(turn.index for turn in turns if turn.query is not None),
+        earlier=tuple(earlier),
+    )
+
+
+def _any_content(turn: Turn) -> bool:
+    return (
+        turn.query_captured
+        or turn.answer_captured
+        or any(call.arguments is not None or call.result_captured for call in turn.calls)
+    )
+
 
 Outcome = Literal["pass", "fail", "not_evaluated"]
 FailReason = Literal[
@@ -151,7 +253,7 @@ class ToolScore(NamedTuple):
     @property
     def calls(self) -> SortedCalls | None:
         """The calls that it was made from, sorted out under the expectation; None where it was not made from calls."""
-        from otel_agentic.scoring.sorting import SortedCalls  # noqa: PLC0415 — it knows expectations, these records do not
+        from otel_agentic.scoring.align import SortedCalls  # noqa: PLC0415 — it knows expectations, these records do not
 
         return None if self.raw is None else SortedCalls.of(self.raw)
 
@@ -211,3 +313,165 @@ class ConversationScore:
     partial: bool = False
     known_failure: FailReason | None = None
     pass_probability: float | None = None
+
+
+Band = Literal["perfect", "good", "moderate", "poor"]
+#: From the best one.
+BANDS: Final[tuple[Band, ...]] = get_args(Band)
+
+#: The least score of each band but the last. Scores are sums of shares: the last bits of a sum are forgiven.
+_LEAST: Final[tuple[tuple[Band, float], ...]] = (("perfect", 1.0), ("good", 0.75), ("moderate", 0.5))
+_ROUNDING: Final = 1e-9
+
+
+def band_of(score: float) -> Band:
+    """Return the band of a score of 0 to 1.
+
+    >>> [band_of(score) for score in (1.0, 0.999, 0.75, 0.74, 0.5, 0.49, 0.0)]
+    ['perfect', 'good', 'good', 'moderate', 'moderate', 'poor', 'poor']
+    """
+    return next((band for band, least in _LEAST if score >= least - _ROUNDING), "poor")
+
+
+def banded(scores: Iterable[float]) -> dict[Band, int]:
+    """Return how many scores each band holds, also where that is none.
+
+    >>> banded([1.0, 0.2, 1.0])
+    {'perfect': 2, 'good': 0, 'moderate': 0, 'poor': 1}
+    """
+    found = dict.fromkeys(BANDS, 0)
+    for score in scores:
+        found[band_of(score)] += 1
+    return found
+
+
+class Impact(NamedTuple):
+    """What a fault meant for its score.
+
+    `failed`: the tools failed, and this was not made good. An error is made good where a later call of the tool answered
+    without one and no expected call of it is missing. `tried`: of a missing call, how often the tool answered with
+    an error in the same scope; None for other faults.
+    """
+
+    failed: bool
+    tried: int | None
+
+
+def impacts_of(score: ToolScore) -> Iterator[Impact]:
+    """Yield the impact of each fault of a score, in their order."""
+    missing = {fault.tool_name for fault in score.faults if fault.kind == "missing"}
+    errors = Counter(fault.tool_name for fault in score.faults if fault.kind == "errored")
+    made = () if score.calls is None else score.calls.made
+    # They are in order: of each name the last one stays.
+    worked = {one.call.name: one.place for one in made if one.call.error is None}
+    for fault in score.faults:
+        name = fault.tool_name
+        made_good = fault.kind == "errored" and name not in missing and _place(fault) < worked.get(name, (-1, 0, 0))
+        yield Impact(
+            failed=score.outcome == "fail" and not made_good, tried=errors[name] if fault.kind == "missing" else None
+        )
+
+
+def _place(fault: ToolFault) -> tuple[int, int, int]:
+    return (fault.turn_index or 0, fault.step or 0, fault.made_position or 0)
+
+
+#: Where several faults name one call, the first of these stands for it.
+_GRAVEST_FIRST: Final[tuple[FaultKind, ...]] = (
+    "forbidden",
+    "missing",
+    "spurious",
+    "wrong_parameters",
+    "wrong_order",
+    "errored",
+    "unused_result",
+)
+
+#: Turn index and position of a made call.
+_Place: TypeAlias = "tuple[int | None, int | None]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedCall:
+    """One made call that was judged, or one expected call that is missing.
+
+    `faults` stand gravest first, none where the call is as expected. `made_position` is None for a missing call.
+    `trace_id` and `span_id` name its own span, else that of its turn, and are empty where there is neither.
+    """
+
+    tool_name: str
+    turn_index: int | None
+    made_position: int | None
+    faults: tuple[ToolFault, ...]
+    trace_id: str
+    span_id: str
+
+    @property
+    def fault(self) -> ToolFault | None:
+        """The gravest fault."""
+        return self.faults[0] if self.faults else None
+
+    def place(self, fault: ToolFault) -> tuple[int | str | None, ...]:
+        """Return what tells the score of this call by one of its faults from those of other calls."""
+        return (self.turn_index, self.made_position, fault.expected_index, fault.kind, self.tool_name)
+
+
+def judged_calls(conversation: Conversation, score: ConversationScore) -> tuple[JudgedCall, ...]:
+    """Return the made calls that an expectation covers, in order, then the missing ones.
+
+    A call of another kind than `tool` counts only where a fault names it.
+    """
+    faults = _faults_by_place(score)
+    turns = {turn.index: turn for turn in conversation.turns}
+    made = [
+        _made(turn, call, faults.pop((turn.index, call.position), []))
+        for turn in conversation.turns
+        for call in turn.calls
+        if (turn.index, call.position) in faults or (call.kind == "tool" and _covered(turn, score))
+    ]
+    missing = [_missing(turns, place, fault) for place, named in faults.items() for fault in named]
+    return (*made, *missing)
+
+
+def _faults_by_place(score: ConversationScore) -> dict[_Place, list[ToolFault]]:
+    faults: dict[_Place, list[ToolFault]] = defaultdict(list)
+    for tool in score.tools:
+        for fault in tool.faults:
+            turn_index = tool.turn_index if fault.turn_index is None else fault.turn_index
+            faults[turn_index, fault.made_position].append(fault)
+    return faults
+
+
+def _covered(turn: Turn, score: ConversationScore) -> bool:
+    return any(tool.outcome != "not_evaluated" and tool.turn_index in {None, turn.index} for tool in score.tools)
+
+
+def _made(turn: Turn, call: ToolCall, faults: list[ToolFault]) -> JudgedCall:
+    ordered = tuple(sorted(faults, key=lambda fault: _GRAVEST_FIRST.index(fault.kind)))
+    span_id = next((fault.span_id for fault in ordered if fault.span_id), None) or call.span_id
+    return JudgedCall(
+        tool_name=call.name,
+        turn_index=turn.index,
+        made_position=call.position,
+        faults=ordered,
+        trace_id=call.trace_id if span_id else turn.trace_id,
+        span_id=span_id or turn.span_id,
+    )
+
+
+def _missing(turns: dict[int, Turn], place: _Place, fault: ToolFault) -> JudgedCall:
+    turn_index, made_position = place
+    turn = turns.get(turn_index) if turn_index is not None else None
+    return JudgedCall(
+        tool_name=fault.tool_name,
+        turn_index=turn_index,
+        made_position=made_position,
+        faults=(fault,),
+        trace_id=turn.trace_id if turn else "",
+        span_id=turn.span_id if turn else "",
+    )
+
+
+def faulty(calls: tuple[JudgedCall, ...]) -> Iterator[tuple[JudgedCall, ToolFault]]:
+    """Return each call at fault with its gravest fault."""
+    return ((call, call.fault) for call in calls if call.fault is not None)

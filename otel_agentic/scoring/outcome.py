@@ -1,21 +1,33 @@
-"""The outcome of a conversation: its turns, its tools, its outputs, and the verdict that may stand above them."""
+"""The outcome of a conversation: its turns, tools and outputs combined, and given verdicts that take precedence."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
-from otel_agentic.judges.base import Verdict, is_calibrated, kinds_of
-from otel_agentic.judges.checked import ask
-from otel_agentic.scoring.asked import kinds_wanted
+from otel_agentic.judges.asking_judge import ask
+from otel_agentic.judges.base import Question, Verdict, is_calibrated, kinds_of
+from otel_agentic.scoring.answers import (
+    Part,
+    answer_part,
+    combine,
+    failed,
+    missing_outputs,
+    not_evaluated,
+    outputs_part,
+    question_of,
+)
 from otel_agentic.scoring.model import ConversationScore, ToolScore, TurnScore
-from otel_agentic.scoring.outputs import missing_outputs, outputs_part
-from otel_agentic.scoring.parts import Part, combine, failed, not_evaluated
-from otel_agentic.scoring.plan import MatchedConversation, Plan
-from otel_agentic.scoring.tooling import await_missing_calls
-from otel_agentic.scoring.turns import TurnRule, decide_turn, deciding_parts, unproven_absence
-from otel_agentic.scoring.verdict import given_verdict, under_verdict
+from otel_agentic.scoring.tooling import (
+    Asking,
+    ToolScores,
+    await_missing_calls,
+    kinds_wanted,
+    tool_scores,
+    wants_opinions,
+)
+from otel_agentic.truth.values import Bag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,12 +35,220 @@ if TYPE_CHECKING:
 
     from otel_agentic.config import ScoringSettings
     from otel_agentic.conversations.model import Conversation, Turn
-    from otel_agentic.judges.base import Judge, JudgeFailure
+    from otel_agentic.judges.base import Judge, JudgeFailure, QuestionKind
     from otel_agentic.scoring.model import NotEvaluatedReason
-    from otel_agentic.truth.labels import Label
+    from otel_agentic.truth.load import Label
     from otel_agentic.truth.match import Match
     from otel_agentic.truth.model import Case
 
+TurnRule = Literal["answer", "tools", "both"]
+
+#: What a pair is worth beside its similarity: people word the same question differently, so turns that are alike by
+#: nothing still belong together by their order. Half: one equal query found elsewhere outweighs one such pair.
+PAIR_WORTH: Final = 0.5
+#: Sums of similarities are floating-point: totals this close are equal.
+_ROUNDING: Final = 1e-9
+
+
+def unproven_absence(conversation: Conversation, settings: ScoringSettings) -> tuple[NotEvaluatedReason, str] | None:
+    """Return why an expected turn that is missing may still exist, as (reason, explanation); None where it cannot.
+
+    Only an end mark, or `strict_turns`, proves that a turn never came: the end of a file and idleness prove nothing, and
+    where no span carries a conversation id, the turn may be stored as another conversation.
+    """
+    if conversation.ended or settings.strict_turns:
+        return None
+    if conversation.link_method != "explicit":
+        return "no_conversation_id", "no span carries a conversation id, so it may be stored as another conversation"
+    if conversation.closed_by == "end_of_input":
+        return "incomplete", "no end mark proves that the conversation was over at the end of the input"
+    return "incomplete", "the conversation went quiet"
+
+
+def align_turns(expected: Sequence[str | None], made: Sequence[str | None]) -> Mapping[int, int]:
+    """Return made turn -> case turn, in order, such that the pairs are worth the most.
+
+    A pair is worth the similarity of its queries and `PAIR_WORTH`. So turns pair in their order, however they are worded,
+    and a turn is left out only where that lets others find a clearly better partner: a greeting before the first
+    question, a case turn that never came. A query that is None (not annotated, or not captured) is like any other by
+    nothing. Among equals the earlier turns are paired.
+
+    >>> dict(align_turns(["book a table", "cancel it"], ["hello", "book a table", "please cancel it"]))
+    {1: 0, 2: 1}
+    >>> dict(align_turns(["book a table", "cancel it"], ["hello", "book a table"]))
+    {1: 0}
+    """
+    if list(expected) == list(made):
+        return {place: place for place in range(len(made))}
+    alike = _similarities(expected, made)
+    return _walk(_best(alike, len(expected), len(made)), alike)
+
+
+def _similarities(expected: Sequence[str | None], made: Sequence[str | None]) -> list[list[float]]:
+    left, right = ([None if query is None else Bag.of(query) for query in side] for side in (expected, made))
+    return [[0.0 if one is None or other is None else one.similarity(other) for other in right] for one in left]
+
+
+def _best(alike: list[list[float]], rows: int, columns: int) -> list[list[float]]:
+    """Return best[i][j]: what the pairs among expected[i:] and made[j:] are worth at most."""
+    best = [[0.0] * (columns + 1) for _ in range(rows + 1)]
+    for i in reversed(range(rows)):
+        for j in reversed(range(columns)):
+            best[i][j] = max(alike[i][j] + PAIR_WORTH + best[i + 1][j + 1], best[i][j + 1], best[i + 1][j])
+    return best
+
+
+def _walk(best: list[list[float]], alike: list[list[float]]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    i = j = 0
+    while i < len(best) - 1 and j < len(best[0]) - 1:
+        enough = best[i][j] - _ROUNDING
+        if alike[i][j] + PAIR_WORTH + best[i + 1][j + 1] >= enough:
+            found[j] = i
+            i, j = i + 1, j + 1
+        elif best[i][j + 1] >= enough:
+            j += 1
+        else:
+            i += 1
+    return found
+
+
+def decide_turn(rule: TurnRule, answer: Part | None, tools: Part | None) -> Part:
+    """Return the outcome of a turn under a rule; a part that is not annotated is None.
+
+    >>> from otel_agentic.scoring.answers import failed, passed
+    >>> [decide_turn(rule, passed(""), failed("tool_fault", "")).outcome for rule in ("answer", "tools", "both")]
+    ['pass', 'fail', 'fail']
+    """
+    return combine(deciding_parts(rule, answer, tools))
+
+
+def deciding_parts(rule: TurnRule, answer: Part | None, tools: Part | None) -> list[Part]:
+    """Return the parts that decide a turn under a rule.
+
+    Under `answer` the tools decide only where no answer is annotated, under `tools` the other way round.
+    """
+    order = (tools, answer) if rule == "tools" else (answer, tools)
+    annotated = [part for part in order if part is not None]
+    return annotated if rule == "both" else annotated[:1]
+
+
+_ANSWERS_ONLY: frozenset[QuestionKind] = frozenset({"answer"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatchedConversation:
+    """A conversation with the match that was found for it and its row of the labels file, if it has one."""
+
+    conversation: Conversation
+    match: Match
+    label: Label | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A conversation with its case turns found, before the judge has spoken.
+
+    `aligned` is turn index -> case turn index. `asked` is turn index -> question, or outcome where none is needed, or
+    None where no answer is annotated. `tools` are the tool scores as far as the data alone tell; `asking` is None where
+    they tell all that can be known.
+    """
+
+    matched: MatchedConversation
+    case: Case | None
+    settings: ScoringSettings
+    threshold: float = 0.0
+    aligned: Mapping[int, int] = field(default_factory=dict)
+    asked: Mapping[int, Question | Part | None] = field(default_factory=dict)
+    asking: Asking | None = None
+    tools: ToolScores = field(default_factory=lambda: ToolScores(turns={}, whole=None))
+
+    @classmethod
+    def of(
+        cls,
+        matched: MatchedConversation,
+        settings: ScoringSettings,
+        kinds: frozenset[QuestionKind] = _ANSWERS_ONLY,
+    ) -> Plan:
+        """Return the plan of a conversation; `kinds` are the questions that the judge is asked."""
+        case, turns = matched.match.case, matched.conversation.turns
+        if case is None or not turns:
+            return cls(matched=matched, case=case, settings=settings)
+        threshold = settings.answer_threshold if case.answer_threshold is None else case.answer_threshold
+        places = align_turns([turn.query for turn in case.turns], [turn.query for turn in turns])
+        aligned = {turns[place].index: index for place, index in places.items()}
+        asking = Asking(kinds=kinds, threshold=threshold) if wants_opinions(case, kinds) else None
+        return cls(
+            matched=matched,
+            case=case,
+            settings=settings,
+            threshold=threshold,
+            aligned=aligned,
+            asked={
+                turns[place].index: question_of(case.turns[index], turns[place], threshold)
+                for place, index in places.items()
+            },
+            asking=asking,
+            tools=tool_scores(case, turns, aligned, settings, asking),
+        )
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """What the judge is asked: of answers first, then of tools."""
+        answers = (question for question in self.asked.values() if isinstance(question, Question))
+        return (*answers, *self.tools.asked)
+
+    @property
+    def answers_asked(self) -> int:
+        """How many of `questions`, the first ones, are about answers."""
+        return sum(isinstance(question, Question) for question in self.asked.values())
+
+    def answers(self, verdicts: Sequence[Verdict | JudgeFailure]) -> dict[int, Part | None]:
+        """Return turn index -> outcome of its answer, given the verdicts on `questions`."""
+        turns = {turn.index: turn for turn in self.matched.conversation.turns}
+        said = iter(verdicts)
+        return {
+            index: answer_part(turns[index], next(said), self.threshold) if isinstance(asked, Question) else asked
+            for index, asked in self.asked.items()
+        }
+
+    def judged_tools(self, verdicts: Sequence[Verdict | JudgeFailure]) -> ToolScores:
+        """Return the tool scores, given the verdicts on `questions`."""
+        if self.case is None or self.asking is None or not self.tools.asked:
+            return self.tools
+        of_tools = dict(zip(self.tools.asked, verdicts[len(verdicts) - len(self.tools.asked) :], strict=True))
+        asking = Asking(kinds=self.asking.kinds, threshold=self.threshold, verdicts=of_tools)
+        return tool_scores(self.case, self.matched.conversation.turns, self.aligned, self.settings, asking)
+
+
+VerdictSource = Literal["labels", "case", "event"]
+
+
+def given_verdict(plan: Plan) -> tuple[VerdictSource, bool] | None:
+    """Return the verdict that stands above what was computed, and where it comes from; first wins."""
+    label, conversation, settings = plan.matched.label, plan.matched.conversation, plan.settings
+    if label is not None and label.verdict is not None:
+        return "labels", label.verdict
+    of_case = None if plan.case is None else plan.case.given_verdict(settings.reward_threshold)
+    if of_case is not None:
+        return "case", of_case
+    if settings.trust_verdict_events and conversation.verdict is not None:
+        return "event", conversation.verdict
+    return None
+
+
+def under_verdict(computed: Part, given: tuple[VerdictSource, bool] | None) -> Part:
+    """Return the outcome with a given verdict standing above the computed one; both are told."""
+    if given is None:
+        return computed
+    source, passes = given
+    told = f"verdict of {source}: {'pass' if passes else 'fail'}; computed: {computed.outcome}"
+    if computed.explanation:
+        told += f" ({computed.explanation})"
+    return Part(outcome="pass", explanation=told) if passes else failed("verdict", told)
+
+
+if TYPE_CHECKING:
     #: Why turns that are missing may still exist, as (reason, explanation); None where none is missing or none can.
     Awaited: TypeAlias = tuple[NotEvaluatedReason, str] | None
 

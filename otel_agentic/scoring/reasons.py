@@ -1,4 +1,4 @@
-"""What is wrong with calls in words: sentences that are the same every time, made only when somebody asks."""
+"""Explanations of faults: deterministic sentences, built only when somebody reads them."""
 
 from __future__ import annotations
 

@@ -1,25 +1,555 @@
-"""Whether the result of a call was used: inferred from the answer and from later calls, with the evidence.
-
-Used: a value of the result is an argument of a later call, or is said in an answer after the call. Values that the user
-or the call itself had brought in prove nothing. Not used: the turn's answer states another value for a key that the
-result holds once. Otherwise it is unknown, which is no score.
-"""
+"""Utilization of call results: whether the answer or later calls use a result, inferred from their values, with the evidence."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from otel_agentic.scoring.disproof import stated_otherwise
-from otel_agentic.scoring.proof import in_answers, in_later_call
-from otel_agentic.scoring.texts import Texts
-from otel_agentic.scoring.use import Evidence, Use
+from otel_agentic.judges.exact.facts import Day, Identifier, Quantity, TimeOfDay, extract, rounds_to
+from otel_agentic.scoring.values import MAX_ARGUMENTS, SaidText, Texts, bare, key_text, other_units, readings
+from otel_agentic.truth.values import leaves, normalise, places_of, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from otel_agentic.scoring.made import MadeCall
+    from otel_agentic.judges.exact.facts import Fact
+    from otel_agentic.scoring.model import MadeCall
+    from otel_agentic.scoring.values import ResultValue
 
-__all__ = ["Evidence", "Texts", "Use", "evidence_of", "use_of"]
+How = Literal["flag", "argument", "answer", "contradiction", "judge"]
+
+_SHOWN_CHARACTERS: Final = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What shows that a result was used, or was not.
+
+    `key` and `value` are of the result, `key` "" where it has none. `found` is what was said, as text: in the answer of
+    turn `turn_index` (0-based), or in the argument `argument` of `call`.
+    """
+
+    key: str
+    value: str | float
+    found: str
+    turn_index: int
+    call: MadeCall | None = None
+    argument: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """Whether one result was used: `score` in [0, 1], None where unknown.
+
+    `how` says by what it is known, None where it is not. `shown` is the evidence; where there is none to be shown, `note`
+    tells what a flag or a judge says, or why it is unknown.
+    """
+
+    score: float | None
+    how: How | None = None
+    shown: Evidence | None = None
+    note: str = ""
+
+    @property
+    def inferred(self) -> bool:
+        """Whether it was found out, not given by a flag."""
+        return self.how != "flag"
+
+    @property
+    def evidence(self) -> str:
+        """The evidence as a part of a sentence."""
+        shown = self.shown
+        if shown is None:
+            return self.note
+        value = short(shown.value)
+        named = f"{shown.key} {value}" if shown.key else value
+        if shown.call is not None:
+            where = f"in turn {shown.call.turn_index + 1}, step {shown.call.call.step}"
+            return f"{named} is in argument {shown.argument!r} of the later call {shown.call.call.name} {where}"
+        said = f"the answer of turn {shown.turn_index + 1} says {shown.found!r}"
+        return f"{said}, the result {value}" if self.how == "contradiction" else f"{said}, as the result does: {named}"
+
+    def record(self, made: MadeCall) -> dict[str, Any]:
+        """Return what is known of a call's result as one flat record; what does not apply is left out."""
+        fields: dict[str, Any] = {
+            "tool": made.call.name,
+            "turn_index": made.turn_index,
+            "position": made.call.position,
+            "span_id": made.call.span_id,
+            "score": self.score,
+            "how": self.how,
+            "explanation": self.evidence,
+        }
+        if self.shown is not None:
+            fields |= _shown(self.shown)
+        return {name: value for name, value in fields.items() if value is not None}
+
+
+def _shown(shown: Evidence) -> dict[str, Any]:
+    fields = {
+        "key": shown.key or None,
+        "value": cut(shown.value),
+        "found_text": shown.found,
+        "found_turn_index": shown.turn_index,
+    }
+    if shown.call is None:
+        return fields
+    call = shown.call.call
+    return fields | {
+        "found_tool": call.name,
+        "found_argument": shown.argument,
+        "found_position": call.position,
+        "found_span_id": call.span_id,
+    }
+
+
+def cut(value: str | float) -> str | float:
+    """Return a value, a long text cut."""
+    if not isinstance(value, str) or len(value) <= _SHOWN_CHARACTERS:
+        return value
+    return f"{value[: _SHOWN_CHARACTERS - 1]}\u2026"
+
+
+def short(value: str | float) -> str:
+    """Return a value as it stands in a sentence."""
+    return repr(cut(value))
+
+
+def _set_of(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+#: Between a key and the value that is stated for it; marks of Markdown may stand anywhere.
+_MARKS: Final = r"[\s*_`|]*"
+_LINK: Final = re.compile(
+    rf"{_MARKS}(?:is|was|are|of|:|=|at|=>|->)?{_MARKS}(?P<hedge>(?:now|currently|only|just|exactly|still|set to|"
+    rf"(?P<about>about|around|approximately|approx|roughly|nearly|almost|some|~))?){_MARKS}(?P<denied>not{_MARKS}\S+{_MARKS},?{_MARKS}but{_MARKS})?"
+)
+_STRONG: Final = re.compile(r"[*`]+")
+_LINK_CHARACTERS: Final = 60
+_VALUE_CHARACTERS: Final = 40
+#: Words before a key that leave it what it is; any other ("base price", "return date") makes it another one.
+_BEFORE: Final = _set_of(
+    "a an the is are was and or with of for in on at to has have its it your my our his her their this that "
+    "current so then here overall exact final"
+)
+_WORD_BEFORE: Final = re.compile(r"(?:^|[\s*_`(\"'])([^\W\d_][\w'\u2019-]*)[ *_`(\"']*$")
+#: Words behind a value that leave it a value of the key; of a key that may count anything, any other is what is counted.
+_BEHIND: Final = _set_of(
+    "per for and with in on at total today now so which but or to of a an the is was if after before including "
+    "plus each right currently tonight tomorrow yesterday as from by until degrees left"
+)
+_WORD_BEHIND: Final = re.compile(r"[ *_`)\"']*([^\W\d_][\w'-]*)")
+_GENERIC: Final = _set_of(
+    "total amount number count value result results size order quantity length points level limit index page "
+    "version year status code item items rate sum type name date time"
+)
+_CONDITION: Final = re.compile(
+    r"\b(?:if|whether|unless|when|once|would|could|should|might|may|suppose|example|e\.g|yesterday|tomorrow|tonight|earlier|"
+    r"previous(?:ly)?|former(?:ly)?|original(?:ly)?|initially|after|you (?:said|told|mentioned|thought))\b"
+)
+#: What makes a value behind a key another one than that of the result: "$118 after the discount", "$240 for two".
+_ALTERED: Final = re.compile(
+    r"\b(?:after|before|incl(?:uding|udes|usive)?|excl(?:uding|udes|usive)?|plus|minus|less|without|rounded|yesterday|"
+    r"tomorrow|tonight|original(?:ly)?|for (?:two|three|four|five|six|both|all))\b"
+)
+_CLAUSE_END: Final = re.compile(r"[!?;]|\.(?:\s|$)")
+#: Behind a value: the rest of a range, of a sum, or of a number whose digits are grouped in an unknown way.
+_GOES_ON: Final = re.compile(r"\s*(?:[-\u2013+*/=\u00d7]|to\b|or\b|and\b)\s*[$\u20ac\u00a3]?\d|[\s.,'\u2019]\d")
+_CLAUSE_CHARACTERS: Final = 160
+_ALTERED_CHARACTERS: Final = 60
+#: Digits between two separators of thousands.
+_GROUP: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What a text states for a key.
+
+    `text` is how; `about` whether only roughly. `beside` are the other numbers of the sentence: "$330 with the $3 fee".
+    """
+
+    fact: Fact
+    text: str
+    about: bool
+    beside: tuple[Quantity, ...] = ()
+
+
+def claim_of(said: SaidText, name: str, known_words: frozenset[str]) -> Claim | None:
+    """Return the one value that a text states for a key, None where it states none, or several.
+
+    Args:
+        said: the text.
+        name: the key as words.
+        known_words: words of the call and its result: before the key they name what it is a key of.
+    """
+    found = list(_claims(said, name, known_words))
+    first = found[0] if found else None
+    if first is None or any(not _same(first.fact, other.fact) for other in found):
+        return None
+    return first
+
+
+def _same(one: Fact, other: Fact) -> bool:
+    return type(one) is type(other) and agrees(one, other)
+
+
+def _claims(said: SaidText, name: str, known_words: frozenset[str]) -> Iterator[Claim]:
+    # A normalised text has lost the mark that ends it.
+    plain = f"{said.plain}?" if said.raw.rstrip().endswith("?") else said.plain
+    for start, end in places_of(plain, name):
+        if not _means_the_key(plain, start, known_words):
+            continue
+        link = _LINK.match(plain, end, end + _LINK_CHARACTERS)
+        behind = link.end() if link else end
+        facts = extract(plain[behind : behind + _VALUE_CHARACTERS]).all
+        if not facts or facts[0].start > 0:
+            continue
+        stop = behind + facts[0].end
+        if not _is_open(plain, start, stop) and (name not in _GENERIC or _ends_there(plain, stop)):
+            told, beside = _STRONG.sub("", plain[start:stop]), tuple(_numbers_beside(plain, start, stop))
+            yield Claim(fact=facts[0], text=told, about=bool(link and link["about"]), beside=beside)
+
+
+def _means_the_key(plain: str, start: int, known_words: frozenset[str]) -> bool:
+    word = _WORD_BEFORE.search(plain[max(0, start - _VALUE_CHARACTERS) : start])
+    if word is None or word[1] in _BEFORE:
+        return True
+    owner = re.sub(r"['\u2019]s$", "", word[1])
+    return owner in known_words
+
+
+def _is_open(plain: str, start: int, stop: int) -> bool:
+    """Return whether a sentence supposes what stands there, asks for it, alters it, or has not said all of it."""
+    before, behind = _sentence(plain, start, stop)
+    return (
+        behind.endswith("?")
+        or bool(_CONDITION.search(before))
+        or bool(_ALTERED.search(behind[:_ALTERED_CHARACTERS]))
+        or bool(_GOES_ON.match(plain, stop))
+    )
+
+
+def _sentence(plain: str, start: int, stop: int) -> tuple[str, str]:
+    """Return what a sentence says before and behind a place in it, with the mark that ends it."""
+    before = _CLAUSE_END.split(plain[max(0, start - _CLAUSE_CHARACTERS) : start])[-1]
+    end = _CLAUSE_END.search(plain, stop, stop + _CLAUSE_CHARACTERS)
+    return before, plain[stop : end.end() if end else stop + _CLAUSE_CHARACTERS].rstrip()
+
+
+def _numbers_beside(plain: str, start: int, stop: int) -> Iterator[Quantity]:
+    for part in _sentence(plain, start, stop):
+        yield from (fact for fact in extract(part).all if isinstance(fact, Quantity))
+
+
+def _ends_there(plain: str, stop: int) -> bool:
+    word = _WORD_BEHIND.match(plain, stop)
+    return word is None or word[1] in _BEHIND
+
+
+def agrees(known: Fact, stated: Fact, *, about: bool = False) -> bool:
+    """Return whether a stated value may be a known one; where the two cannot be compared it may.
+
+    >>> from otel_agentic.judges.exact.facts import quantities
+    >>> known, *stated = quantities("90 1.5 hours 90% 95")
+    >>> [agrees(known, one) for one in stated]
+    [True, True, False]
+    """
+    if isinstance(known, Quantity) and isinstance(stated, Quantity):
+        return any(_near(number, stated, about=about) for number in readings(known, stated))
+    if isinstance(known, Identifier) and isinstance(stated, Identifier):
+        one, other = (re.sub(r"[^a-z0-9]", "", fact.value) for fact in (known, stated))
+        return one in other or other in one
+    if isinstance(known, Day) and isinstance(stated, Day):
+        return known.same_as(stated)
+    if isinstance(known, TimeOfDay) and isinstance(stated, TimeOfDay):
+        # Whole hours apart may be another time zone.
+        return (known.minutes - stated.minutes) % 60 == 0
+    return type(known) is not type(stated)
+
+
+def _near(number: float, stated: Quantity, *, about: bool) -> bool:
+    shown = 0.5 * 10.0**-stated.decimals
+    if about or stated.worded:
+        shown = max(shown, 0.1 * abs(number))
+    if abs(stated.value) >= 10_000:  # noqa: PLR2004 — large numbers are said in round figures
+        shown = max(shown, 0.05 * abs(number))
+    if stated.decimals == 1 and stated.value * 2 % 1 == 0:
+        # Ratings are said in halves.
+        shown = max(shown, 0.25)
+    # A sign may be said in words: "overdrawn". 1.234 may be 1,234 in another country.
+    readings_of = (stated.value, stated.value * 1000) if stated.decimals == _GROUP else (stated.value,)
+    return any(abs(abs(number) - abs(value)) <= shown * (1 + 1e-9) for value in readings_of)
+
+
+#: Numbers that a stated one may have been worked out from, and calls whose results are looked at.
+_MAX_OPERANDS: Final = 40
+_MAX_OTHERS: Final = 50
+
+
+def stated_otherwise(values: Sequence[ResultValue], made: MadeCall, texts: Texts) -> Use | None:
+    """Return the use of a result whose keys the turn's own answer speaks of, None where it speaks of none.
+
+    Score 1 where the value stated for a key is the result's, 0 where it is another that nothing known explains.
+    """
+    answer = next((said for turn, said in texts.answers if turn == made.turn_index), None)
+    if answer is None:
+        return None
+    spoken_of = list(_spoken_of(values, answer))
+    known_words = _known_words(values, made, texts) if spoken_of else frozenset()
+    for name, value in spoken_of:
+        claim = claim_of(answer, name, known_words)
+        use = None if claim is None else _weighed(claim, value, values, made, texts)
+        if use is not None:
+            return use
+    return None
+
+
+def _spoken_of(values: Sequence[ResultValue], answer: SaidText) -> Iterator[tuple[str, ResultValue]]:
+    """Yield the values that have a key of their own which may stand in an answer, each with the key as words."""
+    for value in values:
+        name = key_text(value.key) if value.alone and value.fact is not None else None
+        if name is not None and name.split()[0] in answer.vocabulary:
+            yield name, value
+
+
+def _weighed(
+    claim: Claim, value: ResultValue, values: Sequence[ResultValue], made: MadeCall, texts: Texts
+) -> Use | None:
+    known, stated = value.fact, claim.fact
+    shown = Evidence(key=value.key, value=value.value, found=claim.text, turn_index=made.turn_index)
+    if isinstance(known, Quantity) and isinstance(stated, Quantity) and rounds_to(known.value, stated):
+        brought_in = any(_speaks_of(text, stated) for text in texts.brought_in(made, made.turn_index))
+        return None if brought_in else Use(score=1.0, how="answer", shown=shown)
+    if known is None or agrees(known, stated, about=claim.about) or _is_next_day(value, stated):
+        return None
+    if _is_explained(claim, values, made, texts) or _is_altered(known, claim):
+        return None
+    return Use(score=0.0, how="contradiction", shown=shown)
+
+
+def _is_explained(claim: Claim, values: Sequence[ResultValue], made: MadeCall, texts: Texts) -> bool:
+    """Return whether the stated value is known from anywhere, or can be worked out from what is."""
+    stated = claim.fact
+    if any(agrees(fact, stated, about=claim.about) for fact in _facts(values) if type(fact) is type(stated)):
+        return True
+    brought_in = texts.brought_in(made, made.turn_index)
+    if any(_speaks_of(text, stated) for text in (*brought_in, *texts.earlier)):
+        return True
+    for other, _ in zip(texts.others(made), range(_MAX_OTHERS), strict=False):
+        result = texts.result_of(other)
+        known = any(agrees(fact, stated) for fact in _facts(result.values) if type(fact) is type(stated))
+        if known or not result.complete or _speaks_of(texts.given_to(other), stated):
+            return True
+    return isinstance(stated, Quantity) and _is_worked_out(stated, values, brought_in)
+
+
+def _is_next_day(value: ResultValue, stated: Fact) -> bool:
+    """Return whether a day is next to that of a timestamp, which it may be in another time zone."""
+    known = value.fact
+    if not (isinstance(known, Day) and isinstance(stated, Day) and ":" in value.plain):
+        return False
+    return any(abs(one - other) <= 1 for one in _ordinals(known, stated) for other in _ordinals(stated, known))
+
+
+def _ordinals(day: Day, other: Day) -> Iterator[int]:
+    """Yield the days that a date may be, numbered; one that names no year is of the other one's."""
+    years = {year for year, _, _ in other.readings if year is not None}
+    for year, month, number in day.readings:
+        for known_year in years if year is None else {year}:
+            with suppress(ValueError):
+                yield date(known_year, month, number or 1).toordinal()
+
+
+def _is_altered(known: Fact, claim: Claim) -> bool:
+    """Return whether the known value and another number of the sentence make the stated one."""
+    stated = claim.fact
+    if not (isinstance(known, Quantity) and isinstance(stated, Quantity)):
+        return False
+    made = (number for beside in claim.beside for number in _combined(known.value, beside.value))
+    return any(agrees(bare(number), stated) for number in made)
+
+
+def _facts(values: Sequence[ResultValue]) -> Iterator[Fact]:
+    return (value.fact for value in values if value.fact is not None)
+
+
+def _speaks_of(text: SaidText, stated: Fact) -> bool:
+    return any(agrees(fact, stated) for fact in text.facts.all if type(fact) is type(stated))
+
+
+def _is_worked_out(stated: Quantity, values: Sequence[ResultValue], brought_in: Sequence[SaidText]) -> bool:
+    """Return whether two known numbers make the stated one: sum, difference, product, quotient, or share in percent."""
+    own = [fact.value for fact in _facts(values) if isinstance(fact, Quantity)]
+    given = [number.value for text in brought_in for number in text.quantities]
+    operands = [*own[:_MAX_OPERANDS], *given[:_MAX_OPERANDS]]
+    made = (number for one, other in combinations(operands, 2) for number in _combined(one, other))
+    return any(agrees(bare(number), stated) for number in (*made, sum(own)))
+
+
+def _combined(one: float, other: float) -> Iterator[float]:
+    yield from (one + other, one - other, other - one, one * other)
+    yield from (one * other / 100, one * (1 - other / 100), other * (1 - one / 100))
+    if one and other:
+        yield from (one / other, other / one)
+
+
+def _known_words(values: Sequence[ResultValue], made: MadeCall, texts: Texts) -> frozenset[str]:
+    """Return the words that name what a call was about."""
+    named = {word for value in values if isinstance(value.value, str) for word in words(value.plain)}
+    return texts.given_to(made).vocabulary | named
+
+
+#: Among so few values any tells; among many, a number must have more digits than those that turn up by chance.
+FEW_VALUES: Final = 3
+_MANY_VALUES: Final = 50
+_SMALL: Final = 10
+_LARGE: Final = 100
+_TELLING_CHARACTERS: Final = 4
+_NAMES_ONE: Final = re.compile(r"(?:^|_)(?:id|number|code|key|ref)$|(?:Id|ID|Number|Code|Key|Ref)$")
+#: What is said whatever a call answered.
+_EMPTY: Final = frozenset((
+    "ok", "okay", "yes", "no", "true", "false", "done", "none", "null",
+    "nothing", "error", "success", "successful", "successfully", "completed", "result", "text",
+))  # fmt: skip
+
+
+def in_later_call(
+    values: Sequence[ResultValue], made: MadeCall, later: Sequence[MadeCall], texts: Texts
+) -> Evidence | None:
+    """Return a value of a result that a later call was given, None where there is none."""
+    telling = [value for value in values if tells(value, max(len(values), FEW_VALUES + 1))]
+    for call in later:
+        given, known = texts.given_to(call), texts.brought_in(made, call.turn_index)
+        for value in telling:
+            place = _argument_with(value, call) if find_new(value, given, known) is not None else None
+            if place is not None:
+                return _evidence(value, place[1], call.turn_index, call=call, argument=place[0])
+        same = _same_name(values, call, known)
+        if same is not None:
+            return same
+    return None
+
+
+def _same_name(values: Sequence[ResultValue], call: MadeCall, known: Sequence[SaidText]) -> Evidence | None:
+    """Return an id that an argument of its own name was given: there even a small number is no chance."""
+    given = call.call.arguments or {}
+    for value in values:
+        argument = given.get(value.key) if value.alone and _NAMES_ONE.search(value.key) else None
+        if type(argument) is type(value.value) and argument == value.value and not _is_in(value, known):
+            return _evidence(value, str(argument), call.turn_index, call=call, argument=value.key)
+    return None
+
+
+def in_answers(values: Sequence[ResultValue], made: MadeCall, texts: Texts, *, strong: bool) -> Evidence | None:
+    """Return a value of a result that an answer says, None where there is none.
+
+    Args:
+        values: the values of the result.
+        made: the call.
+        texts: what was said.
+        strong: look for numbers, dates, identifiers and phrases; else for names and single words.
+    """
+    few = len(values) <= FEW_VALUES
+    telling = [value for value in values if is_strong(value) == strong and tells(value, len(values))]
+    for turn_index, answer in texts.answers_after(made) if telling else ():
+        known = texts.brought_in(made, turn_index)
+        chance: Evidence | None = None
+        for value in telling:
+            found = find_new(value, answer, known, few=few)
+            if found is None:
+                continue
+            evidence = _evidence(value, found, turn_index)
+            if few or not value.is_common or _says_key(answer, value):
+                return evidence
+            # One common word may be chance, two different ones are not.
+            if chance is not None and chance.value != value.value:
+                return chance
+            chance = evidence
+    return None
+
+
+def _says_key(answer: SaidText, value: ResultValue) -> bool:
+    name = key_text(value.key)
+    return name is not None and answer.place_of_words(name) is not None
+
+
+def _evidence(value: ResultValue, found: str, turn_index: int, **place: Any) -> Evidence:
+    return Evidence(key=value.key, value=value.value, found=found, turn_index=turn_index, **place)
+
+
+def find_new(value: ResultValue, said: SaidText, known: Sequence[SaidText], *, few: bool = False) -> str | None:
+    """Return the words around a value where a text says it first, None where it does not."""
+    if value.is_prose:
+        shared = (phrase for phrase in value.phrases if phrase in said.phrases)
+        return next((phrase for phrase in shared if not any(phrase in text.phrases for text in known)), None)
+    found = find(value, said, few=few)
+    return None if found is None or _is_in(value, known) else found
+
+
+def find(value: ResultValue, said: SaidText, *, few: bool) -> str | None:
+    """Return the words around a value where a text says it, None where it does not."""
+    if isinstance(value.value, str):
+        place = said.place_of_words(value.plain)
+        if place is not None:
+            return said.around_words(value.value, place)
+    if value.fact is None:
+        return None
+    fact = (
+        _find_number(value.fact, said, few=few) if isinstance(value.fact, Quantity) else said.place_of_fact(value.fact)
+    )
+    return None if fact is None else said.around(fact)
+
+
+def _is_in(value: ResultValue, known: Sequence[SaidText]) -> bool:
+    return any(find(value, text, few=True) is not None for text in known)
+
+
+def _find_number(number: Quantity, said: SaidText, *, few: bool) -> Quantity | None:
+    found = said.place_of_number(number)
+    for reading in other_units(number) if found is None else ():
+        found = found or said.place_of_number(reading, spelled=True)
+    # Of many numbers one rounds to any small one.
+    return found if found is None or few or not _is_small(found.value) else None
+
+
+def is_strong(value: ResultValue) -> bool:
+    """Return whether saying a value can hardly be chance: a number, date, code or sentence, rather than a word."""
+    return value.fact is not None or value.is_prose
+
+
+def tells(value: ResultValue, count: int) -> bool:
+    """Return whether a value is rare enough to prove anything, given how many values its result has."""
+    few = count <= FEW_VALUES
+    fact = value.fact
+    if isinstance(fact, Quantity):
+        if count > _MANY_VALUES:
+            return abs(fact.value) >= _LARGE or len(f"{abs(fact.value):g}".strip("0.").replace(".", "")) > 2  # noqa: PLR2004
+        return (few and not value.told) or not _is_small(fact.value)
+    if fact is not None:
+        return True
+    return value.plain not in _EMPTY and len(value.plain) >= (2 if few else _TELLING_CHARACTERS)
+
+
+def _is_small(number: float) -> bool:
+    return abs(number) < _SMALL and number % 1 == 0
+
+
+def _argument_with(value: ResultValue, call: MadeCall) -> tuple[str, str] | None:
+    """Return the argument that a value is in, and the words around it: a common word must be the whole of it."""
+    for name, argument in leaves(call.call.arguments or {}, limit=MAX_ARGUMENTS):
+        text = str(argument)
+        if value.is_common:
+            found = text if normalise(text) == value.plain else None
+        else:
+            found = find_new(value, SaidText.of(text), ())
+        if found is not None:
+            return name, found
+    return None
 
 
 def use_of(made: MadeCall, later: Sequence[MadeCall], texts: Texts) -> Use:

@@ -15,7 +15,7 @@ from otel_agentic.spans.model import (
 from otel_agentic.spans.otlp_json import decode_document, decode_logs_json, decode_traces_json
 from otel_agentic.spans.otlp_proto import decode_logs, decode_message, decode_traces
 from otel_agentic.spans.ports import Collector, CountsRefusals, Receipt, Sink, Submits
-from otel_agentic.spans.tally import merge_batches
+from otel_agentic.spans.records import merge_batches
 
 __all__ = [
     "Collector",

@@ -1,11 +1,16 @@
-"""The last step of all decoders: decoded fields become a `Span` or a `LogRecord`, or are counted."""
+"""The last step of all decoders: decoded fields become a `Span` or a `LogRecord`, or are counted.
+
+The attributes of a resource have a size limit of their own: they are written to the row of each of its spans, so one request
+could fill a disk.
+"""
 
 from __future__ import annotations
 
-from dataclasses import fields, make_dataclass
+from collections import Counter
+from dataclasses import dataclass, field, fields, make_dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.spans.model import LogRecord, Span, SpanKind, StatusCode
+from otel_agentic.spans.model import LogRecord, Span, SpanBatch, SpanKind, StatusCode
 from otel_agentic.spans.sanitize import (
     MENDED_PARENT,
     SPAN_ID_HEX,
@@ -20,11 +25,91 @@ from otel_agentic.spans.sanitize import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from otel_agentic.spans.limits import Limits
     from otel_agentic.spans.model import Resource, Scope, SpanEvent, SpanLink
-    from otel_agentic.spans.tally import Tally
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """Counts by reason: items that cannot be stored, items that are ignored, and altered details of stored items.
+
+    `size_bytes` is the size of the input.
+    """
+
+    rejected: Counter[str] = field(default_factory=Counter)
+    ignored: Counter[str] = field(default_factory=Counter)
+    altered: Counter[str] = field(default_factory=Counter)
+    size_bytes: int = 0
+
+    def batch(self, *, spans: Sequence[Span] = (), logs: Sequence[LogRecord] = ()) -> SpanBatch:
+        """Return the decoded items with the counts."""
+        return SpanBatch(
+            spans=tuple(spans),
+            logs=tuple(logs),
+            rejected=dict(self.rejected),
+            ignored=dict(self.ignored),
+            altered=dict(self.altered),
+            size_bytes=self.size_bytes,
+        )
+
+
+def merge_batches(batches: Iterable[SpanBatch]) -> SpanBatch:
+    """Return one batch with the items of all batches, in order, and the sums of their counts."""
+    tally = Tally()
+    spans: list[Span] = []
+    logs: list[LogRecord] = []
+    for batch in batches:
+        spans += batch.spans
+        logs += batch.logs
+        tally.rejected.update(batch.rejected)
+        tally.ignored.update(batch.ignored)
+        tally.altered.update(batch.altered)
+        tally.size_bytes += batch.size_bytes
+    return tally.batch(spans=spans, logs=logs)
+
+
+CUT_SHARED: Final = "resource attributes that its many spans have no room for cut"
+
+#: Bytes that a resource may always take: more than any benign one, measured on the resources of SDKs and clouds.
+_ALWAYS_BYTES: Final = 8 * 1024
+#: Bytes of the quotes, colon and comma around an attribute, and of a number or boolean.
+_FRAME_BYTES: Final = 6
+_SCALAR_BYTES: Final = 24
+
+
+def shared(attributes: dict[str, Any], records: int, limits: Limits, altered: Counter[str]) -> dict[str, Any]:
+    """Return the attributes of a resource that `records` spans or log records share, without those that do not fit.
+
+    Together, all rows may take as much as the largest request, and one row at least 8 KiB. Attributes are kept in their order
+    as far as they fit.
+    """
+    room = max(_ALWAYS_BYTES, limits.max_request_bytes // max(records, 1))
+    if size_of(attributes) <= room:
+        return attributes
+    fitting: dict[str, Any] = {}
+    for key, value in attributes.items():
+        size = size_of({key: value})
+        if size <= room:
+            fitting[key] = value
+            room -= size
+    altered[CUT_SHARED] += len(attributes) - len(fitting)
+    return fitting
+
+
+def size_of(value: object) -> int:
+    """Return the approximate size of a plain value as JSON, in bytes."""
+    if isinstance(value, str):
+        return len(value) if value.isascii() else len(value.encode())
+    if isinstance(value, bytes):
+        return len(value) * 4 // 3
+    if isinstance(value, dict):
+        return sum(size_of(key) + size_of(item) + _FRAME_BYTES for key, item in value.items())
+    if isinstance(value, list):
+        return sum(map(size_of, value), len(value))
+    return _SCALAR_BYTES
+
 
 #: The scope of the telemetry that this project emits; it is ignored, so that the project does not evaluate itself.
 OWN_SCOPE: Final = "otel_agentic"

@@ -15,12 +15,22 @@ from otel_agentic.stats.agreement import (
     kappa_standard_error,
     threshold_curve,
 )
-from otel_agentic.stats.bayesian import BayesianEstimator
 from otel_agentic.stats.beta import BetaPosterior
-from otel_agentic.stats.bootstrap import collapsed, with_bootstrap
-from otel_agentic.stats.change import ChangeDetector
-from otel_agentic.stats.choose import (
+from otel_agentic.stats.cluster import (
+    EffectiveSample,
+    EffectiveSamples,
+    collapsed,
+    effective_n,
+    pooled_sample,
+    pooled_samples,
+    with_bootstrap,
+)
+from otel_agentic.stats.estimators import (
     POOLED,
+    BayesianEstimator,
+    PerCaseEstimator,
+    PluginEstimator,
+    UnbiasedEstimator,
     default_among,
     headline_among,
     headline_estimator,
@@ -29,11 +39,8 @@ from otel_agentic.stats.choose import (
     shown_estimators,
     validate_k,
 )
-from otel_agentic.stats.cluster import EffectiveSample, EffectiveSamples, effective_n, pooled_sample, pooled_samples
-from otel_agentic.stats.evidence import Evidence
-from otel_agentic.stats.frequentist import PerCaseEstimator, PluginEstimator, UnbiasedEstimator
 from otel_agentic.stats.grouped import GroupedAttempts, GroupedEstimates, GroupEstimator, estimate_groups
-from otel_agentic.stats.hierarchical import HierarchicalEstimator
+from otel_agentic.stats.hierarchical import HierarchicalEstimator, TargetEstimate, Targets, TrafficEstimator, targets_of
 from otel_agentic.stats.interval import Bounded, Interval, clopper_pearson, quantile, wilson
 from otel_agentic.stats.model import (
     TIERS,
@@ -54,8 +61,15 @@ from otel_agentic.stats.pass_k import (
     unbiased_pass_at_k,
     unbiased_pass_pow_k,
 )
-from otel_agentic.stats.sequential import e_value, first_alarm, log_e_path, log_e_value, promised_rate
-from otel_agentic.stats.targets import TargetEstimate, Targets, TrafficEstimator, targets_of
+from otel_agentic.stats.sequential import (
+    ChangeDetector,
+    Evidence,
+    e_value,
+    first_alarm,
+    log_e_path,
+    log_e_value,
+    promised_rate,
+)
 from otel_agentic.stats.tiers import (
     TierClaim,
     TierEvidence,

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.stats.cluster import design, pooled_sample
-from otel_agentic.stats.frequentist import INTERVAL_METHODS
+from otel_agentic.stats.estimators import INTERVAL_METHODS
 from otel_agentic.stats.interval import quantile, wilson
 from otel_agentic.stats.model import Attempts, Estimate
 

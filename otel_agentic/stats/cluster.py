@@ -1,56 +1,69 @@
-"""Effective sample size: attempts of one case resemble each other, so n of them weigh less than n cases.
-
-The interval of a rate is about new cases like those seen: cases are draws from a population, and the mean success rate of
-that population is what the interval covers. The rule for K cases, where some case has more than one attempt:
-
-- A case with n_i attempts and the rate x_i weighs `n_i / (1 + rho (n_i - 1))`, the inverse of the variance of x_i where rho
-  is the correlation of two attempts of a case (estimated by analysis of variance, see `_correlation`). w_i are these weights
-  with the sum 1, and `p = sum w_i x_i`: the rate c / n where attempts are equal. A case that has most of the traffic does
-  not have most of the weight, since many attempts of one case say little about other cases.
-- `v = sum w_i^2 (x_i - p)^2 / (1 - w_i)` is the cluster-robust variance of p, bias-reduced (CR2), with
-  `1 / (sum w_i^2 + (sum a_i)^2 - sum a_i^2)` Satterthwaite degrees of freedom, `a_i = w_i^2 / (1 - w_i)`. Where attempts are
-  equal that is the usual variance of a mean over cases, with K - 1 degrees.
-- Where few cases carry the failures (or the successes), v says little: a case that fails now and then and one that always
-  fails look the same until the latter is drawn. v is therefore mixed with the largest variance possible, `p (1 - p) sum w^2`,
-  that of cases which always pass or always fail: see `_evidence`. The same share moves rho towards 1. Without this, .85 was
-  measured for 95 % intervals of 50 cases of 20 attempts.
-- `n_eff = min(n, p (1 - p) / v)`, and `1 / sum w_i^2`, the effective number of cases, where v is 0 or p is 0 or 1.
-- Quantiles are Student's t with the degrees of v divided by the part that v has in the mixture: what is assumed instead of
-  estimated takes no degrees of freedom.
-
-One attempt a case is the plain interval: n attempts, normal quantile. So is a single case: there is nothing between
-cases to measure, its attempts are independent repetitions, and the interval is about that case alone (the method's
-name says `one_case`).
-
-Attempts of unequal weight (see `weights`): n_i and c_i become sums of weights, n becomes Kish's `(sum w)^2 / sum w^2`, and
-rho is 0, so a case weighs what its attempts weigh. With one attempt a case n_eff is the smaller of Kish's and
-`p (1 - p) / v`, v being `sum w^2 (correct - p)^2 / (sum w)^2`: heavy attempts may be the ones that fail.
-
-Ref: Bell and McCaffrey 2002, "Bias reduction in standard errors for linear regression with multi-stage samples" (CR2 and its
-degrees of freedom); Donner 1986, "A review of inference procedures for the intraclass correlation coefficient in the one-way
-random effects model"; Kleinman 1973, "Proportions with extraneous variance: single and independent samples" (weights);
-Korn and Graubard 1998, "Confidence intervals for proportions with small expected number of positive counts estimated from
-survey data"; Dean and Pagano 2015, "Evaluating Confidence Interval Methods for Binomial Proportions in Clustered Surveys";
-Kish 1965, "Survey Sampling".
-"""
+"""Attempts of one case are correlated: design effects, effective sample sizes, and the cluster bootstrap."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import numpy as np
 
-from otel_agentic.stats.grouped import GroupedAttempts
-from otel_agentic.stats.weights import row_weights, unequal_weights
+from otel_agentic.errors import UsageError
+from otel_agentic.stats.grouped import GroupedAttempts, estimate_groups, row_weights, unequal_weights
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
 
-    from otel_agentic.stats.model import Attempts
+    from otel_agentic.stats.model import Attempts, CaseKey, Estimate, Estimates, Estimator
 
+#: A conversation's case, and what it adds to the estimate's deviation from its expectation.
+Influence = tuple["str | CaseKey", float]
+#: Sums of squares below this are rounding.
+_NOTHING = 1e-18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeats:
+    """How conversations repeat cases: the default is not at all.
+
+    `effect` multiplies variances, 1 or more. `degrees` of freedom of the t quantile, None for the normal one.
+    `clusters_only` is labelled conversations a case where the data have no variance: each case then counts once.
+    """
+
+    effect: float = 1.0
+    degrees: float | None = None
+    clusters_only: float = 1.0
+
+
+def repeats_of(influences: Sequence[Influence], labelled: Sequence[str | CaseKey]) -> Repeats:
+    """Return the design effect of an estimate; none where each case is there once, or all is of one case.
+
+    Args:
+        influences: of all conversations.
+        labelled: the cases of those that people labelled.
+
+    >>> repeats_of([("a", 1.0), ("a", 1.0), ("b", -1.0), ("b", -1.0)], ["a", "b"])
+    Repeats(effect=4.0, degrees=1.0, clusters_only=1.0)
+    >>> repeats_of([("a", 1.0), ("b", -1.0)], ["a", "b"])
+    Repeats(effect=1.0, degrees=None, clusters_only=1.0)
+    """
+    cases: dict[str | CaseKey, float] = defaultdict(float)
+    for case, value in influences:
+        cases[case] += value
+    count = len(cases)
+    if count in {1, len(influences)}:
+        return Repeats()
+    plain = sum(value * value for _, value in influences)
+    if plain <= _NOTHING:
+        return Repeats(degrees=count - 1.0, clusters_only=len(labelled) / len(Counter(labelled)))
+    robust = count / (count - 1) * sum(value * value for value in cases.values())
+    return Repeats(effect=max(1.0, robust / plain), degrees=count - 1.0)
+
+
+if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float64]
     IntArray = npt.NDArray[np.int64]
     BoolArray = npt.NDArray[np.bool_]
@@ -370,3 +383,97 @@ def _evidence(mean: FloatArray, square: FloatArray, squares: FloatArray) -> Floa
     with np.errstate(divide="ignore", invalid="ignore"):
         cases = spread / squares
         return np.asarray(cases / (cases + _CASES_ASSUMED * np.maximum(0.0, 1.0 - 2.0 * spread)))
+
+
+if TYPE_CHECKING:
+    FloatArray = npt.NDArray[np.float64]
+
+#: How bounds from here are named in `Estimates.interval_method`.
+INTERVAL_METHOD: Final = "cluster_bootstrap"
+#: Resamples where none are asked for: the 2.5 % quantile then rests on 50 of them.
+RESAMPLES: Final = 2_000
+#: A narrower interval than this has collapsed: what is left is rounding.
+_NO_WIDTH: Final = 1e-9
+
+
+def with_bootstrap(
+    estimator: Estimator, attempts: Attempts, k: Sequence[int], *, resamples: int = RESAMPLES
+) -> Estimates:
+    """Return the estimates of an estimator, points unchanged, with cluster bootstrap bounds at the level it has.
+
+    Bounds are the percentiles of the points of the resamples in which the estimator is defined, stretched to hold the
+    point. What is undefined stays so.
+
+    Args:
+        estimator: any.
+        attempts: of one group.
+        k: the k, ascending.
+        resamples: how many; 1 or more.
+
+    Raises:
+        UsageError: there are no resamples.
+
+    >>> from otel_agentic.stats import Attempts, PluginEstimator
+    >>> half = Attempts.of((f"case {i}", i < 10) for i in range(20) for _ in range(3))
+    >>> found = with_bootstrap(PluginEstimator(), half, [1])
+    >>> found.interval_method, found.pass_at_k[1].value
+    ('cluster_bootstrap', 0.5)
+    >>> [round(end, 2) for end in (found.pass_at_k[1].lower, found.pass_at_k[1].upper)]
+    [0.3, 0.7]
+    """
+    if resamples < 1:
+        raise UsageError(f"resamples={resamples!r}: a bootstrap needs 1 resample or more, e.g. {RESAMPLES}")
+    found = estimator.estimate(attempts, k)
+    if attempts.cases:
+        drawn = estimate_groups(estimator, _resampled(GroupedAttempts.of([attempts]), resamples), k)
+        places = range(len(k))
+        at = {k[place]: _rebounded(found.pass_at_k[k[place]], drawn.pass_at_k[:, place, 0], found) for place in places}
+        power = {
+            k[place]: _rebounded(found.pass_pow_k[k[place]], drawn.pass_pow_k[:, place, 0], found) for place in places
+        }
+        found = replace(found, pass_at_k=at, pass_pow_k=power)
+    return replace(found, interval_method=INTERVAL_METHOD)
+
+
+def collapsed(estimates: Estimates) -> bool:
+    """Return True where an interval has no width: resampling changed nothing, and its bounds say nothing.
+
+    >>> from otel_agentic.stats import Attempts, PluginEstimator
+    >>> collapsed(with_bootstrap(PluginEstimator(), Attempts.of([("a", True), ("b", True)]), [1, 3]))
+    True
+    """
+    every = (*estimates.pass_at_k.values(), *estimates.pass_pow_k.values())
+    return any(
+        each.upper - each.lower < _NO_WIDTH for each in every if each.lower is not None and each.upper is not None
+    )
+
+
+def _resampled(group: GroupedAttempts, resamples: int) -> GroupedAttempts:
+    """Return as many groups as there are resamples, each of as many cases as the one group has."""
+    rng = np.random.default_rng(_seed(group))
+    cases = int(group.cases.sum())
+    drawn = rng.multinomial(cases, group.cases / cases, size=resamples)
+    resample, kind = np.nonzero(drawn)
+    return GroupedAttempts(
+        size=resamples,
+        group=resample,
+        n=group.n[kind],
+        c=group.c[kind],
+        cases=drawn[resample, kind],
+        weights=None if group.weights is None else group.weights[kind],
+    )
+
+
+def _seed(group: GroupedAttempts) -> int:
+    counts = np.stack([group.n, group.c, group.cases]).astype("<i8").tobytes()
+    weights = b"" if group.weights is None else group.weights.astype("<f8").tobytes()
+    return int.from_bytes(blake2b(counts + weights, digest_size=16).digest(), "little")
+
+
+def _rebounded(point: Estimate, drawn: FloatArray, found: Estimates) -> Estimate:
+    if point.value is None:
+        return point
+    defined = drawn[~np.isnan(drawn)]
+    tail = (1.0 - found.level) / 2.0
+    ends = np.quantile(defined, [tail, 1.0 - tail]) if len(defined) else np.full(2, point.value)
+    return replace(point, lower=min(float(ends[0]), point.value), upper=max(float(ends[1]), point.value))

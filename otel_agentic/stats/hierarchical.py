@@ -1,23 +1,4 @@
-"""The hierarchical estimator: pass@k and pass^k of a new case, learnt from cases of which each was tried a few times.
-
-Success rates of cases are Beta(mu kappa, (1 - mu) kappa). The prior of mu is uniform; that of kappa is log-normal with
-median 2 and a standard deviation of 2 in log kappa, truncated to [.1, 1e4]: weak, and needed, since the likelihood is
-flat in kappa where everything passes or fails, or each case was tried once.
-
-- The value is the posterior predictive: the mean of E[p^k | mu, kappa] over the posterior of (mu, kappa).
-- The bounds are the smallest and the largest E[p^k | mu, kappa] where the logarithm of likelihood times prior is within
-  t^2 / 2 of its maximum: a profile likelihood interval, stretched to hold the value. t is Student's quantile with K - 1
-  degrees of freedom (1 where K = 1) instead of the normal one, whose square is the usual chi-square quantile: what
-  is between K cases is itself estimated from K of them. With the normal quantile 10 cases of 5 attempts covered as
-  seldom as .74 (mean .9, kappa .2); with t, .99.
-
-One attempt a case says nothing of kappa. The pass@1 is then (c + 1) / (n + 2), as under a uniform Beta prior; how pass@k
-and pass^k follow from it is the prior's word alone, and the bounds run from nearly "cases differ wholly" (pass^k = pass^1)
-to "cases are alike" (pass^k = (pass^1)^k). From one or two cases next to nothing follows for a new one: the bounds say so.
-
-Ref: Gelman et al. 2013, "Bayesian Data Analysis", 3rd ed., section 5.3 (hierarchical Beta-binomial); Venzon and
-Moolgavkar 1988, "A method for computing profile-likelihood-based confidence intervals".
-"""
+"""The hierarchical estimator: pass@k and pass^k of a new case, and of the traffic as it is, from cases with a few attempts each."""
 
 from __future__ import annotations
 
@@ -27,19 +8,174 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
+from scipy.special import digamma
 
-from otel_agentic.stats.beta_binomial import BetaBinomial, all_and_none, bisected
-from otel_agentic.stats.grouped import GroupedAttempts, GroupedEstimates
-from otel_agentic.stats.interval import critical_values
+from otel_agentic.stats.cluster import pooled_samples
+from otel_agentic.stats.estimators import PerCaseEstimator
+from otel_agentic.stats.grouped import GroupedAttempts, GroupedEstimates, row_weights, unequal_weights
+from otel_agentic.stats.interval import bounded, clopper_pearson_bounds, critical_values
+from otel_agentic.stats.pass_k import all_of, any_of, log_rising, rising_ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy.typing as npt
 
     from otel_agentic.config import StatsSettings
-    from otel_agentic.stats.model import Attempts, Estimates
+    from otel_agentic.stats.model import Attempts, Estimate, Estimates
 
+if TYPE_CHECKING:
+    FloatArray = npt.NDArray[np.float64]
+    IntArray = npt.NDArray[np.int64]
+    BoolArray = npt.NDArray[np.bool_]
+    _OfRest = Callable[[FloatArray, FloatArray], FloatArray]
+
+#: Factors of a rising factorial that are multiplied out; beyond them the gamma function takes over. A logarithm costs a
+#: small part of a gamma function, and cases with many attempts are rare.
+_WRITTEN_OUT: Final = 32
+#: Halvings of an interval within [0, 1]: to 1e-9.
+HALVINGS: Final = 30
+#: Far below any a that matters.
+_ABOVE_0: Final = 1e-300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RisingFactorials:
+    """Sums over the cases of each group of log (a)_m, with (a)_m = a (a + 1) ... (a + m - 1) and m a count of the case.
+
+    Attributes:
+        factors: (groups, i) cases whose m is above i, which thus have the factor a + i.
+        beyond: (groups, j) counts m above `_WRITTEN_OUT`, padded.
+        cases: (groups, j) how many cases have that count, 0 for padding.
+    """
+
+    factors: FloatArray
+    beyond: FloatArray
+    cases: FloatArray
+
+    @classmethod
+    def of(cls, grouped: GroupedAttempts, m: IntArray) -> RisingFactorials:
+        """Return the sums for a count m by row of the grouped attempts."""
+        written = np.arange(min(int(m.max(initial=0)), _WRITTEN_OUT))
+        factors = np.zeros((grouped.size, len(written)))
+        np.add.at(factors, grouped.group, (m[:, None] > written) * grouped.cases[:, None])
+        many = np.flatnonzero(m > _WRITTEN_OUT)
+        group = grouped.group[many]
+        place = np.arange(len(many)) - np.searchsorted(group, group)
+        width = int(place.max(initial=-1)) + 1
+        beyond, cases = np.full((grouped.size, width), float(_WRITTEN_OUT)), np.zeros((grouped.size, width))
+        beyond[group, place], cases[group, place] = m[many], grouped.cases[many]
+        return cls(factors=factors, beyond=beyond, cases=cases)
+
+    def log(self, a: FloatArray) -> FloatArray:
+        """Return the sums at a (groups, points), each 0 or above."""
+        return self._summed(np.log, log_rising, a)
+
+    def slope(self, a: FloatArray) -> FloatArray:
+        """Return the derivatives of the sums by a, which must be above 0."""
+        return self._summed(np.reciprocal, _digamma_rise, a)
+
+    def _summed(self, of_factor: Callable[[FloatArray], FloatArray], of_rest: _OfRest, a: FloatArray) -> FloatArray:
+        # The factor a at a = 0 counts where no case has it, too: 0 times a large number, but not 0 times infinity.
+        total, above_0 = np.zeros_like(a), np.maximum(a, _ABOVE_0)
+        for i, cases in enumerate(self.factors.T):
+            total += cases[:, None] * of_factor(above_0 + i)
+        for m, cases in zip(self.beyond.T, self.cases.T, strict=True):
+            total += cases[:, None] * of_rest(a + _WRITTEN_OUT, m[:, None] - _WRITTEN_OUT)
+        return total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BetaBinomial:
+    """The log-likelihood of (mu, kappa) in many groups, without the binomial coefficients, which hold neither.
+
+    >>> from otel_agentic.stats import Attempts, GroupedAttempts
+    >>> twice = GroupedAttempts.of([Attempts.of([("a", True), ("a", True), ("b", True), ("b", False)])])
+    >>> likelihood = BetaBinomial.of(twice)
+    >>> mu, kappa = np.array([[0.5]]), np.array([[2.0]])
+    >>> round(float(np.exp(likelihood.log(mu, kappa))[0, 0]), 4)  # a uniform rate: E[p p] E[p (1 - p)] = 1/3 * 1/6
+    0.0556
+    """
+
+    passed: RisingFactorials
+    failed: RisingFactorials
+    made: RisingFactorials
+
+    @classmethod
+    def of(cls, grouped: GroupedAttempts) -> BetaBinomial:
+        """Return the likelihood of the counts of each group; weights of attempts are not looked at."""
+        return cls(
+            passed=RisingFactorials.of(grouped, grouped.c),
+            failed=RisingFactorials.of(grouped, grouped.n - grouped.c),
+            made=RisingFactorials.of(grouped, grouped.n),
+        )
+
+    def log(self, mu: FloatArray, kappa: FloatArray) -> FloatArray:
+        """Return the log-likelihood at mu in [0, 1] and kappa above 0, all (groups, points)."""
+        passed, failed = self.passed.log(mu * kappa), self.failed.log((1.0 - mu) * kappa)
+        return passed + failed - self.made.log(kappa)
+
+    def mode(self, kappa: FloatArray) -> FloatArray:
+        """Return the mu of highest likelihood for each kappa: (groups, points), to 1e-9.
+
+        >>> from otel_agentic.stats import Attempts, GroupedAttempts
+        >>> likelihood = BetaBinomial.of(GroupedAttempts.of([Attempts.of([("a", True), ("b", True), ("c", False)])]))
+        >>> likelihood.mode(np.array([[1.0, 50.0]])).round(6).tolist()  # one attempt a case: c / n, whatever kappa is
+        [[0.666667, 0.666667]]
+        """
+
+        def rises(mu: FloatArray) -> BoolArray:
+            return np.asarray(self.passed.slope(mu * kappa) > self.failed.slope((1.0 - mu) * kappa))
+
+        return bisected(rises, np.zeros_like(kappa), np.ones_like(kappa))
+
+    def ends(self, kappa: FloatArray, mode: FloatArray, least: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the lowest and the highest mu with at least some log-likelihood; the mode itself where none has it.
+
+        Args:
+            kappa: (groups, points).
+            mode: (groups, points) the mode for each kappa.
+            least: (groups, points) the log-likelihood.
+        """
+
+        def likely(mu: FloatArray) -> BoolArray:
+            return np.asarray(self.log(mu, kappa) >= least)
+
+        return bisected(likely, mode, np.zeros_like(kappa)), bisected(likely, mode, np.ones_like(kappa))
+
+
+def bisected(
+    holds: Callable[[FloatArray], BoolArray], inside: FloatArray, outside: FloatArray, halvings: int = HALVINGS
+) -> FloatArray:
+    """Return how far from `inside` towards `outside` a condition holds, element by element.
+
+    >>> bisected(lambda x: x * x < 2.0, np.array([0.0]), np.array([2.0])).round(6).tolist()
+    [1.414214]
+    """
+    for _ in range(halvings):
+        middle = (inside + outside) / 2.0
+        held = holds(middle)
+        inside, outside = np.where(held, middle, inside), np.where(held, outside, middle)
+    return inside
+
+
+def all_and_none(mu: FloatArray, kappa: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
+    """Return the chances that k attempts of a new case all pass, E[p^k], and that none does, E[(1 - p)^k].
+
+    E[p^k] is (mu kappa)_k / (kappa)_k, and E[(1 - p)^k] the same with 1 - mu: Polya's urn.
+
+    >>> passes, fails = all_and_none(np.array([0.5]), np.array([2.0]), 3)  # a uniform rate: 1/4 and 1/4
+    >>> passes.tolist(), fails.tolist()
+    ([0.25], [0.25])
+    """
+    return rising_ratio(mu * kappa, kappa, k), rising_ratio((1.0 - mu) * kappa, kappa, k)
+
+
+def _digamma_rise(x: FloatArray, k: FloatArray) -> FloatArray:
+    return np.asarray(digamma(x + k) - digamma(x))
+
+
+if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float64]
     BoolArray = npt.NDArray[np.bool_]
 
@@ -247,4 +383,105 @@ def _part(grouped: GroupedAttempts, rows: slice, group: npt.NDArray[np.int64]) -
     """Return some rows under new group numbers, ascending from 0."""
     return GroupedAttempts(
         size=int(group.max()) + 1, group=group, n=grouped.n[rows], c=grouped.c[rows], cases=grouped.cases[rows]
+    )
+
+
+if TYPE_CHECKING:
+    FloatArray = npt.NDArray[np.float64]
+
+TARGET_INTERVAL_METHOD: Final = "clopper_pearson_within_cases"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetEstimate:
+    """pass@k and pass^k of one target for one k, with the name of their estimator."""
+
+    estimator: str
+    pass_at_k: Estimate
+    pass_pow_k: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Targets:
+    """Estimates by k of the two targets; `new_case` lacks a k for which nothing was estimated.
+
+    Attributes:
+        cases: how many cases there are.
+        fewest: attempts of the case that has the fewest.
+        most: attempts of the case that has the most.
+        this_traffic: k conversations, each drawn from these cases in these shares.
+        new_case: k attempts of the same new case like these.
+    """
+
+    cases: int
+    fewest: int
+    most: int
+    this_traffic: Mapping[int, TargetEstimate]
+    new_case: Mapping[int, TargetEstimate]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrafficEstimator:
+    """The observed rate, with an interval about these cases in these shares.
+
+    >>> from otel_agentic.stats.model import Attempts
+    >>> halves = Attempts.of((f"case {i}", i < 10) for i in range(20) for _ in range(5))
+    >>> found = TrafficEstimator().estimate(halves, [1]).pass_pow_k[1]
+    >>> [round(number, 3) for number in (found.lower, found.value, found.upper)]
+    [0.455, 0.5, 0.545]
+    """
+
+    name: ClassVar[str] = "this_traffic"
+    level: float = 0.95
+
+    def estimate(self, attempts: Attempts, k: Sequence[int]) -> Estimates:
+        """Return the estimates for each k; undefined without attempts."""
+        return self.estimate_groups(GroupedAttempts.of([attempts]), k).of(0)
+
+    def estimate_groups(self, grouped: GroupedAttempts, k: Sequence[int]) -> GroupedEstimates:
+        """Return the estimates of every group for each k; NaN without attempts."""
+        rate, ks = pooled_samples(grouped).observed, np.asarray(k)
+        ends = clopper_pearson_bounds(rate, _attempts_within(grouped, rate), self.level)[:, None, :]
+        return GroupedEstimates(
+            estimator=self.name,
+            level=self.level,
+            k=tuple(k),
+            interval_methods=[TARGET_INTERVAL_METHOD] * grouped.size,
+            pass_at_k=bounded(any_of(rate[:, None], ks), any_of(ends, ks[:, None])),
+            pass_pow_k=bounded(all_of(rate[:, None], ks), all_of(ends, ks[:, None])),
+        )
+
+
+def targets_of(attempts: Attempts, this_traffic: Estimates, estimates: Mapping[str, Estimates]) -> Targets:
+    """Return both targets of a group that has attempts.
+
+    Args:
+        attempts: of the group.
+        this_traffic: by `TrafficEstimator`, for each k.
+        estimates: by estimator; `per_case` and `hierarchical` are used where they are there.
+    """
+    sizes = [case.n for case in attempts.cases]
+    traffic = {k: _one(this_traffic, k) for k in this_traffic.pass_pow_k}
+    new_case = {}
+    for k in traffic:
+        name = PerCaseEstimator.name if k <= min(sizes) else HierarchicalEstimator.name
+        if name in estimates:
+            new_case[k] = _one(estimates[name], k)
+    return Targets(cases=len(sizes), fewest=min(sizes), most=max(sizes), this_traffic=traffic, new_case=new_case)
+
+
+def _attempts_within(grouped: GroupedAttempts, rate: FloatArray) -> FloatArray:
+    """Return how many independent attempts would tell as much of the rate of these very cases: (size,)."""
+    n, c = grouped.n.astype(np.float64), grouped.c.astype(np.float64)
+    own, cases, attempts = grouped.total(np.stack((c * (n - c) / n, np.ones_like(n), n), axis=1)).T
+    total, _, squares = grouped.total(row_weights(grouped)).T
+    with np.errstate(divide="ignore", invalid="ignore"):  # a group without attempts, or where all pass or fail
+        alone = rate * (1.0 - rate)
+        worth = np.fmax(attempts, attempts**2 * alone / (own + cases * alone))
+        return np.asarray(np.where(unequal_weights(grouped), total * total / squares, worth))
+
+
+def _one(estimates: Estimates, k: int) -> TargetEstimate:
+    return TargetEstimate(
+        estimator=estimates.estimator, pass_at_k=estimates.pass_at_k[k], pass_pow_k=estimates.pass_pow_k[k]
     )

@@ -1,8 +1,4 @@
-"""Intervals of a rate: Wilson (reports), Clopper-Pearson (gates) and their quantiles.
-
-Attempts may be a real number: an effective sample size is seldom whole. `critical_values` and `wilson_bounds` take arrays;
-an interval is then the last axis, lower and upper.
-"""
+"""Intervals of a rate: Wilson (reports), Clopper-Pearson (gates), their quantiles, and a search for the smallest sufficient number."""
 
 from __future__ import annotations
 
@@ -14,8 +10,11 @@ from scipy.special import betaincinv, ndtri, stdtrit
 from otel_agentic.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
+if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float64]
 
 
@@ -154,3 +153,39 @@ def bounded(values: FloatArray, bounds: FloatArray) -> FloatArray:
     """
     lower, upper = np.minimum(bounds[..., 0], values), np.maximum(bounds[..., 1], values)
     return np.where(np.isnan(values)[..., None], np.nan, np.stack((values, lower, upper), axis=-1))
+
+
+if TYPE_CHECKING:
+    BoolArray = npt.NDArray[np.bool_]
+    IntArray = npt.NDArray[np.int64]
+
+
+def smallest_for_each(holds: Callable[[IntArray, IntArray], BoolArray], size: int, most: int) -> IntArray:
+    """Return for each of `size` conditions the smallest number from 1 to `most` where it holds, 0 where nowhere.
+
+    It doubles until a condition holds, then bisects: some 2 log2(most) calls for all of them. A condition must keep
+    holding once it holds, as a tier does at a fixed rate, where intervals only shrink; were it to lapse in between, the
+    answer would still be a number where it holds while it does not just below.
+
+    Args:
+        holds: takes which conditions to ask and a number for each, returns whether each holds there.
+        size: how many conditions.
+        most: the largest number to look at, 1 or more.
+
+    >>> smallest_for_each(lambda which, numbers: numbers >= np.array([37, 1, 101])[which], 3, 100).tolist()
+    [37, 1, 0]
+    """
+    below, above = np.zeros(size, dtype=np.int64), np.ones(size, dtype=np.int64)
+    asked = np.arange(size)
+    while asked.size:
+        asked = asked[~holds(asked, above[asked])]
+        below[asked] = above[asked]
+        above[asked] = np.where(above[asked] == most, 0, np.minimum(2 * above[asked], most))
+        asked = asked[above[asked] > 0]
+    asked = np.flatnonzero(above - below > 1)
+    while asked.size:
+        middle = (below[asked] + above[asked]) // 2
+        held = holds(asked, middle)
+        above[asked[held]], below[asked[~held]] = middle[held], middle[~held]
+        asked = asked[above[asked] - below[asked] > 1]
+    return above

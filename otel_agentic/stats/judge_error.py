@@ -1,28 +1,259 @@
-"""What a judged pass rate would be if people had judged: corrections by a random sample of people's verdicts.
+"""The pass rate that people would report, estimated from a judge's verdicts and a random sample of human verdicts.
 
-A judge that errs makes a rate wrong by as much as it errs, however many answers it judges. People's verdicts on a random
-sample of the same conversations tell how it errs. There are two corrections, `rogan_gladen` and `prediction_powered`; the
-pages of both tell what they assume. Below some 50 labels neither interval is to be relied on.
-
-Conversations of one case resemble each other. Variances are multiplied by the design effect of the very estimate (see
-`design_effect`); quantiles are then Student's t on the number of cases.
+Two estimators: prediction-powered inference, power-tuned (PPI++), and Rogan-Gladen.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from otel_agentic.stats.agreement import confusion_of, pooled_rate
-from otel_agentic.stats.model import Attempts
-from otel_agentic.stats.prediction_powered import Judged, ppi, ppi_repeats, tuned_power
-from otel_agentic.stats.rogan_gladen import repeats_of_rogan_gladen, rogan_gladen, sensitivity_of, specificity_of
+from otel_agentic.stats.cluster import Influence, Repeats, repeats_of
+from otel_agentic.stats.interval import quantile
+from otel_agentic.stats.model import Attempts, Estimate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from otel_agentic.stats.agreement import VerdictPair
-    from otel_agentic.stats.model import CaseKey, Estimate
+    from otel_agentic.stats.agreement import Confusion, VerdictPair
+    from otel_agentic.stats.model import CaseKey
+
+#: Added to each cell of the table of labels before the interval is made.
+_ADDED: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What the judge said of the conversations that nobody labelled: it passed `passed` of `n`."""
+
+    n: float
+    passed: float
+
+    @property
+    def rate(self) -> float:
+        """The share that it passed; 0 without any, where nothing rests on it."""
+        return self.passed / self.n if self.n else 0.0
+
+
+def tuned_power(confusion: Confusion, judged: Judged) -> float:
+    """Return the lambda of PPI++ that makes its variance smallest, within [0, 1].
+
+    lambda = cov(human, judge) / ((1 + n / N) var(judge)), n labelled and N not; 0 where the judge always says the same.
+
+    Ref: Angelopoulos, Duchi and Zrnic 2023, power tuning of a mean.
+
+    >>> from otel_agentic.stats.agreement import Confusion
+    >>> round(tuned_power(Confusion(both_pass=70, false_pass=10, false_fail=2, both_fail=18), Judged(n=1000, passed=800)), 3)
+    0.705
+    >>> tuned_power(Confusion(both_pass=5, false_pass=5, false_fail=0, both_fail=0), Judged(n=9, passed=9))
+    0.0
+    """
+    if not judged.n or not confusion.n:
+        return 0.0
+    rate = (confusion.both_pass + confusion.false_pass + judged.passed) / (confusion.n + judged.n)
+    spread = (1.0 + confusion.n / judged.n) * rate * (1.0 - rate)
+    return min(1.0, max(0.0, _covariance(confusion) / spread)) if spread > 0.0 else 0.0
+
+
+def ppi_rate(confusion: Confusion, judged: Judged, power: float) -> float:
+    """Return the PPI++ estimate at a lambda, which may lie outside of [0, 1] by a little.
+
+    Ref: Angelopoulos, Duchi and Zrnic 2023, mean estimation.
+
+    >>> from otel_agentic.stats.agreement import Confusion
+    >>> labels = Confusion(both_pass=70, false_pass=10, false_fail=2, both_fail=18)
+    >>> [round(ppi_rate(labels, Judged(n=1000, passed=700), power), 3) for power in (0.0, 0.5, 1.0)]
+    [0.72, 0.67, 0.62]
+    """
+    judge, human = _margins(confusion)
+    return power * judged.rate + human - power * judge
+
+
+def ppi_variance(confusion: Confusion, judged: Judged, power: float) -> float:
+    """Return the estimated variance of the PPI++ estimate at a lambda, independent conversations.
+
+    Ref: Angelopoulos, Duchi and Zrnic 2023, mean estimation: lambda^2 var(judge) / N + var(human - lambda judge) / n.
+
+    >>> from otel_agentic.stats.agreement import Confusion
+    >>> labels = Confusion(both_pass=70, false_pass=10, false_fail=2, both_fail=18)
+    >>> [round(ppi_variance(labels, Judged(n=1000, passed=800), power), 6) for power in (0.0, 0.705, 1.0)]
+    [0.002016, 0.001142, 0.001296]
+    """
+    judge, human = _margins(confusion)
+    rest = human * (1.0 - human) + power**2 * judge * (1.0 - judge) - 2.0 * power * _covariance(confusion)
+    many = power**2 * judged.rate * (1.0 - judged.rate) / judged.n if judged.n else 0.0
+    return many + max(0.0, rest) / confusion.n
+
+
+def ppi(confusion: Confusion, judged: Judged, power: float, level: float, repeats: Repeats = Repeats()) -> Estimate:  # noqa: B008 — frozen
+    """Return the PPI++ estimate with its interval, clipped to [0, 1]; None without labels.
+
+    The interval is made with 1/2 added to each cell of the labels and stretched to hold the estimate, see above.
+
+    Ref: Angelopoulos, Duchi and Zrnic 2023, mean estimation.
+
+    >>> from otel_agentic.stats.agreement import Confusion
+    >>> labels = Confusion(both_pass=70, false_pass=10, false_fail=2, both_fail=18)
+    >>> found = ppi(labels, Judged(n=1000, passed=800), 0.705, 0.95)
+    >>> round(found.value, 3), round(found.lower, 3), round(found.upper, 3)
+    (0.72, 0.653, 0.787)
+    """
+    if not confusion.n:
+        return Estimate.of(None)
+    softened = confusion.scaled(1.0 / repeats.clusters_only, _ADDED)
+    value, centre = ppi_rate(confusion, judged, power), ppi_rate(softened, judged, power)
+    half = quantile(level, repeats.degrees) * (ppi_variance(softened, judged, power) * repeats.effect) ** 0.5
+    return Estimate(value=_clip(value), lower=_clip(min(value, centre - half)), upper=_clip(max(value, centre + half)))
+
+
+def ppi_repeats(
+    pairs: Sequence[VerdictPair],
+    judged: Sequence[tuple[CaseKey, bool]],
+    confusion: Confusion,
+    rest: Judged,
+    power: float,
+) -> Repeats:
+    """Return the design effect of the PPI++ estimate."""
+    judge, human = _margins(confusion)
+    mean = human - power * judge
+    influences = [(pair.case, (pair.human - power * pair.judge - mean) / confusion.n) for pair in pairs]
+    return repeats_of([*influences, *influences_of_judged(judged, rest, power)], labelled=[pair.case for pair in pairs])
+
+
+def influences_of_judged(judged: Sequence[tuple[CaseKey, bool]], rest: Judged, power: float) -> list[Influence]:
+    """Return what each conversation that only the judge looked at adds to `power` times their mean.
+
+    >>> influences_of_judged([(("", "a"), True), (("", "b"), False)], Judged(n=2, passed=1), 1.0)
+    [(('', 'a'), 0.25), (('', 'b'), -0.25)]
+    """
+    return [(case, power * (passed - rest.rate) / rest.n) for case, passed in judged]
+
+
+def _margins(confusion: Confusion) -> tuple[float, float]:
+    """Return the shares that judge and people pass."""
+    judge = (confusion.both_pass + confusion.false_pass) / confusion.n
+    return judge, (confusion.both_pass + confusion.false_fail) / confusion.n
+
+
+def _covariance(confusion: Confusion) -> float:
+    judge, human = _margins(confusion)
+    return confusion.both_pass / confusion.n - judge * human
+
+
+def _clip(value: float) -> float:
+    return min(1.0, max(0.0, value))
+
+
+#: Verdicts added to each class of labels, half of them right (Lang and Reiczigel 2014).
+_PLUS: Final = 2.0
+
+
+def rogan_gladen_rate(q: float, sensitivity: float, specificity: float) -> float | None:
+    """Return the rate that people would find where the judge passes a share q; None for a judge that knows nothing.
+
+    It is clipped to [0, 1]: a judge that passes less often than it errs would give a negative rate.
+
+    Ref: Rogan and Gladen 1978, eq. 2.
+
+    >>> round(rogan_gladen_rate(0.8, 0.95, 0.7), 3), rogan_gladen_rate(0.2, 0.95, 0.7), rogan_gladen_rate(0.5, 0.5, 0.5)
+    (0.769, 0.0, None)
+    """
+    youden = sensitivity + specificity - 1.0
+    return None if youden <= 0.0 else min(1.0, max(0.0, (q + specificity - 1.0) / youden))
+
+
+def rogan_gladen(confusion: Confusion, judged: Judged, level: float, repeats: Repeats = Repeats()) -> Estimate:  # noqa: B008 — frozen
+    """Return the Rogan-Gladen estimate with its interval, both within [0, 1]; stretched to hold the estimate.
+
+    None where the judge knows nothing, where the labels hold one class only, and where everything is labelled.
+
+    Ref: Lang and Reiczigel 2014, section 2.
+
+    Args:
+        confusion: the labels.
+        judged: what was not labelled; independent of the labels.
+        level: of the interval.
+        repeats: how much more the attempts of one case vary.
+
+    >>> from otel_agentic.stats.agreement import Confusion
+    >>> from otel_agentic.stats.judge_error import Judged
+    >>> labels = Confusion(both_pass=70, false_pass=10, false_fail=2, both_fail=18)
+    >>> found = rogan_gladen(labels, Judged(n=1000, passed=800), 0.95)
+    >>> round(found.value, 3), round(found.lower, 3), round(found.upper, 3)
+    (0.72, 0.611, 0.821)
+    """
+    sensitivity = sensitivity_of(confusion)
+    specificity = specificity_of(confusion)
+    if sensitivity is None or specificity is None or not judged.n:
+        return Estimate.of(None)
+    value = rogan_gladen_rate(judged.rate, sensitivity, specificity)
+    if value is None:
+        return Estimate.of(None)
+    lower, upper = _lang_reiczigel(confusion, judged, level, repeats)
+    return Estimate(value=value, lower=max(0.0, min(value, lower)), upper=min(1.0, max(value, upper)))
+
+
+def sensitivity_of(confusion: Confusion) -> float | None:
+    """Return the share of what people pass that the judge passes too; None where people pass nothing.
+
+    >>> from otel_agentic.stats.agreement import Confusion
+    >>> sensitivity_of(Confusion(both_pass=3, false_pass=0, false_fail=1, both_fail=0))
+    0.75
+    """
+    return _share(confusion.both_pass, confusion.false_fail)
+
+
+def specificity_of(confusion: Confusion) -> float | None:
+    """Return the share of what people fail that the judge fails too; None where people fail nothing.
+
+    >>> from otel_agentic.stats.agreement import Confusion
+    >>> specificity_of(Confusion(both_pass=3, false_pass=0, false_fail=1, both_fail=0)) is None
+    True
+    """
+    return _share(confusion.both_fail, confusion.false_pass)
+
+
+def repeats_of_rogan_gladen(
+    pairs: Sequence[VerdictPair], judged: Sequence[tuple[CaseKey, bool]], confusion: Confusion, rest: Judged
+) -> Repeats:
+    """Return the design effect of (q + sp - 1) / (se + sp - 1), linearised."""
+    passes, fails = confusion.both_pass + confusion.false_fail, confusion.both_fail + confusion.false_pass
+    if not passes or not fails or not rest.n:
+        return Repeats()
+    sensitivity, specificity = confusion.both_pass / passes, confusion.both_fail / fails
+    p = rogan_gladen_rate(rest.rate, sensitivity, specificity)
+    if p is None:
+        return Repeats()
+    influences = [(pair.case, -p * (pair.judge - sensitivity) / passes) for pair in pairs if pair.human]
+    influences += [
+        (pair.case, (1.0 - p) * (1.0 - pair.judge - specificity) / fails) for pair in pairs if not pair.human
+    ]
+    return repeats_of([*influences, *influences_of_judged(judged, rest, 1.0)], labelled=[pair.case for pair in pairs])
+
+
+def _lang_reiczigel(confusion: Confusion, judged: Judged, level: float, repeats: Repeats) -> tuple[float, float]:
+    """Return the adjusted limits, not clipped; [0, 1] where so few labels leave even the adjusted judge without knowledge."""
+    z = quantile(level)
+    few = confusion.scaled(1.0 / repeats.clusters_only)
+    passes, fails = few.both_pass + few.false_fail + _PLUS, few.both_fail + few.false_pass + _PLUS
+    sensitivity, specificity = (few.both_pass + _PLUS / 2) / passes, (few.both_fail + _PLUS / 2) / fails
+    n = judged.n + z * z
+    q = (judged.passed + z * z / 2) / n
+    youden = sensitivity + specificity - 1.0
+    if youden <= 0.0:
+        return 0.0, 1.0
+    p = (q + specificity - 1.0) / youden
+    of_passes = p * sensitivity * (1.0 - sensitivity) / passes
+    of_fails = (1.0 - p) * specificity * (1.0 - specificity) / fails
+    spread = (q * (1.0 - q) / n + p * of_passes + (1.0 - p) * of_fails) ** 0.5 / youden
+    centre = p + 2.0 * z * z * (of_passes - of_fails)
+    half = quantile(level, repeats.degrees) * spread * repeats.effect**0.5
+    return centre - half, centre + half
+
+
+def _share(right: float, wrong: float) -> float | None:
+    return right / (right + wrong) if right + wrong else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

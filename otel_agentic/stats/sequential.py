@@ -1,26 +1,21 @@
-"""Evidence that a pass rate is below what was promised, valid whenever one looks: a one-sided e-process.
-
-The e-value is what a bettor would have made of 1 who bets, conversation by conversation, that the rate lies below `p0`.
-While every conversation passes with probability `p0` or more, whatever came before it, no betting system gets rich: the
-probability that the e-value ever reaches 1/alpha is at most alpha, for any number of looks.
-
-Ref: Ville (1939), Étude critique de la notion de collectif (the inequality); Robbins (1970), Ann. Math. Statist. 41(5)
-(mixtures of likelihood ratios); Ramdas, Grünwald, Vovk and Shafer (2023), Statist. Sci. 38(4), arXiv:2210.01948.
-"""
+"""Evidence that a pass rate is below its objective, valid at every look: e-processes and a Shiryaev-Roberts change detector."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from scipy.special import betainc, betaln
+from scipy.special import betainc, betaln, logsumexp, roots_jacobi
 
 from otel_agentic.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float64]
     IntArray = npt.NDArray[np.int64]
 
@@ -148,3 +143,387 @@ def _require_counts(n: FloatArray, c: FloatArray, p0: FloatArray, prior: tuple[f
         raise UsageError("the promised rate p0 must be above 0 and below 1")
     if min(prior) <= 0:
         raise UsageError(f"prior Beta{prior}: both parameters must be above 0")
+
+
+if TYPE_CHECKING:
+    FloatArray = npt.NDArray[np.float64]
+    IntArray = npt.NDArray[np.int64]
+
+#: When a sum that is kept up to date by differences is added up anew: after so many of them, or once it is so small a part
+#: of what it was, or so large.
+_ADD_UP_AFTER: Final = 1_000
+_LOST, _GREAT = 1e-3, 1e12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Evidence:
+    """The e-process of one stream so far; it goes on where it stopped. Cases may have bets of their own.
+
+    With several cases the e-value is the mean over them of each one's e-process, in which a case that joins late counts
+    with the e-value at that moment as its stake. So the wealth is shared anew at each arrival and the whole stays a
+    betting game; a plain mean, in which each newcomer brings 1, would let a lost bet be made good for nothing.
+
+    Attributes:
+        n: (cases,) conversations of each case.
+        c: (cases,) correct ones.
+        log_stake: (cases,) log of the e-value when the case joined.
+        log_e: log of the e-value now.
+        log_largest: log of the largest so far.
+    """
+
+    n: IntArray
+    c: IntArray
+    log_stake: FloatArray
+    log_e: float = 0.0
+    log_largest: float = 0.0
+
+    @classmethod
+    def none(cls) -> Evidence:
+        """Return the evidence of an empty stream: an e-value of 1.
+
+        >>> Evidence.none().log_e
+        0.0
+        """
+        return cls(n=np.zeros(0, np.int64), c=np.zeros(0, np.int64), log_stake=np.zeros(0))
+
+    def then(
+        self, cases: npt.ArrayLike, outcomes: npt.ArrayLike, p0: float, prior: tuple[float, float] = PRIOR
+    ) -> tuple[Evidence, FloatArray]:
+        """Return the evidence after more conversations, and the log e-value after each of them.
+
+        Args:
+            cases: (looks,) case of each conversation, numbered from 0 in the order in which they join; all 0 makes
+                one pooled e-process.
+            outcomes: (looks,) true where correct, in event order.
+            p0: the promised rate.
+            prior: of the bets.
+
+        >>> np.round(Evidence.none().then([0, 0], [True, False], 0.9)[1], 2).tolist()
+        [-0.23, 0.68]
+        >>> after, _ = Evidence.none().then([0, 1, 0, 1], [True, False, True, False], 0.9)
+        >>> after.n.tolist(), round(float(np.exp(after.log_e)), 2)
+        ([2, 2], 4.51)
+        """
+        case = np.asarray(cases, dtype=np.int64)
+        correct = np.asarray(outcomes, dtype=np.bool_)
+        size = max(self.n.size, int(case.max(initial=-1)) + 1)
+        n, c = _padded(self.n, size), _padded(self.c, size)
+        log_each = log_e_value(
+            n[case] + _running(case, np.ones_like(case)), c[case] + _running(case, correct), p0, prior
+        )
+        log_stake, path = _shared(self, size, case, log_each, log_e_value(n, c, p0, prior))
+        n += np.bincount(case, minlength=size)
+        c += np.bincount(case, weights=correct, minlength=size).astype(np.int64)
+        log_e = float(path[-1]) if path.size else self.log_e
+        largest = max(self.log_largest, float(path.max(initial=-math.inf)))
+        return Evidence(n=n, c=c, log_stake=log_stake, log_e=log_e, log_largest=largest), path
+
+
+def _shared(
+    before: Evidence, size: int, case: IntArray, log_each: FloatArray, log_now: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the stakes of all cases, and the log of the mean over the cases after each conversation.
+
+    Args:
+        before: the evidence before these conversations.
+        size: cases then.
+        case: (looks,) case of each conversation.
+        log_each: (looks,) log e-value of that case after it.
+        log_now: (size,) log e-value of each case before these conversations.
+    """
+    if size <= 1:
+        return np.zeros(size), log_each
+    log_stake = np.zeros(size)
+    log_stake[: before.n.size] = before.log_stake
+    fund = _Fund((before.log_stake + log_now[: before.n.size]).tolist())
+    stakes, joined, log_e = log_stake.tolist(), before.n.size, before.log_e
+    path = []
+    for each, log_of_case in zip(case.tolist(), log_each.tolist(), strict=True):
+        if each >= joined:
+            stakes[each], joined = log_e, each + 1
+        log_e = fund.put(each, stakes[each] + log_of_case)
+        path.append(log_e)
+    return np.array(stakes), np.array(path, dtype=np.float64)
+
+
+class _Fund:
+    """What each case has, as logarithms; their mean is known at once after one of them changes."""
+
+    def __init__(self, logs: list[float]) -> None:
+        self._logs = logs
+        self._shares: list[float] = []
+        self._top = self._total = self._largest = 0.0
+        self._steps = 0
+        if logs:
+            self._add_up()
+
+    def put(self, place: int, log: float) -> float:
+        """Set what a case has, the next case where the place is the first free one; return the log of the mean."""
+        if place == len(self._logs):
+            self._logs.append(log)
+            self._add_up()
+        else:
+            self._logs[place] = log
+            share = math.exp(min(log - self._top, 700.0))
+            self._total += share - self._shares[place]
+            self._shares[place] = share
+            self._largest = max(self._largest, self._total)
+            self._steps += 1
+            if self._steps >= _ADD_UP_AFTER or not self._largest * _LOST < self._total < _GREAT:
+                self._add_up()
+        return self._top + math.log(self._total / len(self._logs))
+
+    def _add_up(self) -> None:
+        """Start anew from the logarithms, so that no rounding error grows."""
+        self._top = max(self._logs)
+        self._shares = [math.exp(log - self._top) for log in self._logs]
+        self._total = self._largest = math.fsum(self._shares)
+        self._steps = 0
+
+
+def _running(groups: IntArray, values: npt.ArrayLike) -> IntArray:
+    """Return the running sum within each row's own group, the row included."""
+    order = np.argsort(groups, kind="stable")
+    total = np.cumsum(np.asarray(values, dtype=np.int64)[order])
+    first = np.flatnonzero(np.diff(groups[order], prepend=-1))
+    before = np.concatenate(([0], total))[first]
+    running = np.empty_like(total)
+    running[order] = total - np.repeat(before, np.diff(first, append=groups.size))
+    return running
+
+
+def _padded(counts: IntArray, size: int) -> IntArray:
+    return np.concatenate((counts, np.zeros(size - counts.size, np.int64)))
+
+
+if TYPE_CHECKING:
+    FloatArray = npt.NDArray[np.float64]
+    IntArray = npt.NDArray[np.int64]
+
+_NODES: Final = 16
+#: Conversations taken at once, at most, and the largest exponent of their likelihood ratios' product: no overflow.
+_PORTION, _EXPONENT = 256, 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ChangeDetector:
+    """What a change detector looks for.
+
+    Attributes:
+        target_run_length: conversations between false alarms on average, at least; the alarm is at this value.
+        rates: (rates,) pass rates after the change that it bets on, all below the promised one.
+        weights: (rates,) share of each, adding up to 1.
+        log_pass: (rates,) log likelihood ratio of a correct conversation.
+        log_fail: (rates,) that of a failed one.
+
+    A block of conversations is given by its mean, in the place of an outcome: see `blocks`. Run lengths are in blocks then.
+    """
+
+    target_run_length: float
+    rates: FloatArray
+    weights: FloatArray
+    log_pass: FloatArray
+    log_fail: FloatArray
+
+    @classmethod
+    def of(cls, p0: float, target_run_length: float, prior: tuple[float, float] = PRIOR) -> ChangeDetector:
+        """Return the detector of a fall below p0.
+
+        Args:
+            p0: the promised rate.
+            target_run_length: conversations between false alarms on average, at least; 1 or more.
+            prior: (a, b) of the Beta on [0, p0] that the bets are spread over, at the nodes of a Gauss quadrature.
+
+        Raises:
+            UsageError: p0 is not between 0 and 1, or the run length is below 1.
+
+        >>> detector = ChangeDetector.of(0.9, 1000)
+        >>> bool(detector.rates.max() < 0.9), round(float(detector.weights.sum()), 9)
+        (True, 1.0)
+        """
+        if not (0 < p0 < 1 and target_run_length >= 1):
+            raise UsageError("the promised rate p0 must be above 0 and below 1, and target_run_length 1 or more")
+        nodes, weights = roots_jacobi(_NODES, 0.0, prior[0] - 1.0)
+        rates = p0 * (nodes + 1.0) / 2.0
+        weights = weights * (1.0 - rates) ** (prior[1] - 1.0)
+        return cls(
+            target_run_length=target_run_length,
+            rates=rates,
+            weights=weights / weights.sum(),
+            log_pass=np.log(rates / p0),
+            log_fail=np.log1p(-rates) - np.log1p(-p0),
+        )
+
+    def start(self) -> FloatArray:
+        """Return the values, (rates,), before the first conversation.
+
+        >>> float(ChangeDetector.of(0.9, 1000).start().sum())
+        0.0
+        """
+        return np.zeros_like(self.rates)
+
+    def value(self, values: FloatArray) -> FloatArray:
+        """Return the detector's value from the values of its rates, the last axis.
+
+        >>> detector = ChangeDetector.of(0.9, 1000)
+        >>> float(detector.value(detector.start()))
+        0.0
+        """
+        return np.asarray(values @ self.weights)
+
+    def step(self, values: FloatArray, outcomes: npt.ArrayLike) -> FloatArray:
+        """Return the values after one more conversation of each stream: R = (1 + R) * likelihood ratio.
+
+        Args:
+            values: (..., rates) values before.
+            outcomes: (...) true where correct.
+
+        >>> detector = ChangeDetector.of(0.9, 1000)
+        >>> round(float(detector.value(detector.step(detector.start(), False))), 2)
+        2.81
+        """
+        correct = np.asarray(outcomes, dtype=np.bool_)[..., np.newaxis]
+        return np.asarray((1.0 + values) * np.exp(np.where(correct, self.log_pass, self.log_fail)))
+
+    def watch(self, values: FloatArray, outcomes: npt.ArrayLike) -> tuple[FloatArray, list[int]]:
+        """Return the values after a stretch of one stream, and the places of its alarms; each alarm starts it anew.
+
+        Args:
+            values: (rates,) values before.
+            outcomes: (looks,) true where correct, in event order; or means of blocks.
+
+        >>> detector = ChangeDetector.of(0.9, 1000)
+        >>> detector.watch(detector.start(), [True] * 50 + [False] * 20)[1]
+        [54, 59, 64, 69]
+        """
+        correct = np.asarray(outcomes, dtype=np.float64)
+        steepest = float(max(-self.log_pass.min(), self.log_fail.max()))
+        portion = max(1, min(_PORTION, int(_EXPONENT / steepest)))
+        alarms: list[int] = []
+        place = 0
+        while place < correct.size:
+            path = self._portion(values, correct[place : place + portion])
+            reached = np.flatnonzero(self.value(path) >= self.target_run_length)
+            if reached.size:
+                alarms.append(place + int(reached[0]))
+                place, values = alarms[-1] + 1, self.start()
+            else:
+                place, values = place + len(path), path[-1]
+        return values, alarms
+
+    def run_lengths(self, outcomes: npt.ArrayLike) -> IntArray:
+        """Return how many conversations the first alarm took in each of many streams, 0 where there was none.
+
+        Args:
+            outcomes: (streams, looks) true where correct.
+
+        >>> ChangeDetector.of(0.9, 1000).run_lengths([[False] * 9, [True] * 9]).tolist()
+        [5, 0]
+        """
+        correct = np.asarray(outcomes, dtype=np.bool_)
+        lengths = np.zeros(len(correct), dtype=np.int64)
+        waiting = np.arange(len(correct))
+        values = np.zeros((len(correct), self.rates.size))
+        for look in range(correct.shape[1]):
+            values = self.step(values, correct[waiting, look])
+            reached = self.value(values) >= self.target_run_length
+            lengths[waiting[reached]] = look + 1
+            waiting, values = waiting[~reached], values[~reached]
+        return lengths
+
+    def _portion(self, values: FloatArray, correct: FloatArray) -> FloatArray:
+        """Return the values after each conversation: with L the product so far, R = L * (R before + sum of 1 / earlier L)."""
+        means = correct[:, np.newaxis]
+        ratios = np.log(means * np.exp(self.log_pass) + (1.0 - means) * np.exp(self.log_fail))
+        log_product = np.cumsum(ratios, axis=0)
+        earlier = np.exp(-np.concatenate((np.zeros((1, self.rates.size)), log_product[:-1])))
+        return np.asarray(np.exp(log_product) * (values + np.cumsum(earlier, axis=0)))
+
+
+if TYPE_CHECKING:
+    FloatArray = npt.NDArray[np.float64]
+    IntArray = npt.NDArray[np.int64]
+
+#: Rates that are bet on, of each of two priors: that of the bets on conversations, and one for the large stakes that pay where
+#: blocks are large and their means vary little.
+_BLOCK_NODES: Final = 32
+_LARGE_STAKES: Final = (0.5, 0.5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BlockEvidence:
+    """The e-process of blocks so far, against "the mean of the next block is expected to be p0 or more".
+
+    Attributes:
+        log_bets: (bets,) log of what each bet has, its share of the stake included.
+        log_largest: log of the largest e-value so far.
+    """
+
+    log_bets: FloatArray
+    log_largest: float = 0.0
+
+    @classmethod
+    def none(cls, p0: float) -> BlockEvidence:
+        """Return the evidence of no blocks: an e-value of 1.
+
+        >>> round(BlockEvidence.none(0.9).log_e, 12)
+        0.0
+        """
+        return cls(log_bets=_bets(p0)[2])
+
+    @property
+    def log_e(self) -> float:
+        """Log of the e-value now."""
+        return float(logsumexp(self.log_bets))
+
+    def then(self, means: npt.ArrayLike, p0: float) -> tuple[BlockEvidence, FloatArray]:
+        """Return the evidence after more blocks, and the log e-value after each of them.
+
+        Args:
+            means: (blocks,) share of correct conversations of each, in the order in which they closed.
+            p0: the promised rate.
+
+        >>> np.round(np.exp(BlockEvidence.none(0.9).then([0.5, 0.5, 1.0], 0.9)[1]), 1).tolist()
+        [2.6, 8.2, 2.6]
+        """
+        correct = np.asarray(means, dtype=np.float64)[:, np.newaxis]
+        if not correct.size:
+            return self, np.zeros(0)
+        on_pass, on_fail, _ = _bets(p0)
+        path = self.log_bets + np.cumsum(np.log(correct * on_pass + (1.0 - correct) * on_fail), axis=0)
+        log_e = np.asarray(logsumexp(path, axis=1))
+        return BlockEvidence(log_bets=path[-1], log_largest=max(self.log_largest, float(log_e.max()))), log_e
+
+
+@lru_cache(maxsize=64)
+def _bets(p0: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return what each bet gets back at a block that passes and at one that fails, and the log of its stake."""
+    parts = []
+    for a, b in (PRIOR, _LARGE_STAKES):
+        nodes, weights = roots_jacobi(_BLOCK_NODES, 0.0, a - 1.0)
+        rates = p0 * (nodes + 1.0) / 2.0
+        weights = weights * (1.0 - rates) ** (b - 1.0)
+        parts.append((rates, weights / weights.sum() / 2.0))
+    rates, stakes = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return rates / p0, (1.0 - rates) / (1.0 - p0), np.log(stakes)
+
+
+def runs(key: npt.ArrayLike, time_ns: npt.ArrayLike, idle_ns: int) -> IntArray:
+    """Return the number of the run that each conversation is in: runs of one key, with no pause longer than `idle_ns`.
+
+    Args:
+        key: (rows,) of whom each is.
+        time_ns: (rows,) when it ended, ascending.
+        idle_ns: the longest pause within a run, ns.
+
+    >>> runs([7, 8, 7, 7], [0, 1, 2, 90], 10).tolist()
+    [0, 2, 0, 1]
+    """
+    keys, times = np.asarray(key), np.asarray(time_ns, dtype=np.int64)
+    order = np.lexsort((np.arange(keys.size), keys))
+    begins = (np.diff(keys[order], prepend=keys[order][:1]) != 0) | (
+        np.diff(times[order], prepend=times[order][:1]) > idle_ns
+    )
+    number = np.empty(keys.size, dtype=np.int64)
+    number[order] = np.cumsum(begins)
+    return number

@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from otel_agentic.stats.choose import mode_estimator
+from otel_agentic.stats.estimators import mode_estimator
 from otel_agentic.stats.grouped import GroupedAttempts, estimate_groups
+from otel_agentic.stats.interval import smallest_for_each
 from otel_agentic.stats.mean_rate import mean_evidence
 from otel_agentic.stats.model import TIERS
-from otel_agentic.stats.search import smallest_for_each
 from otel_agentic.stats.sequential import e_value, promised_rate
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from otel_agentic.stats.mean_rate import CaseKinds, MeanEvidence, Side
     from otel_agentic.stats.model import Attempts, Estimator, Tier
 
+if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float64]
     IntArray = npt.NDArray[np.int64]
     _Rule = Sequence[tuple[npt.NDArray[np.bool_], Tier]]

@@ -1,33 +1,168 @@
-"""The table `results`: one row per scored conversation, for windows, monitors and backfills."""
+"""The table `results`: one row per scored conversation, for windows, monitors and backfills; and the sample ratios recorded with it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import nan
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from otel_agentic.scoring.model import DIMENSIONS
-from otel_agentic.store.result_columns import load_results, results_for
+from otel_agentic.store.selection import BOUNDS, bounds
 from otel_agentic.store.table import json_text, key_columns, rows_with
-from otel_agentic.windows.scored import mean_dimensions
+from otel_agentic.windows.columns import Results
+from otel_agentic.windows.groups import mean_dimensions
+from otel_agentic.windows.model import GroupKey
+from otel_agentic.windows.rolling import most_newest, widest_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.conversations.model import ClosedBy
-    from otel_agentic.store.selection import Scored
+    from otel_agentic.store.selection import Scored, Selection
     from otel_agentic.store.table import Column, Key
+    from otel_agentic.windows.rolling import Window
 
-__all__ = [
-    "drop_results",
-    "drop_superseded_results",
-    "load_results",
-    "note_changes",
-    "results_for",
-    "save_results",
-    "watermark",
-]
+#: Each result once under its subject.
+MEMBERS: Final = "SELECT *, CAST(NULL AS VARCHAR) AS tag FROM results"
+#: And once more for each of its tags that forms a group.
+TAGGED: Final = """
+    SELECT *, CAST(NULL AS VARCHAR) AS tag FROM results
+    UNION ALL
+    SELECT *, unnest(list_filter(
+        list_distinct(tags), lambda tag: len(list_filter($tags, lambda pattern: tag GLOB pattern)) > 0
+    )) AS tag
+    FROM results WHERE len(tags) > 0
+"""
+_SELECTED: Final = """
+SELECT
+    subject, tag, case_no, epoch_ns(window_time) AS ended_ns,
+    CASE outcome WHEN 'pass' THEN 1 WHEN 'fail' THEN 0 ELSE -1 END AS outcome,
+    CASE WHEN outcome = 'not_evaluated' THEN list_position($reasons, coalesce(reason, 'no_data')) - 1 ELSE -1 END
+        AS reason,
+    selection, parameters, sequence, utilization, 1.0 / sample_ratio AS weight
+"""
+_PERIOD: Final = """
+WHERE window_time <= make_timestamp_ns($last) AND ($first IS NULL OR window_time >= make_timestamp_ns($first))
+"""
+_NEWEST: Final = """
+WHERE window_time < make_timestamp_ns($first)
+QUALIFY row_number() OVER (
+    PARTITION BY subject, tag ORDER BY window_time DESC, environment DESC, conversation_id DESC
+) <= $newest
+"""
+_ORDER: Final = "ORDER BY window_time, environment, conversation_id"
+
+
+def _query(members: str, which: str) -> str:
+    return f"WITH members AS ({members}) {_SELECTED} FROM members {which} {_ORDER}"
+
+
+_IN_PERIOD: Final = {tagged: _query(TAGGED if tagged else MEMBERS, _PERIOD) for tagged in (False, True)}
+_BEFORE: Final = {tagged: _query(TAGGED if tagged else MEMBERS, _NEWEST) for tagged in (False, True)}
+_REASONS: Final = (
+    "SELECT DISTINCT coalesce(reason, 'no_data') AS r FROM results WHERE outcome = 'not_evaluated' ORDER BY r"
+)
+_SUBJECTS: Final = "SELECT subject, agent, agent_version, environment, service FROM subjects"
+
+Columns = dict[str, np.ndarray[Any, Any]]
+
+
+def load_results(
+    con: DuckDBPyConnection, *, first_ns: int | None, last_ns: int, tags: Sequence[str] = (), newest: int = 0
+) -> Results:
+    """Return the results of conversations that ended in a period, in event order, groups sorted by key.
+
+    Args:
+        con: a connection.
+        first_ns: earliest end, inclusive; None: from the beginning.
+        last_ns: latest end, inclusive.
+        tags: case tags, names or globs, that form separate groups in addition to the total.
+        newest: how many of the newest results of each group from before the period to add, for count windows.
+    """
+    reasons = [str(reason) for (reason,) in con.execute(_REASONS).fetchall()]
+    bound = {"last": last_ns, "first": first_ns, "reasons": reasons, **({"tags": list(tags)} if tags else {})}
+    parts = [fetched(con, _IN_PERIOD[bool(tags)], bound)]
+    if newest and first_ns is not None:
+        before = {name: value for name, value in bound.items() if name != "last"}
+        parts.insert(0, fetched(con, _BEFORE[bool(tags)], {**before, "newest": newest}))
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    groups, group = groups_of(con, columns["subject"], columns["tag"])
+    return Results(
+        groups=groups,
+        group=group,
+        case=columns["case_no"].astype(np.int64),
+        ended_ns=columns["ended_ns"],
+        outcome=columns["outcome"].astype(np.int64),
+        reasons=reasons,
+        reason=columns["reason"].astype(np.int64),
+        dimensions=np.stack([columns[name] for name in DIMENSIONS], axis=1),
+        weight=columns["weight"],
+    )
+
+
+def results_for(
+    con: DuckDBPyConnection, windows: Sequence[Window], ends: Sequence[int], tags: Sequence[str] = ()
+) -> Results:
+    """Return the results in some windows at some ends, at least one of each: the input of `roll`.
+
+    Args:
+        con: a connection.
+        windows: the windows.
+        ends: their ends, ns.
+        tags: case tags, names or globs, that form separate groups in addition to the total.
+    """
+    first_ns = min(ends) - widest_ns(windows) + 1
+    return load_results(con, first_ns=first_ns, last_ns=max(ends), tags=tags, newest=most_newest(windows))
+
+
+def groups_of(
+    con: DuckDBPyConnection, subject: np.ndarray[Any, Any], tag: np.ndarray[Any, Any] | None
+) -> tuple[list[GroupKey], np.ndarray[Any, np.dtype[np.int64]]]:
+    """Return the groups of rows, sorted by key, and the index of the group of each row.
+
+    Args:
+        con: a connection.
+        subject: (rows,) number of the subject.
+        tag: (rows,) tag, None for the total; None if all rows belong to the total.
+    """
+    row_tags = [] if tag is None else tag.tolist()
+    tags = sorted({name for name in row_tags if name is not None})
+    number_of = {name: number for number, name in enumerate([None, *tags])}
+    code = np.array([number_of[name] for name in row_tags], dtype=np.int64) if tags else 0
+    pairs, which = np.unique(subject.astype(np.int64) * (len(tags) + 1) + code, return_inverse=True)
+    names = {row[0]: row[1:] for row in con.execute(_SUBJECTS).fetchall()}
+    keys = [_key(names[pair // (len(tags) + 1)], [None, *tags][pair % (len(tags) + 1)]) for pair in pairs.tolist()]
+    order = sorted(range(len(keys)), key=lambda number: keys[number].sort_key())
+    rank = np.empty(len(keys), dtype=np.int64)
+    rank[order] = np.arange(len(keys))
+    return [keys[number] for number in order], rank[which]
+
+
+def _key(subject: tuple[str | None, ...], tag: str | None) -> GroupKey:
+    agent, agent_version, environment, service = subject
+    return GroupKey(agent=agent, agent_version=agent_version, environment=environment, service=service, tag=tag)
+
+
+def fetched(con: DuckDBPyConnection, sql: str, parameters: Mapping[str, Any]) -> Columns:
+    """Return the rows of a query as one array per column; null becomes None in texts, NaN or -1 in numbers."""
+    columns = con.execute(sql, dict(parameters)).fetchnumpy()
+    return {name: _plain(values) for name, values in columns.items()}
+
+
+def _plain(values: Any) -> np.ndarray[Any, Any]:
+    """Return an array without a mask."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return np.asarray(values)
+    if values.dtype.kind in "iuf":
+        return np.asarray(values.filled(np.nan if values.dtype.kind == "f" else -1))
+    objects = values.data.astype(object)
+    objects[np.ma.getmaskarray(values)] = None
+    return np.asarray(objects)
+
 
 _FORGET: Final = """
 DELETE FROM results r USING requested w
@@ -232,3 +367,87 @@ def _columns(evaluation_id: str, scored: Sequence[Scored]) -> dict[str, Column]:
 def _numbers(values: Iterable[float | None]) -> list[float]:
     """Return numbers for a query, with NaN, which the query reads as null, for None."""
     return [nan if value is None else value for value in values]
+
+
+_RECORDED: Final = """
+WITH known AS (
+    SELECT environment, conversation_id, max(coalesce(sample_ratio, 1.0)) AS ratio, max(revision) AS revision
+    FROM conversation_scores
+    SEMI JOIN requested USING (environment, conversation_id)
+    WHERE evaluation_id = $id
+    GROUP BY ALL
+)
+SELECT c.environment, c.conversation_id, c.agent, k.ratio, k.revision IS NOT DISTINCT FROM c.revision
+FROM conversations c
+SEMI JOIN requested USING (environment, conversation_id)
+LEFT JOIN known k USING (environment, conversation_id)
+WHERE NOT c.superseded
+"""
+#: The agents with a current score whose ratio is below 1.
+_SAMPLED: Final = f"""
+SELECT DISTINCT c.agent
+FROM conversations c
+JOIN conversation_scores s USING (environment, conversation_id, revision)
+WHERE NOT s.superseded AND s.evaluation_id = $id AND s.sample_ratio < 1.0 AND {BOUNDS}
+"""  # noqa: S608 — a constant of our own
+_RAISED: Final = f"""
+SELECT c.environment, c.conversation_id, w.ratio
+FROM conversations c
+JOIN conversation_scores s USING (environment, conversation_id, revision)
+JOIN requested w ON w.agent IS NOT DISTINCT FROM c.agent
+WHERE NOT s.superseded AND s.evaluation_id = $id AND s.sample_ratio < w.ratio AND {BOUNDS}
+"""  # noqa: S608 — a constant of our own
+_RAISE: Final = """
+UPDATE conversation_scores s SET sample_ratio = w.ratio FROM requested w
+WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND s.evaluation_id = $id
+    AND NOT s.superseded
+"""
+_RAISE_RESULTS: Final = """
+UPDATE results r SET sample_ratio = w.ratio FROM requested w
+WHERE r.environment = w.environment AND r.conversation_id = w.conversation_id AND r.evaluation_id = $id
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """The recorded state of a conversation before it is decided whether to evaluate it.
+
+    `ratio`: the highest one recorded under the evaluation, None without a score. `scored`: the newest revision has a score.
+    """
+
+    agent: str | None
+    ratio: float | None
+    scored: bool
+
+
+def recorded_ratios(con: DuckDBPyConnection, evaluation_id: str, keys: Iterable[Key]) -> dict[Key, Recorded]:
+    """Return the recorded ratios of some conversations under an evaluation."""
+    rows = rows_with(con, key_columns(keys), _RECORDED, {"id": evaluation_id})
+    return {(row[0], row[1]): Recorded(agent=row[2], ratio=row[3], scored=row[4]) for row in rows}
+
+
+def raise_ratios(
+    con: DuckDBPyConnection, evaluation_id: str, selection: Selection, ratio_of: Callable[[str | None], float]
+) -> list[Key]:
+    """Raise recorded ratios of an evaluation to the current ones if those are higher; return the changed conversations.
+
+    Args:
+        con: a connection in a transaction.
+        evaluation_id: the evaluation.
+        selection: the conversations to look at.
+        ratio_of: returns the current ratio of an agent.
+    """
+    looked_at = {"id": evaluation_id, **bounds(selection)}
+    agents = [row[0] for row in con.execute(_SAMPLED, looked_at).fetchall()]
+    requested = {"agent": agents, "ratio": [ratio_of(agent) for agent in agents]}
+    raised = rows_with(con, requested, _RAISED, looked_at)
+    columns = {
+        "environment": [row[0] for row in raised],
+        "conversation_id": [row[1] for row in raised],
+        "ratio": [row[2] for row in raised],
+    }
+    for statement in (_RAISE, _RAISE_RESULTS):
+        rows_with(con, columns, statement, {"id": evaluation_id}, fetch=False)
+    keys = [(row[0], row[1]) for row in raised]
+    note_changes(con, keys)
+    return keys

@@ -1,26 +1,251 @@
-"""Matches, scores and faults in the store: the newest ones of each conversation count, older ones are kept."""
+"""Scores in the store: evaluations, matches, outcomes, tool scores and faults, and the named scores of all evaluators.
+
+The newest score of each conversation and evaluation counts; older ones are kept as superseded.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from otel_agentic.store.evaluations import DEFAULT
-from otel_agentic.store.named_scores import insert_named
+from otel_agentic.evaluators.base import CORE
+from otel_agentic.evaluators.registry import core_score_id, score_ids_of, target_of
+from otel_agentic.scoring.dimensions import tool_counts
+from otel_agentic.scoring.model import DIMENSIONS, OPEN_REASONS, effect_of, faulty, impacts_of, judged_calls
 from otel_agentic.store.results import save_results
-from otel_agentic.store.selection import BOUNDS, bounds
+from otel_agentic.store.selection import BOUNDS, DEFAULT, bounds
 from otel_agentic.store.table import Raw, Table, key_columns, rows_with
-from otel_agentic.store.tool_rows import fields_of, identity_of, insert_tools
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from duckdb import DuckDBPyConnection
 
-    from otel_agentic.scoring.model import ConversationScore
+    from otel_agentic.conversations.model import Conversation
+    from otel_agentic.evaluators.base import AskingEvaluator, Evaluator, MetricScore
+    from otel_agentic.scoring.model import ConversationScore, Dimension, FaultKind, ToolFault, ToolScore
     from otel_agentic.store.selection import Scored, Selection
     from otel_agentic.store.table import Key
     from otel_agentic.truth.match import Match
+    from otel_agentic.truth.model import Effect
+
+#: The dimension that a fault lowers. A call that returned an error lowers none by itself, because the retry is scored.
+FAULT_DIMENSION: Final[Mapping[FaultKind, Dimension | None]] = {
+    "missing": "selection",
+    "spurious": "selection",
+    "forbidden": "selection",
+    "wrong_parameters": "parameters",
+    "wrong_order": "sequence",
+    "unused_result": "utilization",
+    "errored": None,
+}
+_COUNTS: Final = (
+    "tool_name", "expected", "errored", "paired", "parameters", "compared", "in_order", "ordered", "used", "known",
+)  # fmt: skip
+
+_ScoredPair = tuple["Conversation", "ConversationScore"]
+
+
+def insert_tools(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[_ScoredPair]) -> None:
+    """Write the tool scores of conversations, their faults and their counts."""
+    scores = [(conversation, score, tools) for conversation, score in scored for tools in score.tools]
+    _insert_scores(con, evaluation_id, scores)
+    _insert_faults(con, evaluation_id, scores)
+    _insert_counts(con, evaluation_id, scores)
+
+
+def identity_of(evaluation_id: str, scores: Sequence[ConversationScore]) -> dict[str, list[Any]]:
+    """Return the columns that identify an evaluation and a conversation revision."""
+    return {
+        "evaluation_id": [evaluation_id] * len(scores),
+        "environment": [score.environment for score in scores],
+        "conversation_id": [score.conversation_id for score in scores],
+        "revision": [score.revision for score in scores],
+    }
+
+
+def fields_of(items: Sequence[Any], *names: str) -> dict[str, list[Any]]:
+    """Return columns filled from the fields of the same name."""
+    return {name: [getattr(item, name) for item in items] for name in names}
+
+
+_Scores = list[tuple["Conversation", "ConversationScore", "ToolScore"]]
+
+
+def _insert_scores(con: DuckDBPyConnection, evaluation_id: str, rows: _Scores) -> None:
+    scores = [tools for _, _, tools in rows]
+    Table(con, "tool_scores").insert(
+        con,
+        {
+            **identity_of(evaluation_id, [score for _, score, _ in rows]),
+            **fields_of(scores, "turn_index", "outcome", "reason", "overall", "explanation"),
+            **{name: [tools.dimensions.get(name) for tools in scores] for name in DIMENSIONS},
+            "evidence": [tools.evidence or None for tools in scores],
+        },
+    )
+
+
+def _insert_faults(con: DuckDBPyConnection, evaluation_id: str, scores: _Scores) -> None:
+    rows = [(conversation, score, tools, fault) for conversation, score, tools in scores for fault in tools.faults]
+    faults = [fault for *_, fault in rows]
+    impacts = [impact for _, _, tools in scores for impact in impacts_of(tools)]
+    Table(con, "tool_faults").insert(
+        con,
+        {
+            **identity_of(evaluation_id, [score for _, score, _, _ in rows]),
+            **fields_of(faults, "turn_index", "tool_name", "parameter", "expected_index"),
+            "actual_position": [fault.made_position for fault in faults],
+            **fields_of(faults, "span_id", "explanation"),
+            **fields_of(impacts, "failed", "tried"),
+            "fault": [fault.kind for fault in faults],
+            "dimension": [FAULT_DIMENSION[fault.kind] for fault in faults],
+            "effect": [_effect(tools, fault) for _, _, tools, fault in rows],
+            "expected": [_value(fault.expected, exists=_is_expected(fault)) for fault in faults],
+            "actual": [_value(fault.made, exists=fault.parameter is not None and fault.given) for fault in faults],
+            "expected_call": [_expected_call(tools, fault) for _, _, tools, fault in rows],
+            "trace_id": [_trace_of(conversation, fault) for conversation, _, _, fault in rows],
+        },
+    )
+
+
+def _is_expected(fault: ToolFault) -> bool:
+    """Return whether a fault concerns an expected parameter."""
+    return fault.parameter is not None and fault.mode is not None
+
+
+def _effect(tools: ToolScore, fault: ToolFault) -> Effect | None:
+    """Return the effect of the tool of a fault, or None if the score has no calls whose rules define it."""
+    return None if tools.raw is None else effect_of(fault.tool_name, tools.raw[0].rules.effects)
+
+
+def _value(value: Any, *, exists: bool) -> Any:
+    """Return the JSON value of a column, which is `null` for None if the value exists, and SQL's null otherwise."""
+    return (Raw("null") if value is None else value) if exists else None
+
+
+def _expected_call(tools: ToolScore, fault: ToolFault) -> Mapping[str, Any] | None:
+    """Return the parameters of the expected call of a fault, or None if no call was expected."""
+    if fault.expected_index is None:
+        return None
+    if tools.calls is None:
+        return fault.expected if fault.kind == "missing" else None
+    return tools.calls.expectation.calls[fault.expected_index].call.parameters
+
+
+def _trace_of(conversation: Conversation, fault: ToolFault) -> str | None:
+    if fault.span_id is None:
+        return None
+    calls = (call for turn in conversation.turns if turn.index == fault.turn_index for call in turn.calls)
+    return next((call.trace_id for call in calls if call.span_id == fault.span_id), None)
+
+
+def _insert_counts(con: DuckDBPyConnection, evaluation_id: str, scores: _Scores) -> None:
+    rows = [(score, tools.turn_index, count) for _, score, tools in scores for count in tool_counts(tools)]
+    Table(con, "tool_counts").insert(
+        con,
+        {
+            **identity_of(evaluation_id, [score for score, _, _ in rows]),
+            "turn_index": [turn_index for _, turn_index, _ in rows],
+            **fields_of([count for _, _, count in rows], *_COUNTS),
+            "actual": [count.made for _, _, count in rows],
+            "unexpected": [count.unasked for _, _, count in rows],
+        },
+    )
+
+
+class _Named(NamedTuple):
+    """A row of `scores`; `location` distinguishes rows of one name, as `core_score_id` requires."""
+
+    score: ConversationScore
+    target: str
+    name: str
+    value: float | None
+    label: str
+    reason: str | None
+    explanation: str
+    location: tuple[int | str | None, ...] = ()
+    turn_index: int | None = None
+    position: int | None = None
+    tool_name: str | None = None
+
+
+def insert_named(
+    con: DuckDBPyConnection,
+    evaluation_id: str,
+    evaluation: str,
+    scored: Sequence[tuple[Conversation, ConversationScore]],
+) -> None:
+    """Write the scores of conversations, turns, tool dimensions and faulty calls, each with the id of its event."""
+    rows = [row for conversation, score in scored for row in _named(conversation, score)]
+    names = ("target", "turn_index", "position", "tool_name", "name", "value", "label", "reason", "explanation")
+    Table(con, "scores").insert(
+        con,
+        {
+            **identity_of(evaluation_id, [row.score for row in rows]),
+            **fields_of(rows, *names),
+            "evaluation": [evaluation] * len(rows),
+            "evaluator": [CORE] * len(rows),
+            "evaluator_version": [evaluation_id] * len(rows),
+            "score_id": [core_score_id(row.score, evaluation_id, row.name, row.location) for row in rows],
+            "superseded": [False] * len(rows),
+        },
+    )
+
+
+def _named(conversation: Conversation, score: ConversationScore) -> Iterator[_Named]:
+    open_ = score.outcome == "not_evaluated"
+    value = None if open_ else float(score.outcome == "pass")
+    reason = score.reason if open_ else None
+    yield _Named(score, "conversation", "agentic.conversation", value, score.outcome, reason, score.explanation)
+    for turn in score.turns:
+        open_ = turn.answer_outcome == "not_evaluated"
+        yield _Named(
+            score,
+            "turn",
+            "agentic.answer",
+            None if open_ else turn.answer_score,
+            turn.answer_outcome,
+            turn.answer_reason if open_ else None,
+            turn.explanation,
+            (turn.turn_index,),
+            turn.turn_index,
+        )
+    for tools in score.tools:
+        yield from _dimensions(score, tools)
+    for call, fault in faulty(judged_calls(conversation, score)):
+        yield _Named(
+            score,
+            "call",
+            "agentic.tool.call",
+            0.0,
+            "fail",
+            None,
+            fault.explanation,
+            call.place(fault),
+            call.turn_index,
+            call.made_position,
+            call.tool_name,
+        )
+
+
+def _dimensions(score: ConversationScore, tools: ToolScore) -> Iterator[_Named]:
+    target = "conversation" if tools.turn_index is None else "turn"
+    open_ = tools.outcome == "not_evaluated"
+    for name in DIMENSIONS:
+        value = tools.dimensions.get(name)
+        if value is not None:
+            yield _Named(
+                score,
+                target,
+                f"agentic.tool.{name}",
+                value,
+                "not_evaluated" if open_ else "pass" if value >= 1.0 else "fail",
+                tools.reason if open_ else None,
+                tools.explanation,
+                (tools.turn_index,),
+                tools.turn_index,
+            )
+
 
 _REMEMBER: Final = """
 UPDATE evaluations SET last_run_at = make_timestamp_ns($now) WHERE evaluation_id IN (SELECT unnest($ids))
@@ -248,3 +473,184 @@ def _insert_turns(con: DuckDBPyConnection, evaluation_id: str, scores: Sequence[
             **fields_of([turn for _, turn in rows], *names, "answer_reason", "explanation"),
         },
     )
+
+
+_DELETE_METRICS: Final = """
+DELETE FROM scores s USING requested w
+WHERE s.evaluation_id = w.evaluation_id AND s.environment = w.environment AND s.conversation_id = w.conversation_id
+    AND s.revision = w.revision
+"""
+_SUPERSEDE_METRICS: Final = """
+UPDATE scores s SET superseded = true FROM requested w
+WHERE s.evaluator = w.evaluator AND s.evaluation = w.evaluation AND s.environment = w.environment
+    AND s.conversation_id = w.conversation_id AND NOT s.superseded
+"""
+_NOTE: Final = """
+UPDATE conversation_scores s SET metrics_at = make_timestamp_ns($now) FROM requested w
+WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND s.revision = w.revision
+    AND s.evaluation = w.evaluation AND NOT s.superseded
+"""
+#: Conversations with a core score, and the evaluations of evaluators that have no final score for them.
+_LACKING: Final = f"""
+WITH core AS (
+    SELECT c.environment, c.conversation_id, c.revision, c.window_time
+    FROM conversations c JOIN conversation_scores s USING (environment, conversation_id, revision)
+    WHERE s.evaluation_id = $core AND NOT s.superseded AND NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
+        AND ($live IS NOT TRUE OR c.closed_by IN ('idle', 'end_mark'))
+), done AS (
+    SELECT evaluation_id, environment, conversation_id, revision
+    FROM scores
+    WHERE evaluator <> 'core' AND NOT superseded AND evaluation_id IN (SELECT unnest($ids))
+    GROUP BY ALL
+    HAVING NOT bool_or(coalesce(reason IN (SELECT unnest($open)), false) AND evaluation_id IN (SELECT unnest($judged)))
+)
+SELECT core.environment, core.conversation_id, list(w.evaluation_id)
+FROM core CROSS JOIN (SELECT unnest($ids) AS evaluation_id) w
+ANTI JOIN done USING (evaluation_id, environment, conversation_id, revision)
+GROUP BY core.environment, core.conversation_id, core.window_time
+ORDER BY core.window_time, core.environment, core.conversation_id
+"""  # noqa: S608 — a constant of our own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """The scores of one evaluator for a conversation revision; `score_ids` contains the id of each of `scores`.
+
+    `restated`: the evaluator has scored the conversation before. `case_id` is that of the reviewed case.
+    `evaluation` is the name of the evaluation, `evaluation_id` identifies the evaluator's version under it.
+    """
+
+    conversation: Conversation
+    case_id: str | None
+    evaluator: Evaluator | AskingEvaluator
+    evaluation_id: str
+    scores: tuple[MetricScore, ...]
+    score_ids: tuple[str, ...] = field(default=())
+    restated: bool = False
+    evaluation: str = DEFAULT
+
+    def __post_init__(self) -> None:
+        """Compute the ids."""
+        conversation = self.conversation
+        ids = score_ids_of(
+            self.evaluation_id,
+            conversation.environment,
+            str(conversation.conversation_id),
+            conversation.revision,
+            self.scores,
+        )
+        object.__setattr__(self, "score_ids", tuple(ids))
+
+
+def save_metrics(con: DuckDBPyConnection, measured: Sequence[Measured], now_ns: int, *, fresh: bool) -> None:
+    """Write scores of evaluators; their earlier scores of the same conversations are superseded or replaced.
+
+    Args:
+        con: a connection in a transaction.
+        measured: one item per evaluator and conversation, with all its scores.
+        now_ns: the present.
+        fresh: no evaluator has scored these conversations before.
+    """
+    if not measured:
+        return
+    identity = _identity(measured)
+    if not fresh:
+        names: dict[str, list[Any]] = {
+            "evaluator": [item.evaluator.name for item in measured],
+            "evaluation": [item.evaluation for item in measured],
+            **identity,
+        }
+        for statement in (_DELETE_METRICS, _SUPERSEDE_METRICS):
+            rows_with(con, names, statement, fetch=False)
+    _insert(
+        con,
+        [
+            (item, score, score_id)
+            for item in measured
+            for score, score_id in zip(item.scores, item.score_ids, strict=True)
+        ],
+    )
+    keys = {(item.evaluation, *item.conversation.key): item.conversation.revision for item in measured}
+    requested: dict[str, list[Any]] = {
+        "evaluation": [evaluation for evaluation, _, _ in keys],
+        "environment": [environment for _, environment, _ in keys],
+        "conversation_id": [str(name) for _, _, name in keys],
+        "revision": list(keys.values()),
+    }
+    rows_with(con, requested, _NOTE, {"now": now_ns}, fetch=False)
+
+
+def _identity(measured: Sequence[Measured]) -> dict[str, list[Any]]:
+    conversations = [item.conversation for item in measured]
+    return {
+        "evaluation_id": [item.evaluation_id for item in measured],
+        "environment": [item.environment for item in conversations],
+        "conversation_id": [str(item.conversation_id) for item in conversations],
+        "revision": [item.revision for item in conversations],
+    }
+
+
+def _insert(con: DuckDBPyConnection, rows: Sequence[tuple[Measured, MetricScore, str]]) -> None:
+    scores = [score for _, score, _ in rows]
+    names = ("turn_index", "position", "name", "label", "tool_name", "parameter")
+    Table(con, "scores").insert(
+        con,
+        {
+            **_identity([item for item, _, _ in rows]),
+            **{name: [getattr(score, name) for score in scores] for name in names},
+            "target": [target_of(score) for score in scores],
+            "value": [None if score.value is None else float(score.value) for score in scores],
+            "reason": [score.reason if score.abstained else None for score in scores],
+            "explanation": [score.explanation or None for score in scores],
+            "details": [score.details or None for score in scores],
+            "evaluator": [item.evaluator.name for item, _, _ in rows],
+            "evaluator_version": [item.evaluator.version for item, _, _ in rows],
+            "score_id": [score_id for _, _, score_id in rows],
+            "evaluation": [item.evaluation for item, _, _ in rows],
+            "superseded": [False] * len(rows),
+        },
+    )
+
+
+def lacking(
+    con: DuckDBPyConnection,
+    core: str,
+    evaluations: Mapping[str, bool],
+    selection: Selection,
+    *,
+    live: bool = False,
+) -> dict[Key, frozenset[str]]:
+    """Return the conversations with a core score that lack scores of evaluators, with those evaluations, oldest first.
+
+    Args:
+        con: a connection.
+        core: the evaluation of the core scores.
+        evaluations: evaluation ids of evaluators, and whether they ask a judge: scores that a judge left open are missing, too.
+        selection: the conversations to look at.
+        live: only conversations that were closed live.
+    """
+    if not evaluations:
+        return {}
+    parameters = {
+        "core": core,
+        "ids": list(evaluations),
+        "judged": [name for name, asks_judge in evaluations.items() if asks_judge],
+        "open": list(OPEN_REASONS),
+        "live": live,
+        **bounds(selection),
+    }
+    rows = con.execute(_LACKING, parameters).fetchall()
+    return {(environment, name): frozenset(ids) for environment, name, ids in rows}
+
+
+_HAD: Final = """
+SELECT DISTINCT environment, conversation_id, evaluator FROM scores SEMI JOIN requested USING (environment, conversation_id)
+WHERE evaluator <> 'core' AND evaluation = $evaluation
+"""
+
+
+def evaluated_before(
+    con: DuckDBPyConnection, keys: Collection[Key], evaluation: str = DEFAULT
+) -> set[tuple[str, str, str]]:
+    """Return (environment, conversation id, evaluator) of all earlier scores of evaluators for some conversations."""
+    return {(row[0], row[1], row[2]) for row in rows_with(con, key_columns(keys), _HAD, {"evaluation": evaluation})}

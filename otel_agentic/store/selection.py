@@ -1,20 +1,79 @@
-"""Which conversations a query is about, and rows of a query as records."""
+"""Which conversations and scores a query is about, and its rows as records and as JSON values."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from otel_agentic.errors import UsageError
 
+if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.conversations.model import Conversation
     from otel_agentic.scoring.model import ConversationScore
     from otel_agentic.truth.match import Match
+
+#: The evaluation that commands show by default, and the only one that windows, monitors and events follow.
+DEFAULT: Final = "default"
+#: Whether a row of scores, `s`, belongs to the evaluation that a connection shows: `s.{IN_EVALUATION}`, as in the views.
+IN_EVALUATION: Final = f"evaluation = coalesce(getvariable('evaluation'), '{DEFAULT}')"
+_SHOW: Final = "SET VARIABLE evaluation = $name"
+_NAMES: Final = "SELECT DISTINCT evaluation FROM evaluations ORDER BY evaluation"
+
+
+def show(con: DuckDBPyConnection, name: str) -> None:
+    """Make the queries and views of a connection show the scores of one evaluation."""
+    con.execute(_SHOW, {"name": name})
+
+
+def evaluation_names(con: DuckDBPyConnection) -> list[str]:
+    """Return the names of the evaluations in the store."""
+    return [str(name) for (name,) in con.execute(_NAMES).fetchall()]
+
+
+def require_evaluation(con: DuckDBPyConnection, name: str) -> None:
+    """Check that the store has an evaluation with this name; `default` always exists.
+
+    Raises:
+        UsageError: it does not exist; lists those that do.
+    """
+    known = {DEFAULT, *evaluation_names(con)}
+    if name not in known:
+        raise UsageError(
+            f"unknown evaluation {name!r}; this store has {', '.join(sorted(known))} "
+            f"(`otel-agentic evaluate --evaluation {name}` adds it)"
+        )
+
+
+_INT_END: Final = 2**63
+
+
+def plain(value: Any) -> Any:  # noqa: PLR0911 — one return a type
+    """Return a value from the database as JSON can say it: times as ISO 8601 text, decimals as numbers."""
+    match value:
+        case bool() | None | str() | float():
+            return value
+        case int():  # an integer that JSON readers cannot hold becomes its digits
+            return value if -_INT_END <= value < _INT_END else str(value)
+        case Mapping():
+            return {str(key): plain(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [plain(inner) for inner in value]
+        case datetime():
+            return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
+        case Decimal():
+            return float(value)
+        case bytes():
+            return value.hex()
+        case _:
+            return str(value)
+
 
 Row = dict[str, Any]
 

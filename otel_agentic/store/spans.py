@@ -1,27 +1,188 @@
-"""Spans and log records into the store, each (trace id, span id) once."""
+"""Spans and log records in the store: each (trace id, span id) is stored once, and read back unchanged."""
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import zlib
 from collections import Counter
 from dataclasses import dataclass
 from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import orjson
 
+from otel_agentic.conversations.model import CLOCK_TOLERANCE_NS
+from otel_agentic.spans.model import LogRecord, Resource, Scope, Span, SpanEvent, SpanLink
 from otel_agentic.spans.ports import Receipt
-from otel_agentic.store.recent import RecentIds
-from otel_agentic.store.span_columns import span_columns
-from otel_agentic.store.table import LAST_NS, Feed, Raw, Table, json_text, rows_with
+from otel_agentic.store.table import LAST_NS, Feed, Raw, Table, json_text, object_array, rows_with, time_array
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.dialects.detect import Reader
-    from otel_agentic.spans.model import LogRecord, Resource, Span, SpanBatch
+    from otel_agentic.spans.model import SpanBatch
+    from otel_agentic.store.table import Array
+
+#: Trace id and span id as bytes. Complete ids are compared, so that two different spans are never confused.
+_ID: Final = np.dtype("S24")
+#: This many ids wait as text in a set before they are sorted into the array, which takes a fifth of the memory.
+_WAITING: Final = 32_768
+
+_Ids = np.ndarray[tuple[int], np.dtype[np.bytes_]]
+_NONE: Final[_Ids] = np.empty(0, _ID)
+
+
+class RecentIds:
+    """The newest ids of stored spans, as text of trace id and span id together: 48 hex characters.
+
+    Two generations bound the memory: 24 bytes per id, and as much again for half of the ids while more are sorted in. Every
+    stored span that began after `forgotten_until_ns` is remembered here.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._half = max(limit // 2, 1)
+        self._waiting: set[str] = set()
+        self._young, self._old = _NONE, _NONE
+        self._young_until_ns = self._old_until_ns = -1
+        self.forgotten_until_ns = -1
+
+    def known(self, ids: Sequence[str]) -> set[str]:
+        """Return those of the ids that are remembered."""
+        known = self._waiting.intersection(ids)
+        generations = [ids_of for ids_of in (self._young, self._old) if len(ids_of)]
+        if generations and ids:
+            requested = _packed(ids)
+            for generation in generations:
+                positions = np.minimum(np.searchsorted(generation, requested), len(generation) - 1)
+                known.update(ids[index] for index in np.flatnonzero(generation[positions] == requested).tolist())
+        return known
+
+    def add(self, ids: Collection[str], latest_ns: int) -> None:
+        """Remember ids of spans that began up to `latest_ns`; the oldest half is forgotten if there are too many."""
+        self._waiting.update(ids)
+        self._young_until_ns = max(self._young_until_ns, latest_ns)
+        if len(self._waiting) < min(_WAITING, self._half):
+            return
+        self._young = np.sort(np.concatenate([self._young, _packed(self._waiting)]), kind="stable")
+        self._waiting = set()
+        if len(self._young) >= self._half:
+            self.forget(self._old_until_ns)
+            self._old, self._old_until_ns = self._young, self._young_until_ns
+            self._young, self._young_until_ns = _NONE, -1
+
+    def forget(self, until_ns: int) -> None:
+        """Record that there are stored spans, begun up to this time, whose ids are not remembered."""
+        self.forgotten_until_ns = max(self.forgotten_until_ns, until_ns)
+
+
+def _packed(ids: Collection[str]) -> _Ids:
+    return np.frombuffer(bytes.fromhex("".join(ids)), dtype=_ID)
+
+
+#: Work is divided into this many parts by a stable hash of an id.
+BUCKETS: Final = 1024
+_ENVIRONMENT_KEYS: Final = ("deployment.environment.name", "deployment.environment")
+_PROMOTED: Final = {
+    "operation": ("gen_ai.operation.name", "openinference.span.kind"),
+    "conversation_id": ("gen_ai.conversation.id", "session.id"),
+    "agent_name": ("gen_ai.agent.name", "agent.name"),
+    "tool_name": ("gen_ai.tool.name", "tool.name"),
+    "model": ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name"),
+}
+_IDENTITY: Final = attrgetter("trace_id", "span_id", "parent_span_id", "name", "status_message")
+_NUMBERS: Final = attrgetter("kind", "status", "start_ns", "end_ns")
+_CONTENT: Final = attrgetter("attributes", "events", "links", "resource", "scope")
+_TEXT_OR_NONE: Final = {str, type(None)}
+
+
+def span_columns(spans: Sequence[Span], reader: Reader, now_ns: int) -> dict[str, Array]:
+    """Return the columns of at least one span; null is represented by None in an array of objects."""
+    trace_ids, span_ids, parents, names, messages = zip(*map(_IDENTITY, spans), strict=True)
+    kinds, statuses, starts_ns, ends_ns = zip(*map(_NUMBERS, spans), strict=True)
+    attributes, events, links, resources, scopes = zip(*map(_CONTENT, spans), strict=True)
+    services, environments, resource_texts = _columns_of(resources, _of_resource)
+    scope_names, versions = _columns_of(scopes, _of_scope)
+    texts: dict[str, Sequence[str | None]] = {
+        "trace_id": trace_ids,
+        "span_id": span_ids,
+        "parent_span_id": parents,
+        "name": names,
+        "status_message": [message or None for message in messages],
+        "service": services,
+        "environment": environments,
+        "scope": scope_names,
+        "scope_version": versions,
+        "dialect": [reader.dialect_of(span)[0].name for span in spans],
+        **{column: _promoted(attributes, keys) for column, keys in _PROMOTED.items()},
+        "attributes": [json_text(values) for values in attributes],
+        "events": [json_text([_event(event) for event in items]) if items else None for items in events],
+        "links": [json_text([_link(link) for link in items]) if items else None for items in links],
+        "resource": resource_texts,
+    }
+    return {
+        **{column: object_array(values) for column, values in texts.items()},
+        "kind": np.array(kinds, dtype=np.uint8),
+        "status": np.array(statuses, dtype=np.uint8),
+        "start_time": time_array(starts_ns),
+        "end_time": time_array(ends_ns),
+        "bucket": np.array([bucket_of(trace_id) for trace_id in trace_ids], dtype=np.uint16),
+        "received_at": time_array([now_ns] * len(spans)),
+    }
+
+
+def bucket_of(identity: str) -> int:
+    """Return a stable number from 0 to 1023 for an id: the same in every process and release."""
+    return zlib.crc32(identity.encode()) % BUCKETS
+
+
+def environment_of(resource: Resource) -> str:
+    """Return the deployment environment of a resource, empty if it has none."""
+    return next((str(resource.attributes[key]) for key in _ENVIRONMENT_KEYS if resource.attributes.get(key)), "")
+
+
+def _columns_of(
+    items: Sequence[Any], read: Callable[[Any], tuple[str | None, ...]]
+) -> Iterator[tuple[str | None, ...]]:
+    """Return columns computed from each item; a batch shares few resources and scopes, so each is read once."""
+    values = {key: read(item) for key, item in {id(item): item for item in items}.items()}
+    return zip(*[values[id(item)] for item in items], strict=True)
+
+
+def _of_resource(resource: Resource) -> tuple[str | None, ...]:
+    return _text(resource.attributes.get("service.name")), environment_of(resource), json_text(resource.attributes)
+
+
+def _of_scope(scope: Scope) -> tuple[str | None, ...]:
+    return scope.name, scope.version or None
+
+
+def _promoted(attributes: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Sequence[str | None]:
+    """Return a column with the first of the attributes `keys` that each span has."""
+    values = [item.get(keys[0]) for item in attributes]
+    for key in keys[1:]:
+        if None in values:
+            values = [item.get(key) if value is None else value for item, value in zip(attributes, values, strict=True)]
+    return values if _TEXT_OR_NONE.issuperset(map(type, values)) else [_text(value) for value in values]
+
+
+def _event(event: Any) -> dict[str, Any]:
+    return {"name": event.name, "time_ns": event.time_ns, "attributes": event.attributes}
+
+
+def _link(link: Any) -> dict[str, Any]:
+    return {"trace_id": link.trace_id, "span_id": link.span_id, "attributes": link.attributes}
+
+
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return orjson.dumps(value, default=str).decode()
+
 
 #: Spans of the batch that are stored already, searched for in the batch's own range of start times.
 _STORED: Final = """
@@ -225,3 +386,163 @@ def _ids(spans: Sequence[Span]) -> list[str]:
 def _bounds(times_ns: Sequence[int]) -> dict[str, Any]:
     """Return the range of some times, capped as the store does."""
     return {"first": min(*times_ns, LAST_NS), "last": min(max(times_ns), LAST_NS)}
+
+
+#: By row id: the narrow column of trace ids is searched first, so that wide columns are read only for matching rows.
+_SPANS: Final = """
+SELECT
+    trace_id, span_id, parent_span_id, name, kind, epoch_ns(start_time), epoch_ns(end_time), status, status_message,
+    scope, scope_version, attributes, events, links, resource, epoch_ns(received_at)
+FROM spans
+WHERE rowid IN (SELECT rowid FROM spans WHERE trace_id IN (SELECT trace_id FROM requested))
+"""
+_LOGS: Final = """
+SELECT
+    trace_id, span_id, epoch_ns("time"), event_name, body, attributes, scope, resource, epoch_ns(received_at)
+FROM log_records
+WHERE rowid IN (SELECT rowid FROM log_records WHERE trace_id IN (SELECT trace_id FROM requested))
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """When the first and the last part of a trace were committed, ns.
+
+    `clock_ahead`: a span ended more than five minutes after it was committed, which only a wrong clock can cause.
+    """
+
+    first_ns: int
+    last_ns: int
+    clock_ahead: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTraces:
+    """The spans and log records of some traces.
+
+    `arrivals` contains, for each trace, when its parts were committed.
+    """
+
+    spans: Sequence[Span]
+    logs: Sequence[LogRecord]
+    arrivals: dict[str, Arrival]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceRows:
+    """The rows of some traces as the database returns them; another process may parse them."""
+
+    spans: list[tuple[Any, ...]]
+    logs: list[tuple[Any, ...]]
+
+    @property
+    def arrivals(self) -> dict[str, Arrival]:
+        """When parts of each trace were committed."""
+        received: dict[str, list[int]] = {}
+        for row in (*self.spans, *self.logs):
+            received.setdefault(row[0], []).append(row[-1])
+        ahead = {row[0] for row in self.spans if row[6] > row[-1] + CLOCK_TOLERANCE_NS}
+        return {
+            trace_id: Arrival(first_ns=min(times), last_ns=max(times), clock_ahead=trace_id in ahead)
+            for trace_id, times in received.items()
+        }
+
+    def read(self) -> StoredTraces:
+        """Return the spans and log records."""
+        resources = _ParsedResources()
+        return StoredTraces(
+            spans=[_span(row, resources) for row in self.spans],
+            logs=[_log(row, resources) for row in self.logs],
+            arrivals=self.arrivals,
+        )
+
+
+def load_rows(con: DuckDBPyConnection, trace_ids: Iterable[str]) -> TraceRows:
+    """Return the stored rows of the traces."""
+    requested = {"trace_id": sorted(set(trace_ids))}
+    return TraceRows(spans=rows_with(con, requested, _SPANS), logs=rows_with(con, requested, _LOGS))
+
+
+def load_traces(con: DuckDBPyConnection, trace_ids: Iterable[str]) -> StoredTraces:
+    """Return the stored spans and log records of the traces."""
+    return load_rows(con, trace_ids).read()
+
+
+class _ParsedResources:
+    """Parses each resource text once."""
+
+    def __init__(self) -> None:
+        self._parsed: dict[str, Resource] = {}
+
+    def read(self, text: str) -> Resource:
+        resource = self._parsed.get(text)
+        if resource is None:
+            resource = self._parsed[text] = Resource(attributes=_attributes(text))
+        return resource
+
+
+def _span(row: tuple[Any, ...], resources: _ParsedResources) -> Span:
+    return Span(
+        trace_id=row[0],
+        span_id=row[1],
+        parent_span_id=row[2],
+        name=row[3],
+        kind=row[4],
+        start_ns=row[5],
+        end_ns=row[6],
+        status=row[7],
+        status_message=row[8] or "",
+        scope=Scope(name=row[9], version=row[10] or ""),
+        attributes=_attributes(row[11]),
+        events=tuple(
+            SpanEvent(name=event["name"], time_ns=event["time_ns"], attributes=event["attributes"])
+            for event in _value(row[12]) or ()
+        ),
+        links=tuple(
+            SpanLink(trace_id=link["trace_id"], span_id=link["span_id"], attributes=link["attributes"])
+            for link in _value(row[13]) or ()
+        ),
+        resource=resources.read(row[14]),
+    )
+
+
+def _log(row: tuple[Any, ...], resources: _ParsedResources) -> LogRecord:
+    return LogRecord(
+        trace_id=row[0],
+        span_id=row[1],
+        time_ns=row[2],
+        event_name=row[3],
+        body=_value(row[4]),
+        attributes=_attributes(row[5]),
+        scope=Scope(name=row[6]),
+        resource=resources.read(row[7]),
+    )
+
+
+def _attributes(text: str) -> dict[str, Any]:
+    attributes: dict[str, Any] = orjson.loads(text)
+    if "$bytes" in text:
+        return {key: _with_bytes(value) for key, value in attributes.items()}
+    return attributes
+
+
+def _value(text: str | None) -> Any:
+    value = None if text is None else orjson.loads(text)
+    return _with_bytes(value) if text is not None and "$bytes" in text else value
+
+
+def _with_bytes(value: Any) -> Any:
+    """Return a value with base64 text from `json_text` converted back to bytes."""
+    if isinstance(value, dict):
+        coded = value.get("$bytes") if len(value) == 1 else None
+        if isinstance(coded, str):
+            return _decoded(coded, value)
+        return {key: _with_bytes(inner) for key, inner in value.items()}
+    return [_with_bytes(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _decoded(coded: str, original: dict[str, Any]) -> bytes | dict[str, Any]:
+    try:
+        return base64.b64decode(coded, validate=True)
+    except ValueError:
+        return original  # a sender's own map with our key is left unchanged

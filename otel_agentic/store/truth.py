@@ -1,20 +1,95 @@
-"""Cases and labels in the store."""
+"""Reference data in the store: cases, labels, dataset versions, matches of conversations, and baselines of gates."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import hashlib
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.store.datasets import record_datasets
+from otel_agentic.store.selection import BOUNDS, IN_EVALUATION, Row, bounds, parsed, rows
 from otel_agentic.store.table import Raw, Table, rows_with
-from otel_agentic.truth.labels import Label
+from otel_agentic.truth.load import Label
 from otel_agentic.truth.model import Case
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from duckdb import DuckDBPyConnection
 
+    from otel_agentic.store.selection import Selection
     from otel_agentic.truth.model import ToolExpectation
+
+_CURRENT_MEMBERS: Final = "SELECT dataset, case_id, version FROM cases WHERE current ORDER BY dataset, case_id"
+_NEWEST: Final = "SELECT dataset, last(version ORDER BY rowid) FROM dataset_versions GROUP BY dataset"
+_KNOWN: Final = "SELECT DISTINCT dataset, version FROM dataset_members"
+_HISTORY: Final = """
+SELECT
+    dataset, version, cases, source, imported_at, row_number() OVER (PARTITION BY dataset ORDER BY rowid DESC) = 1 AS current
+FROM dataset_versions
+WHERE $dataset IS NULL OR dataset = $dataset
+ORDER BY dataset, rowid DESC
+"""
+
+
+def dataset_version(cases: Iterable[tuple[str, str]]) -> str:
+    """Return the content hash of a dataset: of the ids and versions of its cases, independent of their order.
+
+    >>> dataset_version([("a", "1"), ("b", "2")]) == dataset_version([("b", "2"), ("a", "1")])
+    True
+    """
+    content = hashlib.sha256()
+    for case_id, version in sorted(cases):
+        content.update(f"{len(case_id)}:{case_id}={version};".encode())
+    return content.hexdigest()[:16]
+
+
+def current_datasets(con: DuckDBPyConnection) -> dict[str, str]:
+    """Return the version of each dataset that has current cases."""
+    return {dataset: dataset_version(cases) for dataset, cases in _current_members(con).items()}
+
+
+def record_datasets(con: DuckDBPyConnection, source: str, now_ns: int) -> None:
+    """Record the current content of the datasets if it differs from the newest recorded version."""
+    members = _current_members(con)
+    newest = dict(con.execute(_NEWEST).fetchall())
+    now = {name: dataset_version(members.get(name, ())) for name in members.keys() | newest.keys()}
+    changed = sorted(name for name, version in now.items() if newest.get(name) != version)
+    Table(con, "dataset_versions").insert(
+        con,
+        {
+            "dataset": changed,
+            "version": [now[name] for name in changed],
+            "cases": [len(members.get(name, ())) for name in changed],
+            "source": [source] * len(changed),
+            "imported_at": [now_ns] * len(changed),
+        },
+    )
+    known = {(name, version) for name, version in con.execute(_KNOWN).fetchall()}
+    fresh = [(name, *case) for name in changed if (name, now[name]) not in known for case in members.get(name, ())]
+    Table(con, "dataset_members").insert(
+        con,
+        {
+            "dataset": [name for name, _, _ in fresh],
+            "version": [now[name] for name, _, _ in fresh],
+            "case_id": [case_id for _, case_id, _ in fresh],
+            "case_version": [version for _, _, version in fresh],
+        },
+    )
+
+
+def list_datasets(con: DuckDBPyConnection, dataset: str | None = None) -> list[Row]:
+    """Return the versions of datasets, newest first; `current` marks the current one."""
+    return rows(con, _HISTORY, {"dataset": dataset})
+
+
+def _current_members(con: DuckDBPyConnection) -> dict[str, list[tuple[str, str]]]:
+    rows = con.execute(_CURRENT_MEMBERS).fetchall()
+    return {
+        dataset: [(case_id, version) for _, case_id, version in cases]
+        for dataset, cases in groupby(rows, key=itemgetter(0))
+    }
+
 
 _VERSIONS: Final = "SELECT dataset, case_id, version FROM cases"
 _RETIRE: Final = """
@@ -159,3 +234,132 @@ def _expectations(case: Case) -> list[tuple[int | None, ToolExpectation]]:
         (index, turn.tools) for index, turn in enumerate(case.turns) if turn.tools is not None
     ]
     return [(None, case.tools), *expectations] if case.tools is not None else expectations
+
+
+_TRUTH: Final = f"""
+SELECT
+    k.dataset, k.case_id, k.version, k.agent, k.tags, k.source, coalesce(k.reviewed, true) AS reviewed,
+    (SELECT count(*) FROM case_turns t WHERE t.dataset = k.dataset AND t.case_id = k.case_id AND t.version = k.version)
+        AS turns,
+    (SELECT count(*) FROM expected_calls e
+     WHERE e.dataset = k.dataset AND e.case_id = k.case_id AND e.version = k.version) AS expected_calls,
+    (SELECT count(*) FROM conversation_scores s
+     SEMI JOIN (SELECT * FROM conversations WHERE NOT superseded) USING (environment, conversation_id, revision)
+     WHERE s.{IN_EVALUATION} AND NOT s.superseded AND s.dataset = k.dataset AND s.case_id = k.case_id) AS attempts
+FROM cases k
+WHERE k.current
+ORDER BY k.dataset, k.case_id
+"""  # noqa: S608 — a constant of our own
+_MATCHES: Final = f"""
+SELECT
+    c.environment, c.conversation_id, c.agent, m.dataset, m.case_id, m.method, m.confidence,
+    coalesce(m.reason, CASE WHEN m.evaluation_id IS NULL THEN 'not evaluated yet' END) AS reason,
+    m.candidates, m.warning, m.suggested_dataset, m.suggested_case_id, m.suggested_confidence, m.suggested_margin
+FROM conversations c
+LEFT JOIN conversation_scores s
+    ON s.environment = c.environment AND s.conversation_id = c.conversation_id AND s.revision = c.revision
+    AND s.{IN_EVALUATION} AND NOT s.superseded
+LEFT JOIN matches m ON m.evaluation_id = s.evaluation_id AND m.environment = c.environment
+    AND m.conversation_id = c.conversation_id AND m.revision = c.revision
+WHERE NOT c.superseded AND {BOUNDS} AND ($only IS NULL OR m.reason = $only
+    OR ($only = 'warning' AND m.warning IS NOT NULL) OR ($only = 'suggested' AND m.suggested_case_id IS NOT NULL)
+    OR ($only = 'text' AND m.method = 'text'))
+ORDER BY c.window_time DESC, c.environment, c.conversation_id
+"""  # noqa: S608 — a constant of our own
+_BY_TEXT: Final = f"""
+SELECT count(*) FILTER (m.method = 'text'), count(*) FILTER (m.suggested_case_id IS NOT NULL)
+FROM conversations c
+JOIN conversation_scores s USING (environment, conversation_id, revision)
+JOIN matches m USING (evaluation_id, environment, conversation_id, revision)
+WHERE NOT c.superseded AND s.{IN_EVALUATION} AND NOT s.superseded AND {BOUNDS}
+"""  # noqa: S608 — same
+
+
+def list_cases(con: DuckDBPyConnection) -> list[Row]:
+    """Return the current cases with their number of turns, expected calls and attempts."""
+    return rows(con, _TRUTH, {})
+
+
+def list_matches(con: DuckDBPyConnection, selection: Selection, *, only: str | None) -> list[Row]:
+    """Return the case that each conversation was matched to.
+
+    `only` keeps unmatched or ambiguous ones, those with a warning or a suggested case, or those matched by text.
+    """
+    return rows(con, _MATCHES, {**bounds(selection), "only": only})
+
+
+def matched_by_text(con: DuckDBPyConnection, selection: Selection) -> tuple[int, int]:
+    """Return how many conversations of a selection were matched by text, and how many have a suggested case."""
+    row = con.execute(_BY_TEXT, bounds(selection)).fetchone()
+    return (0, 0) if row is None else (row[0], row[1])
+
+
+_FORGET: Final = "DELETE FROM gate_baselines WHERE name = $name"
+_READ: Final = "SELECT definition FROM gate_baselines WHERE name = $name"
+_LIST: Final = """
+SELECT name, epoch_ns(saved_at) AS saved_ns, conversations, evaluations FROM gate_baselines ORDER BY saved_at DESC, name
+"""
+_EVALUATIONS: Final = f"""
+SELECT DISTINCT s.evaluation_id
+FROM conversations c
+JOIN conversation_scores s USING (environment, conversation_id, revision)
+WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND s.{IN_EVALUATION} AND NOT s.superseded AND {BOUNDS}
+ORDER BY s.evaluation_id
+"""  # noqa: S608 — a constant of our own
+#: The mean over the turns or calls of each conversation.
+_CONVERSATION_MEANS: Final = f"""
+SELECT c.environment, c.conversation_id, s.name, avg(s.value)
+FROM conversations c
+JOIN scores s USING (environment, conversation_id, revision)
+WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND s.{IN_EVALUATION} AND NOT s.superseded AND s.evaluator <> 'core' AND isfinite(s.value)
+    AND {BOUNDS}
+GROUP BY ALL
+ORDER BY ALL
+"""  # noqa: S608 — the same
+
+
+def save_baseline(
+    con: DuckDBPyConnection,
+    name: str,
+    definition: str,
+    *,
+    conversations: int,
+    evaluations: Sequence[str],
+    now_ns: int,
+) -> None:
+    """Write a baseline, `definition` as JSON text, replacing one with the same name."""
+    con.execute(_FORGET, {"name": name})
+    Table(con, "gate_baselines").insert(
+        con,
+        {
+            "name": [name],
+            "saved_at": [now_ns],
+            "conversations": [conversations],
+            "evaluations": [list(evaluations)],
+            "definition": [Raw(definition)],
+        },
+    )
+
+
+def load_baseline(con: DuckDBPyConnection, name: str) -> Any | None:
+    """Return the definition of a baseline, parsed from JSON, or None if it does not exist."""
+    rows = con.execute(_READ, {"name": name}).fetchall()
+    return parsed(rows[0][0]) if rows else None
+
+
+def list_baselines(con: DuckDBPyConnection) -> list[Row]:
+    """Return name, time (ns), conversations and evaluations of each baseline, newest first."""
+    return rows(con, _LIST, {})
+
+
+def evaluations_of(con: DuckDBPyConnection, selection: Selection) -> tuple[str, ...]:
+    """Return the evaluations that the newest scores of a selection belong to."""
+    return tuple(str(row[0]) for row in con.execute(_EVALUATIONS, bounds(selection)).fetchall())
+
+
+def metric_means(con: DuckDBPyConnection, selection: Selection) -> list[tuple[str, str, str, float]]:
+    """Return environment, conversation id, metric and mean value of each conversation that has values of a metric."""
+    return [
+        (row[0], row[1], row[2], float(row[3]))
+        for row in con.execute(_CONVERSATION_MEANS, bounds(selection)).fetchall()
+    ]

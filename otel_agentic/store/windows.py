@@ -1,26 +1,146 @@
-"""Scored conversations out of the store for groups and windows, and window points into it."""
+"""Window points and monitors in the store, and the event times whose windows must be computed again."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import orjson
 
 from otel_agentic.scoring.model import DIMENSIONS
-from otel_agentic.store.evaluations import IN_EVALUATION
-from otel_agentic.store.selection import BOUNDS, bounds
-from otel_agentic.store.table import registered
-from otel_agentic.store.window_rows import rows_of
-from otel_agentic.windows.model import ScoredConversation
+from otel_agentic.stats.sequential import e_value
+from otel_agentic.store.selection import BOUNDS, IN_EVALUATION, bounds
+from otel_agentic.store.table import Table, registered
+from otel_agentic.windows.model import GroupKey, ScoredConversation
+from otel_agentic.windows.objectives import NO_CASE, Finals
+from otel_agentic.windows.tally import unique_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    import numpy.typing as npt
     from duckdb import DuckDBPyConnection
 
+    from otel_agentic.stats import GroupedEstimates
     from otel_agentic.store.selection import Selection
-    from otel_agentic.store.window_rows import Columns
-    from otel_agentic.windows.columns import WindowTable
+    from otel_agentic.windows.columns import Tallies, WindowTable
+    from otel_agentic.windows.objectives import Monitor
+
+_READ: Final = "SELECT DISTINCT epoch_ns(window_time), live FROM window_changes ORDER BY ALL"
+_UPTO: Final = "SELECT coalesce(max(serial), 0) FROM window_changes"
+_FORGET: Final = "DELETE FROM window_changes WHERE serial <= $upto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """Event times at which results changed since windows were computed, ns, ascending.
+
+    Attributes:
+        upto: serial of the last change.
+        live_ns: of conversations that were closed live.
+        other_ns: of conversations from files.
+    """
+
+    upto: int
+    live_ns: tuple[int, ...]
+    other_ns: tuple[int, ...]
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self.live_ns or self.other_ns)
+
+
+def read_changes(con: DuckDBPyConnection) -> Changes:
+    """Return what changed, as of one moment: give a connection in a transaction."""
+    ((upto,),) = con.execute(_UPTO).fetchall()
+    times = con.execute(_READ).fetchall() if upto else []
+    return Changes(
+        upto=upto,
+        live_ns=tuple(time_ns for time_ns, live in times if live),
+        other_ns=tuple(time_ns for time_ns, live in times if not live),
+    )
+
+
+def forget_changes(con: DuckDBPyConnection, changes: Changes) -> None:
+    """Take out what was computed; later changes stay."""
+    if changes.upto:
+        con.execute(_FORGET, {"upto": changes.upto})
+
+
+if TYPE_CHECKING:
+    FloatArray = npt.NDArray[np.float64]
+    Columns = dict[str, np.ndarray[Any, Any]]
+
+_GROUP: Final = ("agent", "agent_version", "environment", "service", "tag")
+_ENDS_OF: Final = ("", "_lower", "_upper")
+
+
+def rows_of(table: WindowTable) -> Columns:
+    """Return the rows as columns, by point, then estimator, then k; texts are objects, NaN stands for null."""
+    points, estimates = table.tallies.size, list(table.estimates.values())
+    each = len(estimates) * len(table.k)
+    by_point = {name: np.repeat(values, each) for name, values in _by_point(table).items()}
+    return {
+        **by_point,
+        "k": np.tile(np.array(table.k, dtype=np.int64), points * len(estimates)),
+        "estimator": np.tile(np.repeat(_objects(list(table.estimates)), len(table.k)), points),
+        "level": np.tile(np.repeat(np.array([found.level for found in estimates]), len(table.k)), points),
+        "interval_method": np.repeat(
+            _interleaved([_objects(found.interval_methods) for found in estimates]), len(table.k)
+        ),
+        **_numbers(estimates, "pass_at_k"),
+        **_numbers(estimates, "pass_pow_k"),
+    }
+
+
+def _by_point(table: WindowTable) -> Columns:
+    tallies = table.tallies
+    missing = tallies.not_evaluated.sum(axis=1)
+    everything = tallies.n + missing  # never 0: an empty window has no point
+    return {
+        **{name: _objects([getattr(key, name) for key in tallies.groups])[tallies.group] for name in _GROUP},
+        "window": _objects(tallies.windows)[tallies.window],
+        "end": tallies.end_ns,
+        "n": tallies.n,
+        "c": tallies.c,
+        "effective_n": table.effective_n,
+        "not_evaluated": _reasons(tallies),
+        "coverage": tallies.n / everything,
+        "lower_bound": tallies.c / everything,
+        "upper_bound": (tallies.c + missing) / everything,
+        "tier": _objects(table.tier),
+        "leaning": _objects(table.leaning),
+    }
+
+
+def _reasons(tallies: Tallies) -> np.ndarray[Any, Any]:
+    """Return the not evaluated of each point as JSON, made once for each combination."""
+    if not tallies.reasons:
+        return _objects(["{}"] * tallies.size)
+    first, which = unique_rows(list(tallies.not_evaluated.T))
+    texts = [
+        orjson.dumps({name: count for name, count in zip(tallies.reasons, counts, strict=True) if count}).decode()
+        for counts in tallies.not_evaluated[first].tolist()
+    ]
+    return _objects(texts)[which]
+
+
+def _numbers(estimates: Sequence[GroupedEstimates], name: str) -> Columns:
+    """Return value, lower and upper bound of one rate, in the order of the rows."""
+    stacked = np.stack([getattr(found, name) for found in estimates], axis=1)
+    return {f"{name}{end}": stacked[..., place].reshape(-1) for place, end in enumerate(_ENDS_OF)}
+
+
+def _interleaved(columns: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+    return np.stack(columns, axis=1).reshape(-1)
+
+
+def _objects(values: Sequence[Any]) -> np.ndarray[Any, Any]:
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
 
 #: Every closed conversation with its newest score; one without a score is not evaluated, for the reason `not_scored`.
 _SCORED: Final = f"""
@@ -205,3 +325,161 @@ def _replace(con: DuckDBPyConnection, rows: Columns, revision: np.ndarray[Any, A
     with registered(con, "fresh", fresh):
         con.execute(_DELETE)
         con.execute(_INSERT)
+
+
+_GROUPS: Final = "SELECT subject, agent, agent_version, environment, service FROM subjects ORDER BY subject"
+#: With a mark a row: whatever of a result counts for a monitor, a change of it is a change of its mark.
+_SEEN: Final = """
+WITH seen AS (
+    SELECT *, hash(window_time, environment, conversation_id, outcome, case_no, user_hash, session_hash) AS mark FROM results
+    WHERE outcome IN ('pass', 'fail') AND window_time <= make_timestamp_ns($until)
+        AND ($since IS NULL OR window_time >= make_timestamp_ns($since))
+        AND subject IN (SELECT unnest($subjects))
+)
+"""
+_FINALS: Final = (
+    _SEEN
+    + """
+SELECT subject, epoch_ns(window_time) AS ended_ns, outcome = 'pass' AS correct, coalesce(case_no, $no_case) AS case_no, mark,
+    coalesce(user_hash, 0) AS user_hash, coalesce(session_hash, 0) AS session_hash
+FROM seen
+ORDER BY subject, window_time, environment, conversation_id
+"""
+)
+_DIGESTS: Final = (
+    _SEEN
+    + """
+SELECT subject, bit_xor(mark) FROM seen GROUP BY subject
+"""
+)
+_PENDING: Final = """
+SELECT subject, count(*) FROM results
+WHERE outcome IN ('pass', 'fail') AND window_time > make_timestamp_ns($until)
+    AND ($since IS NULL OR window_time >= make_timestamp_ns($since))
+GROUP BY subject
+"""
+_ALARMS: Final = """
+SELECT
+    agent, agent_version, environment, service, objective, p0, alpha, block,
+    CASE WHEN $since IS NULL OR alarmed_at >= make_timestamp_ns($since) THEN epoch_ns(alarmed_at) END, epoch_ns(changed_at)
+FROM monitors
+"""
+#: Group and objective: its label, the rate it promises, its alpha and its blocks. Another promise of the same name is another
+#: one.
+MonitorKey = tuple[GroupKey, str, float, float, str]
+#: When each alarm of a monitor was raised, ns: of the e-process, of the change detector.
+Alarms = tuple[int | None, int | None]
+
+
+def result_groups(con: DuckDBPyConnection) -> dict[int, GroupKey]:
+    """Return every group that ever had a result, by the number that results have of it."""
+    rows = con.execute(_GROUPS).fetchall()
+    return {
+        subject: GroupKey(agent=agent, agent_version=version, environment=environment, service=service)
+        for subject, agent, version, environment, service in rows
+    }
+
+
+def final_results(
+    con: DuckDBPyConnection, subjects: Sequence[int], *, since_ns: int | None, until_ns: int
+) -> dict[int, Finals]:
+    """Return the evaluated results of some groups, by the group's number; a group without any is left out.
+
+    Args:
+        con: a connection.
+        subjects: numbers of the groups.
+        since_ns: of conversations that ended at or after this time; None: from the first.
+        until_ns: and at or before this one, the watermark.
+    """
+    if not subjects:
+        return {}
+    bounds = {"no_case": NO_CASE, "subjects": list(subjects), "since": since_ns, "until": until_ns}
+    columns = con.execute(_FINALS, bounds).fetchnumpy()
+    subject = np.asarray(columns["subject"])
+    ends: list[int] = np.append(np.flatnonzero(np.diff(subject)) + 1, subject.size).tolist() if subject.size else []
+    found, start = {}, 0
+    for end in ends:
+        found[int(subject[start])] = Finals(
+            ended_ns=np.asarray(columns["ended_ns"][start:end], dtype=np.int64),
+            correct=np.asarray(columns["correct"][start:end], dtype=np.bool_),
+            case=np.asarray(columns["case_no"][start:end], dtype=np.int64),
+            user=np.asarray(columns["user_hash"][start:end], dtype=np.uint64),
+            session=np.asarray(columns["session_hash"][start:end], dtype=np.uint64),
+            digest=int(np.bitwise_xor.reduce(np.asarray(columns["mark"][start:end], dtype=np.uint64))),
+        )
+        start = end
+    return found
+
+
+def result_digests(
+    con: DuckDBPyConnection, subjects: Sequence[int], *, since_ns: int | None, until_ns: int
+) -> dict[int, int]:
+    """Return the digests that `final_results` would give, without the results; of portions it is their exclusive or."""
+    if not subjects:
+        return {}
+    bounds = {"subjects": list(subjects), "since": since_ns, "until": until_ns}
+    return {int(subject): int(digest) for subject, digest in con.execute(_DIGESTS, bounds).fetchall()}
+
+
+def pending_results(con: DuckDBPyConnection, watermark_ns: int, since_ns: int | None) -> dict[int, int]:
+    """Return how many evaluated results of each group, by its number, are not final yet and will count from `since`."""
+    rows = con.execute(_PENDING, {"until": watermark_ns, "since": since_ns}).fetchall()
+    return {int(subject): int(count) for subject, count in rows}
+
+
+def stored_alarms(con: DuckDBPyConnection, since_ns: int | None) -> dict[MonitorKey, Alarms]:
+    """Return when each stored monitor raised its alarms; of the e-process only one that counts from `since`."""
+    found = {}
+    for *group, label, p0, alpha, block, alarmed_ns, changed_ns in con.execute(_ALARMS, {"since": since_ns}).fetchall():
+        agent, version, environment, service = group
+        key = GroupKey(agent=agent, agent_version=version, environment=environment, service=service)
+        found[key, label, p0, alpha, block] = (alarmed_ns, changed_ns)
+    return found
+
+
+def monitor_key(monitor: Monitor) -> MonitorKey:
+    """Return what tells a monitor from every other, also from those of earlier settings."""
+    return (monitor.key, monitor.objective.label, monitor.p0, monitor.objective.alpha, monitor.block)
+
+
+def save_monitors(con: DuckDBPyConnection, monitors: Sequence[Monitor], watermark_ns: int, now_ns: int) -> None:
+    """Write the state of all monitors in the place of what was stored.
+
+    Args:
+        con: a connection in a transaction.
+        monitors: all of them.
+        watermark_ns: results up to this time were seen.
+        now_ns: the present.
+    """
+    con.execute("DELETE FROM monitors")
+    rows = [_row(monitor) | {"watermark": watermark_ns, "computed_at": now_ns} for monitor in monitors]
+    if rows:
+        Table(con, "monitors").insert(con, {name: [row[name] for row in rows] for name in rows[0]})
+
+
+def _row(monitor: Monitor) -> dict[str, Any]:
+    key, objective, evidence = monitor.key, monitor.objective, monitor.evidence
+    return {
+        "agent": key.agent,
+        "agent_version": key.agent_version,
+        "environment": key.environment or "",
+        "service": key.service,
+        "objective": objective.label,
+        "k": objective.k,
+        "target": objective.target,
+        "p0": monitor.p0,
+        "alpha": objective.alpha,
+        "method": objective.method,
+        "block": monitor.block,
+        "blocks": monitor.blocks,
+        "n": monitor.n,
+        "c": monitor.c,
+        "e_value": monitor.e_value,
+        "log_e": evidence.log_e,
+        "largest": e_value(evidence.log_largest),
+        "alarmed_at": monitor.alarmed_ns,
+        "detector": monitor.change_value,
+        "target_run_length": objective.target_run_length,
+        "changes": monitor.changes,
+        "changed_at": monitor.changed_ns,
+    }

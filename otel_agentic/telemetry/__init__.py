@@ -9,17 +9,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from otel_agentic.telemetry.collector import Vitals
-    from otel_agentic.telemetry.event_history import EventHistory, SentEvents
     from otel_agentic.telemetry.events import EvaluationEvents, EventOptions, Trigger
     from otel_agentic.telemetry.facade import Part, Telemetry
     from otel_agentic.telemetry.gauges import WindowGauges, WindowPoints
-    from otel_agentic.telemetry.history import OtlpHistory
-    from otel_agentic.telemetry.judges import Agreement
-    from otel_agentic.telemetry.metric_results import MetricResult
-    from otel_agentic.telemetry.metrics import RunningMetrics
-    from otel_agentic.telemetry.openmetrics import OpenMetricsHistory
-    from otel_agentic.telemetry.results import Evaluator, Result, results_of
+    from otel_agentic.telemetry.history import EventHistory, OpenMetricsHistory, OtlpHistory, SentEvents
+    from otel_agentic.telemetry.instruments import Agreement, RunningMetrics, Vitals
+    from otel_agentic.telemetry.results import Evaluator, MetricResult, Result, results_of
     from otel_agentic.telemetry.scrape import Scrape
 
 __all__ = [

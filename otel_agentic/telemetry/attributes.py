@@ -1,10 +1,13 @@
-"""Strangers' text as attributes, the group key as attributes, and a judged span as a context."""
+"""Attributes of what we emit: untrusted text, group keys, and the resource and version of this process."""
 
 from __future__ import annotations
 
+import uuid
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry.context import Context
+from opentelemetry.sdk.resources import Resource
 from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
 from otel_agentic.telemetry import names
@@ -12,6 +15,25 @@ from otel_agentic.windows.model import GroupKey
 
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import Conversation
+
+
+def own_version() -> str:
+    """Return the version of the installed distribution, `unknown` when run from a bare source tree."""
+    try:
+        return version(names.OWN_SERVICE_NAME)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def own_resource(instance_id: str | None = None) -> Resource:
+    """Return the resource of everything that this process emits; without an instance id, each call makes a new one."""
+    attributes = {
+        names.SERVICE_NAME: names.OWN_SERVICE_NAME,
+        names.SERVICE_VERSION: own_version(),
+        names.SERVICE_INSTANCE_ID: instance_id or str(uuid.uuid4()),
+    }
+    return Resource.create(attributes, schema_url=names.SCHEMA_URL)
+
 
 #: Characters kept of an attribute value: each value of a metric stays in memory as long as its series.
 MAX_LABEL_CHARS: Final = 256

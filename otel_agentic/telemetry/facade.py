@@ -7,15 +7,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from opentelemetry.sdk.metrics import MeterProvider, TraceBasedExemplarFilter
 
 from otel_agentic.telemetry import names
-from otel_agentic.telemetry.collector import CollectorMetrics
-from otel_agentic.telemetry.events import EvaluationEvents, EventOptions
+from otel_agentic.telemetry.attributes import own_resource, own_version
+from otel_agentic.telemetry.delivery import Backend
+from otel_agentic.telemetry.events import EvaluationEvents, EventOptions, emit_metrics
 from otel_agentic.telemetry.gauges import WindowGauges
-from otel_agentic.telemetry.identity import own_resource, own_version
-from otel_agentic.telemetry.judges import JudgeMetrics
-from otel_agentic.telemetry.metric_events import emit_metrics
-from otel_agentic.telemetry.metric_metrics import MetricMetrics
-from otel_agentic.telemetry.metrics import RunningMetrics
-from otel_agentic.telemetry.pushing import Backend
+from otel_agentic.telemetry.instruments import CollectorMetrics, JudgeMetrics, MetricMetrics, RunningMetrics
 from otel_agentic.telemetry.results import Evaluator
 from otel_agentic.telemetry.scrape import Scrape
 
@@ -27,11 +23,10 @@ if TYPE_CHECKING:
     from otel_agentic.judges.base import JudgeFailure, Verdict
     from otel_agentic.scoring.model import ConversationScore
     from otel_agentic.spans.ports import Receipt
-    from otel_agentic.telemetry.collector import Vitals
     from otel_agentic.telemetry.events import Trigger
     from otel_agentic.telemetry.gauges import WindowPoints
-    from otel_agentic.telemetry.judges import Agreement
-    from otel_agentic.telemetry.metric_results import MetricResult
+    from otel_agentic.telemetry.instruments import Agreement, Vitals
+    from otel_agentic.telemetry.results import MetricResult
     from otel_agentic.windows.objectives import ObjectivePoint
 
 Part: TypeAlias = Literal["prometheus", "metrics", "events"]

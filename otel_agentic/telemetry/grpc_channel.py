@@ -11,7 +11,7 @@ from otel_agentic.regular_files import read_regular
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from otel_agentic.telemetry.tls import Tls
+    from otel_agentic.telemetry.sinks import Tls
 
 #: As OTLP over HTTP is sent, too.
 GZIP = grpc.Compression.Gzip

@@ -1,12 +1,22 @@
-"""Window gauges of the past, sent over OTLP with their own timestamps."""
+"""Window gauges and evaluation events of the past, with their own timestamps, over OTLP or as an OpenMetrics file."""
 
 from __future__ import annotations
 
 import logging
+import os
+import sqlite3
 import time
-from itertools import islice
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from itertools import groupby, islice
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import (
+    InMemoryLogRecordExporter,
+    LogRecordExportResult,
+    SimpleLogRecordProcessor,
+)
 from opentelemetry.sdk.metrics.export import (
     AggregationTemporality,
     Gauge,
@@ -20,20 +30,52 @@ from opentelemetry.sdk.metrics.export import (
 )
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-from otel_agentic.errors import BackendError
+from otel_agentic.errors import BackendError, BadInputError
 from otel_agentic.telemetry import names
+from otel_agentic.telemetry.attributes import own_resource, own_version
 from otel_agentic.telemetry.delivery import calm
-from otel_agentic.telemetry.identity import own_resource, own_version
-from otel_agentic.telemetry.past import past_samples
+from otel_agentic.telemetry.events import EvaluationEvents, EventOptions
+from otel_agentic.telemetry.gauges import points_of, samples_of_all, select
+from otel_agentic.telemetry.names import family_name, family_type, label_name
 from otel_agentic.telemetry.sinks import MAX_POINTS_PER_REQUEST, build_exporters, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from opentelemetry.sdk._logs import ReadableLogRecord
+    from opentelemetry.util.types import Attributes
 
     from otel_agentic.config import EmitSettings
+    from otel_agentic.conversations.model import Conversation
+    from otel_agentic.scoring.model import ConversationScore
     from otel_agentic.telemetry.gauges import WindowPoints
     from otel_agentic.telemetry.names import Instrument
-    from otel_agentic.telemetry.past import PastSample
+    from otel_agentic.telemetry.results import Evaluator
+
+
+class PastSample(NamedTuple):
+    """One value of one series at the end of its window."""
+
+    instrument: Instrument
+    attributes: Attributes
+    time_ns: int
+    value: float
+
+
+def past_samples(points: WindowPoints, emit: EmitSettings) -> Iterator[PastSample]:
+    """Return the gauges of window points by ascending end; the cap on groups holds at each end, as it did live.
+
+    Args:
+        points: all points of some window ends, in any order.
+        emit: the cap on groups, and the estimators to emit.
+    """
+    end_of = attrgetter("end_ns")
+    for end_ns, together in groupby(sorted(points_of(points), key=end_of), key=end_of):
+        points_then = select(together, emit.max_groups).points
+        for instrument, observation in samples_of_all(points_then, emit.estimators):
+            yield PastSample(instrument, observation.attributes, end_ns, observation.value)
+
 
 #: Sends of one request; the exporter tries for `emit.timeout_s` in each of them.
 TRIES: Final = 3
@@ -148,3 +190,225 @@ def _batched(samples: Iterable[PastSample], size: int) -> Iterator[list[PastSamp
     remaining = iter(samples)
     while batch := list(islice(remaining, size)):
         yield batch
+
+
+#: Events that wait, and that a request holds, about; a few kilobytes each.
+_EVENTS_PER_REQUEST: Final = 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentEvents:
+    """How many events a backend took, and how many it did not; `problem` is the last reason that it gave."""
+
+    sent: int = 0
+    lost: int = 0
+    problem: str | None = None
+
+
+class EventHistory:
+    """Sends the events of scores at once, and waits for the answer: nothing is dropped for want of room.
+
+    A backend that refuses a request is not asked again: one that takes no logs would make each request wait in vain.
+    """
+
+    def __init__(self, emit: EmitSettings, endpoint: str, *, run_id: str) -> None:
+        """Prepare; nothing is sent yet.
+
+        Args:
+            emit: transport, headers, TLS, limits, explanations, instance id.
+            endpoint: the backend, http(s)://host:port.
+            run_id: stands on every event, with `backfill` as trigger.
+
+        Raises:
+            ConfigError: the endpoint is not http(s)://host:port, or a TLS file cannot be used.
+        """
+        self._exporters = build_exporters(emit, endpoint, partly={"logs": self._partly})
+        self._waiting = InMemoryLogRecordExporter()  # type: ignore[no-untyped-call]  # the SDK leaves it without types
+        provider = LoggerProvider(resource=own_resource(emit.instance_id), shutdown_on_exit=False)
+        provider.add_log_record_processor(SimpleLogRecordProcessor(self._waiting))
+        options = EventOptions(run_id=run_id, trigger="backfill", explanations=emit.explanations)
+        self._events = EvaluationEvents(provider.get_logger(names.SCOPE, own_version(), names.SCHEMA_URL), options)
+        self._refused = False
+        self._sent = self._lost = 0
+        self._problem: str | None = None
+
+    @property
+    def told(self) -> SentEvents:
+        """What became of all events so far."""
+        return SentEvents(sent=self._sent, lost=self._lost, problem=self._problem)
+
+    def send(self, judged: Iterable[tuple[Conversation, ConversationScore, Evaluator]]) -> None:
+        """Send the events of some scored conversations, each with the end of what was judged as its time. Never raises."""
+        for conversation, score, evaluator in judged:
+            self._events.emit(conversation, score, evaluator)
+            if len(self._waiting.get_finished_logs()) >= _EVENTS_PER_REQUEST:
+                self._flush()
+        self._flush()
+
+    def close(self) -> None:
+        """Close the connection."""
+        with calm():
+            self._exporters.metrics.shutdown()
+            self._exporters.logs.shutdown()  # type: ignore[no-untyped-call]  # the SDK leaves this one without types
+
+    def _flush(self) -> None:
+        waiting = self._waiting.get_finished_logs()
+        self._waiting.clear()
+        for start in range(0, len(waiting), _EVENTS_PER_REQUEST):
+            records = waiting[start : start + _EVENTS_PER_REQUEST]
+            if self._refused or not self._exported(records):
+                self._refused = True
+                self._lost += len(records)
+            else:
+                self._sent += len(records)
+
+    def _exported(self, records: Sequence[ReadableLogRecord]) -> bool:
+        with calm() as heard:
+            try:
+                taken = self._exporters.logs.export(records) is LogRecordExportResult.SUCCESS
+            except Exception as error:  # noqa: BLE001 — events lost are told; windows are not to be lost with them
+                heard.append(f"{type(error).__name__}: {error}")
+                taken = False
+        if not taken:
+            self._problem = heard[0] if heard else "no reason given"
+        return taken
+
+    def _partly(self, rejected: int, why: str) -> None:
+        self._sent -= rejected
+        self._lost += rejected
+        self._problem = why or "no reason given"
+
+
+_NS_PER_S: Final = 1_000_000_000
+#: Series whose numbers are remembered; beyond, they are looked up again.
+_MAX_REMEMBERED: Final = 200_000
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS series (
+    id INTEGER PRIMARY KEY, family INTEGER NOT NULL, labels TEXT NOT NULL, UNIQUE (family, labels)
+);
+CREATE TABLE IF NOT EXISTS samples (
+    series INTEGER NOT NULL, time_ns INTEGER NOT NULL, value REAL NOT NULL, PRIMARY KEY (series, time_ns)
+) WITHOUT ROWID;
+"""
+_SORTED: Final = """
+SELECT s.family, s.labels, p.time_ns, p.value
+FROM series s JOIN samples p ON p.series = s.id
+ORDER BY s.family, s.labels, p.time_ns
+"""
+#: What stands for a character that would end a label value, and those that end a line for some reader or another.
+_ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+
+
+class OpenMetricsHistory:
+    """Gathers window points and writes them as one file, families together and each series in order of time.
+
+    Windows are computed range by range, all series of each; the format wants it the other way round. So values wait in a
+    scratch file beside the target, an SQLite database, and memory stays bounded. After a kill, opening it again goes on.
+    """
+
+    def __init__(self, path: Path, emit: EmitSettings, *, labels: Mapping[str, str] | None = None) -> None:
+        """Open the scratch file.
+
+        Args:
+            path: the file to be written.
+            emit: the cap on groups, and the estimators to emit.
+            labels: put on every series, such as `job` and `instance` of the live ones.
+
+        Raises:
+            BadInputError: the scratch file cannot be used.
+        """
+        self.path = path
+        self._emit = emit
+        self._labels = dict(labels or {})
+        self._scratch = path.with_name(path.name + ".parts")
+        self._ids: dict[tuple[int, str], int] = {}
+        self._con = _opened(self._scratch)
+
+    def add(self, points: WindowPoints) -> int:
+        """Keep the points of some window ends, durably; return how many values they have.
+
+        Points of a group, window and end that are there already are replaced: adding twice is adding once.
+        """
+        rows = [
+            (self._series(sample), sample.time_ns, float(sample.value)) for sample in past_samples(points, self._emit)
+        ]
+        with self._con:
+            self._con.executemany("INSERT OR REPLACE INTO samples VALUES (?, ?, ?)", rows)
+        return len(rows)
+
+    def finish(self) -> Path:
+        """Write the file, whole or not at all; remove the scratch file; return the path."""
+        unfinished = self.path.with_name(self.path.name + ".tmp")
+        with unfinished.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(self._lines())
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(self.path)
+        self.close()
+        self._scratch.unlink()
+        return self.path
+
+    def close(self) -> None:
+        """Let go of the scratch file; what was added stays in it."""
+        self._con.close()
+
+    def _series(self, sample: PastSample) -> int:
+        family = names.WINDOW_INSTRUMENTS.index(sample.instrument)
+        attributes = {label_name(name): str(value) for name, value in (sample.attributes or {}).items()}
+        key = (family, _shown({**self._labels, **attributes}))
+        if key not in self._ids:
+            if len(self._ids) >= _MAX_REMEMBERED:
+                self._ids.clear()
+            self._con.execute("INSERT OR IGNORE INTO series (family, labels) VALUES (?, ?)", key)
+            found = self._con.execute("SELECT id FROM series WHERE family = ? AND labels = ?", key)
+            self._ids[key] = found.fetchone()[0]
+        return self._ids[key]
+
+    def _lines(self) -> Iterator[str]:
+        current = None
+        for family, labels, time_ns, value in self._con.execute(_SORTED):
+            instrument = names.WINDOW_INSTRUMENTS[family]
+            if family != current:
+                current = family
+                yield from _head(instrument)
+            yield f"{family_name(instrument)}{labels} {value!r} {_seconds(time_ns)}\n"
+        yield "# EOF\n"
+
+
+def _opened(scratch: Path) -> sqlite3.Connection:
+    con = None
+    try:
+        con = sqlite3.connect(scratch, check_same_thread=False)
+        con.executescript(_SCHEMA)
+    except sqlite3.Error as error:
+        if con is not None:
+            con.close()
+        raise BadInputError(
+            f"{scratch}: cannot be used as the scratch file of {scratch.stem}: {error}; remove it, or choose another path"
+        ) from error
+    return con
+
+
+def _head(instrument: Instrument) -> Iterator[str]:
+    name = family_name(instrument)
+    yield f"# HELP {name} {instrument.description.translate(_ESCAPES)}\n"
+    yield f"# TYPE {name} {family_type(instrument)}\n"
+
+
+def _shown(labels: Mapping[str, str]) -> str:
+    r"""Return labels as they stand behind a name.
+
+    >>> print(_shown({"agent": 'the "best"'}))
+    {agent="the \"best\""}
+    """
+    return "{" + ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in sorted(labels.items())) + "}"
+
+
+def _seconds(time_ns: int) -> str:
+    """Return nanoseconds as seconds, exactly.
+
+    >>> _seconds(1_500_000_000), _seconds(2_000_000_000)
+    ('1.500000000', '2')
+    """
+    whole, rest = divmod(time_ns, _NS_PER_S)
+    return f"{whole}.{rest:09}" if rest else str(whole)

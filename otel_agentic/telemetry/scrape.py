@@ -1,21 +1,97 @@
-"""The text of `/metrics`, for Prometheus and as OpenMetrics, on a registry of our own."""
+"""The text of `/metrics`, for Prometheus and as OpenMetrics with exemplars, on a registry of our own."""
 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from bisect import bisect_left
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
+from opentelemetry.sdk.metrics.export import HistogramDataPoint
+from opentelemetry.trace import format_span_id, format_trace_id
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.samples import Exemplar
 
-from otel_agentic.telemetry.exemplars import Exemplars
+from otel_agentic.telemetry import names
+from otel_agentic.telemetry.names import family_name, label_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from opentelemetry.sdk.metrics import Exemplar as SdkExemplar
     from opentelemetry.sdk.metrics.export import CardinalityLimits, MetricsData
     from prometheus_client import Metric
+    from prometheus_client.samples import Sample
+
+#: Family and labels of a series, buckets apart.
+_Series: TypeAlias = "tuple[str, frozenset[tuple[str, str]]]"
+_FAMILIES: Final = {instrument.name: family_name(instrument) for instrument in names.INSTRUMENTS}
+_NS_PER_S: Final = 1_000_000_000
+_BUCKET: Final = "le"
+_TOTAL: Final = "_total"
+
+
+class Exemplars:
+    """The newest exemplar of each series and bucket.
+
+    The SDK hands each one out once. They are kept: whoever scrapes later, or scrapes, too, sees them as well. Counters
+    and histograms of the SDK have a bounded number of series.
+    """
+
+    def __init__(self) -> None:
+        self._newest: dict[_Series, dict[int, SdkExemplar]] = {}
+
+    def note(self, collected: MetricsData) -> None:
+        """Take the exemplars of a collection."""
+        for series, bucket, exemplar in _exemplars(collected):
+            of_series = self._newest.setdefault(series, {})
+            known = of_series.get(bucket)
+            if known is None or known.time_unix_nano <= exemplar.time_unix_nano:
+                of_series[bucket] = exemplar
+
+    def put_on(self, family: Metric) -> Metric:
+        """Return a family whose counters and buckets carry what was noted of them."""
+        if self._newest and family.type in {"counter", "histogram"}:
+            buckets: Counter[_Series] = Counter()
+            family.samples = [self._put(family, sample, buckets) for sample in family.samples]
+        return family
+
+    def _put(self, family: Metric, sample: Sample, buckets: Counter[_Series]) -> Sample:
+        """Return a sample with its exemplar; `buckets` counts how many of each series came before it."""
+        labels = {name: value for name, value in sample.labels.items() if value}  # the exporter fills gaps with ""
+        bound = labels.pop(_BUCKET, None)
+        if bound is None and not sample.name.endswith(_TOTAL):
+            return sample
+        series = (family.name, frozenset(labels.items()))
+        exemplar = self._newest.get(series, {}).get(buckets[series])
+        buckets[series] += 1
+        return sample if exemplar is None else sample._replace(exemplar=_openmetrics(exemplar))
+
+
+def _exemplars(collected: MetricsData) -> Iterator[tuple[_Series, int, SdkExemplar]]:
+    """Yield exemplars with their series and the number of their bucket, 0 for a counter."""
+    for resource in collected.resource_metrics:
+        for scope in resource.scope_metrics:
+            for metric in scope.metrics:
+                for point in metric.data.data_points:
+                    series = (_FAMILIES[metric.name], _labels(point.attributes or {}))
+                    bounds = point.explicit_bounds if isinstance(point, HistogramDataPoint) else ()
+                    for exemplar in point.exemplars:
+                        yield series, bisect_left(bounds, exemplar.value), exemplar
+
+
+def _labels(attributes: Mapping[str, object]) -> frozenset[tuple[str, str]]:
+    return frozenset((label_name(name), str(value)) for name, value in attributes.items() if value != "")
+
+
+def _openmetrics(exemplar: SdkExemplar) -> Exemplar:
+    labels = {
+        "trace_id": format_trace_id(exemplar.trace_id or 0),
+        "span_id": format_span_id(exemplar.span_id or 0),
+    }
+    return Exemplar(labels, exemplar.value, exemplar.time_unix_nano / _NS_PER_S)
 
 
 class Scrape:

@@ -1,14 +1,18 @@
-"""Exporters from settings: OTLP over HTTP and gRPC, bounded in time and memory."""
+"""Exporters from settings: OTLP over HTTP and gRPC, with TLS, bounded in time and memory; and a backend's responses."""
 
 from __future__ import annotations
 
+import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
+import requests
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
+
 from otel_agentic.errors import ConfigError
-from otel_agentic.telemetry.answers import session
-from otel_agentic.telemetry.tls import tls_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,10 +20,133 @@ if TYPE_CHECKING:
 
     from opentelemetry.sdk._logs.export import LogRecordExporter
     from opentelemetry.sdk.metrics.export import MetricExporter
+    from requests import Response
 
     from otel_agentic.config import EmitSettings
-    from otel_agentic.telemetry.answers import Partly
-    from otel_agentic.telemetry.tls import Tls
+
+#: Told how many points or events a backend left out of a request, and why.
+Partly: TypeAlias = Callable[[int, str], None]
+
+#: Bytes read of a backend's answer: OTLP answers are tiny, and a hostile one must not fill the memory.
+MAX_ANSWER_BYTES: Final = 64 * 1024
+_REDIRECTS: Final = range(300, 400)
+_OK: Final = 200
+
+
+def session(partly: Partly) -> requests.Session:
+    """Return a session that reads only the beginning of an answer: the default reads all of it into memory.
+
+    Args:
+        partly: told of what a backend took only in part.
+    """
+
+    def read(response: Response, *_args: object, **_kwargs: object) -> None:
+        if response.status_code in _REDIRECTS:
+            response.close()  # the SDK takes a redirect, which it does not follow, for a success
+            raise requests.HTTPError(f"answered {response.status_code} {response.reason}: the address is another one")
+        body = _beginning(response)
+        if response.status_code == _OK and body:
+            _look_through(body, partly)
+
+    made = _Session()
+    made.stream = True
+    made.auth = _as_it_is
+    made.hooks["response"].append(read)
+    return made
+
+
+class _Session(requests.Session):
+    """A session in which a file of authorities wins over REQUESTS_CA_BUNDLE; in its parent that wins over the file."""
+
+    def merge_environment_settings(self, url: Any, proxies: Any, stream: Any, verify: Any, cert: Any) -> dict[str, Any]:
+        """Return proxies and the like of the environment, and our own authorities."""
+        merged: dict[str, Any] = dict(super().merge_environment_settings(url, proxies, stream, verify, cert))
+        return merged | ({} if self.verify is True else {"verify": self.verify})
+
+
+def _as_it_is(request: Any) -> Any:
+    """Leave a request's headers alone; without this, a password of ~/.netrc would replace the configured header."""
+    return request
+
+
+def _beginning(response: Response) -> bytes:
+    """Read a short answer, so that its connection serves again; hang up on any other."""
+    length = response.headers.get("Content-Length", "")
+    if length.isdecimal() and int(length) <= MAX_ANSWER_BYTES:
+        body: bytes = response.raw.read(MAX_ANSWER_BYTES, decode_content=False)
+        response.raw.release_conn()
+        return body
+    response.close()
+    return b""
+
+
+def _look_through(body: bytes, partly: Partly) -> None:
+    """Tell of a partial success; what is not OTLP says nothing. Metrics and logs are answered in the same fields."""
+    try:
+        found = ExportMetricsServiceResponse.FromString(body).partial_success
+    except DecodeError:
+        return
+    if found.rejected_data_points or found.error_message:
+        partly(found.rejected_data_points, found.error_message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tls:
+    """Readable PEM files, None where the usual authorities, or no certificate of our own, will do."""
+
+    ca_file: Path | None
+    cert_file: Path | None
+    key_file: Path | None
+
+
+def tls_of(emit: EmitSettings, endpoint: str) -> Tls:
+    """Return the TLS files for an endpoint.
+
+    Raises:
+        ConfigError: a file cannot be used, a certificate has no key or the other way round, or the endpoint is not https.
+    """
+    given = {
+        name: path
+        for name, path in (
+            ("emit.ca_file", emit.ca_file),
+            ("emit.client_cert_file", emit.client_cert_file),
+            ("emit.client_key_file", emit.client_key_file),
+        )
+        if path is not None
+    }
+    if given and not endpoint.startswith("https://"):
+        raise ConfigError(f"{', '.join(given)}: TLS needs an endpoint that begins with https://")
+    if (emit.client_cert_file is None) != (emit.client_key_file is None):
+        raise ConfigError("emit.client_cert_file and emit.client_key_file: give both or neither")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if emit.ca_file is not None:
+        try:
+            context.load_verify_locations(cafile=emit.ca_file)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(
+                f"emit.ca_file: {emit.ca_file}: {_told(error)}; give a PEM file of authorities"
+            ) from error
+    if emit.client_cert_file is not None and emit.client_key_file is not None:
+        try:
+            context.load_cert_chain(emit.client_cert_file, emit.client_key_file, password=_no_password)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(
+                f"emit.client_cert_file: {emit.client_cert_file} with emit.client_key_file {emit.client_key_file}: "
+                f"{_told(error)}; give a PEM certificate and its PEM key without a password"
+            ) from error
+    return Tls(ca_file=emit.ca_file, cert_file=emit.client_cert_file, key_file=emit.client_key_file)
+
+
+def _no_password() -> str:
+    """Return the empty password: without this, OpenSSL would ask for one at the terminal."""
+    return ""
+
+
+def _told(error: OSError) -> str:
+    return (
+        error.strerror or error.__class__.__name__ if not isinstance(error, ssl.SSLError) else error.reason or "not PEM"
+    )
+
 
 Signal = Literal["metrics", "logs"]
 

@@ -22,8 +22,17 @@ from otel_agentic.testing.conformance import check_dialect
 from otel_agentic.testing.genai import GenAIStyle, speak_genai
 from otel_agentic.testing.openinference import speak_openinference
 from otel_agentic.testing.openllmetry import OpenLLMetryForm, speak_openllmetry
-from otel_agentic.testing.outline import CallOutline, Outline, TurnOutline, outline
-from otel_agentic.testing.script import AgentRunScript, Exchange, Made, Step, made
+from otel_agentic.testing.script import (
+    AgentRunScript,
+    CallOutline,
+    Exchange,
+    Made,
+    Outline,
+    Step,
+    TurnOutline,
+    made,
+    outline,
+)
 from otel_agentic.testing.vercel import VercelVersion, speak_vercel
 
 __all__ = [

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.dialects.base import TableDialect
 from otel_agentic.dialects.events import AgentRun, ModelCall, ToolCall
-from otel_agentic.dialects.paths import attribute_of
+from otel_agentic.dialects.values import attribute_of
 from otel_agentic.testing.builders import event, log_record
 
 if TYPE_CHECKING:

@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.spans.model import SpanBatch
 from otel_agentic.testing.builders import NOON_NS
-from otel_agentic.testing.dress import exception_events, json_text, spans_of, value_text
-from otel_agentic.testing.walk import play
+from otel_agentic.testing.genai import exception_events, json_text, spans_of, value_text
+from otel_agentic.testing.script import play
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from otel_agentic.dialects.events import Message
-    from otel_agentic.testing.script import AgentRunScript
-    from otel_agentic.testing.walk import Act
+    from otel_agentic.testing.script import Act, AgentRunScript
 
 _KINDS: Final = {"run": "AGENT", "model": "LLM", "tool": "TOOL"}
 

@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from otel_agentic.spans.model import SpanBatch
 from otel_agentic.testing.builders import NOON_NS
-from otel_agentic.testing.dress import bare_error, exception_events, spans_of
-from otel_agentic.testing.genai import openai_calls
-from otel_agentic.testing.staging import in_workflow
-from otel_agentic.testing.walk import play
+from otel_agentic.testing.genai import bare_error, exception_events, openai_calls, spans_of
+from otel_agentic.testing.script import in_workflow, play
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from otel_agentic.dialects.events import Message
-    from otel_agentic.testing.script import AgentRunScript
-    from otel_agentic.testing.walk import Act
+    from otel_agentic.testing.script import Act, AgentRunScript
 
 #: `old` flattens messages (releases around 0.40), `new` writes GenAI messages (releases around 0.60).
 OpenLLMetryForm = Literal["old", "new"]

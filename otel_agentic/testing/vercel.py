@@ -7,24 +7,90 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from otel_agentic.spans.model import SpanBatch
 from otel_agentic.testing.builders import NOON_NS
-from otel_agentic.testing.dress import bare_error, exception_events, json_text, spans_of
-from otel_agentic.testing.staging import below_the_model, in_steps, on_a_coarse_clock
-from otel_agentic.testing.vercel_genai import GENAI_SCOPE, genai_attributes, genai_name
-from otel_agentic.testing.walk import play
+from otel_agentic.testing.genai import bare_error, exception_events, genai_message, genai_part, json_text, spans_of
+from otel_agentic.testing.script import below_the_model, in_steps, on_a_coarse_clock, play
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from otel_agentic.dialects.events import CallRequest, CallResult, Message
     from otel_agentic.spans.model import SpanEvent
-    from otel_agentic.testing.script import AgentRunScript
-    from otel_agentic.testing.walk import Act
+    from otel_agentic.testing.script import Act, AgentRunScript
+
+GENAI_SCOPE: Final = "gen_ai"
+_MODEL: Final = "scripted-1"
+_PROVIDER: Final = "scripted"
+_OPERATIONS: Final = {"run": "invoke_agent", "frame": "agent_step", "model": "chat", "tool": "execute_tool"}
+
+
+def genai_name(act: Act) -> str:
+    """Return the name of an act's span; that of a run names the model, not the agent."""
+    if act.does == "frame":
+        return f"step {act.number}"
+    return f"{_OPERATIONS[act.does]} {act.made.name if act.made is not None else _MODEL}"
+
+
+def genai_attributes(act: Act, *, runtime_context: bool) -> dict[str, Any]:
+    """Return the attributes of an act's span.
+
+    Args:
+        act: what was done.
+        runtime_context: whether the application lets runs and steps tell their conversation.
+    """
+    found: dict[str, Any] = {"gen_ai.operation.name": _OPERATIONS[act.does]}
+    if runtime_context and act.does in {"run", "frame"} and act.script.conversation_id is not None:
+        found["ai.settings.context.sessionId"] = act.script.conversation_id
+    if act.does == "frame":
+        return found
+    if act.made is not None:
+        return {**found, **_of_tool(act)}
+    found |= {"gen_ai.provider.name": _PROVIDER, "gen_ai.request.model": _MODEL}
+    if act.does == "run":
+        found["gen_ai.agent.name"] = act.script.agent_name
+    heard = [*act.history, *act.messages_in]
+    found["gen_ai.system_instructions"] = json_text([{"type": "text", "content": "You are a helpful assistant."}])
+    found["gen_ai.input.messages"] = json_text(_messages(heard))
+    if act.messages_out is not None:
+        found["gen_ai.output.messages"] = json_text([_output(act, act.messages_out[0])])
+    return found
+
+
+def _of_tool(act: Act) -> dict[str, Any]:
+    assert act.made is not None  # noqa: S101 — the caller has seen it
+    found = {
+        "gen_ai.tool.name": act.made.name,
+        "gen_ai.tool.call.id": act.call_id,
+        "gen_ai.tool.type": "function",
+        "gen_ai.tool.call.arguments": json_text(dict(act.made.arguments)),
+    }
+    if act.error is None and act.made.result is not None:
+        found["gen_ai.tool.call.result"] = json_text(act.made.result)
+    return found
+
+
+def _output(act: Act, message: Message) -> dict[str, Any]:
+    """Return what came back: of a run the last text, then the calls of all steps, then their results."""
+    asked = [part for said in act.worked for part in said.requests]
+    told = [part for said in act.worked for part in said.results if not part.is_error]
+    parts = [genai_part(part) for part in (*message.parts, *asked, *told)]
+    return {"role": message.role, "parts": parts, "finish_reason": "tool_call" if message.requests else "stop"}
+
+
+def _messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return messages with the results of one step in one message."""
+    found: list[dict[str, Any]] = []
+    for message in messages:
+        written = genai_message(message)
+        if message.results and found and found[-1]["role"] == "tool":
+            found[-1]["parts"] += written["parts"]
+        else:
+            found.append(written)
+    return found
+
 
 #: Major releases of the SDK; `7-legacy` is version 7 with the integration that keeps the older spans.
 VercelVersion = Literal[4, 5, 6, 7, "7-legacy"]
 
-_MODEL: Final = "scripted-1"
-_PROVIDER: Final = "scripted"
 _SYSTEM: Final = "You are a helpful assistant."
 #: JavaScript starts spans on whole milliseconds, and a scripted agent does much within one.
 _TICK_NS: Final = 1_000_000

@@ -1,7 +1,6 @@
 """Annotated ground truth: cases, labels, and which conversation is an attempt of which case."""
 
-from otel_agentic.truth.labels import Label, LabelFile, parse_labels, read_labels
-from otel_agentic.truth.load import CaseFile, parse_cases, read_cases
+from otel_agentic.truth.load import CaseFile, Label, LabelFile, parse_cases, parse_labels, read_cases, read_labels
 from otel_agentic.truth.match import CaseIndex, Match, MatchMethod
 from otel_agentic.truth.model import Case, CaseTurn, ExpectedCall, MatchRule, ToolExpectation
 

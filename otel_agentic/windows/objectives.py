@@ -8,19 +8,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from otel_agentic.stats.blocks import BlockEvidence, runs
-from otel_agentic.stats.change import ChangeDetector
-from otel_agentic.stats.evidence import Evidence
-from otel_agentic.stats.sequential import e_value, first_alarm, promised_rate
+from otel_agentic.stats.sequential import (
+    BlockEvidence,
+    ChangeDetector,
+    Evidence,
+    e_value,
+    first_alarm,
+    promised_rate,
+    runs,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     import numpy.typing as npt
 
-    from otel_agentic.config.slo import Block, Objective
+    from otel_agentic.config.quality import Block, Objective
     from otel_agentic.windows.model import GroupKey
 
+if TYPE_CHECKING:
     BoolArray = npt.NDArray[np.bool_]
     FloatArray = npt.NDArray[np.float64]
     IntArray = npt.NDArray[np.int64]

@@ -1,25 +1,242 @@
-"""Counts what windows hold, at many ends at once, without looking at any conversation twice."""
+"""Counts of the results in rolling windows at many ends, without reading any conversation twice."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from otel_agentic.stats import GroupedAttempts
 from otel_agentic.windows.columns import Tallies
-from otel_agentic.windows.kinds import Kinds, unique_rows
 from otel_agentic.windows.rolling import widest_ns
-from otel_agentic.windows.runs import Runs, running, runs_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
 
-    from otel_agentic.windows.ordered import Ordered
+    from otel_agentic.windows.columns import Results
     from otel_agentic.windows.rolling import Window
 
+if TYPE_CHECKING:
+    FloatArray = npt.NDArray[np.float64]
+    IntArray = npt.NDArray[np.int64]
+
+_ROOM: Final = 2**62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Kinds:
+    """Which kinds of cases each content holds; counts by weight are whole numbers, so that sums are exact.
+
+    Attributes:
+        weights: (weights,) the distinct weights of attempts.
+        kinds: (kinds, 2 * weights) attempts at each weight, then the correct ones among them.
+        content: (rows,) index of the content.
+        kind: (rows,) index into `kinds`.
+        cases: (rows,) how many cases are of that kind.
+    """
+
+    weights: FloatArray
+    kinds: IntArray
+    content: IntArray
+    kind: IntArray
+    cases: IntArray
+
+    def attempts(self, size: int) -> GroupedAttempts:
+        """Return what estimators take, for `size` contents; weights only where a content has several."""
+        order = np.lexsort((self.kind, self.content))
+        content, kind, cases = self.content[order], self.kind[order], self.cases[order]
+        n_by, c_by = np.hsplit(self.kinds, 2)
+        n, c = n_by.sum(axis=1)[kind], c_by.sum(axis=1)[kind]
+        present = [np.bincount(content, weights=column[kind] * cases, minlength=size) > 0 for column in n_by.T]
+        mixed = np.sum(present, axis=0) > 1 if present else np.zeros(size, dtype=bool)
+        weights = None
+        if mixed.any():
+            sums = np.stack((n_by @ self.weights, c_by @ self.weights, n_by @ self.weights**2), axis=1)[kind]
+            weights = np.where(mixed[content][:, None], sums, np.stack((n, c, n), axis=1))
+        return GroupedAttempts(size=size, group=content, n=n, c=c, cases=cases, weights=weights)
+
+
+def unique_rows(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
+    """Return the place of the first of each distinct row, in ascending order of rows, and which one each row is.
+
+    >>> places, which = unique_rows([np.array([2, 1, 2]), np.array([0, 5, 0])])
+    >>> places.tolist(), which.tolist()
+    ([1, 0], [1, 0, 1])
+    """
+    packed = _packed(columns)
+    if packed is not None:
+        _, first, which = np.unique(packed, return_index=True, return_inverse=True)
+        return first, which
+    order = np.lexsort(tuple(reversed(columns)))
+    is_new = np.zeros(len(order), dtype=bool)
+    is_new[:1] = True
+    for column in columns:
+        is_new[1:] |= np.diff(column[order]) != 0
+    which = np.empty(len(order), dtype=np.int64)
+    which[order] = np.cumsum(is_new) - 1
+    return order[is_new], which
+
+
+def _packed(columns: Sequence[IntArray]) -> IntArray | None:
+    """Return one number a row that sorts as the rows do, None where 62 bits do not hold it: one sort is quicker than many."""
+    packed = np.zeros(len(columns[0]), dtype=np.int64)
+    if not len(packed):
+        return packed
+    room = 1
+    for column in columns:
+        low, high = int(column.min()), int(column.max())
+        room *= high - low + 1
+        if room > _ROOM:
+            return None
+        packed = packed * (high - low + 1) + (column - low)
+    return packed
+
+
+if TYPE_CHECKING:
+    FloatArray = npt.NDArray[np.float64]
+    IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Ordered:
+    """Results sorted by group and event order.
+
+    Attributes:
+        results: as they were given.
+        row: (rows,) place of each in `results`.
+        group: (rows,) index of the group, ascending.
+        ended_ns: (rows,) end, ascending within a group.
+        outcome: (rows,) 1 pass, 0 fail, -1 not evaluated.
+        case: (rows,) code of the case within all groups; -1 for one that is evaluated only once, alone.
+        weights: (weights,) the distinct weights, ascending.
+        weight: (rows,) index into `weights`.
+    """
+
+    results: Results
+    row: IntArray
+    group: IntArray
+    ended_ns: IntArray
+    outcome: IntArray
+    case: IntArray
+    weights: FloatArray
+    weight: IntArray
+
+    @classmethod
+    def of(cls, results: Results) -> Ordered:
+        """Return results in event order; those of one moment stay in the order given."""
+        row = np.lexsort((results.ended_ns, results.group))
+        weights, weight = np.unique(results.weight, return_inverse=True)
+        if not len(weights):
+            weights = np.ones(1)
+        outcome = results.outcome[row]
+        return cls(
+            results=results,
+            row=row,
+            group=results.group[row],
+            ended_ns=results.ended_ns[row],
+            outcome=outcome,
+            case=_repeated(results.group[row], results.case[row], evaluated=outcome >= 0),
+            weights=weights,
+            weight=weight.astype(np.int64)[row],
+        )
+
+    def first_ends(self, ends: IntArray) -> IntArray:
+        """Return the place of the first end that is not before each conversation's: from there on it may be in a window."""
+        return np.searchsorted(ends, self.ended_ns, side="left")
+
+    def beyond_ends(self, window: Window, ends: IntArray) -> IntArray:
+        """Return the place of the first end whose window each conversation has left."""
+        if window.width_ns is not None:
+            return np.searchsorted(ends - window.width_ns, self.ended_ns, side="left")
+        assert window.newest is not None  # noqa: S101 — a window has a width or a number
+        first = self.first_ends(ends)
+        pushed_out_by = np.arange(len(first)) + window.newest
+        group_beyond = np.searchsorted(self.group, self.group, side="right")
+        stays = pushed_out_by >= group_beyond
+        return np.where(stays, len(ends), first[np.minimum(pushed_out_by, len(first) - 1)])
+
+
+def _repeated(group: IntArray, case: IntArray, *, evaluated: npt.NDArray[np.bool_]) -> IntArray:
+    """Return codes of (group, case) for cases with several evaluated attempts, -1 for the others."""
+    codes = np.full(len(group), -1, dtype=np.int64)
+    named = np.flatnonzero(evaluated & (case >= 0))
+    places, which = unique_rows([group[named], case[named]])
+    several = np.bincount(which, minlength=len(places)) > 1
+    codes[named] = np.where(several[which], which, -1)
+    return codes
+
+
+if TYPE_CHECKING:
+    FloatArray = npt.NDArray[np.float64]
+    IntArray = npt.NDArray[np.int64]
+
+
+class Runs(NamedTuple):
+    """Values that hold at the ends `first <= end < beyond`, by place of the end.
+
+    Attributes:
+        key: (runs, keys) whose values they are.
+        first: (runs,) first end.
+        beyond: (runs,) the end after the last one.
+        values: (runs, columns) the values.
+    """
+
+    key: IntArray
+    first: IntArray
+    beyond: IntArray
+    values: IntArray
+
+
+def running(
+    places: IntArray, first: IntArray, beyond: IntArray, shape: tuple[int, int], weights: FloatArray | None = None
+) -> npt.NDArray[np.float64]:
+    """Return the sum, at each place and end, of what is there from `first` to before `beyond`.
+
+    Args:
+        places: (items,) place of each item.
+        first: (items,) first end at which it counts.
+        beyond: (items,) the end after the last one.
+        shape: how many places and ends there are.
+        weights: (items,) what it counts; None: 1.
+
+    >>> running(np.array([0, 0]), np.array([0, 1]), np.array([2, 3]), (1, 3)).tolist()
+    [[1.0, 2.0, 1.0]]
+    """
+    size, ends = shape
+    flat = places * (ends + 1)
+    enter = np.bincount(flat + first, weights=weights, minlength=size * (ends + 1))
+    leave = np.bincount(flat + beyond, weights=weights, minlength=size * (ends + 1))
+    return np.asarray(np.cumsum((enter - leave).reshape(size, ends + 1), axis=1)[:, :ends], dtype=np.float64)
+
+
+def runs_of(keys: Sequence[IntArray], first: IntArray, beyond: IntArray, values: IntArray, ends: int) -> Runs:
+    """Return, by key, the sums of what is there, as runs between changes; where all are 0 there is no run.
+
+    Args:
+        keys: columns that make the key of each item.
+        first: (items,) first end at which an item counts.
+        beyond: (items,) the end after the last one, at most `ends`.
+        values: (items, columns) what it counts.
+        ends: how many ends there are.
+    """
+    at = np.concatenate((first, beyond))
+    twice = [np.concatenate((key, key)) for key in keys]
+    order = np.lexsort((at, *reversed(twice)))
+    at, sorted_keys = at[order], np.stack([key[order] for key in twice], axis=1)
+    total = np.cumsum(np.concatenate((values, -values))[order], axis=0)  # each key's changes sum up to 0
+    same_key = np.all(sorted_keys[1:] == sorted_keys[:-1], axis=1)
+    last = np.ones(len(at), dtype=bool)  # of several changes of a key at one end the last one tells
+    last[:-1] = ~(same_key & (at[1:] == at[:-1]))
+    key, begin, held = sorted_keys[last], at[last], total[last]
+    beyond_run = np.concatenate((begin[1:], [ends]))  # the last change of a key brings it to 0, and that is dropped
+    some = np.any(held != 0, axis=1) & (begin < ends)
+    return Runs(key=key[some], first=begin[some], beyond=np.minimum(beyond_run, ends)[some], values=held[some])
+
+
+if TYPE_CHECKING:
     BoolArray = npt.NDArray[np.bool_]
     FloatArray = npt.NDArray[np.float64]
     IntArray = npt.NDArray[np.int64]

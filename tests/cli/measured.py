@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from otel_agentic.cli.report_notes import KEYS
+from otel_agentic.cli.render.report_notes import KEYS
 
 
 def metric(**changes: Any) -> dict[str, Any]:

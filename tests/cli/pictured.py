@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.config import load_settings
-from otel_agentic.pipeline.engine import Engine
+from otel_agentic.engine.engine import Engine
 from otel_agentic.store.table import Table
 from tests.cli.small import NOON_NS, SECOND_NS
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.cli.conversation_metrics import print_metrics
-from otel_agentic.cli.output import console
+from otel_agentic.cli.conversations import print_metrics
+from otel_agentic.cli.render.terminal import console
 from tests.cli.running import done, run
 from tests.snapshots import passage
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.cli.evaluate_metrics import require_no_files
+from otel_agentic.cli.evaluate import require_no_files
 from otel_agentic.commands import RemoteClient
 from otel_agentic.errors import UsageError
 from tests.cli.running import done, run

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from inline_snapshot import snapshot
 
-from otel_agentic.cli.evaluate_notes import judge_notes, score_warnings
+from otel_agentic.cli.render.notes import judge_notes, score_warnings
 from tests.snapshots import opening
 
 _JUDGE: Final[dict[str, Any]] = {

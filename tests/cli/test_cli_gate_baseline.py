@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.pipeline.gate.baseline import Baseline
+from otel_agentic.reports.baselines import Baseline
 from otel_agentic.stats import Attempts
 from tests.cli.judged import HOUR_NS, add_run, judged_store, write_run
 from tests.cli.running import Ran, done, run

@@ -10,8 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.cli.gate_github import command
-from otel_agentic.cli.gate_junit import junit_of
+from otel_agentic.cli.render.gate import command, junit_of
 from tests.cli.judged import judged_store
 from tests.cli.running import done, run
 from tests.snapshots import ending, item, opening, passage

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from otel_agentic.cli.own_settings import require_own_file
+from otel_agentic.cli.options import require_own_file
 from otel_agentic.commands import RemoteClient
 from otel_agentic.errors import UsageError
 

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.cli.report_compare import (
+from otel_agentic.cli.render.report_tables import (
     comparison_notes,
+    corrected_notes,
+    corrected_rows,
     difference,
     difference_columns,
     difference_rows,
     difference_title,
     probability,
 )
-from otel_agentic.cli.report_corrected import corrected_notes, corrected_rows
 from tests.cli.running import done, on_terminal, run
 from tests.cli.small import conversation, write_cases, write_spans
 from tests.snapshots import ending, item, opening, passage

@@ -11,7 +11,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.cli.html import page as made
-from otel_agentic.cli.text import interval, percent
+from otel_agentic.cli.render.text import interval, percent
 from otel_agentic.commands import Commands
 from otel_agentic.config import load_settings
 from otel_agentic.pipeline import Engine

@@ -10,11 +10,7 @@ from xml.etree import ElementTree as ET
 import matplotlib as mpl
 import pytest
 
-from otel_agentic.cli.html.curves import curves
-from otel_agentic.cli.html.series import Series
-from otel_agentic.cli.html.svg import inline_svg
-from otel_agentic.cli.html.theme import MARKS, TIERS, drawing
-from otel_agentic.cli.html.timeline import timeline
+from otel_agentic.cli.html.drawing import MARKS, TIERS, Series, curves, drawing, inline_svg, timeline
 from tests.cli.pictured import HOUR_NS, history, window
 from tests.cli.small import NOON_NS, SECOND_NS
 

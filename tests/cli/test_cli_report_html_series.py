@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from otel_agentic.cli.html.series import Series, breaks, thinned
+from otel_agentic.cli.html.drawing import Series, breaks, thinned
 from tests.cli.pictured import HOUR_NS, history, window
 
 _DAY_NS: Final = 24 * HOUR_NS

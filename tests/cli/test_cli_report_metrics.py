@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.cli.html.metrics import bands_table, failures_table, layers_table, metrics_table
-from otel_agentic.cli.report_metrics import metric_notes, shown_value, table_of_bands, table_of_metrics
+from otel_agentic.cli.html.tables import bands_table, failures_table, layers_table, metrics_table
+from otel_agentic.cli.render.report_tables import metric_notes, shown_value, table_of_bands, table_of_metrics
 from tests.cli.measured import group, labelled, metric, silent
 from tests.cli.pictured import Page
 from tests.snapshots import ending, opening, passage

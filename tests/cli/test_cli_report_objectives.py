@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.cli.report_objectives import objective_notes
+from otel_agentic.cli.render.report_notes import objective_notes
 from otel_agentic.stats.sequential import log_e_path
 from tests.cli.running import done, on_terminal, run
 from tests.cli.small import NOON_NS, SECOND_NS, conversation, write_cases, write_spans

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from otel_agentic.cli.report_plot import NOTHING_TO_DRAW, drawn, plot
+from otel_agentic.cli.render.plot import NOTHING_TO_DRAW, drawn, plot
 from tests.cli.running import Terminal, done, on_terminal, run
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.cli.logs import log_to
+from otel_agentic.cli.render.store import print_moved
 from otel_agentic.cli.serve import addresses, say, warn_of_export
-from otel_agentic.cli.store_show import print_moved
 from otel_agentic.config import Settings
-from otel_agentic.pipeline.serverfile import LiveServer
+from otel_agentic.net.server_file import LiveServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

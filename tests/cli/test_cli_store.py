@@ -11,11 +11,11 @@ import duckdb
 import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.cli.store_files import receive_backup
+from otel_agentic.cli.store import receive_backup
 from otel_agentic.commands.client import RemoteClient
 from otel_agentic.errors import BackendError
-from otel_agentic.store import migrations
-from otel_agentic.store.migrations import Migration
+from otel_agentic.store.maintenance import migrations
+from otel_agentic.store.maintenance.migrations import Migration
 from tests.cli.running import done, run
 from tests.pipeline.running import live_settings, running
 from tests.snapshots import passage, raises

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.pipeline.suite_trend import trend
+from otel_agentic.reports.suites import trend
 from otel_agentic.windows import ScoredConversation
 from tests.cli.judged import HOUR_NS, add_run, case_of, judged_store, write_run
 from tests.cli.running import done, on_terminal, run

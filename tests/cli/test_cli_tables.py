@@ -13,8 +13,7 @@ from inline_snapshot import snapshot
 from rich.cells import cell_len
 from rich.console import Console
 
-from otel_agentic.cli.output import say
-from otel_agentic.cli.tables import Column, fits, print_table, text, told_apart
+from otel_agentic.cli.render.terminal import Column, fits, print_table, say, text, told_apart
 from tests.cli.running import on_terminal
 from tests.snapshots import item, passage
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.cli.failing_show import told_difference, versions_of
+from otel_agentic.cli.tools import told_difference, versions_of
 from tests.cli.hotel import BOOK_ROME, CASES, PARIS, ROME, build_hotel
 from tests.cli.running import done, on_terminal, run
 from tests.cli.small import conversation, write_cases, write_spans

@@ -12,7 +12,7 @@ from inline_snapshot import snapshot
 
 from otel_agentic.cli.truth.files import FORMAT_NAMES
 from otel_agentic.truth.formats import FORMATS
-from otel_agentic.truth.formats.schema import case_schema
+from otel_agentic.truth.formats.base import case_schema
 from tests.cli.running import done, run
 from tests.cli.small import conversation, write_spans
 from tests.pipeline.running import live_settings, running

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from inline_snapshot import snapshot
 
-from otel_agentic.cli.waiting import telling_waits
+from otel_agentic.cli.progress import telling_waits
 from tests.cli.running import done, run
 from tests.snapshots import passage
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from otel_agentic.config import Settings
-    from otel_agentic.pipeline.serverfile import LiveServer
+    from otel_agentic.net.server_file import LiveServer
     from otel_agentic.spans import SpanBatch
     from tests.clients.installing import JsClient
 

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 from inline_snapshot import snapshot
 
-from collectors._admission import Admission
-from collectors._memory import HeldTooMuchError
+from collectors._admission import Admission, HeldTooMuchError
 from otel_agentic.config import ReceiveSettings
 from otel_agentic.errors import OverloadedError, StoreUnusableError
 from otel_agentic.spans import Receipt, SpanBatch
 from tests.snapshots import raises
 
 if TYPE_CHECKING:
-    from collectors._memory import Holding
+    from collectors._admission import Holding
 
 Begun = tuple[SpanBatch, Future[Receipt]]
 SETTINGS = ReceiveSettings(max_request_bytes=100, max_concurrent_requests=1)  # 400 bytes, two requests

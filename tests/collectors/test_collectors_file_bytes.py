@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors._file_bytes import InflatedFile
+from collectors.files import InflatedFile
 from tests.steps import LINEAR, growth
 
 if TYPE_CHECKING:

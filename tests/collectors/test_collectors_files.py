@@ -12,8 +12,15 @@ import zstandard
 from inline_snapshot import snapshot
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from collectors._file_items import DAMAGED_REST, LINE_TOO_LARGE, MALFORMED_LINE, MALFORMED_MESSAGE, NOT_OTLP_FILE
-from collectors.files import FileChunk, FileReader
+from collectors.files import (
+    DAMAGED_REST,
+    LINE_TOO_LARGE,
+    MALFORMED_LINE,
+    MALFORMED_MESSAGE,
+    NOT_OTLP_FILE,
+    FileChunk,
+    FileReader,
+)
 from otel_agentic.config import Settings
 from otel_agentic.errors import BadInputError
 from otel_agentic.spans import merge_batches

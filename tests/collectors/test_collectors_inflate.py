@@ -9,8 +9,8 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collectors._admission import Holding, MemoryBudget
 from collectors._inflate import Gunzip, Unzstd, inflate, inflater
-from collectors._memory import Holding, MemoryBudget
 from otel_agentic.errors import DecodeError, OverloadedError, TooLargeError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from collectors._receptions import Receptions
+from collectors._admission import Receptions
 from otel_agentic.errors import OverloadedError
 
 

@@ -11,7 +11,7 @@ from otel_agentic.errors import UsageError
 from tests.snapshots import raises
 
 if TYPE_CHECKING:
-    from otel_agentic.compat.agentest.trajectory import MatchMode
+    from otel_agentic.compat.agentest import MatchMode
 
 names = st.sampled_from("abc")
 arguments = st.dictionaries(st.sampled_from("xy"), st.integers(0, 1) | st.booleans() | st.none())

@@ -6,9 +6,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from otel_agentic.conversations.history import Transcript
-from otel_agentic.conversations.link import link
-from otel_agentic.conversations.naming import short
+from otel_agentic.conversations.link import Transcript, link
+from otel_agentic.conversations.node import short
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, made, span, speak_genai
 from tests.conversations.rebuilding import conversation_of, linked, segments
 from tests.steps import LINEAR, growth

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from otel_agentic.config import StoreSettings
-from otel_agentic.pipeline.rebuild import Rebuilder
+from otel_agentic.engine.rebuild import Rebuilder
 from otel_agentic.store import Store
-from otel_agentic.store.browse import all_conversations
 from otel_agentic.store.conversations import load_conversations
+from otel_agentic.store.queries.conversations import all_conversations
 from otel_agentic.store.selection import Selection
 from otel_agentic.testing import (
     NOON_NS,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
 
-from otel_agentic.pipeline.retaining import RetentionLoop
+from otel_agentic.live.retention_loop import RetentionLoop
 from otel_agentic.testing import NOON_NS
 from tests.pipeline.hours import fill_hour
 from tests.pipeline.keeping import HOUR_NS, Clock, keeping

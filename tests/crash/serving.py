@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from otel_agentic.pipeline.serverfile import find_live_server
+from otel_agentic.net.server_file import find_live_server
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,15 +15,20 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from otel_agentic.demo.agents import Outbox, ScriptedModel
 from otel_agentic.demo.backend import running_backend
-from otel_agentic.demo.collector import running_collector
 from otel_agentic.demo.findings import group_faults
-from otel_agentic.demo.fleet import NEW, OLD, REFUND_DESK, REFUND_VERSION, TRIP_PLANNER
-from otel_agentic.demo.model import ScriptedModel
-from otel_agentic.demo.outbox import Outbox
+from otel_agentic.demo.processes import (
+    NEW,
+    OLD,
+    REFUND_DESK,
+    REFUND_VERSION,
+    TRIP_PLANNER,
+    running_collector,
+    wait_until,
+)
 from otel_agentic.demo.run import CASES, DB_NAME
 from otel_agentic.demo.scenario import ATTEMPTS, Call, Response, conversations
-from otel_agentic.demo.waiting import wait_until
 from otel_agentic.errors import BackendError
 from otel_agentic.truth import read_cases
 from tests.snapshots import raises

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from otel_agentic.dialects import Dialect, Table
 from otel_agentic.dialects.detect import _Unknown
-from otel_agentic.dialects.paths import attribute_of
+from otel_agentic.dialects.values import attribute_of
 from otel_agentic.dialects.vocabulary import ENDINGS
 from otel_agentic.testing import AgentRunScript, made
 from tests.conversations.scripts import SPEAKERS

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from otel_agentic.dialects.definitions import CUT, merged_definitions, read_definitions
 from otel_agentic.dialects.events import AgentRun, ModelCall, Plan
-from otel_agentic.dialects.usage import count_of, usage_of
+from otel_agentic.dialects.values import count_of, usage_of
 from otel_agentic.testing import log_record, span
 from tests.dialects.hostile import anything
 from tests.dialects.reading import read_as

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from otel_agentic.dialects.tool_payloads import Output, call_input, call_output
+from otel_agentic.dialects.payloads import Output, call_input, call_output
 
 
 @pytest.mark.parametrize(

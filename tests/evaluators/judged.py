@@ -9,8 +9,8 @@ from otel_agentic.config import JudgeSettings, ScoringSettings
 from otel_agentic.evaluators.base import Subject
 from otel_agentic.evaluators.run import evaluate
 from otel_agentic.judges import LangChainJudge
-from otel_agentic.judges.asking import AskingJudge
-from otel_agentic.scoring.turns import align_turns
+from otel_agentic.judges.asking_judge import AskingJudge
+from otel_agentic.scoring.outcome import align_turns
 from tests.judges.models import Bare, fields_of
 
 if TYPE_CHECKING:

@@ -10,12 +10,10 @@ from inline_snapshot import snapshot
 
 from otel_agentic.config import EvaluatorSettings, JudgeSettings
 from otel_agentic.evaluators.agentest import GoalCompletion
-from otel_agentic.evaluators.failures import FailureRules
-from otel_agentic.evaluators.groups import group_failures
-from otel_agentic.evaluators.merging import merge_question
-from otel_agentic.judges.fence import messages
-from otel_agentic.judges.langchain_judge import LangChainJudge
-from otel_agentic.judges.rubrics import merge_rubric
+from otel_agentic.evaluators.failures import FailureRules, group_failures, merge_question
+from otel_agentic.judges.llm import LangChainJudge
+from otel_agentic.judges.messages import messages
+from otel_agentic.judges.prompts import merge_rubric
 from otel_agentic.testing import conversation, tool_call, turn
 from tests.evaluators.failing import failure, place
 from tests.evaluators.scripted import about, made

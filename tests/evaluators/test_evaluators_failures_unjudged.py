@@ -12,11 +12,9 @@ from otel_agentic.config import EvaluatorSettings
 from otel_agentic.conversations.model import ModelUse
 from otel_agentic.evaluators.base import MetricScore
 from otel_agentic.evaluators.core import TOOL
-from otel_agentic.evaluators.failures import FailureRules, Place, distinct, failures_of
-from otel_agentic.evaluators.groups import group_failures
+from otel_agentic.evaluators.failures import FailureRules, Place, distinct, failures_of, group_failures
 from otel_agentic.evaluators.operations import Calls
-from otel_agentic.evaluators.operations.recovery import Recovery
-from otel_agentic.evaluators.operations.turn_ends import is_raw_output
+from otel_agentic.evaluators.recovery import Recovery, is_raw_output
 from otel_agentic.testing import conversation, tool_call, turn
 from tests.evaluators.judged import subject
 

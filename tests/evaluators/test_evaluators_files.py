@@ -12,7 +12,7 @@ from inline_snapshot import snapshot
 from otel_agentic.config import EvaluatorSettings, ScoringSettings
 from otel_agentic.errors import ConfigError, UsageError
 from otel_agentic.evaluators import Subject
-from otel_agentic.evaluators.files import evaluator_of
+from otel_agentic.evaluators.custom import evaluator_of
 from otel_agentic.evaluators.registry import chosen
 from otel_agentic.evaluators.run import evaluate
 from otel_agentic.testing import conversation, turn

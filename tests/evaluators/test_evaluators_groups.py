@@ -11,15 +11,12 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from otel_agentic.config import Threshold
-from otel_agentic.evaluators.failures import SEVERITIES
-from otel_agentic.evaluators.groups import Cause, cause_of, group_failures, joined, ordered
-from otel_agentic.evaluators.merging import merged
+from otel_agentic.evaluators.failures import SEVERITIES, Cause, cause_of, group_failures, joined, merged, ordered
 from otel_agentic.testing import NOON_NS, SECOND_NS
 from tests.evaluators.failing import METRICS, MOOD, TONE, failure, moved, place, rules
 
 if TYPE_CHECKING:
-    from otel_agentic.evaluators.failures import Failure
-    from otel_agentic.evaluators.groups import ErrorGroup
+    from otel_agentic.evaluators.failures import ErrorGroup, Failure
 
 BY_NAME: Final = rules().metrics
 DAY_NS: Final = 24 * 3600 * SECOND_NS

@@ -18,10 +18,8 @@ from otel_agentic.config import EvaluatorSettings, JudgeSettings
 from otel_agentic.evaluators.registry import all_evaluators, asks
 from otel_agentic.evaluators.run import evaluate
 from otel_agentic.judges import AskingJudge, JudgeFailure, LangChainJudge, Verdict
-from otel_agentic.judges.fence import messages, shown_fields
-from otel_agentic.judges.prompts import KINDS
-from otel_agentic.judges.replies import read_text
-from otel_agentic.judges.rubrics import merge_rubric
+from otel_agentic.judges.messages import messages, read_text, shown_fields
+from otel_agentic.judges.prompts import KINDS, merge_rubric
 from otel_agentic.testing import conversation, tool_call, turn
 from tests.evaluators.scripted import about
 from tests.judges.models import Bare, Structured, Tools, fields_of
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
     from otel_agentic.evaluators import AskingEvaluator, MetricScore, Subject
     from otel_agentic.judges import Question
     from otel_agentic.judges.base import ReplyForm, Rubric
-    from otel_agentic.judges.fence import Way
+    from otel_agentic.judges.messages import Way
 
 JUDGED: Final[dict[str, AskingEvaluator]] = {one.name: one for one in all_evaluators(EvaluatorSettings()) if asks(one)}
 EVERY: Final = pytest.mark.parametrize("evaluator", JUDGED.values(), ids=JUDGED.keys())

@@ -10,7 +10,7 @@ from inline_snapshot import snapshot
 
 from otel_agentic.config import JudgeSettings
 from otel_agentic.evaluators.layers import ParametersJudged, PlanAdherenceJudged, PlanQualityJudged
-from otel_agentic.judges.fence import messages
+from otel_agentic.judges.messages import messages
 from otel_agentic.testing import conversation, tool_call, turn
 from tests.evaluators.scripted import about, judged, made
 from tests.judges.models import Bare, Structured, Tools

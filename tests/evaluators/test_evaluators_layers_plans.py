@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from otel_agentic.evaluators.layers import Reasoning
-from otel_agentic.evaluators.layers.plan_text import ToolNames, tools_named
-from otel_agentic.evaluators.layers.plans import plan_in
-from otel_agentic.evaluators.layers.subsequence import in_order
+from otel_agentic.evaluators.layers.plans import ToolNames, in_order, plan_in, tools_named
 from otel_agentic.testing import conversation, tool_call, turn
 from otel_agentic.truth import Case
 from tests.evaluators.judged import scores_of, subject

@@ -8,7 +8,7 @@ import pytest
 
 from otel_agentic.evaluators.layers import Validity
 from otel_agentic.testing import conversation, tool_call, turn
-from otel_agentic.truth.json_schema import SchemaUnusableError, schema_faults
+from otel_agentic.truth.values import SchemaUnusableError, schema_faults
 from tests.evaluators.judged import scores_of, subject
 
 

@@ -14,7 +14,7 @@ from inline_snapshot import snapshot
 
 from otel_agentic.evaluators.layers import Validity
 from otel_agentic.testing import conversation, tool_call, turn
-from otel_agentic.truth.json_schema import SchemaUnusableError, schema_faults
+from otel_agentic.truth.values import SchemaUnusableError, schema_faults
 from tests.evaluators.judged import scores_of as by_name
 from tests.evaluators.judged import subject
 from tests.snapshots import passage

@@ -9,16 +9,15 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.config import JudgeSettings
-from otel_agentic.evaluators.groups import group_failures
-from otel_agentic.evaluators.merging import SHOWN, merge_question, merged
+from otel_agentic.evaluators.failures import SHOWN, group_failures, merge_question, merged
 from otel_agentic.judges import JudgeFailure, Verdict
-from otel_agentic.judges.langchain_judge import LangChainJudge
-from otel_agentic.judges.rubrics import merge_rubric
+from otel_agentic.judges.llm import LangChainJudge
+from otel_agentic.judges.prompts import merge_rubric
 from tests.evaluators.failing import failure, place, rules
 from tests.judges.models import Bare, Structured, Tools, fields_of
 
 if TYPE_CHECKING:
-    from otel_agentic.evaluators.groups import ErrorGroup
+    from otel_agentic.evaluators.failures import ErrorGroup
 
 MODELS: Final = [Bare, Tools, Structured]
 

@@ -23,7 +23,7 @@ from otel_agentic.judges import ExactJudge
 from otel_agentic.scoring import MatchedConversation, score_conversations
 from otel_agentic.testing import conversation, tool_call, turn
 from otel_agentic.truth import CaseIndex, parse_cases
-from otel_agentic.truth.labels import Label
+from otel_agentic.truth.load import Label
 
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import Turn

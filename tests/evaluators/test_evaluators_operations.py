@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from otel_agentic.config import EvaluatorSettings
-from otel_agentic.config.evaluators import Price
+from otel_agentic.config.quality import Price
 from otel_agentic.conversations.model import ModelUse
 from otel_agentic.evaluators.base import Member, MetricScore
-from otel_agentic.evaluators.operations import Calls, Cost, Latency, Tokens, Totals
-from otel_agentic.evaluators.operations.prices import price_of
-from otel_agentic.evaluators.operations.recovery import Recovery
+from otel_agentic.evaluators.operations import Calls, Cost, Latency, Tokens, Totals, price_of
+from otel_agentic.evaluators.recovery import Recovery
 from otel_agentic.testing import NOON_NS, SECOND_NS, conversation, tool_call, turn
 from tests.conversations.rebuilding import conversations
 from tests.evaluators.judged import scores_of, subject

@@ -9,8 +9,8 @@ from inline_snapshot import snapshot
 
 from otel_agentic.config import EvaluatorSettings, JudgeSettings
 from otel_agentic.errors import UsageError
-from otel_agentic.evaluators.files import evaluator_of
-from otel_agentic.evaluators.prompted import (
+from otel_agentic.evaluators.custom import evaluator_of
+from otel_agentic.evaluators.prompts import (
     MATERIAL,
     NONCE,
     SYSTEM_TOLD,
@@ -22,7 +22,7 @@ from otel_agentic.evaluators.prompted import (
 from otel_agentic.evaluators.registry import all_evaluators, asks
 from otel_agentic.judges import LangChainJudge, Question, prompt_texts
 from otel_agentic.judges.base import rubric_question
-from otel_agentic.judges.fence import Way, messages
+from otel_agentic.judges.messages import Way, messages
 from otel_agentic.judges.prompts import KINDS
 from tests.judges.models import Bare, verdict
 from tests.snapshots import raises
@@ -30,7 +30,7 @@ from tests.snapshots import raises
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from otel_agentic.evaluators.prompted import Prompted
+    from otel_agentic.evaluators.prompts import Prompted
 
 EVALUATORS: Final = all_evaluators(EvaluatorSettings())
 OWN: Final = prompt_texts()

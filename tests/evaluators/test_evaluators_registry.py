@@ -12,16 +12,17 @@ from otel_agentic import plugins
 from otel_agentic.config import EvaluatorSettings
 from otel_agentic.errors import PluginError, UsageError
 from otel_agentic.evaluators import registry
-from otel_agentic.evaluators.contract import check_all, require_evaluator
 from otel_agentic.evaluators.registry import (
     all_evaluators,
     asks,
+    check_all,
     chosen,
     chosen_of,
     family_of,
     is_of_groups,
     metric_named,
     metrics_by_name,
+    require_evaluator,
     resolved,
 )
 from tests.evaluators.own import POLITE, Asker, OfGroup, Plain, metric

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from otel_agentic.compat.agentest import CallAssertion, MadeToolCall, TrajectoryAssertions, match_trajectory
-from otel_agentic.evaluators.trajectory import Calls
-from otel_agentic.evaluators.trajectory.pairing import Path, Wanted, is_exact, is_in_order, most_pairs
+from otel_agentic.evaluators.trajectory import Calls, Path, Wanted, is_exact, is_in_order, most_pairs
 from otel_agentic.testing import conversation, tool_call, turn
 from otel_agentic.truth import Case
 from tests.evaluators.judged import scores_of, subject

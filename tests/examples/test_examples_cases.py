@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from otel_agentic.pipeline.truthfiles import read_file
+from otel_agentic.evaluation.case_files import read_file
 
 CASES: Final = Path(__file__).parents[2] / "examples" / "cases"
 

@@ -27,7 +27,7 @@ from otel_agentic.spans import (
 )
 from otel_agentic.spans.sanitize import TIME_END_NS
 from otel_agentic.store import Store
-from otel_agentic.store.query_check import checked
+from otel_agentic.store.queries.sql import checked
 from otel_agentic.store.table import json_text
 from otel_agentic.truth import parse_labels
 from otel_agentic.truth.formats import read_document

@@ -12,9 +12,9 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
+from otel_agentic.commands.ingest import rebuild_pending
 from otel_agentic.config import Settings
 from otel_agentic.pipeline import Engine
-from otel_agentic.pipeline.ingest import rebuild_pending
 from otel_agentic.spans.limits import Limits
 from otel_agentic.spans.model import SpanBatch
 from otel_agentic.spans.sanitize import clean_value

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_agentic import plugins
 from otel_agentic.config import Settings
-from otel_agentic.pipeline.export import conversation_json
+from otel_agentic.reports.conversations import conversation_json
 from tests.conversations.rebuilding import conversations
 from tests.shared import SHARED
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from otel_agentic.pipeline.export import conversation_json
+from otel_agentic.reports.conversations import conversation_json
 from otel_agentic.testing import AgentRunScript, batch, made, speak_genai, speak_openinference
 from tests.conversations.rebuilding import asks, assistant, chat, conversations, run, told, tool, user
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from otel_agentic.spans import records, sanitize
-from otel_agentic.spans.shared import CUT_SHARED
+from otel_agentic.spans.records import CUT_SHARED
 from otel_agentic.testing import NOON_NS, SECOND_NS
 from tests.hostile.traces import ANSWER, QUERY, Trace, nested, nested_json, span_id
 

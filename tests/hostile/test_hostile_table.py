@@ -26,7 +26,7 @@ from tests.pipeline.running import PORTS, eventually, live_settings, running
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from otel_agentic.pipeline.serverfile import LiveServer
+    from otel_agentic.net.server_file import LiveServer
 
 Way = Literal["HTTP protobuf", "HTTP JSON", "gRPC", "files"]
 WAYS: Final[tuple[Way, ...]] = ("HTTP protobuf", "HTTP JSON", "gRPC", "files")

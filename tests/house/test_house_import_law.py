@@ -45,7 +45,7 @@ def test_a_violation_names_file_line_import_and_the_rooms_that_may(tmp_path: Pat
     (found,) = violations(tmp_path)
 
     assert str(found) == snapshot(
-        "otel_agentic/store/thief.py:3: imports opentelemetry.sdk.trace.Span; only collectors._readable_span, "
+        "otel_agentic/store/thief.py:3: imports opentelemetry.sdk.trace.Span; only collectors.in_process, "
         "collectors.in_process, otel_agentic.demo, otel_agentic.telemetry may import opentelemetry.sdk"
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_agentic.config import JudgeSettings
 from otel_agentic.judges import JudgeFailure, Verdict
-from otel_agentic.judges.langchain_judge import LangChainJudge
+from otel_agentic.judges.llm import LangChainJudge
 from tests.judges.models import verdict
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from pydantic import Field
 
 from otel_agentic.judges.base import ReplyForm  # noqa: TC001 — pydantic reads the annotation
-from otel_agentic.judges.forms import schema_of
+from otel_agentic.judges.messages import schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

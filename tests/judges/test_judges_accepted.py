@@ -6,8 +6,8 @@ import json
 from dataclasses import replace
 
 from otel_agentic.judges.base import Question, question_key
-from otel_agentic.judges.canary import CanaryWatch
-from otel_agentic.judges.fence import messages, shown_fields
+from otel_agentic.judges.llm import CanaryWatch
+from otel_agentic.judges.messages import messages, shown_fields
 from otel_agentic.judges.prompts import SEVERAL_ACCEPTED, instructions_of, prompt_texts
 
 ONE = Question(query="2+2?", expected="4", answer="four", threshold=0.7)

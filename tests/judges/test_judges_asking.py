@@ -14,7 +14,7 @@ from inline_snapshot import snapshot
 from otel_agentic.config import JudgeSettings
 from otel_agentic.errors import StoreUnusableError, UsageError
 from otel_agentic.judges import Judge, JudgeFailure, Question, Verdict
-from otel_agentic.judges.asking import AskingJudge
+from otel_agentic.judges.asking_judge import AskingJudge
 from tests.judges.parts import MemoryCache, PlainJudge, Purse, Streaming, failing, question, questions, right
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.judges.background import Background, DaemonThreads, _of_process, shared
+from otel_agentic.judges.chat_models import Background, DaemonThreads, _of_process, shared
 from tests.snapshots import raises
 
 _HANGS: Final = """

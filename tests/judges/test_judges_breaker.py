@@ -13,7 +13,7 @@ from inline_snapshot import snapshot
 
 from otel_agentic.config import JudgeSettings
 from otel_agentic.judges import JudgeFailure, Verdict
-from otel_agentic.judges.asking import AskingJudge
+from otel_agentic.judges.asking_judge import AskingJudge
 from otel_agentic.judges.base import ReplyForm, Rubric, rubric_question
 from otel_agentic.judges.breaker import Breaker, NotAsked, Patience
 from tests.judges.parts import MemoryCache, PlainJudge, Purse, Streaming, question, questions, right

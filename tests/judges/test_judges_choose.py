@@ -14,7 +14,7 @@ from otel_agentic import judges
 from otel_agentic.config import JudgeSettings
 from otel_agentic.errors import PluginError, UsageError
 from otel_agentic.judges import ExactJudge, LangChainJudge, Verdict, as_judge, judge_named
-from otel_agentic.judges.provider import identity_of, make_model, name_of
+from otel_agentic.judges.chat_models import identity_of, make_model, name_of
 from tests.judges.models import Bare, Tools
 from tests.judges.parts import PlainJudge, question
 from tests.snapshots import passage, raises
@@ -99,7 +99,7 @@ def test_without_langchain_the_extra_is_named() -> None:
         "import sys\n"
         "sys.modules['langchain'] = None\n"
         "from otel_agentic.errors import UsageError\n"
-        "from otel_agentic.judges.provider import make_model\n"
+        "from otel_agentic.judges.chat_models import make_model\n"
         "try:\n    make_model('openai:m', {})\nexcept UsageError as error:\n    print(error)\n"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -172,6 +172,6 @@ def test_every_public_name_of_the_room_is_there() -> None:
 
 
 def test_importing_the_room_loads_no_langchain(tmp_path: Path) -> None:
-    program = "import sys, otel_agentic.judges.langchain_judge; print('langchain_core' in sys.modules)"
+    program = "import sys, otel_agentic.judges.llm; print('langchain_core' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert "False\n" == ran.stdout

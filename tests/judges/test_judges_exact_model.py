@@ -16,8 +16,7 @@ from inline_snapshot import snapshot
 from benchmarks.answer_pairs import MISTAKES, Judged, decided, groups_written, kappa
 from otel_agentic.judges import ExactJudge, Question, Verdict
 from otel_agentic.judges.exact import compare
-from otel_agentic.judges.exact.features import FEATURES
-from otel_agentic.judges.exact.model import Model, shipped_model
+from otel_agentic.judges.exact.features import FEATURES, Model, shipped_model
 from tests.snapshots import raises
 from tools.train_exact_judge import FAILS, PAIRS, PASSES, SHIPPED, read_pairs, same, trained
 

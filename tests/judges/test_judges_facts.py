@@ -4,9 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_agentic.judges.dates import days, times
-from otel_agentic.judges.facts import extract, same_fact
-from otel_agentic.judges.quantities import Quantity, quantities, rounds_to
+from otel_agentic.judges.exact.facts import Quantity, days, extract, quantities, rounds_to, same_fact, times
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,10 @@ from inline_snapshot import snapshot
 
 from otel_agentic.config import JudgeSettings, RedactionSettings
 from otel_agentic.judges import JudgeFailure, Question, QuestionKind, Verdict
-from otel_agentic.judges.fence import Way, encode, messages, shown_fields
-from otel_agentic.judges.langchain_judge import LangChainJudge
+from otel_agentic.judges.llm import LangChainJudge
+from otel_agentic.judges.messages import Way, encode, messages, shown_fields
 from otel_agentic.judges.prompts import KINDS, prompt_texts
-from otel_agentic.spans.redacting import CountingRedactor
+from otel_agentic.redaction.batch import CountingRedactor
 from tests.judges.models import Bare, Structured, Tools, fields_of, verdict
 from tests.snapshots import ending
 

@@ -6,7 +6,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.errors import CaseError
-from otel_agentic.judges.human_labels import parse_human_labels
+from otel_agentic.judges.calibration import parse_human_labels
 
 
 def read(text: str) -> list[tuple[str, str | None, int | None, bool]]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import AIMessage
     from langchain_core.runnables import Runnable
 
-    from otel_agentic.judges.fence import Way
+    from otel_agentic.judges.messages import Way
 
 from tests.judges.asked import failed, in_turn, judge_of, only
 

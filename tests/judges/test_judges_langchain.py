@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage
 from otel_agentic.config import JudgeSettings
 from otel_agentic.judges import Question, StreamingJudge, Verdict, kinds_of
 from otel_agentic.judges.base import BudgetAwareJudge
-from otel_agentic.judges.langchain_judge import LangChainJudge
+from otel_agentic.judges.llm import LangChainJudge
 from tests.judges.models import Bare, Slow, Structured, Tools, by_answer, verdict
 from tests.judges.parts import question, questions
 from tests.snapshots import ending, passage

@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from langchain_core.messages import AIMessage, InvalidToolCall, ToolCall
 
-from otel_agentic.judges.forms import VerdictReply, schema_of
-from otel_agentic.judges.replies import (
+from otel_agentic.judges.messages import (
     MAX_REASONING,
     MAX_REPLY,
     Flaw,
     UnreadableReplyError,
+    VerdictReply,
     read_message,
     read_text,
+    schema_of,
 )
 from tests.judges.models import verdict
 from tests.snapshots import raises

@@ -25,11 +25,18 @@ from otel_agentic.judges.base import (
     rubric_question,
     version_for,
 )
-from otel_agentic.judges.fence import messages, shown_fields
-from otel_agentic.judges.forms import schema_of
-from otel_agentic.judges.functions import FunctionJudge
-from otel_agentic.judges.replies import MAX_REASONING, Reply, UnreadableReplyError, read_message, read_text
-from otel_agentic.judges.rubrics import load_rubric, parse_rubric
+from otel_agentic.judges.messages import (
+    MAX_REASONING,
+    Reply,
+    UnreadableReplyError,
+    messages,
+    read_message,
+    read_text,
+    schema_of,
+    shown_fields,
+)
+from otel_agentic.judges.prompts import load_rubric, parse_rubric
+from otel_agentic.judges.registry import FunctionJudge
 from tests.judges.models import Bare, Structured, Tools, fields_of
 from tests.judges.parts import MemoryCache, Purse
 from tests.snapshots import ending, passage, raises
@@ -37,7 +44,7 @@ from tests.snapshots import ending, passage, raises
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from otel_agentic.judges.fence import Way
+    from otel_agentic.judges.messages import Way
 
 SCORE: Final = ReplyForm(kind="score", low=1, high=5)
 LABEL: Final = ReplyForm(kind="label", labels=("repetition", "stopped early", "None"))

@@ -9,15 +9,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from otel_agentic.judges.bindings import misplaced
-from otel_agentic.judges.durations import with_whole_durations
-from otel_agentic.judges.facts import Identifier, covers_fact, extract
-from otel_agentic.judges.functions import FunctionJudge
-from otel_agentic.judges.polarity import flips, leading, opposed
-from otel_agentic.judges.quantities import Quantity, quantities
-from otel_agentic.judges.standing import Manner, asserts
-from otel_agentic.judges.structured import json_agreement
-from otel_agentic.judges.wording import similarity, stem, stems
+from otel_agentic.judges.exact.checks import json_agreement
+from otel_agentic.judges.exact.facts import Identifier, Quantity, covers_fact, extract, quantities, with_whole_durations
+from otel_agentic.judges.exact.negation import Manner, asserts, flips, leading, misplaced, opposed
+from otel_agentic.judges.exact.wording import similarity, stem, stems
+from otel_agentic.judges.registry import FunctionJudge
 
 if TYPE_CHECKING:
     from otel_agentic.judges import Question

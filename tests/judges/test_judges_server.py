@@ -19,11 +19,11 @@ from inline_snapshot import snapshot
 
 from otel_agentic.config import JudgeSettings
 from otel_agentic.judges import JudgeFailure, Verdict
-from otel_agentic.judges.asking import AskingJudge
+from otel_agentic.judges.asking_judge import AskingJudge
 from otel_agentic.judges.base import ReplyForm, Rubric, rubric_question
-from otel_agentic.judges.bounded import MAX_REPLY_BYTES
-from otel_agentic.judges.choose import judge_named
-from otel_agentic.judges.langchain_judge import LangChainJudge
+from otel_agentic.judges.chat_models import MAX_REPLY_BYTES
+from otel_agentic.judges.llm import LangChainJudge
+from otel_agentic.judges.registry import judge_named
 from tests.judges.models import fields_of, verdict
 from tests.judges.openai_server import OpenAIServer, Said, completion, error, obliging, said, serving
 from tests.judges.parts import MemoryCache, Purse, question, questions
@@ -32,7 +32,7 @@ from tests.snapshots import opening, passage
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
-    from otel_agentic.judges.fence import Way
+    from otel_agentic.judges.messages import Way
     from tests.judges.parts import Answer
 
 WAYS = pytest.mark.parametrize("way", ["structured", "tool", "text"])

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-from otel_agentic.judges.versions import code_version
+from otel_agentic.judges.registry import code_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 #: What a set is shown as, and where an object lies, differs from one process to the next.
 _TOLD = """
 from functools import partial
-from otel_agentic.judges.versions import code_version
+from otel_agentic.judges.registry import code_version
 
 WORDS = frozenset({"never", "later"})
 

@@ -6,7 +6,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.judges import JudgeFailure, Verdict
-from otel_agentic.judges.asking import AskingJudge
+from otel_agentic.judges.asking_judge import AskingJudge
 from tests.judges.asked import failed, in_turn, judge_of, only, scores_in_turn
 from tests.judges.models import Bare, fields_of, verdict
 from tests.judges.parts import Purse, question, questions

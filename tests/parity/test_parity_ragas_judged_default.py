@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from otel_agentic.evaluators.ragas.topics import ANSWERED, OUTSIDE, REFUSED, WITHIN, Adherence
+from otel_agentic.evaluators.ragas import ANSWERED, OUTSIDE, REFUSED, WITHIN, Adherence
 
 PARITY_SCHEMA = "otel_agentic.parity.ragas_judge/1"
 PARITY_LIST = "topic_adherence"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from otel_agentic.evaluators.ragas import ToolCalls
-from otel_agentic.truth.formats.attempts import read_attempts
+from otel_agentic.truth.formats.files import read_attempts
 from otel_agentic.truth.values import canonical
 from tests.evaluators.judged import scores_of, subject
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from otel_agentic.commands import Commands
-from otel_agentic.pipeline.evaluate import TruthFile
+from otel_agentic.evaluation.truth import TruthFile
 from otel_agentic.testing import NOON_NS, SECOND_NS, speak_genai
 from tests.pipeline.parts import CASE, ask_hotel, feed, rows
 

@@ -18,7 +18,7 @@ from otel_agentic.testing import SECOND_NS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from otel_agentic.pipeline.serverfile import LiveServer
+    from otel_agentic.net.server_file import LiveServer
     from otel_agentic.spans.model import Span
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from otel_agentic.engine.engine import NoListener
 from otel_agentic.pipeline import Engine
-from otel_agentic.pipeline.engine import NoListener
 from otel_agentic.testing import NOON_NS, speak_genai
 from tests.pipeline.conftest import settings_for
 from tests.pipeline.parts import ask_hotel, feed, rows
@@ -13,8 +13,8 @@ from tests.pipeline.parts import ask_hotel, feed, rows
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from otel_agentic.pipeline.engine import EngineListener
-    from otel_agentic.pipeline.rebuild import RebuildResult
+    from otel_agentic.engine.engine import EngineListener
+    from otel_agentic.engine.rebuild import RebuildResult
     from otel_agentic.spans.model import SpanBatch
 
 HOUR_NS: Final = 3_600_000_000_000

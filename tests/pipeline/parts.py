@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_agentic.pipeline.ingest import rebuild_pending
+from otel_agentic.commands.ingest import rebuild_pending
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.testing import AgentRunScript, batch, made
 
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import Conversation
+    from otel_agentic.engine.rebuild import RebuildResult
     from otel_agentic.pipeline import Engine
-    from otel_agentic.pipeline.rebuild import RebuildResult
     from otel_agentic.spans.model import LogRecord, Span, SpanBatch
 
 CASE = (

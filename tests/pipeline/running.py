@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from otel_agentic.config import Settings
-    from otel_agentic.pipeline.serverfile import LiveServer
+    from otel_agentic.net.server_file import LiveServer
 
 PORTS: dict[str, Any] = {
     "receive": {"grpc": "127.0.0.1:0", "http": "127.0.0.1:0"},

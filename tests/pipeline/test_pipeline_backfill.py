@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from inline_snapshot import snapshot
 
+from otel_agentic.backfill.plan import Asked
+from otel_agentic.backfill.run import Surroundings, backfill
 from otel_agentic.commands import Commands
 from otel_agentic.errors import OverloadedError, UsageError
-from otel_agentic.pipeline.backfill.plan import Asked
-from otel_agentic.pipeline.backfill.run import Surroundings, backfill
 from otel_agentic.testing import NOON_NS
 from tests.pipeline.backfilling import (
     CASES,

@@ -73,7 +73,7 @@ def test_an_event_says_which_evaluation_judged_and_has_the_same_id_wherever_it_i
 
 
 def test_more_events_than_a_request_holds_go_out_in_several(engine: Engine, monkeypatch: Any) -> None:
-    monkeypatch.setattr("otel_agentic.telemetry.event_history._EVENTS_PER_REQUEST", 3)
+    monkeypatch.setattr("otel_agentic.telemetry.history._EVENTS_PER_REQUEST", 3)
     fill(engine, 5)
     with http_receiver() as receiver:
         done = run(engine, emit="otlp", endpoint=receiver.endpoint)

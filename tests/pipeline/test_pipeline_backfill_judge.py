@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from otel_agentic.cli.backfill_show import judge_lines
+from otel_agentic.cli.backfill import judge_lines
 from otel_agentic.judges import Verdict
 from tests.judges.parts import Streaming, failing
 from tests.pipeline.backfilling import CASES, fill, run, told

@@ -10,14 +10,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from inline_snapshot import snapshot
 
+from otel_agentic.commands.ingest import rebuild_pending
+from otel_agentic.engine.parallel import (
+    PooledJudgeRun,
+    WorkerPool,
+    WorkerResources,
+    by_bucket,
+    packed,
+    rebuilding_over,
+    score_part,
+    scoring_over,
+    unpacked,
+)
+from otel_agentic.evaluation.truth import TruthFile
 from otel_agentic.pipeline import Engine
-from otel_agentic.pipeline.evaluate import TruthFile
-from otel_agentic.pipeline.ingest import rebuild_pending
-from otel_agentic.pipeline.parallel import WorkerPool, WorkerResources
-from otel_agentic.pipeline.parallel_rebuild import rebuilding_over
-from otel_agentic.pipeline.parallel_scoring import PooledJudgeRun, by_bucket, score_part, scoring_over
-from otel_agentic.pipeline.portable_scores import packed, unpacked
-from otel_agentic.scoring.counts import tool_counts
+from otel_agentic.scoring.dimensions import tool_counts
 from otel_agentic.store.selection import Selection
 from otel_agentic.testing import NOON_NS, SECOND_NS, batch, speak_genai
 from tests.pipeline.conftest import settings_for

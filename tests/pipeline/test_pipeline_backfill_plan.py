@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
+from otel_agentic.backfill.dry_run import count_points
+from otel_agentic.backfill.plan import MANY_ENDS, MAX_ENDS, Asked, moment, parts_of, plan_of, run_id_of
 from otel_agentic.errors import ConfigError, UsageError
-from otel_agentic.pipeline.backfill.counting import count_points
-from otel_agentic.pipeline.backfill.plan import MANY_ENDS, MAX_ENDS, Asked, moment, parts_of, plan_of, run_id_of
 
 S = 1_000_000_000
 HOUR = 3_600 * S

@@ -12,9 +12,9 @@ from otel_agentic.commands import Commands
 from otel_agentic.config import ScoringSettings
 from otel_agentic.errors import CaseError
 from otel_agentic.judges import JudgeFailure, Question, Verdict
-from otel_agentic.pipeline.labelled import of_conversation
+from otel_agentic.reports.calibration import of_conversation
 from otel_agentic.scoring import MatchedConversation, score_conversations
-from otel_agentic.store.calibrations import HumanVerdict
+from otel_agentic.store.judges import HumanVerdict
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
 from otel_agentic.truth import CaseIndex, parse_cases
 from tests.judges.parts import PlainJudge
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from otel_agentic.pipeline import Engine
-    from otel_agentic.scoring.turns import TurnRule
+    from otel_agentic.scoring.outcome import TurnRule
     from tests.judges.parts import Answer
     from tests.pipeline.conftest import CopyOf
 

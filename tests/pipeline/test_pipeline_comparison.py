@@ -11,7 +11,7 @@ from inline_snapshot import snapshot
 from otel_agentic.commands import Commands
 from otel_agentic.config import StatsSettings
 from otel_agentic.errors import UsageError
-from otel_agentic.pipeline.comparison import Compared, comparison_json
+from otel_agentic.reports.comparison import Compared, comparison_json
 from otel_agentic.stats.compare import compare
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
 from otel_agentic.windows import GroupKey, ScoredConversation, attempts_of, group_by

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.pipeline.coverage import by_framework, of_conversations, of_view
-from otel_agentic.store.browse import coverage
+from otel_agentic.reports.conversations import by_framework, of_conversations, of_view
+from otel_agentic.store.queries.conversations import coverage
 from otel_agentic.testing import AgentRunScript, conversation, made, speak_genai, tool_call, turn
 from tests.pipeline.parts import ask_hotel, conversations, feed
 from tests.snapshots import opening

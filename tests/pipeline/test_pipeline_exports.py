@@ -13,9 +13,9 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.commands import Commands
-from otel_agentic.pipeline.exports import HourlyExport
-from otel_agentic.pipeline.retaining import RetentionLoop
-from otel_agentic.store.export_files import exchange
+from otel_agentic.engine.retention import HourlyExport
+from otel_agentic.live.retention_loop import RetentionLoop
+from otel_agentic.store.maintenance.export import exchange
 from otel_agentic.testing import NOON_NS
 from tests.pipeline.keeping import Clock, keeping, names, talk, told
 from tests.pipeline.parts import CASE
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from otel_agentic.engine.retention import ExportCounts
     from otel_agentic.pipeline import Engine
-    from otel_agentic.pipeline.exports import ExportCounts
 
 EXPORT: Final = {"export": True}
 
@@ -272,7 +272,7 @@ def test_a_damaged_file_is_named_and_stays_as_it_is(engine: Engine, clock: Clock
 FULL: Final = """
 import resource, sys
 from pathlib import Path
-from otel_agentic.pipeline.exports import HourlyExport
+from otel_agentic.engine.retention import HourlyExport
 from otel_agentic.testing import NOON_NS
 from tests.pipeline.keeping import Clock, keeping, told
 import signal

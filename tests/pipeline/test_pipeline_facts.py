@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from otel_agentic.cli.store_files import find_files, receive, send
+from otel_agentic.cli.store import find_files, receive, send
 from otel_agentic.commands import Client, Commands
-from otel_agentic.pipeline.removal import RetentionPass
+from otel_agentic.engine.retention import RetentionPass
 from otel_agentic.store.conversations import Built, content_hash, save_conversations
 from otel_agentic.testing import NOON_NS, SECOND_NS, conversation, tool_call, turn
 from tests.conversations.rebuilding import act, assistant, chat, run, tool, user

@@ -16,7 +16,7 @@ from tests.snapshots import passage
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from otel_agentic.pipeline.serverfile import LiveServer
+    from otel_agentic.net.server_file import LiveServer
 
 
 def breaker(found: LiveServer) -> tuple[list[float], bool]:

@@ -9,11 +9,11 @@ import duckdb
 import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.cli.store_files import find_files, receive, require_empty, send
+from otel_agentic.cli.store import find_files, receive, require_empty, send
 from otel_agentic.commands import Client, Commands
 from otel_agentic.errors import BackendError, BadInputError, OverloadedError, UsageError
-from otel_agentic.pipeline.retaining import RetentionLoop
-from otel_agentic.store.importing import ORDER
+from otel_agentic.live.retention_loop import RetentionLoop
+from otel_agentic.store.maintenance.import_files import ORDER
 from tests.pipeline.keeping import Clock, counts, keeping, names, talk, told
 from tests.pipeline.parts import CASE, contents, rows
 from tests.pipeline.running import live_settings, running

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 from inline_snapshot import snapshot
 
+from otel_agentic.commands.interrupt import stop_on_interrupt
 from otel_agentic.errors import StoreUnusableError
+from otel_agentic.evaluation.judge_runs import _prefetched
 from otel_agentic.judges import Verdict
-from otel_agentic.pipeline.asking import _prefetched
-from otel_agentic.pipeline.interrupt import stop_on_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Generator

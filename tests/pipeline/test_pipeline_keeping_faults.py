@@ -9,11 +9,10 @@ import duckdb
 import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.cli.store_files import find_files, send
+from otel_agentic.cli.store import find_files, send
 from otel_agentic.commands import Commands
+from otel_agentic.engine.retention import HourlyExport, RetentionPass
 from otel_agentic.errors import BadInputError
-from otel_agentic.pipeline.exports import HourlyExport
-from otel_agentic.pipeline.removal import RetentionPass
 from otel_agentic.testing import NOON_NS, batch, span
 from tests.pipeline.keeping import HOUR_NS, Clock, counts, keeping, names, told
 from tests.pipeline.parts import feed, rows

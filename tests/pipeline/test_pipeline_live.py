@@ -14,9 +14,9 @@ from inline_snapshot import snapshot
 
 from otel_agentic.commands import LocalClient, RemoteClient, open_client
 from otel_agentic.errors import BadInputError, QueryError, StoreBusyError, UsageError
+from otel_agentic.net.server_file import LiveServer, find_live_server, server_file, write_server_file
 from otel_agentic.pipeline import Engine, LiveCollector
-from otel_agentic.pipeline.serverfile import LiveServer, find_live_server, server_file, write_server_file
-from otel_agentic.store.not_rebuilt import NotRebuilt, save_not_rebuilt
+from otel_agentic.store.links import NotRebuilt, save_not_rebuilt
 from otel_agentic.testing import NOON_NS, SECOND_NS, batch, span, speak_genai
 from tests.pipeline.exporting import export, just_now
 from tests.pipeline.parts import CASE, ask_hotel, rows

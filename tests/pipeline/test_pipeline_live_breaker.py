@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from otel_agentic.config import Settings
-    from otel_agentic.pipeline.serverfile import LiveServer
+    from otel_agentic.net.server_file import LiveServer
 
 CASES = [("cases.jsonl", '{"case_id": "hotel", "turns": [{"query": "Which hotel?", "answer": "The Ritz."}]}')]
 SCORED = "SELECT outcome, count(*) FROM conversation_scores WHERE NOT superseded GROUP BY ALL ORDER BY ALL"

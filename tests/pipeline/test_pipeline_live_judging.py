@@ -9,10 +9,10 @@ import httpx
 import pytest
 
 from otel_agentic.errors import PluginError, UsageError
+from otel_agentic.evaluation.truth import TruthFile
 from otel_agentic.judges import JudgeFailure, Question, Verdict
+from otel_agentic.live.scoring_loop import ScoringLoop
 from otel_agentic.pipeline import Engine, LiveCollector
-from otel_agentic.pipeline.evaluate import TruthFile
-from otel_agentic.pipeline.livescoring import ScoringLoop
 from otel_agentic.testing import span, speak_genai
 from tests.judges.parts import Streaming
 from tests.pipeline.conftest import settings_for

@@ -10,7 +10,7 @@ from otel_agentic.commands import Commands
 from otel_agentic.errors import UsageError
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
 from otel_agentic.truth import parse_cases
-from otel_agentic.truth.wrong import shares_nothing
+from otel_agentic.truth.match import shares_nothing
 from tests.pipeline.parts import CASE, ask_hotel, conversations, feed
 from tests.pipeline.running import ask, live_settings, running
 

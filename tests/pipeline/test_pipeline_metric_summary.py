@@ -11,7 +11,7 @@ from inline_snapshot import snapshot
 from otel_agentic.config import Threshold
 from otel_agentic.errors import ConfigError
 from otel_agentic.evaluators.base import MetricScore
-from otel_agentic.pipeline.metric_summary import metric_summaries, metric_values, summaries_of
+from otel_agentic.reports.metric_summary import metric_summaries, metric_values, summaries_of
 from otel_agentic.store.selection import Selection
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
 from tests.evaluators.own import OfGroup, Plain, metric

@@ -11,11 +11,11 @@ from inline_snapshot import snapshot
 
 from otel_agentic.commands import Commands
 from otel_agentic.config import JudgeSettings
+from otel_agentic.engine.engine import NoListener
 from otel_agentic.errors import UsageError
 from otel_agentic.evaluators.base import MetricScore
 from otel_agentic.judges import JudgeFailure, LangChainJudge, Verdict
 from otel_agentic.pipeline import Engine
-from otel_agentic.pipeline.engine import NoListener
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
 from tests.evaluators.own import Asker, OfGroup, Plain, metric
 from tests.judges.models import Bare, fields_of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.evaluators.base import AnyEvaluator, Subject
     from otel_agentic.judges import Judge, Question
-    from otel_agentic.store.metric_scores import Measured
+    from otel_agentic.store.scores import Measured
     from tests.judges.parts import Answer
     from tests.pipeline.conftest import OpenEngine
 

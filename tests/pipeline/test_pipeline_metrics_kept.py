@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
+from otel_agentic.engine.engine import NoListener
+from otel_agentic.engine.retention import HourlyExport, RetentionPass
 from otel_agentic.pipeline import Engine
-from otel_agentic.pipeline.engine import NoListener
-from otel_agentic.pipeline.exports import HourlyExport
-from otel_agentic.pipeline.removal import RetentionPass
 from tests.evaluators.own import Asker, Plain
 from tests.pipeline.conftest import settings_for
 from tests.pipeline.keeping import HOUR_NS, Clock, keeping, told
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from otel_agentic.store.metric_scores import Measured
+    from otel_agentic.store.scores import Measured
 
 LENGTHS = "SELECT count(*) FROM '{folder}/scores/**/*.parquet' WHERE evaluator = 'length' AND NOT superseded"
 

@@ -14,11 +14,9 @@ from inline_snapshot import snapshot
 
 from otel_agentic.config import EmitSettings
 from otel_agentic.errors import StoreUnusableError
-from otel_agentic.pipeline.monitoring import MonitorLoop
-from otel_agentic.pipeline.objectives import Monitors, objectives_report
-from otel_agentic.stats.blocks import BlockEvidence
-from otel_agentic.stats.evidence import Evidence
-from otel_agentic.stats.sequential import log_e_path
+from otel_agentic.live.monitors import MonitorLoop
+from otel_agentic.reports.objectives import Monitors, objectives_report
+from otel_agentic.stats.sequential import BlockEvidence, Evidence, log_e_path
 from otel_agentic.telemetry import Telemetry
 from otel_agentic.testing import NOON_NS, SECOND_NS, speak_genai
 from tests.pipeline.exporting import export, just_now

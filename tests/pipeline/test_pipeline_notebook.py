@@ -19,9 +19,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from otel_agentic import Case, MemoryCache, evaluate, load_settings
+from otel_agentic.api.frames import COLUMNS, TABLES
 from otel_agentic.errors import BadInputError, CaseError, PluginError, UsageError
 from otel_agentic.judges import ExactJudge, JudgeFailure, Question, Verdict
-from otel_agentic.pipeline.tables import COLUMNS, TABLES
 from otel_agentic.testing import conversation, tool_call, turn
 from otel_agentic.windows import GroupKey
 from tests.snapshots import passage, raises

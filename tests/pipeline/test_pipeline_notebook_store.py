@@ -9,9 +9,9 @@ import pytest
 
 import otel_agentic
 from otel_agentic import Commands
-from otel_agentic.pipeline.export import conversation_json
-from otel_agentic.pipeline.report import group_json
-from otel_agentic.pipeline.tables import TABLES
+from otel_agentic.api.frames import TABLES
+from otel_agentic.reports.conversations import conversation_json
+from otel_agentic.reports.report import group_json
 from otel_agentic.store.selection import Selection
 from otel_agentic.store.windows import scored_conversations
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, batch, made, speak_genai

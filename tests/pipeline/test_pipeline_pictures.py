@@ -10,8 +10,8 @@ import pytest
 from otel_agentic.commands import Commands
 from otel_agentic.errors import PluginError, UsageError
 from otel_agentic.pipeline import Engine
-from otel_agentic.pipeline.pictures import choose_kind
-from otel_agentic.store.history import WindowKind
+from otel_agentic.reports.charts import choose_kind
+from otel_agentic.store.queries.conversations import WindowKind
 from tests.cli.hotel import build_hotel
 from tests.cli.pictured import HOUR_NS, store_windows, window
 from tests.cli.small import NOON_NS, SECOND_NS

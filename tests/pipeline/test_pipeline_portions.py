@@ -6,7 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from otel_agentic import Engine, load_settings
-from otel_agentic.pipeline.assembler import Assembler
+from otel_agentic.live.assembler import Assembler
 from otel_agentic.store import links
 from otel_agentic.testing import SECOND_NS, batch, span
 

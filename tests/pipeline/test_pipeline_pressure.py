@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_agentic.config import ConversationSettings, Settings, StoreSettings
-from otel_agentic.pipeline import assembler as assembling
-from otel_agentic.pipeline.assembler import Assembler
-from otel_agentic.pipeline.engine import Engine
-from otel_agentic.pipeline.pressure import Pressure
+from otel_agentic.engine.engine import Engine, Pressure
+from otel_agentic.live import assembler as assembling
+from otel_agentic.live.assembler import Assembler
 from otel_agentic.testing import batch, span
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from otel_agentic.commands import Commands
 from otel_agentic.conversations import assemble, link_segments, read_segments
 from otel_agentic.dialects import Reader
-from otel_agentic.pipeline.rebuild import Rebuilder
+from otel_agentic.engine.rebuild import Rebuilder
 from otel_agentic.store import links
-from otel_agentic.store.reader import load_traces
+from otel_agentic.store.spans import load_traces
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, batch, link_to, made, span, speak_genai
 from tests.pipeline.parts import ask_hotel, contents, conversations, feed, revisions, rows
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from otel_agentic.pipeline.ingest import rebuild_pending
+from otel_agentic.commands.ingest import rebuild_pending
 from otel_agentic.spans.model import SpanLink
 from otel_agentic.testing import NOON_NS, batch, span
 from tests.steps import LINEAR, steps_of

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from inline_snapshot import snapshot
 
+from otel_agentic.api.evaluate import evaluate
+from otel_agentic.backfill.dry_run import truth_with
 from otel_agentic.commands import Commands
 from otel_agentic.config import Settings
+from otel_agentic.evaluation.truth import TruthFile
 from otel_agentic.pipeline import ingest_files
-from otel_agentic.pipeline.backfill.dry import truth_with
-from otel_agentic.pipeline.evaluate import TruthFile
-from otel_agentic.pipeline.inspect import read_traces
-from otel_agentic.pipeline.notebook import evaluate
+from otel_agentic.reports.doctor import read_traces
 from otel_agentic.testing import AgentRunScript, made, speak_genai
 from tests.pipeline.parts import conversations, feed, rows
 from tests.pipeline.redacting import Heard

@@ -13,15 +13,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
+from otel_agentic.backfill.plan import Asked, plan_of
 from otel_agentic.commands import Commands
+from otel_agentic.engine.engine import NoListener
+from otel_agentic.engine.retention import RetentionPass
 from otel_agentic.errors import ConfigError, UsageError
-from otel_agentic.pipeline.backfill.plan import Asked, plan_of
-from otel_agentic.pipeline.engine import NoListener
-from otel_agentic.pipeline.removal import RetentionPass
-from otel_agentic.pipeline.retaining import RetentionLoop
-from otel_agentic.pipeline.windowing import WindowLoop
-from otel_agentic.store.kept import retention_state
-from otel_agentic.store.not_rebuilt import NotRebuilt, save_not_rebuilt
+from otel_agentic.live.retention_loop import RetentionLoop
+from otel_agentic.live.window_loop import WindowLoop
+from otel_agentic.store.links import NotRebuilt, save_not_rebuilt
+from otel_agentic.store.maintenance.retention import retention_state
 from otel_agentic.telemetry import Telemetry
 from otel_agentic.testing import NOON_NS, batch, span
 from tests.pipeline.keeping import DAY_NS, HOUR_NS, Clock, counts, keeping, names, talk, told
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from otel_agentic.engine.retention import RemovalCounts
     from otel_agentic.pipeline import Engine
-    from otel_agentic.pipeline.removal import RemovalCounts
 
 KEEP_NS = 2 * HOUR_NS
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_agentic.errors import BadInputError, StoreBusyError, StoreUnusableError
-from otel_agentic.pipeline.rounds import LoopErrorLogger
+from otel_agentic.live.loops import LoopErrorLogger
 from tests.pipeline.running import OPEN, live_settings, running
 from tests.store.test_store_reopening import fill, kill
 

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 
 from otel_agentic.commands.registry import registered
 from otel_agentic.errors import BackendError, ConfigError, UsageError
-from otel_agentic.pipeline.serverfile import server_file
+from otel_agentic.net.server_file import server_file
 from otel_agentic.testing import speak_genai
 from tests.pipeline.exporting import readable
 from tests.pipeline.parts import ask_hotel

@@ -17,8 +17,8 @@ from inline_snapshot import snapshot
 
 from otel_agentic.commands import LocalClient, open_client
 from otel_agentic.errors import StoreBusyError
+from otel_agentic.net.server_file import find_live_server, server_file
 from otel_agentic.pipeline import Engine
-from otel_agentic.pipeline.serverfile import find_live_server, server_file
 from otel_agentic.testing import NOON_NS, SECOND_NS, speak_genai
 from tests.pipeline.exporting import export
 from tests.pipeline.parts import ask_hotel, rows
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from otel_agentic.config import Settings
-    from otel_agentic.pipeline.serverfile import LiveServer
+    from otel_agentic.net.server_file import LiveServer
 
     Serve = Callable[..., subprocess.Popen[str]]
 

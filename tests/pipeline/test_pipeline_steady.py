@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_agentic.pipeline.retaining import RetentionLoop
+from otel_agentic.live.retention_loop import RetentionLoop
 from tests.pipeline.hours import fill_hour
 from tests.pipeline.keeping import Clock, keeping
 from tests.pipeline.parts import rows

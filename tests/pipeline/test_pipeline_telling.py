@@ -10,11 +10,11 @@ from inline_snapshot import snapshot
 
 from otel_agentic.commands import Commands
 from otel_agentic.config import EmitSettings
+from otel_agentic.engine.engine import NoListener
+from otel_agentic.engine.rebuild import RebuildResult
 from otel_agentic.judges import JudgeFailure, Question, Verdict
+from otel_agentic.live.event_reporter import EventReporter
 from otel_agentic.pipeline import Engine
-from otel_agentic.pipeline.engine import NoListener
-from otel_agentic.pipeline.rebuild import RebuildResult
-from otel_agentic.pipeline.telling import EventReporter
 from otel_agentic.telemetry import Telemetry
 from otel_agentic.testing import SECOND_NS, speak_genai
 from tests.judges.parts import PlainJudge
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from otel_agentic.store.metric_scores import Measured
+    from otel_agentic.store.scores import Measured
     from tests.judges.parts import Answer
 
 

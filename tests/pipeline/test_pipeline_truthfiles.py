@@ -8,7 +8,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.errors import CaseError, UsageError
-from otel_agentic.pipeline.truthfiles import native_texts, read_file, write_cases
+from otel_agentic.evaluation.case_files import native_texts, read_file, write_cases
 from otel_agentic.truth import Case, CaseTurn, parse_cases
 from tests.snapshots import raises
 

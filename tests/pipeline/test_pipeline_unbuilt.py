@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_agentic.pipeline.assembler import Assembler
-from otel_agentic.pipeline.ingest import rebuild_pending
+from otel_agentic.commands.ingest import rebuild_pending
+from otel_agentic.live.assembler import Assembler
 from otel_agentic.store.links import open_conversations
 from tests.pipeline.keeping import Clock, keeping, talk, told
 from tests.pipeline.parts import revisions

@@ -11,15 +11,13 @@ from inline_snapshot import snapshot
 
 from otel_agentic.config import StatsSettings
 from otel_agentic.conversations.model import ConversationId
+from otel_agentic.engine.engine import stored_estimators
 from otel_agentic.errors import ConfigError
+from otel_agentic.live.window_loop import MOST_ENDS, DueEnds, WindowLoop
 from otel_agentic.pipeline import Engine
-from otel_agentic.pipeline.due import MOST_ENDS, DueEnds
-from otel_agentic.pipeline.estimators import stored_estimators
-from otel_agentic.pipeline.windowing import WindowLoop
 from otel_agentic.store.conversations import supersede
 from otel_agentic.store.results import results_for
-from otel_agentic.store.window_changes import Changes
-from otel_agentic.store.windows import save_windows
+from otel_agentic.store.windows import Changes, save_windows
 from otel_agentic.telemetry import Telemetry
 from otel_agentic.testing import NOON_NS, SECOND_NS, conversation
 from otel_agentic.windows import parse_windows, roll, window_ends

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 
-from otel_agentic.scoring.compiled import compiled
-from otel_agentic.scoring.sorting import sort_calls
+from otel_agentic.scoring.align import sort_calls
+from otel_agentic.scoring.compile import compiled
 from tests.scoring.drawn import BYTES, RULES, Call, Choices, Made, expectation, made_of, scored
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_agentic.scoring.bands import BANDS, band_of, banded
+from otel_agentic.scoring.model import BANDS, band_of, banded
 
 SCORES = st.floats(0.0, 1.0)
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_agentic.scoring.checks import agrees
-from otel_agentic.scoring.compare import Parameters
-from otel_agentic.scoring.made import MadeCall
+from otel_agentic.scoring.compile import Parameters
+from otel_agentic.scoring.model import MadeCall
 from otel_agentic.testing import tool_call
 from otel_agentic.truth import ExpectedCall, MatchRule
 

@@ -21,9 +21,8 @@ from otel_agentic.scoring import (
     score_conversation,
     score_conversations,
 )
-from otel_agentic.scoring.outcome import BATCH
-from otel_agentic.scoring.turns import align_turns
-from otel_agentic.scoring.version import evaluator_version, truth_version
+from otel_agentic.scoring.model import evaluator_version, truth_version
+from otel_agentic.scoring.outcome import BATCH, align_turns
 from otel_agentic.truth import CaseIndex, Label, Match, parse_cases
 from tests.snapshots import opening
 

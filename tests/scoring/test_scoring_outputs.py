@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from otel_agentic.scoring.outputs import says
+from otel_agentic.scoring.answers import says
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from otel_agentic.config import ScoringSettings
 from otel_agentic.judges import ExactJudge
 from otel_agentic.scoring import ConversationScore, score_conversation
-from otel_agentic.scoring.impact import impacts_of
+from otel_agentic.scoring.model import impacts_of
 from otel_agentic.testing import conversation, tool_call, turn
 from otel_agentic.truth import CaseIndex, parse_cases
 

@@ -11,9 +11,9 @@ from inline_snapshot import snapshot
 from otel_agentic.config import ScoringSettings
 from otel_agentic.conversations.model import CallKind, ToolCall
 from otel_agentic.scoring import MadeCall, Scope, ToolRules, ToolScore, score_tools
-from otel_agentic.scoring.compiled import compiled
-from otel_agentic.scoring.effects import effect_of
-from otel_agentic.scoring.tools import score_calls
+from otel_agentic.scoring.compile import compiled
+from otel_agentic.scoring.dimensions import score_calls
+from otel_agentic.scoring.model import effect_of
 from otel_agentic.truth import Case, ToolExpectation
 
 MISSING = object()

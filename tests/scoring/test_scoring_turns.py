@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from otel_agentic.config import ScoringSettings
 from otel_agentic.judges import ExactJudge
 from otel_agentic.scoring import score_conversation
-from otel_agentic.scoring.turns import PAIR_WORTH, align_turns
+from otel_agentic.scoring.outcome import PAIR_WORTH, align_turns
 from otel_agentic.testing import conversation, turn
 from otel_agentic.truth import CaseIndex, parse_cases
-from otel_agentic.truth.text import similarity
+from otel_agentic.truth.values import similarity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

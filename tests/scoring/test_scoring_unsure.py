@@ -14,8 +14,8 @@ from otel_agentic.config import ScoringSettings
 from otel_agentic.evaluators.base import Subject
 from otel_agentic.evaluators.core import core_scores
 from otel_agentic.judges import JudgeFailure, Question, Verdict
-from otel_agentic.judges.functions import FunctionJudge
-from otel_agentic.scoring.parts import Part, combine, failed, not_evaluated, passed
+from otel_agentic.judges.registry import FunctionJudge
+from otel_agentic.scoring.answers import Part, combine, failed, not_evaluated, passed
 from otel_agentic.truth import CaseIndex, parse_cases
 from tests.scoring.test_scoring_outcome import call, conversation, scored, turn
 from tests.snapshots import passage

@@ -10,12 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from otel_agentic.judges.facts import extract
-from otel_agentic.scoring.claims import agrees
-from otel_agentic.scoring.made import scope_of
-from otel_agentic.scoring.results import MAX_VALUES, key_text, values_of
-from otel_agentic.scoring.said import READ_CHARACTERS
-from otel_agentic.scoring.utilization import Texts, Use, evidence_of, use_of
+from otel_agentic.judges.exact.facts import extract
+from otel_agentic.scoring.model import scope_of
+from otel_agentic.scoring.utilization import Use, agrees, evidence_of, use_of
+from otel_agentic.scoring.values import MAX_VALUES, READ_CHARACTERS, Texts, key_text, values_of
 from otel_agentic.testing import conversation, tool_call, turn
 from tests.snapshots import ending, opening
 

@@ -6,12 +6,12 @@ import re
 import string
 from typing import TYPE_CHECKING
 
-from otel_agentic.spans.redact_rule import ALPHABETS, parts_of
+from otel_agentic.redaction.rules import ALPHABETS, parts_of
 
 if TYPE_CHECKING:
     from random import Random
 
-    from otel_agentic.spans.redact_rule import Rule
+    from otel_agentic.redaction.rules import Rule
 
 _CHARACTERS = {
     name: [one for one in string.printable if re.fullmatch(f"[{inside}]", one)] for name, inside in ALPHABETS.items()

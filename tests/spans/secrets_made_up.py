@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.config import RedactionSettings
-from otel_agentic.spans.redact_batch import BatchRedactor
+from otel_agentic.redaction.batch import BatchRedactor
 
 if TYPE_CHECKING:
     from otel_agentic.spans import SpanBatch

@@ -10,7 +10,7 @@ import pytest
 
 from otel_agentic.spans import SpanBatch, decode_document, decode_logs, decode_traces, decode_traces_json
 from otel_agentic.spans.model import Span
-from otel_agentic.spans.tally import merge_batches
+from otel_agentic.spans.records import merge_batches
 from tests.spans.test_spans_otlp_proto import event, logs, new_span, text, traces
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from otel_agentic.spans import (
     decode_traces,
     decode_traces_json,
 )
-from otel_agentic.spans.items import count_messages, message_fields, require_few_items, require_few_json_items
+from otel_agentic.spans.limits import count_messages, message_fields, require_few_items, require_few_json_items
 from tests.snapshots import raises
 from tests.spans.test_spans_decoders_agree import log_requests, to_otlp_json, trace_requests
 

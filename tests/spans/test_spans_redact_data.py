@@ -9,11 +9,10 @@ import pytest
 
 from benchmarks import redaction_recall
 from benchmarks.redaction_texts import HARMLESS, PERSONAL, PERSONAL_HARMLESS
-from otel_agentic.spans import redact_checks
-from otel_agentic.spans.redact_names import rule_data
-from otel_agentic.spans.redact_re2 import Glance, Pattern
-from otel_agentic.spans.redact_rule import Rule, joined
-from otel_agentic.spans.redact_rules import credential_rules, personal_rules
+from otel_agentic.redaction import checks as redact_checks
+from otel_agentic.redaction.engine import Glance, Pattern
+from otel_agentic.redaction.fields import rule_data
+from otel_agentic.redaction.rules import Rule, credential_rules, joined, personal_rules
 from tests.spans.redaction_examples import examples_of
 from tests.spans.secrets_made_up import DEFAULT, EVERYTHING, told
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from otel_agentic.spans.redact_marks import MARK, mark_of
+from otel_agentic.redaction.fields import MARK, mark_of
 from tests.spans.secrets_made_up import DEFAULT, EVERYTHING, KEY, PEM, SHAPED, clean, told
 
 HUNTER = mark_of("credential", "hunter22", KEY)

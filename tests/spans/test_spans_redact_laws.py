@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otel_agentic.spans.redact import Redactor
-from otel_agentic.spans.redact_marks import MARK
+from otel_agentic.redaction.engine import Redactor
+from otel_agentic.redaction.fields import MARK
 from tests.spans.secrets_made_up import ALL, EVERYTHING, FIELDS, KEY, PERSONAL, PLACED, SHAPED, clean, redactor, told
 
 PARTS = [*SHAPED.values(), *(text for text, _ in PLACED.values()), *FIELDS, *PERSONAL.values()]

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from otel_agentic.config import RedactionSettings, load_settings
 from otel_agentic.errors import ConfigError
-from otel_agentic.spans.redact_marks import MARK, mark_of
+from otel_agentic.redaction.fields import MARK, mark_of
 from tests.snapshots import whole
 from tests.spans.secrets_made_up import (
     BODY,

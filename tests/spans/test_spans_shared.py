@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from otel_agentic.config import ReceiveSettings
 from otel_agentic.spans import Limits
-from otel_agentic.spans.shared import CUT_SHARED, shared, size_of
+from otel_agentic.spans.records import CUT_SHARED, shared, size_of
 
 if TYPE_CHECKING:
     from typing import Any

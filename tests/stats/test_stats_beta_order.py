@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 from scipy.special import betaln
 
-from otel_agentic.stats.beta import BetaPosterior
-from otel_agentic.stats.beta_order import probability_below
+from otel_agentic.stats.beta import BetaPosterior, probability_below
 
 Parameters = tuple[float, float]
 

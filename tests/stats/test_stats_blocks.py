@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.claims import alarms_in_outages, alarms_in_runs
-from otel_agentic.stats.blocks import BlockEvidence, runs
-from otel_agentic.stats.sequential import log_e_path
+from otel_agentic.stats.sequential import BlockEvidence, log_e_path, runs
 
 
 def test_bets_on_single_conversations_find_what_bets_on_outcomes_find() -> None:

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_agentic.errors import UsageError
-from otel_agentic.stats.change import ChangeDetector
-from otel_agentic.stats.sequential import log_e_value
+from otel_agentic.stats.sequential import ChangeDetector, log_e_value
 
 OUTCOMES = st.lists(st.booleans(), max_size=120)
 RATES = st.sampled_from([0.05, 0.5, 0.9, 0.999, 0.9999999])

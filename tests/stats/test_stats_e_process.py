@@ -14,11 +14,11 @@ from scipy.integrate import quad
 from scipy.stats import beta, binom
 
 from otel_agentic.errors import UsageError
-from otel_agentic.stats.evidence import Evidence
 from otel_agentic.stats.sequential import (
     LARGEST,
     LEAST,
     PRIOR,
+    Evidence,
     e_value,
     first_alarm,
     log_e_path,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from otel_agentic.stats import Attempts, clopper_pearson, pooled_sample
-from otel_agentic.stats.exact import MOST_NEEDED, exact_bounds, exact_rate, more_needed
+from otel_agentic.stats.estimators import MOST_NEEDED, exact_bounds, exact_rate, more_needed
 
 COUNTS = st.integers(1, 40).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n)))
 

@@ -23,7 +23,7 @@ from otel_agentic.stats import (
     PluginEstimator,
     estimate_groups,
 )
-from otel_agentic.stats.beta_binomial import RisingFactorials
+from otel_agentic.stats.hierarchical import RisingFactorials
 from tests.shared import SHARED, why_absent
 from tests.stats.beta_binomial_oracle import HIGHEST, LOWEST, Oracle, attempts_of, pass_at, pass_pow
 

@@ -10,11 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_agentic.stats.agreement import Confusion, VerdictPair
-from otel_agentic.stats.design_effect import Repeats, repeats_of
-from otel_agentic.stats.judge_error import corrected
+from otel_agentic.stats.cluster import Repeats, repeats_of
+from otel_agentic.stats.judge_error import (
+    Judged,
+    corrected,
+    ppi,
+    ppi_rate,
+    ppi_variance,
+    rogan_gladen,
+    rogan_gladen_rate,
+    tuned_power,
+)
 from otel_agentic.stats.model import CaseKey, Estimate
-from otel_agentic.stats.prediction_powered import Judged, ppi, ppi_rate, ppi_variance, tuned_power
-from otel_agentic.stats.rogan_gladen import rogan_gladen, rogan_gladen_rate
 
 LABELS = Confusion(both_pass=70, false_pass=10, false_fail=2, both_fail=18)
 #: Judges by sensitivity and specificity, at true pass rates.

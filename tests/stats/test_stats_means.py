@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import ttest_ind, ttest_rel
 
 from otel_agentic.stats import Attempts
-from otel_agentic.stats.compare import compare
-from otel_agentic.stats.means import Values, mean_difference
+from otel_agentic.stats.compare import Values, compare, mean_difference
 
 NUMBERS = st.floats(-100, 100).map(lambda value: round(value, 3))
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otel_agentic.stats import unbiased_pass_at_k, unbiased_pass_pow_k
-from otel_agentic.stats.rising import log_rising, rising_ratio
+from otel_agentic.stats.pass_k import log_rising, rising_ratio
 
 
 def exact(part: float, whole: float, k: int) -> Fraction:

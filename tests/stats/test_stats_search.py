@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otel_agentic.stats.search import smallest_for_each
+from otel_agentic.stats.interval import smallest_for_each
 
 if TYPE_CHECKING:
     import numpy.typing as npt

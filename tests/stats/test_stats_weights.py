@@ -25,7 +25,7 @@ from otel_agentic.stats import (
     claim_tiers,
     pooled_sample,
 )
-from otel_agentic.stats.weights import unequal_weights
+from otel_agentic.stats.grouped import unequal_weights
 from tests.snapshots import raises
 from tests.stats import group_oracle as oracle
 

@@ -8,14 +8,14 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from otel_agentic.store.query_child import QueryLimits
+from otel_agentic.store.queries.sql import QueryLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from otel_agentic.store import Store
-    from otel_agentic.store.user_queries import Answer
+    from otel_agentic.store.queries.user_queries import Answer
 
 
 def rows(store: Store, sql: str, parameters: list[Any] | None = None) -> list[tuple[Any, ...]]:

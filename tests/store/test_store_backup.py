@@ -11,11 +11,9 @@ import duckdb
 import pytest
 
 from otel_agentic.errors import OtelAgenticError, OverloadedError, StoreBusyError, StoreUnusableError
-from otel_agentic.store import clone
-from otel_agentic.store.backup import restore_backup, verify
-from otel_agentic.store.clone import clone_file, replacing
-from otel_agentic.store.undo import undo_path
-from otel_agentic.store.write_ahead_log import log_path
+from otel_agentic.store import durability as clone
+from otel_agentic.store.durability import clone_file, log_path, replacing, undo_path
+from otel_agentic.store.maintenance.backup import restore_backup, verify
 from otel_agentic.testing import batch, span
 from tests.store.asking import rows, run_python, value
 
@@ -88,7 +86,7 @@ def test_what_changes_the_file_while_it_is_copied_has_it_copied_again(store: Sto
         return real(source, target, go_on)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("otel_agentic.store.backup.clone_open_file", interfering)
+        patch.setattr("otel_agentic.store.maintenance.backup.clone_open_file", interfering)
         backup = save_backup(store, tmp_path / "b.duckdb")
     assert [0, 1] == copied
     assert 6 == verify(backup).rows["spans"]
@@ -111,7 +109,7 @@ def test_a_store_that_is_closed_gives_its_backup_up(
         store._closed.set()  # as `close` does first
         return real(source, target, go_on)
 
-    monkeypatch.setattr("otel_agentic.store.backup.clone_open_file", closing)
+    monkeypatch.setattr("otel_agentic.store.maintenance.backup.clone_open_file", closing)
     with pytest.raises(StoreUnusableError, match="is closing"):
         save_backup(store, tmp_path / "b.duckdb")
     store._closed.clear()

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_agentic.store.baselines import evaluations_of, list_baselines, load_baseline, metric_means, save_baseline
 from otel_agentic.store.selection import Selection
 from otel_agentic.store.table import Table
+from otel_agentic.store.truth import evaluations_of, list_baselines, load_baseline, metric_means, save_baseline
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -10,7 +10,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.errors import StoreBusyError, StoreUnusableError
-from otel_agentic.store.compacting import compact
+from otel_agentic.store.maintenance.vacuum import compact
 from otel_agentic.testing import batch, span
 from tests.snapshots import raises
 from tests.store.asking import rows, run_python
@@ -119,7 +119,7 @@ def test_what_is_no_database_is_left_alone(db: Path) -> None:
 KILLED: Final = """
 import sys
 from pathlib import Path
-from otel_agentic.store.compacting import compact
+from otel_agentic.store.maintenance.vacuum import compact
 print("go", flush=True)
 compact(Path(sys.argv[1]))
 """

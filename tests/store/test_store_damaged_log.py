@@ -11,7 +11,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.errors import StoreUnusableError
-from otel_agentic.store.write_ahead_log import examine, keep_damaged_log, log_path
+from otel_agentic.store.durability import examine, keep_damaged_log, log_path
 from otel_agentic.testing import batch, span
 from tests.snapshots import passage
 from tests.store.asking import run_python, value

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_agentic.store.datasets import current_datasets, dataset_version, list_datasets
-from otel_agentic.store.truth import save_cases
+from otel_agentic.store.truth import current_datasets, dataset_version, list_datasets, save_cases
 from otel_agentic.truth import parse_cases
 from tests.store.asking import rows
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
-from otel_agentic.store.database import describe, error_summary
+from otel_agentic.store.connection import describe, error_summary
 
 if TYPE_CHECKING:
     from pathlib import Path

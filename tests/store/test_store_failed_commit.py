@@ -10,7 +10,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.errors import StoreUnusableError
-from otel_agentic.store.database import open_database
+from otel_agentic.store.connection import open_database
 from otel_agentic.testing import batch, span
 from tests.snapshots import raises
 from tests.store.asking import value

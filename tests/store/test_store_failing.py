@@ -11,9 +11,9 @@ import pytest
 from otel_agentic.config import ScoringSettings
 from otel_agentic.judges import ExactJudge
 from otel_agentic.scoring import MatchedConversation, score_conversations
-from otel_agentic.store.browse import score_of
 from otel_agentic.store.conversations import Built, save_conversations
-from otel_agentic.store.failing import FaultFilter, example_of, failing_tools, scored_with_tools
+from otel_agentic.store.queries.conversations import score_of
+from otel_agentic.store.queries.failures import FaultFilter, example_of, failing_tools, scored_with_tools
 from otel_agentic.store.scores import Evaluation, save_evaluation, save_scores
 from otel_agentic.store.selection import Scored, Selection
 from otel_agentic.testing import NOON_NS, SECOND_NS, conversation, tool_call, turn

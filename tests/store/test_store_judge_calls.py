@@ -11,10 +11,9 @@ from inline_snapshot import snapshot
 from otel_agentic.config import JudgeSettings
 from otel_agentic.errors import ConfigError, StoreUnusableError
 from otel_agentic.judges import JudgeFailure, Question, Verdict
-from otel_agentic.judges.allowance import Cost
+from otel_agentic.judges.asking_judge import Cost
 from otel_agentic.judges.base import ReplyForm, Rubric, rubric_question
-from otel_agentic.store.judge_budget import DuckDbBudget
-from otel_agentic.store.judge_calls import DuckDbJudgeCache, clear_verdicts, judge_summary
+from otel_agentic.store.judges import DuckDbBudget, DuckDbJudgeCache, clear_verdicts, judge_summary
 from otel_agentic.testing import NOON_NS, SECOND_NS
 from tests.store.asking import rows, value
 

@@ -15,9 +15,9 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.errors import StoreUnusableError
-from otel_agentic.store.migrations import BASE, Migration, all_migrations, migrate
-from otel_agentic.store.stats import store_stats
-from otel_agentic.store.write_ahead_log import log_path
+from otel_agentic.store.durability import log_path
+from otel_agentic.store.maintenance.migrations import BASE, Migration, all_migrations, migrate
+from otel_agentic.store.maintenance.vacuum import store_stats
 from otel_agentic.testing import batch, span
 from tests.snapshots import passage, raises
 from tests.store.asking import rows, run_python
@@ -113,8 +113,8 @@ MIGRATED: Final = """
 import os, sys
 from pathlib import Path
 from otel_agentic.config import StoreSettings
-from otel_agentic.store.database import open_database
-from otel_agentic.store.migrations import migrate
+from otel_agentic.store.connection import open_database
+from otel_agentic.store.maintenance.migrations import migrate
 
 con = open_database(Path(sys.argv[1]), StoreSettings(), create=True)
 migrate(con, sys.argv[1])
@@ -284,7 +284,7 @@ from pathlib import Path
 from otel_agentic.config import ConversationSettings, StoreSettings
 from otel_agentic.dialects import Reader
 from otel_agentic.store import Store
-from otel_agentic.store.migrations import Migration, all_migrations
+from otel_agentic.store.maintenance.migrations import Migration, all_migrations
 
 later = Migration(name="0001_later.sql", sql=sys.argv[2])
 print("begins")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_agentic.store.monitors import final_results, pending_results, result_digests, result_groups
 from otel_agentic.store.table import Table
+from otel_agentic.store.windows import final_results, pending_results, result_digests, result_groups
 from otel_agentic.windows import GroupKey
 from otel_agentic.windows.objectives import NO_CASE
 

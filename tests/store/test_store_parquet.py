@@ -11,8 +11,8 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.errors import CaseError, TooLargeError
-from otel_agentic.store import parquet
-from otel_agentic.store.parquet import read_parquet, write_parquet
+from otel_agentic.store.queries import parquet
+from otel_agentic.store.queries.parquet import read_parquet, write_parquet
 from tests.snapshots import raises
 
 if TYPE_CHECKING:

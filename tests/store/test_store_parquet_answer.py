@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from otel_agentic.errors import QueryError
-from otel_agentic.store.parquet_answer import parquet_of
+from otel_agentic.store.queries.parquet import parquet_of
 from tests.store.asking import ask_sql
 
 if TYPE_CHECKING:

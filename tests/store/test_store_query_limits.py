@@ -182,7 +182,7 @@ def test_a_query_ends_with_the_process_that_asked(db: Path, store: Store) -> Non
         """
         import sys
         from pathlib import Path
-        from otel_agentic.store.user_queries import QueryLimits, UserQueries
+        from otel_agentic.store.queries.user_queries import QueryLimits, UserQueries
 
         limits = QueryLimits(timeout_s=600, max_rows=1)
         UserQueries().run(Path(sys.argv[1]), sys.argv[2], limits, as_of_ns=0)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from otel_agentic.errors import OverloadedError, StoreUnusableError
-from otel_agentic.store.checkpoints import Checkpoints
-from otel_agentic.store.queue import GROUP_BYTES, GROUP_SPANS, QueueLimits, WorkJob, WriteQueue
+from otel_agentic.store.durability import Checkpoints
+from otel_agentic.store.writer import GROUP_BYTES, GROUP_SPANS, QueueLimits, WorkJob, WriteQueue
 from otel_agentic.testing import batch, span
 from tests.snapshots import raises
 

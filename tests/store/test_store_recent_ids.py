@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import hypothesis.strategies as st
 from hypothesis import given
 
-from otel_agentic.store.recent import RecentIds
+from otel_agentic.store.spans import RecentIds
 from otel_agentic.testing import NOON_NS, SECOND_NS, batch, span
 from tests.store.asking import value
 

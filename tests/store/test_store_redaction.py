@@ -12,7 +12,7 @@ from inline_snapshot import snapshot
 from otel_agentic.config import RedactionSettings, StoreSettings
 from otel_agentic.errors import StoreUnusableError
 from otel_agentic.store import Store
-from otel_agentic.store.redaction_key import key_path
+from otel_agentic.store.store import key_path
 from otel_agentic.testing import batch, span
 from tests.snapshots import passage, raises
 

@@ -14,7 +14,7 @@ from otel_agentic.store.conversations import Built, save_conversations, supersed
 from otel_agentic.store.results import load_results, note_changes, watermark
 from otel_agentic.store.scores import save_scores
 from otel_agentic.store.truth import save_cases
-from otel_agentic.store.window_changes import forget_changes, read_changes
+from otel_agentic.store.windows import forget_changes, read_changes
 from otel_agentic.testing import NOON_NS, SECOND_NS, conversation
 from otel_agentic.truth import Case
 from tests.store.asking import rows, value

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from otel_agentic.spans.model import LogRecord, Resource, Scope, Span, SpanBatch, SpanEvent, SpanKind, SpanLink
-from otel_agentic.store.reader import _attributes, load_traces
+from otel_agentic.store.spans import _attributes, load_traces
 from otel_agentic.store.table import json_text
 from otel_agentic.testing import NOON_NS, batch, log_record, span
 from tests.store.asking import rows, value

@@ -134,8 +134,8 @@ def test_where_the_disk_has_no_room_the_last_snapshot_answers_and_a_fresh_one_is
     quick.accept(batch(span("two")))
 
     with monkeypatch.context() as full:
-        full.setattr("otel_agentic.store.checkpoints.Checkpoints._free_bytes", lambda _: 0)
-        full.setattr("otel_agentic.store.snapshots._WAIT_S", 3600.0)  # not tried again
+        full.setattr("otel_agentic.store.durability.Checkpoints._free_bytes", lambda _: 0)
+        full.setattr("otel_agentic.store.maintenance.backup._WAIT_S", 3600.0)  # not tried again
         with pytest.raises(StoreUnusableError, match="no room"):
             quick.snapshots.latest(fresh=True)
         assert first.as_of_ns == quick.snapshots.latest().as_of_ns
@@ -144,12 +144,12 @@ def test_where_the_disk_has_no_room_the_last_snapshot_answers_and_a_fresh_one_is
 
 
 def test_without_room_for_a_copy_the_last_snapshot_answers(quick: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("otel_agentic.store.clone._FICLONE", 0)  # as on a file system that cannot share blocks
+    monkeypatch.setattr("otel_agentic.store.durability._FICLONE", 0)  # as on a file system that cannot share blocks
     quick.accept(batch(span("one")))
     first = quick.snapshots.latest()
     quick.accept(batch(span("two")))
 
-    monkeypatch.setattr("otel_agentic.store.snapshots._LEAVE_FREE_BYTES", 2**62)
+    monkeypatch.setattr("otel_agentic.store.maintenance.backup._LEAVE_FREE_BYTES", 2**62)
     assert first.as_of_ns == quick.snapshots.latest().as_of_ns
     with pytest.raises(StoreUnusableError, match="free some space"):
         quick.snapshots.latest(fresh=True)
@@ -159,7 +159,7 @@ def test_without_room_for_a_copy_the_last_snapshot_answers(quick: Store, monkeyp
 def test_a_file_that_is_too_large_is_not_copied_and_the_export_is_named(
     open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("otel_agentic.store.clone._FICLONE", 0)  # as on a file system that cannot share blocks
+    monkeypatch.setattr("otel_agentic.store.durability._FICLONE", 0)  # as on a file system that cannot share blocks
     store = open_store(snapshot_limit_mb=1)
     store.accept(batch(*(span(f"s{number}", attributes={"x": f"{number}" * 100_000}) for number in range(30))))
 

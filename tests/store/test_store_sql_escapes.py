@@ -13,10 +13,9 @@ from inline_snapshot import snapshot
 
 from otel_agentic.config import StoreSettings
 from otel_agentic.errors import QueryError
-from otel_agentic.store.database import open_database
-from otel_agentic.store.migrations import migrate
-from otel_agentic.store.query_check import checked
-from otel_agentic.store.query_functions import TABLES, VALUES
+from otel_agentic.store.connection import open_database
+from otel_agentic.store.maintenance.migrations import migrate
+from otel_agentic.store.queries.sql import TABLES, VALUES, checked
 from tests.snapshots import raises
 from tests.store.sql_escapes import BY_BOTH, BY_GUARD
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from otel_agentic.store.queries.windows import tick
 from otel_agentic.store.results import results_for
-from otel_agentic.store.tick import tick
 from otel_agentic.windows import parse_windows, results_of, roll, window_table
 from tests.store.results_rows import put_results
 from tests.windows.rolled import ESTIMATORS, PLAIN, SECOND, SETTINGS, conversations, said

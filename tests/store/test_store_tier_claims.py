@@ -13,8 +13,8 @@ from inline_snapshot import snapshot
 
 from otel_agentic.config import StatsSettings
 from otel_agentic.stats import claim_tier
-from otel_agentic.store.aging import old_results, remove_results
-from otel_agentic.store.tier_claims import claims_at, removed_attempts
+from otel_agentic.store.maintenance.retention import old_results, remove_results
+from otel_agentic.store.queries.windows import claims_at, removed_attempts
 from otel_agentic.windows import GroupKey, claim_basis
 from tests.snapshots import passage
 from tests.store.results_rows import put_results
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from otel_agentic.store import Store
-    from otel_agentic.store.tier_claims import Claims
+    from otel_agentic.store.queries.windows import Claims
     from otel_agentic.windows import ScoredConversation
 
 #: By the paper's table tiers follow the counts closely, so that a difference of one conversation shows.

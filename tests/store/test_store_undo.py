@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
-from otel_agentic.store.undo import UndoFile, restore, undo_path
+from otel_agentic.store.durability import UndoFile, restore, undo_path
 from otel_agentic.testing import batch, span
 from tests.store.asking import rows, run_python
 

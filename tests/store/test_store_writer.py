@@ -12,7 +12,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.errors import OverloadedError, StoreUnusableError
-from otel_agentic.store.migrations import all_migrations
+from otel_agentic.store.maintenance.migrations import all_migrations
 from otel_agentic.testing import batch, span
 from tests.snapshots import passage, raises
 from tests.store.asking import rows, run_python, value

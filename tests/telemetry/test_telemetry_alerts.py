@@ -13,11 +13,20 @@ from inline_snapshot import snapshot
 
 from otel_agentic.config import Objective, Settings
 from otel_agentic.telemetry import names
-from otel_agentic.telemetry.alert_rules import EVALUATED, PASS_RATE
-from otel_agentic.telemetry.alerts import DEFAULT_OBJECTIVE, Windows, rules_text
-from otel_agentic.telemetry.objective_rules import BURN, fast_burn
-from otel_agentic.telemetry.prometheus import label_name, series_names
-from otel_agentic.telemetry.promql import GROUP_LABELS, glob_to_re2, quoted, selector
+from otel_agentic.telemetry.alerts import (
+    BURN,
+    DEFAULT_OBJECTIVE,
+    EVALUATED,
+    GROUP_LABELS,
+    PASS_RATE,
+    Windows,
+    fast_burn,
+    glob_to_re2,
+    quoted,
+    rules_text,
+    selector,
+)
+from otel_agentic.telemetry.names import label_name, series_names
 from tests.snapshots import passage
 
 STRICT = Objective(name="refunds", agent="refund-*", k=3, target=0.7, alpha=0.01)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.telemetry.delivery import COMPLAIN_EVERY_S, Delivery
-from otel_agentic.telemetry.pushing import MAX_WAITING_EVENTS
+from otel_agentic.telemetry.delivery import COMPLAIN_EVERY_S, MAX_WAITING_EVENTS, Delivery
 from tests.snapshots import passage
 from tests.telemetry.builders import agents, conversation, failing_score, window_point
 from tests.telemetry.receiver.over_grpc import grpc_receiver

@@ -14,7 +14,7 @@ from inline_snapshot import snapshot
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_CUMULATIVE
 
 from otel_agentic.telemetry import names
-from otel_agentic.telemetry.prometheus import series_names
+from otel_agentic.telemetry.names import series_names
 from tests.pipeline.exporting import export
 from tests.pipeline.parts import ask_hotel, rows
 from tests.pipeline.running import eventually
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from otel_agentic.net.server_file import LiveServer
     from otel_agentic.pipeline import LiveCollector
-    from otel_agentic.pipeline.serverfile import LiveServer
 
 KINDS = {
     "counter": "sum",

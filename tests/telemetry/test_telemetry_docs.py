@@ -9,7 +9,7 @@ import yaml
 
 from otel_agentic.telemetry import names
 from otel_agentic.telemetry.alerts import rules_text
-from otel_agentic.telemetry.prometheus import label_name, series_names
+from otel_agentic.telemetry.names import label_name, series_names
 from tests.telemetry.test_telemetry_collector import MUST, SOME, SUBJECT
 
 PAGE = (Path(__file__).parents[2] / "docs" / "telemetry.md").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ from otel_agentic.config import EvaluatorSettings
 from otel_agentic.evaluators.base import Metric, MetricScore
 from otel_agentic.evaluators.failures import FailureRules
 from otel_agentic.telemetry import MetricResult, names
-from otel_agentic.telemetry.metric_results import Standing, standing_of
+from otel_agentic.telemetry.results import Standing, standing_of
 from tests.telemetry.builders import (
     CALL_SPAN_ID,
     NOON_NS,

@@ -10,8 +10,8 @@ from inline_snapshot import snapshot
 from otel_agentic.config import EmitSettings
 from otel_agentic.errors import BadInputError
 from otel_agentic.telemetry import OpenMetricsHistory, names
-from otel_agentic.telemetry.openmetrics import _shown
-from otel_agentic.telemetry.prometheus import family_name
+from otel_agentic.telemetry.history import _shown
+from otel_agentic.telemetry.names import family_name
 from otel_agentic.windows.model import GroupKey
 from tests.snapshots import raises
 from tests.telemetry.builders import NOON_NS, SECOND_NS, agents, window_point

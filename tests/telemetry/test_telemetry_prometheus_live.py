@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from otel_agentic.config import Objective
 from otel_agentic.telemetry import names
 from otel_agentic.telemetry.alerts import rules_text
-from otel_agentic.telemetry.prometheus import series_names
+from otel_agentic.telemetry.names import series_names
 from otel_agentic.windows.model import GroupKey
 from tests.pipeline.running import eventually
 from tests.telemetry.builders import conversation, failing_score, window_point

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from otel_agentic.stats.model import Estimate
 from otel_agentic.telemetry import names
-from otel_agentic.telemetry.snapshot import observe, select
+from otel_agentic.telemetry.gauges import observe, select
 from otel_agentic.windows.model import GroupKey, WindowPoint
 from tests.telemetry.builders import NOON_NS, agents, empty_window_point, estimates, summary, window_point
 

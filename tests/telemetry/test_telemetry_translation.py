@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_agentic.telemetry import names
-from otel_agentic.telemetry.prometheus import series_names
+from otel_agentic.telemetry.names import series_names
 
 if TYPE_CHECKING:
     from otel_agentic.telemetry.names import Instrument

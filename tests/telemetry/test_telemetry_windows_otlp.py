@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING
 
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_CUMULATIVE
 
+from otel_agentic.stats.model import TIERS
 from otel_agentic.telemetry import names
-from otel_agentic.windows.model import TIERS, GroupKey
+from otel_agentic.windows.model import GroupKey
 from tests.telemetry.builders import agents, empty_window_point, window_point
 from tests.telemetry.receiver.received import attributes
 

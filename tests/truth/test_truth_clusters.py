@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from otel_agentic.truth.clusters import Opening, cluster
+from otel_agentic.truth.promote import Opening, cluster
 
 if TYPE_CHECKING:
     import random

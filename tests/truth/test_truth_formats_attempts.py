@@ -9,7 +9,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.errors import CaseError
-from otel_agentic.truth.formats.attempts import read_attempts
+from otel_agentic.truth.formats.files import read_attempts
 from tests.snapshots import opening
 
 ASKED = {"user_input": "Capital of France?", "response": "Paris", "reference": "Paris"}

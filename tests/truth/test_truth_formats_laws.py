@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otel_agentic.truth.formats import FORMATS, Document, Loss, read_document, read_rows, write_document, write_rows
-from otel_agentic.truth.formats.columns import COLUMNS
+from otel_agentic.truth.formats.table import COLUMNS
 from otel_agentic.truth.formats.tau_bench import READS
 from tests.truth.making import ANSWERS, NAMES, STATES, TEXTS, VALUES, case_of, cases, optional
 

@@ -10,7 +10,7 @@ from inline_snapshot import snapshot
 from otel_agentic.errors import UsageError
 from otel_agentic.truth.formats import FORMATS, Document, read_document, read_rows, write_document
 from otel_agentic.truth.formats.base import record_of
-from otel_agentic.truth.formats.columns import CASE_COLUMNS, COLUMNS, TURN_COLUMNS
+from otel_agentic.truth.formats.table import CASE_COLUMNS, COLUMNS, TURN_COLUMNS
 from otel_agentic.truth.model import Case, CaseTurn
 from tests.snapshots import ending, opening, raises
 

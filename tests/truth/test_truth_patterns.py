@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otel_agentic.truth.json_schema import schema_problems
-from otel_agentic.truth.patterns import compile_pattern, matches_fully, occurs
+from otel_agentic.truth.values import compile_pattern, matches_fully, occurs, schema_problems
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ import pytest
 
 from otel_agentic.scoring.checks import agrees
 from otel_agentic.truth import Case, Label
-from otel_agentic.truth.redact import redacted_case, redacted_label, redacted_labels
+from otel_agentic.truth.load import redacted_case, redacted_label, redacted_labels
 from tests.spans.secrets_made_up import ALL, SHAPED, redactor
 
 if TYPE_CHECKING:
-    from otel_agentic.spans.redact_batch import BatchRedactor
+    from otel_agentic.redaction.batch import BatchRedactor
 
 KEY = SHAPED["openai_key"]
 

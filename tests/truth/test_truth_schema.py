@@ -12,7 +12,7 @@ from jsonschema_rs import Draft202012Validator, meta
 from pydantic import ValidationError
 
 from otel_agentic.truth import Case
-from otel_agentic.truth.formats.schema import FIELDS, case_schema, schema_text
+from otel_agentic.truth.formats.base import FIELDS, case_schema, schema_text
 from otel_agentic.truth.model import CaseTurn, ExpectedCall, MatchRule, ToolExpectation
 from tests.truth.making import records
 from tools.case_schema import PAGE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_agentic.truth.text import normalise, says_text, similarity, words
+from otel_agentic.truth.values import normalise, says_text, similarity, words
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_agentic.truth.json_schema import conforms, schema_problems
-from otel_agentic.truth.patterns import matches_fully
-from otel_agentic.truth.text import normalise, says_text, similarity
-from otel_agentic.truth.values import canonical, leaves
+from otel_agentic.truth.values import (
+    canonical,
+    conforms,
+    leaves,
+    matches_fully,
+    normalise,
+    says_text,
+    schema_problems,
+    similarity,
+)
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),

@@ -9,7 +9,7 @@ import pytest
 
 from otel_agentic.testing import conversation, tool_call, turn
 from otel_agentic.truth import Case, CaseTurn, ExpectedCall, ToolExpectation
-from otel_agentic.truth.wrong import shares_nothing
+from otel_agentic.truth.match import shares_nothing
 
 
 def case(*queries: str, **parameters: Any) -> Case:

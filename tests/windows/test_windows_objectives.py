@@ -11,15 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otel_agentic.config import Objective
-from otel_agentic.stats.blocks import BlockEvidence
-from otel_agentic.stats.change import ChangeDetector
-from otel_agentic.stats.evidence import Evidence
-from otel_agentic.stats.sequential import log_e_path
+from otel_agentic.stats.sequential import BlockEvidence, ChangeDetector, Evidence, log_e_path
 from otel_agentic.windows import GroupKey
 from otel_agentic.windows.objectives import NO_CASE, Finals, Monitor
 
 if TYPE_CHECKING:
-    from otel_agentic.config.slo import Block
+    from otel_agentic.config.quality import Block
 
 KEY = GroupKey(agent="clerk", environment="production")
 NINE = Objective(target=0.9)

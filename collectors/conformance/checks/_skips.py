@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from collectors.conformance._answer import JSON, PROTOBUF
-from collectors.conformance._check import Skip
+from collectors.conformance._check import JSON, PROTOBUF, Skip
 
 if TYPE_CHECKING:
-    from collectors.conformance._answer import Call
+    from collectors.conformance._check import Call
     from collectors.conformance._receiver import Receiver
 
 

@@ -6,17 +6,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from collectors.conformance import _hostile
-from collectors.conformance._check import Check
-from collectors.conformance._expect import accepted, bad_data, rejected_or_refused, survived
+from collectors.conformance import _requests as _hostile
+from collectors.conformance._check import Check, accepted, bad_data, rejected_or_refused, survived
 from collectors.conformance._requests import logs, traces
 from collectors.conformance.checks._skips import no_logs, no_such_service
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from collectors.conformance._answer import Answer, Call, Signal
-    from collectors.conformance._check import Severity, Transport, Verdict
+    from collectors.conformance._check import Answer, Call, Severity, Signal, Transport, Verdict
     from collectors.conformance._receiver import Receiver
 
 _PROTO: Final = "OTLP: trace.proto"

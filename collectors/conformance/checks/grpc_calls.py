@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc  # type: ignore[import-untyped]  # grpcio ships no types
 
-from collectors.conformance._check import Fault, Skip, check
-from collectors.conformance._expect import accepted, code_in, fault, success_of
+from collectors.conformance._check import Fault, Skip, accepted, check, code_in, fault, success_of
 from collectors.conformance._receiver import METHODS, PARALLEL, finished
 from collectors.conformance._requests import logs, traces
 from collectors.conformance.checks._skips import no_such_service
 
 if TYPE_CHECKING:
-    from collectors.conformance._answer import Call
-    from collectors.conformance._check import Verdict
+    from collectors.conformance._check import Call, Verdict
     from collectors.conformance._receiver import Receiver
 
 _SUCCESS: Final = "OTLP: OTLP/gRPC Response, Full Success"

@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 import grpc  # type: ignore[import-untyped]  # grpcio ships no types
 
-from collectors.conformance._check import check
-from collectors.conformance._expect import accepted, code_in, fault, not_to_be_retried
-from collectors.conformance._hostile import padded
-from collectors.conformance._requests import traces
+from collectors.conformance._check import accepted, check, code_in, fault, not_to_be_retried
+from collectors.conformance._requests import padded, traces
 from collectors.conformance.checks._skips import no_size, no_token
 from otel_agentic.net import parse_address
 
 if TYPE_CHECKING:
-    from collectors.conformance._answer import Call
-    from collectors.conformance._check import Verdict
+    from collectors.conformance._check import Call, Verdict
     from collectors.conformance._receiver import Receiver
 
 _FAILURES: Final = "OTLP: OTLP/gRPC Response, Failures"

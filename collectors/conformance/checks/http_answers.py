@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 
-from collectors.conformance._answer import JSON, PROTOBUF, Answer
-from collectors.conformance._check import Fault, check
-from collectors.conformance._expect import accepted, fault, success_of, typed
+from collectors.conformance._check import JSON, PROTOBUF, Answer, Fault, accepted, check, fault, success_of, typed
 from collectors.conformance._requests import logs, logs_json, traces, traces_json
 from collectors.conformance.checks._skips import no_json, no_logs
 
 if TYPE_CHECKING:
-    from collectors.conformance._answer import Signal
-    from collectors.conformance._check import Verdict
+    from collectors.conformance._check import Signal, Verdict
     from collectors.conformance._receiver import Receiver
 
 _RESPONSE: Final = "OTLP: OTLP/HTTP Response"

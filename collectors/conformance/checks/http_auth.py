@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from collectors.conformance._check import check
-from collectors.conformance._expect import explained, fault, status_in
+from collectors.conformance._check import check, explained, fault, status_in
 from collectors.conformance._requests import traces
 from collectors.conformance.checks._skips import no_token
 
 if TYPE_CHECKING:
-    from collectors.conformance._answer import Answer
-    from collectors.conformance._check import Verdict
+    from collectors.conformance._check import Answer, Verdict
     from collectors.conformance._receiver import Receiver
 
 _SPEC: Final = "RFC 9110, 15.5.2; RFC 6750, 3"

@@ -6,11 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import zstandard
 
-from collectors.conformance._answer import JSON
-from collectors.conformance._check import Fault, check
-from collectors.conformance._expect import TOO_LARGE, accepted, fault, is_refused, status_in
-from collectors.conformance._hostile import padded
-from collectors.conformance._requests import traces, traces_json, zipped
+from collectors.conformance._check import JSON, TOO_LARGE, Fault, accepted, check, fault, is_refused, status_in
+from collectors.conformance._requests import padded, traces, traces_json, zipped
 from collectors.conformance.checks._skips import no_json, no_size
 
 if TYPE_CHECKING:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
-from collectors.conformance._check import Fault, check
-from collectors.conformance._expect import accepted, fault, is_refused, status_in
-from collectors.conformance._receiver import PARALLEL
+from collectors.conformance._check import Fault, accepted, check, fault, is_refused, status_in
+from collectors.conformance._receiver import PARALLEL, chunked
 from collectors.conformance._requests import traces
-from collectors.conformance._wire import chunked
 
 if TYPE_CHECKING:
-    from collectors.conformance._answer import Answer
-    from collectors.conformance._check import Verdict
+    from collectors.conformance._check import Answer, Verdict
     from collectors.conformance._receiver import Receiver
 
 _REQUESTS: Final = 50

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from collectors.conformance._answer import Answer
-from collectors.conformance._check import check
-from collectors.conformance._expect import fault
+from collectors.conformance._check import Answer, check, fault
 
 if TYPE_CHECKING:
     from collectors.conformance._check import Verdict

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from collectors.conformance._check import check
-from collectors.conformance._expect import accepted, fault, status_in, survived
+from collectors.conformance._check import accepted, check, fault, status_in, survived
+from collectors.conformance._receiver import chunked
 from collectors.conformance._requests import traces
-from collectors.conformance._wire import chunked
 
 if TYPE_CHECKING:
     from collectors.conformance._check import Verdict

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from collectors.conformance._answer import JSON
-from collectors.conformance._check import check
-from collectors.conformance._expect import accepted, rejected_or_refused
+from collectors.conformance._check import JSON, accepted, check, rejected_or_refused
 from collectors.conformance._requests import attribute, logs_json, span, traces_document, traces_json
 from collectors.conformance.checks._skips import no_json, no_logs
 

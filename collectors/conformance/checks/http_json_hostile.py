@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from collectors.conformance._answer import JSON
-from collectors.conformance._check import check
-from collectors.conformance._expect import status_in, survived
+from collectors.conformance._check import JSON, check, status_in, survived
 from collectors.conformance._requests import attribute, span, traces_json
 from collectors.conformance.checks._skips import no_json
 

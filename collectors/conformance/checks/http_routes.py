@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from collectors.conformance._answer import JSON
-from collectors.conformance._check import check
-from collectors.conformance._expect import accepted, explained, fault, status_in
+from collectors.conformance._check import JSON, accepted, check, explained, fault, status_in
 from collectors.conformance._requests import traces, traces_json
 from collectors.conformance.checks._skips import no_json
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from collectors.conformance._answer import JSON, PROTOBUF
-from collectors.conformance._check import Fault, Skip, check
-from collectors.conformance._expect import (
+from collectors.conformance._check import (
+    JSON,
+    PROTOBUF,
     TOO_LARGE,
+    Fault,
+    Skip,
     accepted,
+    check,
     fault,
     is_refused,
     rejected_or_refused,
     status_in,
     success_of,
 )
-from collectors.conformance._hostile import half_good, padded
-from collectors.conformance._requests import span, traces, traces_json
-from collectors.conformance._wire import chunked
+from collectors.conformance._receiver import chunked
+from collectors.conformance._requests import half_good, padded, span, traces, traces_json
 from collectors.conformance.checks._skips import no_json, no_size
 
 if TYPE_CHECKING:

@@ -1,5 +1,5 @@
 """A report as one HTML file: tables in HTML, curves and windows drawn by matplotlib."""
 
-from otel_agentic.cli.html.document import page
+from otel_agentic.cli.html.page import page
 
 __all__ = ["page"]

@@ -6,11 +6,12 @@ import re
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.cli.text import printable, safe
+from otel_agentic.cli.render.text import printable, safe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+if TYPE_CHECKING:
     Child = str | int | None | Iterable["Child"]
 
 #: Elements that have no content and no end tag.

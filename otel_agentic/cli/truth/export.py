@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from otel_agentic.cli.options import format_option, opened, target_options
-from otel_agentic.cli.output import console, print_json, print_text, say
-from otel_agentic.cli.tables import Column, print_table
-from otel_agentic.cli.text import compact, moment, plural, printable
+from otel_agentic.cli.render.terminal import Column, console, print_json, print_table, print_text, say
+from otel_agentic.cli.render.text import compact, moment, plural, printable
 from otel_agentic.cli.truth.files import FORMAT_NAMES
 from otel_agentic.errors import UsageError
 
@@ -74,7 +73,7 @@ def export(
 
 
 def _write(records: Sequence[dict[str, Any]], form: str, file: Path | None) -> Sequence[Loss]:
-    from otel_agentic.pipeline.truthfiles import write_cases  # noqa: PLC0415 — pydantic models are not needed for --help
+    from otel_agentic.evaluation.case_files import write_cases  # noqa: PLC0415 — pydantic models are not needed for --help
     from otel_agentic.truth.formats.base import case_of  # noqa: PLC0415 — same
 
     text, losses = write_cases([case_of(record) for record in records], form, file)
@@ -146,6 +145,6 @@ def datasets(dataset: str | None, db: Path | None, server: str | None, config_fi
 @click.command(short_help="Print the JSON Schema of the case format.")
 def schema() -> None:
     """Print the JSON Schema of the case format: of a case, a list of cases, or an object with a list `cases`."""
-    from otel_agentic.truth.formats.schema import schema_text  # noqa: PLC0415 — same
+    from otel_agentic.truth.formats.base import schema_text  # noqa: PLC0415 — same
 
     print_text(schema_text(), escapes=True)

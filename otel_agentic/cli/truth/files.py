@@ -18,8 +18,8 @@ from otel_agentic.cli.options import (
     target_options,
     texts_of,
 )
-from otel_agentic.cli.output import console, print_json, say
-from otel_agentic.cli.text import plural
+from otel_agentic.cli.render.terminal import console, print_json, say
+from otel_agentic.cli.render.text import plural
 from otel_agentic.errors import CaseError, UsageError
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _checked(path: Path, file_format: str | None) -> dict[str, Any]:
 
         labels = parse_labels(*texts_of((path,), "labels")[0])
         return _file(path, "label", len(labels.labels), labels.problems)
-    from otel_agentic.pipeline.truthfiles import read_file  # noqa: PLC0415 — same
+    from otel_agentic.evaluation.case_files import read_file  # noqa: PLC0415 — same
 
     document = read_file(path, file_format)
     return {
@@ -150,7 +150,7 @@ def _file(path: Path, kind: str, count: int, problems: Sequence[str]) -> dict[st
 
 
 def _read(paths: Sequence[Path], file_format: str | None) -> list[Document]:
-    from otel_agentic.pipeline.truthfiles import read_file, require  # noqa: PLC0415 — same
+    from otel_agentic.evaluation.case_files import read_file, require  # noqa: PLC0415 — same
 
     return require([read_file(path, file_format) for path in paths])
 

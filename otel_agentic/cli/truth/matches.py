@@ -14,9 +14,18 @@ from otel_agentic.cli.options import (
     selection_options,
     target_options,
 )
-from otel_agentic.cli.output import console, print_csv, print_json, say, say_evaluation
-from otel_agentic.cli.tables import Column, print_table, text, told_apart
-from otel_agentic.cli.text import moment, percent, plural, ratio, short
+from otel_agentic.cli.render.terminal import (
+    Column,
+    console,
+    print_csv,
+    print_json,
+    print_table,
+    say,
+    say_evaluation,
+    text,
+    told_apart,
+)
+from otel_agentic.cli.render.text import moment, percent, plural, ratio, short
 from otel_agentic.errors import UsageError
 
 if TYPE_CHECKING:

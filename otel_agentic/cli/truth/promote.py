@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from otel_agentic.cli.options import opened, selection_of, selection_options, target_options
-from otel_agentic.cli.output import console, print_text, say
-from otel_agentic.cli.text import compact, plural, printable
+from otel_agentic.cli.render.terminal import console, print_text, say
+from otel_agentic.cli.render.text import compact, plural, printable
 from otel_agentic.errors import UsageError
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _write(cases: Sequence[dict[str, Any]], file: Path | None, form: str) -> Non
 
 
 def _as_yaml(cases: Sequence[dict[str, Any]]) -> str:
-    from otel_agentic.truth.formats.yaml_text import write_yaml  # noqa: PLC0415 — not needed for --help
+    from otel_agentic.truth.formats.located import write_yaml  # noqa: PLC0415 — not needed for --help
 
     return write_yaml(list(cases))
 

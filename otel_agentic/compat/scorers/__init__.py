@@ -5,11 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
-from otel_agentic.compat.scorers.agent_surface import AGENT_SURFACE
-from otel_agentic.compat.scorers.agentest import AGENTEST
 from otel_agentic.compat.scorers.common import System, score_as
-from otel_agentic.compat.scorers.fair_forge import FAIR_FORGE
-from otel_agentic.compat.scorers.ragas import RAGAS
+from otel_agentic.compat.scorers.systems import AGENT_SURFACE, AGENTEST, FAIR_FORGE, RAGAS
 from otel_agentic.errors import UsageError
 
 if TYPE_CHECKING:

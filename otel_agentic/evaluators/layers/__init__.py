@@ -3,14 +3,10 @@
 The deterministic ones compare names, arguments and states; for plans and arguments in free words there are judged ones.
 """
 
-from otel_agentic.evaluators.layers.judged import PlanAdherenceJudged, PlanQualityJudged
-from otel_agentic.evaluators.layers.outcome import Outcome
-from otel_agentic.evaluators.layers.parameters import Parameters
-from otel_agentic.evaluators.layers.parameters_judged import ParametersJudged
-from otel_agentic.evaluators.layers.reasoning import Reasoning
-from otel_agentic.evaluators.layers.state_changes import StateChange
-from otel_agentic.evaluators.layers.tools import Tools
-from otel_agentic.evaluators.layers.validity import Validity
+from otel_agentic.evaluators.layers.calls import Parameters, Tools, Validity
+from otel_agentic.evaluators.layers.judged import ParametersJudged, PlanAdherenceJudged, PlanQualityJudged
+from otel_agentic.evaluators.layers.plans import Reasoning
+from otel_agentic.evaluators.layers.state import Outcome, StateChange
 from otel_agentic.evaluators.layers.verdict import Verdict
 
 __all__ = [

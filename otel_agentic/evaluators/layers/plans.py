@@ -1,34 +1,313 @@
-"""The plan that an agent wrote down, the one that its case expects, and what was executed."""
+"""The reasoning layer: plans that agents write, in structured form or text, compared with the expected plan and the calls."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.evaluators.layers.plan_text import (
-    DONE,
-    DROPPED,
-    MAX_DEPTH,
-    STATE_KEYS,
-    STEP_LISTS,
-    ToolNames,
-    is_in,
-    json_in,
-    tools_named,
-)
-from otel_agentic.evaluators.layers.scopes import ExpectedCalls
-from otel_agentic.scoring.results import json_text, read
+from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings, listed, none_of, none_of_all
+from otel_agentic.evaluators.catalog import metrics_of
+from otel_agentic.evaluators.layers.calls import ExpectedCalls, expected_calls
+from otel_agentic.evaluators.needs import first_missing
+from otel_agentic.scoring.values import json_text, read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from otel_agentic.conversations.model import ToolCall, Turn
-    from otel_agentic.evaluators.base import Subject
-    from otel_agentic.evaluators.layers.scopes import SortedScope
+    from otel_agentic.evaluators.base import Need, Subject
+    from otel_agentic.evaluators.layers.calls import SortedScope
     from otel_agentic.evaluators.needs import Missing
+
+#: Names of a sequence that are looked at: the time grows with the square of them.
+MAX_LENGTH: Final = 200
+
+
+def in_order(names: Sequence[str], groups: Sequence[Sequence[str]]) -> int:
+    """Return the length of the longest common subsequence of some names and some groups of names, one after the other.
+
+    The names of a group may come in any order among themselves; with groups of one name each it is the plain longest common
+    subsequence, with a single group the size of the intersection as multisets. Only the first `MAX_LENGTH` names, and names
+    of groups, are looked at.
+
+    Ref: R. Wagner, M. Fischer (1974), The string-to-string correction problem.
+
+    >>> in_order(["a", "c", "b"], [["a"], ["b"], ["c"]]), in_order(["a", "c", "b"], [["a"], ["b", "c"]])
+    (2, 3)
+    >>> in_order([], [["a"]]), in_order(["a", "a"], [["a"]])
+    (0, 1)
+    """
+    names, left = names[:MAX_LENGTH], MAX_LENGTH
+    best = [0] * (len(names) + 1)  # best[p]: what the groups so far have in common with the first p names
+    for group in groups:
+        kept = group[:left]
+        left -= len(kept)
+        best = _with_one(names, kept[0], best) if len(kept) == 1 else _with_several(names, kept, best)
+    return best[-1]
+
+
+def common(names: Sequence[str], others: Sequence[str]) -> int:
+    """Return how many names two sequences have in common, as multisets.
+
+    >>> common(["a", "a", "b"], ["a", "b", "b"])
+    2
+    """
+    return (Counter(names) & Counter(others)).total()
+
+
+def _with_one(names: Sequence[str], wanted: str, before: Sequence[int]) -> list[int]:
+    best = [before[0]]
+    for place, name in enumerate(names):
+        best.append(max(before[place + 1], best[place], before[place] + (name == wanted)))
+    return best
+
+
+def _with_several(names: Sequence[str], wanted: Sequence[str], before: Sequence[int]) -> list[int]:
+    best = list(before)
+    for start, found in enumerate(before):
+        left, size = Counter(wanted), 0
+        for place in range(start, len(names)):
+            if left[names[place]] > 0:
+                left[names[place]] -= 1
+                size += 1
+                best[place + 1] = max(best[place + 1], found + size)
+                if size == len(wanted):
+                    break
+    return list(accumulate(best, max))
+
+
+#: What is read of a plan: characters of its text, steps, and lists inside lists.
+_CHARACTERS: Final = 50_000
+_STEPS: Final = 300
+MAX_DEPTH: Final = 6
+#: Tools that are looked for, and the characters of a name; nobody means more.
+_NAMES: Final = 1_000
+_NAME_CHARACTERS: Final = 256
+_KEPT: Final = 64
+
+#: Under which keys an object holds its steps,
+STEP_LISTS: Final = (
+    "plan", "plans", "steps", "plan_steps", "todos", "todo_list", "tasks", "subtasks", "items", "actions",
+)  # fmt: skip
+#: a step the tool that it is to use: of the first ones any name is meant as one, of the others a known one,
+_SURE_KEYS: Final = ("tool", "tool_name", "toolName")
+_TOOL_KEYS: Final = (*_SURE_KEYS, "function", "action", "name")
+#: what it is in words,
+_TEXT_KEYS: Final = ("content", "step", "description", "task", "title", "text")
+#: and its state, of which some say that it is not to be done, or was done.
+STATE_KEYS: Final = ("status", "state")
+DROPPED: Final = frozenset({"cancelled", "canceled", "skipped", "dropped"})
+DONE: Final = frozenset({"completed", "complete", "done", "finished"})
+
+_ITEM: Final = re.compile(r"\s*(?:[-*+•]|\(?(?:\d+|[a-z])[.):]|(?:step|task)\s*\d+\s*[-:.)]?)\s+", re.IGNORECASE)
+_FENCED: Final = re.compile(r"```\w*\n(.*?)```", re.DOTALL)
+_SENTENCE: Final = re.compile(r"(?<=[.;!?])\s+|\n+")
+_PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
+#: A step that is nothing but an identifier means the tool of that name, known or not.
+_IDENTIFIER: Final = re.compile(r"[A-Za-z]\w*[_.]\w[\w.]*")
+_ONE_WORD: Final = re.compile(r"\S+")
+#: Words before a tool that say it is not to be called.
+_DENIED: Final = re.compile(
+    r"(?:\bnot|n['\u2019]t|\bnever|\bwithout|\bavoid(?:ing)?|\binstead of|\brather than|\bno need (?:to|for))\b[^.;:,\n]{0,40}$",
+    re.IGNORECASE,
+)
+
+
+class ToolNames:
+    """The names of tools that may stand in a plan.
+
+    A name is found as it is, and with other marks between its words: `search_hotels` in "Search hotels" and in
+    `searchHotels`. In text the longest name at a place counts.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        """Take the names; those that are absurdly long, or beyond the thousandth, are left out."""
+        kept = [name for name in sorted(set(names)) if 0 < len(name) <= _NAME_CHARACTERS][:_NAMES]
+        self.exact = frozenset(kept)
+        self._pattern, self._meant = _compiled(tuple(kept))
+
+    def within(self, text: str) -> list[str]:
+        """Return the names in a text that is one step, each once, in order; what the text denies is left out.
+
+        >>> ToolNames(["book", "search_hotels", "pay"]).within("Search hotels, then `book`, but do not pay")
+        ['search_hotels', 'book']
+        """
+        if self._pattern is None:
+            return []
+        found: dict[str, None] = {}
+        for match in self._pattern.finditer(text):
+            said = match.group()
+            # None: letters that are alike but for their case, and in no other way, as the long s.
+            name = said if said in self.exact else self._meant.get(_plain(said))
+            if (
+                name is not None
+                and name not in found
+                and not _DENIED.search(text, max(0, match.start() - 80), match.start())
+            ):
+                found[name] = None
+        return list(found)
+
+
+def tools_named(plan: Any, names: ToolNames) -> tuple[str, ...]:
+    r"""Return the tools that a plan names, step by step.
+
+    In a step each tool counts once. A step of JSON that names its tool (`tool`, `name` …) means that one, a step that is only
+    an identifier (`get_user`) the tool of that name; steps that are cancelled or skipped are left out. In sentences, a tool named again right after itself is still the same step.
+
+    >>> names = ToolNames(["search", "book"])
+    >>> tools_named("1. search for hotels\n2. book the best one", names)
+    ('search', 'book')
+    >>> tools_named('{"steps": [{"tool": "search"}, {"tool": "book", "status": "cancelled"}]}', names)
+    ('search',)
+    >>> tools_named("First I search. The search gives hotels; then I book.", names)
+    ('search', 'book')
+    """
+    try:
+        return tuple(_named(plan, names, MAX_DEPTH))[:_STEPS]
+    except RecursionError:
+        return ()
+
+
+def is_in(step: Mapping[str, Any], states: frozenset[str]) -> bool:
+    """Return whether a step says to be in one of some states."""
+    return any(str(step.get(key)).lower() in states for key in STATE_KEYS)
+
+
+def _named(plan: Any, names: ToolNames, depth: int) -> Iterator[str]:
+    if depth <= 0:
+        return
+    if isinstance(plan, str):
+        yield from _in_text(plan[:_CHARACTERS], names, depth)
+    elif isinstance(plan, (list, tuple)):
+        for step in plan[:_STEPS]:
+            yield from _in_step(step, names, depth - 1)
+    elif isinstance(plan, Mapping):
+        held = next((plan[key] for key in STEP_LISTS if plan.get(key)), None)
+        yield from _in_step(plan, names, depth - 1) if held is None else _named(held, names, depth - 1)
+
+
+def _in_text(text: str, names: ToolNames, depth: int) -> Iterator[str]:
+    stripped = text.strip()
+    held = json_in(stripped)
+    if held is not None:
+        yield from _named(held, names, depth - 1)
+        return
+    items = list(_items(stripped))
+    if items:
+        for item in items[:_STEPS]:
+            yield from names.within(item)
+        return
+    last = None
+    for sentence in _SENTENCE.split(stripped)[:_STEPS]:
+        for name in names.within(sentence):
+            if name != last:
+                yield name
+            last = name
+
+
+def json_in(text: str) -> Any | None:
+    """Return the object or list that a text is, or holds as a block of code; None where there is none."""
+    stripped = text[:_CHARACTERS].strip()
+    return next(filter(None, map(_json, (stripped, *_FENCED.findall(stripped)))), None)
+
+
+def _json(text: str) -> Any | None:
+    """Return the object or list that a text is, None where it is none."""
+    if text.strip()[:1] not in {"{", "["}:
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _items(text: str) -> Iterator[str]:
+    """Yield the items of a list in a text, each with the lines that go on with it; nothing where there is no list."""
+    item: list[str] | None = None
+    for line in text.splitlines():
+        mark = _ITEM.match(line)
+        if mark is not None:
+            if item is not None:
+                yield "\n".join(item)
+            item = [line[mark.end() :]]
+        elif item is not None and line.strip():
+            item.append(line)
+    if item is not None:
+        yield "\n".join(item)
+
+
+def _in_step(step: Any, names: ToolNames, depth: int) -> Iterator[str]:
+    if isinstance(step, str):
+        yield from names.within(step[:_CHARACTERS]) or _identifiers(step)
+        return
+    if not isinstance(step, Mapping):
+        yield from _named(step, names, depth)
+        return
+    if is_in(step, DROPPED):
+        return
+    tool = next(filter(None, (_tool_of(step.get(key), names, sure=key in _SURE_KEYS) for key in _TOOL_KEYS)), None)
+    if tool is not None:
+        yield tool
+        return
+    held = next((step[key] for key in STEP_LISTS if isinstance(step.get(key), (list, Mapping))), None)
+    if held is not None:
+        yield from _named(held, names, depth)
+        return
+    found = names.within("\n".join(value for value in step.values() if isinstance(value, str))[:_CHARACTERS])
+    yield from found or _identifiers(*(step.get(key) for key in _TEXT_KEYS))
+
+
+def _identifiers(*texts: Any) -> list[str]:
+    """Return the first text that is nothing but an identifier, as a list of one or none."""
+    said = (text.strip() for text in texts if isinstance(text, str) and len(text) <= _NAME_CHARACTERS)
+    return [text for text in said if _IDENTIFIER.fullmatch(text)][:1]
+
+
+def _tool_of(value: Any, names: ToolNames, *, sure: bool) -> str | None:
+    """Return the tool that a field of a step names as such; a known one, unless the field can hold nothing else."""
+    if isinstance(value, Mapping):
+        value = value.get("name")
+    if not isinstance(value, str) or len(value) > _NAME_CHARACTERS:
+        return None
+    return value if value in names.exact or (sure and _ONE_WORD.fullmatch(value)) else None
+
+
+@lru_cache(maxsize=_KEPT)
+def _compiled(names: Sequence[str]) -> tuple[re.Pattern[str] | None, Mapping[str, str]]:
+    meant: dict[str, str] = {}
+    for name in names:
+        meant.setdefault(_plain(name), name)
+    spelled = sorted(
+        {_spelled(name) for name in names} | {re.escape(name) for name in names}, key=lambda one: (-len(one), one)
+    )
+    if not spelled:
+        return None, meant
+    return re.compile(rf"(?<![\w-])(?:{'|'.join(spelled)})(?!-?\w)", re.IGNORECASE), meant
+
+
+def _spelled(name: str) -> str:
+    """Return the pattern of a name with any single mark, or none, between its words."""
+    return r"[\s_.:/-]?".join(map(re.escape, _words(name))) or re.escape(name)
+
+
+def _plain(name: str) -> str:
+    """Return a name as its words in small letters.
+
+    >>> _plain("searchHotels"), _plain("Search hotels"), _plain("search_hotels")
+    ('searchhotels', 'searchhotels', 'searchhotels')
+    """
+    return "".join(_words(name)).lower() or name.lower()
+
+
+def _words(name: str) -> list[str]:
+    return _PART.findall(name)
+
 
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 #: Words in the name of a tool that writes a plan down; of one that is given something and makes a plan of it.
@@ -231,3 +510,71 @@ def _groups(scope: SortedScope) -> Iterator[tuple[str, ...]]:
         return
     for group in sorted({call.group for call in required}):
         yield tuple(call.name for call in required if call.group == group)
+
+
+QUALITY: Final = "agentic.layers.plan_quality"
+ADHERENCE: Final = "agentic.layers.plan_adherence"
+
+
+class Reasoning(WithoutSettings):
+    """The two metrics of plans."""
+
+    name: str = "layers.reasoning"
+    version: str = "1"
+    metrics: tuple[Metric, ...] = metrics_of("layers.reasoning")
+    needs: frozenset[Need] = frozenset({"turns"})
+    default: bool = True
+
+    def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
+        """Return both scores of a conversation."""
+        expected = expected_plan(subject, expected_calls(subject))
+        wanted = [name for group in expected for name in group]
+        plan = written_plan(subject, wanted)
+        if plan is None:
+            return none_of_all(self.metrics, "no_data", NO_PLAN)
+        return [_quality(subject, plan, expected, wanted), _adherence(subject, plan)]
+
+
+NO_PLAN: Final = (
+    "no plan was recorded: neither a plan span, nor a call that writes steps down (write_todos, update_plan …)"
+)
+_NO_TOOL: Final = "the plan names no tool that is defined, called or expected; `{name}_judged` reads it as people do"
+
+
+def _quality(
+    subject: Subject, plan: WrittenPlan, expected: Sequence[Sequence[str]], wanted: Sequence[str]
+) -> MetricScore:
+    if not wanted:
+        lacks = first_missing(subject, ("case",))
+        told = "the case expects no plan and requires no call; annotate `plan` or `tools`"
+        return none_of(QUALITY, *(lacks or ("no_data", told)))
+    if not plan.tools:
+        return none_of(QUALITY, "no_data", _NO_TOOL.format(name="plan_quality"))
+    found = in_order(plan.tools, expected)
+    missing = Counter(wanted) - Counter(plan.tools)
+    order = "" if found == common(plan.tools, wanted) else "; not in the expected order"
+    lacking = f"; not planned: {listed(missing)}" if missing else ""
+    return MetricScore(
+        name=QUALITY,
+        value=found / min(len(wanted), MAX_LENGTH),
+        explanation=f"{found} of {len(wanted)} expected steps are planned in their order{lacking}{order}",
+        details={"planned": list(plan.tools), "expected": list(wanted)},
+    )
+
+
+def _adherence(subject: Subject, plan: WrittenPlan) -> MetricScore:
+    if not plan.tools:
+        return none_of(ADHERENCE, "no_data", _NO_TOOL.format(name="plan_adherence"))
+    planned = set(plan.tools)
+    steps = [kept for step in executed(subject) if (kept := tuple(name for name in step if name in planned))]
+    made = [name for step in steps for name in step]
+    found = in_order(plan.tools, steps)
+    skipped = Counter(plan.tools) - Counter(made)
+    order = "" if found == common(plan.tools, made) else "; not in the planned order"
+    left = f"; planned and not called: {listed(skipped)}" if skipped else ""
+    return MetricScore(
+        name=ADHERENCE,
+        value=found / min(len(plan.tools), MAX_LENGTH),
+        explanation=f"{found} of {len(plan.tools)} planned steps were executed in their order{left}{order}",
+        details={"planned": list(plan.tools), "executed": made},
+    )

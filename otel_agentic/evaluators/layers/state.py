@@ -1,23 +1,31 @@
-"""The state that a conversation ended in, and whether an expected one is part of it."""
+"""The outcome layer: final state, task completion, step efficiency, and the effects of writing calls on the state."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from otel_agentic.dialects.values import is_redacted
-from otel_agentic.evaluators.needs import CAPTURE, NO_STATE, RECORD_STATE
+from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings, listed, none_of
+from otel_agentic.evaluators.catalog import metrics_of
+from otel_agentic.evaluators.layers.calls import ExpectedCalls, expected_calls, wrong_as_json
+from otel_agentic.evaluators.needs import CAPTURE, NO_STATE, RECORD_STATE, first_missing
 from otel_agentic.scoring.checks import agrees
-from otel_agentic.scoring.effects import effect_of
-from otel_agentic.scoring.results import read
+from otel_agentic.scoring.model import effect_of
+from otel_agentic.scoring.reasons import shown_call
+from otel_agentic.scoring.values import read
 from otel_agentic.truth.model import EXACT
+from otel_agentic.truth.values import json_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from otel_agentic.evaluators.base import Subject
+    from otel_agentic.evaluators.base import Need, Subject
     from otel_agentic.evaluators.needs import Missing
+    from otel_agentic.scoring.align import PairedCall
+    from otel_agentic.scoring.model import ConversationScore, MadeCall
 
 #: What is not there, where null would be something.
 ABSENT: Final = object()
@@ -123,3 +131,218 @@ def size_of(expected: Any) -> int:
     if isinstance(expected, (list, tuple)) and expected:
         return sum(map(size_of, expected))
     return 1
+
+
+COMPLETION: Final = "agentic.layers.task_completion"
+EFFICIENCY: Final = "agentic.layers.step_efficiency"
+#: Differences that are told, and those that are kept.
+_TOLD: Final = 3
+_KEPT: Final = 20
+
+
+class Outcome(WithoutSettings):
+    """The two metrics of outcomes."""
+
+    name: str = "layers.outcome"
+    version: str = "2"
+    metrics: tuple[Metric, ...] = metrics_of("layers.outcome")
+    needs: frozenset[Need] = frozenset({"turns", "case"})
+    default: bool = True
+
+    def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
+        """Return both scores of a conversation."""
+        return [completion(subject), _efficiency(subject)]
+
+
+def completion(subject: Subject) -> MetricScore:
+    """Return whether the expected state was reached."""
+    lacks = first_missing(subject, ("expected_state",))
+    if lacks is not None or subject.case is None or subject.case.expected_state is None:
+        return none_of(COMPLETION, *(lacks or ("no_data", "no state is expected")))
+    expected = subject.case.expected_state
+    state = final_state(subject)
+    if not isinstance(state, FinalState):
+        return none_of(COMPLETION, *state)
+    wrong = differing(expected, state)
+    if wrong and state.unseen:
+        lost = f"the last result of {listed(state.unseen)} was not recorded, and {_differences_text(wrong[:1])} in the others"
+        return none_of(COMPLETION, "content_not_captured", lost)
+    if wrong and all(one.hidden for one in wrong):
+        told = f"in {state.source}, {listed([one.path for one in wrong[:_TOLD]])} was taken out before it was recorded"
+        return none_of(COMPLETION, "content_not_captured", told)
+    named = size_of(expected) if expected else 0
+    told = _differences_text(wrong) if wrong else f"{named} of {named} expected values are there"
+    return MetricScore(
+        name=COMPLETION,
+        value=float(not wrong),
+        explanation=f"in {state.source}, {told}",
+        parameter=wrong[0].path if wrong else None,
+        details={"values": named, "differing": [_as_json(one) for one in wrong[:_KEPT]]},
+    )
+
+
+def _differences_text(wrong: Sequence[Differing]) -> str:
+    parts = [
+        f"{one.path} is {'absent' if one.found is ABSENT else json_text(one.found)}, expected {json_text(one.expected)}"
+        for one in wrong[:_TOLD]
+    ]
+    more = len(wrong) - _TOLD
+    return "; ".join(parts) + (f"; {more} more" if more > 0 else "")
+
+
+def _as_json(one: Differing) -> dict[str, object]:
+    told: dict[str, object] = {"path": one.path, "expected": one.expected}
+    return told if one.found is ABSENT else {**told, "found": one.found}
+
+
+def _efficiency(subject: Subject) -> MetricScore:
+    lacks = first_missing(subject, ("minimum_steps",))
+    if lacks is not None or subject.case is None or subject.case.minimum_steps is None:
+        return none_of(EFFICIENCY, *(lacks or ("no_data", "no number of steps is expected")))
+    minimum = subject.case.minimum_steps
+    made = sum(call.kind != "transfer" for turn in subject.conversation.turns for call in turn.calls)
+    if not made:
+        return none_of(EFFICIENCY, "no_data", "no call was made")
+    return MetricScore(
+        name=EFFICIENCY,
+        value=min(1.0, minimum / made),
+        explanation=f"{made} calls were made; {minimum} would do",
+        details={"minimum": minimum, "made": made},
+    )
+
+
+STATE_CHANGES: Final = "agentic.layers.state_changes"
+StateChanges = Literal["right", "missing", "extra", "wrong_arguments", "missing_and_extra", "other"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Writes:
+    """What is wrong with the calls that write."""
+
+    missing: tuple[tuple[str, Mapping[str, Any]], ...]
+    extra: tuple[MadeCall, ...]
+    wrong: tuple[tuple[PairedCall, MadeCall, str], ...]
+    paired: tuple[tuple[PairedCall, MadeCall], ...]
+
+    @property
+    def label(self) -> StateChanges:
+        """The class that the calls alone tell."""
+        if self.missing or self.extra:
+            return "missing_and_extra" if self.missing and self.extra else "missing" if self.missing else "extra"
+        return "wrong_arguments" if self.wrong else "right"
+
+
+class StateChange(WithoutSettings):
+    """The metric of state-changing calls."""
+
+    name: str = "layers.state_changes"
+    version: str = "1"
+    metrics: tuple[Metric, ...] = metrics_of("layers.state_changes")
+    needs: frozenset[Need] = frozenset({"turns", "case", "expected_tools"})
+    default: bool = True
+
+    def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
+        """Return the class of a conversation."""
+        found = expected_calls(subject)
+        if not isinstance(found, ExpectedCalls):
+            return [none_of(STATE_CHANGES, *found)]
+        return [_score(_writes(found, subject.score), subject.score)]
+
+
+def _writes(found: ExpectedCalls, score: ConversationScore | None) -> _Writes:
+    def writes(name: str) -> bool:
+        return effect_of(name, found.effects) == "write"
+
+    missing = [call for call in found.missing if writes(call[0])]
+    extra = [made for made in found.beyond if writes(made.call.name)]
+    paired = [(pair, made) for pair, made in found.paired if writes(made.call.name)]
+    judged = _wrong_by_judge(score)
+    wrong = [
+        (pair, made, key)
+        for pair, made in paired
+        for key in dict.fromkeys((*pair.agreement.wrong, *judged.get((made.turn_index, made.call.position), ())))
+    ]
+    return _Writes(missing=tuple(missing), extra=tuple(extra), wrong=tuple(wrong), paired=tuple(paired))
+
+
+def _wrong_by_judge(score: ConversationScore | None) -> Mapping[tuple[int | None, int | None], Sequence[str]]:
+    """Return the parameters that a judge found wrong, by the place of the call: the calls alone do not tell."""
+    found: dict[tuple[int | None, int | None], list[str]] = {}
+    for tools in score.tools if score is not None else ():
+        for fault in tools.faults:
+            if fault.kind == "wrong_parameters" and fault.mode == "judge" and fault.parameter is not None:
+                found.setdefault((fault.turn_index, fault.made_position), []).append(fault.parameter)
+    return found
+
+
+def _unknown(writes: _Writes, score: ConversationScore | None) -> Missing | None:
+    """Return why calls that look right may not be: arguments that nobody recorded, or compared."""
+    for pair, made in writes.paired:
+        told = f"{made.call.name} in turn {made.turn_index + 1}"
+        if made.call.arguments is None:
+            return "content_not_captured", f"the arguments of {told} were not recorded"
+        if pair.expected.parameters.undecided(made) and not _is_judged(score):
+            return "no_data", f"a parameter of {told} is for a judge to compare (`match`), and none has"
+    return None
+
+
+def _is_judged(score: ConversationScore | None) -> bool:
+    """Return whether tool scores know of all parameters how they agree."""
+    return score is not None and all(
+        tools.dimensions.get("parameters") is not None for tools in score.tools if tools.required
+    )
+
+
+def _score(writes: _Writes, score: ConversationScore | None) -> MetricScore:
+    label = writes.label
+    unknown = _unknown(writes, score) if label == "right" else None
+    if unknown is not None:
+        return none_of(STATE_CHANGES, *unknown)
+    if label == "right" and score is not None and score.outcome == "fail":
+        label = "other"
+    about = writes.missing[0][0] if writes.missing else None
+    if about is None and (writes.extra or writes.wrong):
+        about = writes.extra[0].call.name if writes.extra else writes.wrong[0][1].call.name
+    return MetricScore(
+        name=STATE_CHANGES,
+        label=label,
+        explanation=_changes_text(label, writes),
+        tool_name=about,
+        parameter=writes.wrong[0][2] if label == "wrong_arguments" else None,
+        details=_details(writes),
+    )
+
+
+def _details(writes: _Writes) -> dict[str, Any]:
+    return {
+        "missing": [{"tool": name, "arguments": dict(arguments)} for name, arguments in writes.missing[:_KEPT]],
+        "extra": [
+            {"tool": made.call.name, "turn_index": made.turn_index, "arguments": made.call.arguments}
+            for made in writes.extra[:_KEPT]
+        ],
+        "wrong_arguments": [wrong_as_json(*one) for one in writes.wrong[:_KEPT]],
+    }
+
+
+def _changes_text(label: StateChanges, writes: _Writes) -> str:
+    if label in {"right", "other"}:
+        made = len(writes.paired)
+        told = f"{made} of {made} expected state changes were made, and no other"
+        told = told if made else "no state change was expected, and none was made"
+        return f"{told}; the conversation failed all the same" if label == "other" else told
+    missing = [shown_call(name, arguments) for name, arguments in writes.missing]
+    extra = [
+        f"{shown_call(made.call.name, made.call.arguments)} in turn {made.turn_index + 1}" for made in writes.extra
+    ]
+    wrong = Counter(f"{made.call.name}({key})" for _, made, key in writes.wrong)
+    parts = [
+        f"not made: {_some(missing)}" if missing else "",
+        f"not asked for: {_some(extra)}" if extra else "",
+        f"other arguments: {_some(list(wrong))}" if wrong else "",
+    ]
+    return "; ".join(filter(None, parts))
+
+
+def _some(told: Sequence[str]) -> str:
+    more = len(told) - _TOLD
+    return ", ".join(told[:_TOLD]) + (f" and {more} more" if more > 0 else "")

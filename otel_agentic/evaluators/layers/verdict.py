@@ -1,4 +1,4 @@
-"""Which layer broke first: reasoning, action or outcome, of a conversation that failed."""
+"""The first layer that broke in a failed conversation: reasoning, action or outcome."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings
+from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings, none_of
 from otel_agentic.evaluators.catalog import metrics_of
-from otel_agentic.evaluators.layers.abstaining import none_of
-from otel_agentic.evaluators.layers.outcome import completion
-from otel_agentic.evaluators.layers.plans import executed, expected_plan, written_plan
-from otel_agentic.evaluators.layers.scopes import ExpectedCalls, expected_calls
-from otel_agentic.evaluators.layers.subsequence import common, in_order
-from otel_agentic.evaluators.layers.validity import call_scores, hallucinated, tool_calls
+from otel_agentic.evaluators.layers.calls import ExpectedCalls, call_scores, expected_calls, hallucinated, tool_calls
+from otel_agentic.evaluators.layers.plans import common, executed, expected_plan, in_order, written_plan
+from otel_agentic.evaluators.layers.state import completion
 from otel_agentic.evaluators.needs import first_missing
 
 if TYPE_CHECKING:

@@ -11,11 +11,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 from otel_agentic.errors import UsageError
 from otel_agentic.judges.base import JudgeFailure, Question, Verdict
-from otel_agentic.judges.exact.checks import READ_CHARACTERS, Candidate, Query, Sides, expected_text
-from otel_agentic.judges.exact.features import measure
-from otel_agentic.judges.exact.model import Model, shipped_model
-from otel_agentic.judges.exact.texts import wording
-from otel_agentic.judges.structured import json_agreement
+from otel_agentic.judges.exact.checks import READ_CHARACTERS, Candidate, Query, Sides, expected_text, json_agreement
+from otel_agentic.judges.exact.features import Model, measure, shipped_model, wording
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

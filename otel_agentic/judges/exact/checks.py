@@ -1,8 +1,4 @@
-"""Objections to an answer, independent of its wording: another number or date, a denial, the other of two alternatives.
-
-An objection never makes an answer pass. If the answer contradicts the expected one it is `wrong`; if it may still be right it
-is a `doubt`.
-"""
+"""Objections to an answer whatever its wording: another number or date, a denial, the other of two alternatives, unequal JSON."""
 
 from __future__ import annotations
 
@@ -13,15 +9,26 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.judges import polarity
-from otel_agentic.judges.bindings import clause_stems, misplaced
-from otel_agentic.judges.contradiction import contradicted
-from otel_agentic.judges.durations import with_whole_durations
-from otel_agentic.judges.exact.features import NO_FACTS, HeldFacts, Weight
-from otel_agentic.judges.exact.texts import (
+import orjson
+
+from otel_agentic.judges.exact import negation as polarity
+from otel_agentic.judges.exact.facts import (
+    Fact,
+    Facts,
+    FactText,
+    Quantity,
+    extract,
+    rival_facts,
+    same_fact,
+    with_whole_durations,
+)
+from otel_agentic.judges.exact.features import (
+    NO_FACTS,
     AnswerWording,
+    HeldFacts,
+    Weight,
     Wording,
     likeness,
     remembered,
@@ -29,15 +36,79 @@ from otel_agentic.judges.exact.texts import (
     without_footnotes,
     wording,
 )
-from otel_agentic.judges.facts import Fact, Facts, FactText, extract, rival_facts, same_fact
-from otel_agentic.judges.negation import clause_before, denied_at, has_denial, sentences
-from otel_agentic.judges.quantities import Quantity
-from otel_agentic.judges.standing import Manner, asserts
-from otel_agentic.judges.wording import similarity, stem, stems
-from otel_agentic.truth.text import words
+from otel_agentic.judges.exact.negation import (
+    Manner,
+    asserts,
+    clause_before,
+    clause_stems,
+    contradicted,
+    denied_at,
+    has_denial,
+    misplaced,
+    sentences,
+)
+from otel_agentic.judges.exact.wording import similarity, stem, stems
+from otel_agentic.truth.values import canonical, leaves, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+_OPENING: Final = re.compile(r"```(?:json)?[ \t]*\n")
+_CLOSING: Final = re.compile("```")
+#: Number of closing fences that are tried: texts inside the JSON may contain one.
+_MAX_CLOSINGS: Final = 16
+#: Maximum number of values compared to compute the share in common.
+_MAX_LEAVES: Final = 2_000
+
+
+def json_agreement(expected: str, answer: str) -> float | None:
+    """Return the agreement of two JSON objects or lists, 1.0 only if they are equal; or None if one text is not JSON.
+
+    Below 1.0 it is the share of values in common. The answer may contain its JSON in a fenced block.
+
+    >>> json_agreement('{"city": "Oslo", "degrees": 4}', '{"degrees": 4.0, "city": "Oslo"}')
+    1.0
+    >>> json_agreement('{"city": "Oslo", "degrees": 4}', '{"degrees": 4, "city": "Bergen"}')
+    0.3333333333333333
+    """
+    own, other = _read(expected), _read(answer)
+    if own is None or other is None:
+        return None
+    try:
+        if canonical(own) == canonical(other):
+            return 1.0
+        own_values, other_values = _values(own), _values(other)
+    except RecursionError:  # nested deeper than Python's stack: judged as text
+        return None
+    shared, total = (own_values & other_values).total(), (own_values | other_values).total()
+    return min(shared / total, 0.99) if total else 0.0
+
+
+def _values(document: Any) -> Counter[Any]:
+    return Counter((name, canonical(value)) for name, value in leaves(document, limit=_MAX_LEAVES))
+
+
+def _read(text: str) -> Any:
+    """Return the JSON object or list of a text, bare or in a fenced block; or None."""
+    plain = text.strip()
+    if plain[:1] in {"{", "["}:
+        return _loaded(plain)
+    opening = _OPENING.search(text)
+    if opening is None:
+        return None
+    closings = islice(_CLOSING.finditer(text, opening.end()), _MAX_CLOSINGS)
+    documents = (_loaded(text[opening.end() : closing.start()].strip()) for closing in closings)
+    return next((document for document in documents if document is not None), None)
+
+
+def _loaded(plain: str) -> Any:
+    if plain[:1] not in {"{", "["}:
+        return None
+    try:
+        return orjson.loads(plain)
+    except orjson.JSONDecodeError:
+        return None
+
 
 #: An expected text of at most so many content words in one sentence is a short fact.
 _SHORT_WORDS: Final = 4

@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from otel_agentic.truth.formats.base import Document, Format, Loss, native_lines
-    from otel_agentic.truth.formats.reading import FORMATS, read_document, read_rows
-    from otel_agentic.truth.formats.writing import Written, WrittenRows, write_document, write_rows
+    from otel_agentic.truth.formats.files import (
+        FORMATS,
+        Written,
+        WrittenRows,
+        read_document,
+        read_rows,
+        write_document,
+        write_rows,
+    )
 
 __all__ = [
     "FORMATS",
@@ -29,8 +36,8 @@ __all__ = [
 
 _MODULES = {
     **dict.fromkeys(("Document", "Format", "Loss", "native_lines"), "otel_agentic.truth.formats.base"),
-    **dict.fromkeys(("FORMATS", "read_document", "read_rows"), "otel_agentic.truth.formats.reading"),
-    **dict.fromkeys(("Written", "WrittenRows", "write_document", "write_rows"), "otel_agentic.truth.formats.writing"),
+    **dict.fromkeys(("FORMATS", "read_document", "read_rows"), "otel_agentic.truth.formats.files"),
+    **dict.fromkeys(("Written", "WrittenRows", "write_document", "write_rows"), "otel_agentic.truth.formats.files"),
 }
 
 

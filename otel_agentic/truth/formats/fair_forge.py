@@ -11,16 +11,28 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import Field
 
 from otel_agentic.truth.formats.base import Format, Reading
-from otel_agentic.truth.formats.calls import call_reasons, literal_arguments, required_calls, tools_of_turn
-from otel_agentic.truth.formats.foreign import Arguments, Id, Listed, Record, Said, Silent
-from otel_agentic.truth.formats.made import made_call, made_conversation, made_turn
+from otel_agentic.truth.formats.foreign import (
+    Arguments,
+    Id,
+    Listed,
+    Record,
+    Said,
+    Silent,
+    call_reasons,
+    literal_arguments,
+    made_call,
+    made_conversation,
+    made_turn,
+    required_calls,
+    tools_of_turn,
+)
 from otel_agentic.truth.model import Name  # noqa: TC001 — pydantic reads it at run time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from otel_agentic.conversations.model import Conversation, ToolCall
-    from otel_agentic.truth.formats.items import Item
+    from otel_agentic.truth.formats.located import Item
     from otel_agentic.truth.model import Case, CaseTurn, ToolExpectation
 
 

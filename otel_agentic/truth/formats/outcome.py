@@ -12,14 +12,24 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 from pydantic import AliasChoices, Discriminator, Field, Tag, model_validator
 
 from otel_agentic.truth.formats.base import Format, Reading
-from otel_agentic.truth.formats.calls import call_reasons, calls_of_conversation, literal_arguments
-from otel_agentic.truth.formats.foreign import NOTHING, Arguments, Id, Listed, Record, Said, first_of
+from otel_agentic.truth.formats.foreign import (
+    NOTHING,
+    Arguments,
+    Id,
+    Listed,
+    Record,
+    Said,
+    call_reasons,
+    calls_of_conversation,
+    first_of,
+    literal_arguments,
+)
 from otel_agentic.truth.model import Name  # noqa: TC001 — pydantic reads it at run time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from otel_agentic.truth.formats.items import Item
+    from otel_agentic.truth.formats.located import Item
     from otel_agentic.truth.model import Case, ExpectedCall
 
 #: Where the task stands: in a field of the case, or in one of its inputs.

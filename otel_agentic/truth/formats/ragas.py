@@ -13,18 +13,30 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import BeforeValidator, Discriminator, Tag
 
 from otel_agentic.truth.formats.base import Format, Reading
-from otel_agentic.truth.formats.calls import call_reasons, calls_of_conversation, literal_arguments
-from otel_agentic.truth.formats.foreign import Id, Record, Said
-from otel_agentic.truth.formats.made import made_call, made_conversation, made_turn
-from otel_agentic.truth.formats.messages import Call, Message, turns_of
-from otel_agentic.truth.model import Name  # noqa: TC001 — pydantic reads it at run time
-from otel_agentic.truth.problems import found_text
+from otel_agentic.truth.formats.foreign import (
+    Call,
+    Id,
+    Message,
+    Record,
+    Said,
+    call_reasons,
+    calls_of_conversation,
+    literal_arguments,
+    made_call,
+    made_conversation,
+    made_turn,
+    turns_of,
+)
+from otel_agentic.truth.model import (
+    Name,
+    found_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from otel_agentic.conversations.model import Conversation, Turn
-    from otel_agentic.truth.formats.items import Item
+    from otel_agentic.truth.formats.located import Item
     from otel_agentic.truth.model import Case
 
 

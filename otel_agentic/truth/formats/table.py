@@ -1,21 +1,173 @@
-"""Rows of a table to records: cases in the flat layout of `columns`, or one record a row for other formats."""
+"""Cases in the flat layout of CSV and Parquet: one row per turn."""
 
 from __future__ import annotations
 
 import ast
+import csv
+import io
+import json
+import math
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date, datetime, time
+from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from uuid import UUID
 
-from otel_agentic.truth.formats.columns import CASE_COLUMNS, COLUMNS, TURN, TURN_COLUMNS, cell_value, is_empty
-from otel_agentic.truth.formats.items import Faulty, Item, Parsed, Path, Trouble, faults, located
+from otel_agentic.errors import UsageError
+from otel_agentic.truth.formats.base import Native, record_of
+from otel_agentic.truth.formats.located import Faulty, Item, Parsed, Path, Trouble, faults, located, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from otel_agentic.truth.formats.items import Unit
+    from otel_agentic.truth.formats.located import Unit
+    from otel_agentic.truth.model import Case
+
+Kind = Literal["text", "answers", "texts", "values", "json", "number", "flag", "verdict"]
+
+#: Columns of a case: said on one of its rows, or the same on several.
+CASE_COLUMNS: Final[Mapping[str, Kind]] = {
+    "case_id": "text",
+    "dataset": "text",
+    "tags": "texts",
+    "agent": "text",
+    "tools": "json",
+    "outputs": "values",
+    "effects": "json",
+    "goal": "text",
+    "expected_state": "json",
+    "plan": "texts",
+    "minimum_steps": "number",
+    "verdict": "verdict",
+    "answer_threshold": "number",
+    "tool_threshold": "number",
+    "tool_weights": "json",
+    "reviewed": "flag",
+    "promoted_from": "texts",
+    "notes": "text",
+}
+#: Columns of a turn, and the field of the turn that each is.
+TURN_COLUMNS: Final[Mapping[str, tuple[str, Kind]]] = {
+    "query": ("query", "text"),
+    "answer": ("answer", "answers"),
+    "not_answer": ("not_answer", "text"),
+    "turn_tools": ("tools", "json"),
+    "reference_topics": ("reference_topics", "texts"),
+}
+#: The number of the row's turn, 1-based: for turns that say nothing else, and for rows that a person has sorted.
+TURN: Final = "turn"
+COLUMNS: Final = (
+    "case_id",
+    "dataset",
+    TURN,
+    *TURN_COLUMNS,
+    *(name for name in CASE_COLUMNS if name not in {"case_id", "dataset"}),
+)
+
+#: A text that a spreadsheet would take for a formula is written behind an apostrophe, and read without it.
+_GUARDED: Final = re.compile(r"'+[=+\-@\t\r]")
+_FORMULA: Final = re.compile(r"'*[=+\-@\t\r]")
+
+
+def is_empty(cell: Any) -> bool:
+    """Return whether a cell says nothing: null, no number, or a text without a visible character."""
+    if isinstance(cell, float):
+        return math.isnan(cell)
+    return cell is None or (isinstance(cell, str) and not cell.strip())
+
+
+def cell_value(kind: Kind, cell: Any) -> Any:
+    """Return what a cell that is not empty says, as JSON has it; `Faulty` where it cannot be read.
+
+    What is no text already (numbers, lists and objects of Parquet) stays what it is.
+    """
+    if not isinstance(cell, str):
+        return _whole(_plain(cell)) if kind == "number" else _plain(cell)
+    if kind in {"text", "answers"}:
+        return (kind == "answers" and listed_texts(cell)) or unguarded(cell)
+    if kind == "json" or (kind in {"texts", "values"} and cell.lstrip().startswith("[")):
+        try:
+            return whole(cell)
+        except ValueError as error:
+            return Faulty(f"not JSON: {error}; found {cell[:60]!r}")
+    if kind in {"texts", "values"}:
+        return [unguarded(cell)]
+    return _word(kind, unguarded(cell).strip())
+
+
+def listed_texts(cell: str) -> list[Any] | None:
+    """Return the list that a cell of answers holds, None where it is one text: a JSON list without any text is one.
+
+    >>> listed_texts('["Paris", "City of Light"]'), listed_texts("[17, 18]"), listed_texts("Paris")
+    (['Paris', 'City of Light'], None, None)
+    """
+    if not cell.lstrip().startswith("["):
+        return None
+    try:
+        value = whole(cell)
+    except ValueError:
+        return None
+    return value if isinstance(value, list) and any(isinstance(part, str) for part in value) else None
+
+
+def guarded(text: str) -> str:
+    """Return a text as a cell of CSV that no spreadsheet takes for a formula.
+
+    >>> guarded("=1+1"), unguarded(guarded("=1+1")), guarded("plain")
+    ("'=1+1", '=1+1', 'plain')
+    """
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def unguarded(cell: str) -> str:
+    """Return the text of a cell: without the apostrophe that hides a formula."""
+    return cell[1:] if _GUARDED.match(cell) else cell
+
+
+def _word(kind: Kind, text: str) -> Any:
+    """Return a number, flag or verdict; what is none stays text, and the case format says what is allowed."""
+    lower = text.lower()
+    if kind == "flag":
+        return {"true": True, "false": False}.get(lower, text)
+    if kind == "verdict" and lower in {"pass", "fail"}:
+        return lower
+    try:
+        value = whole(text)
+    except ValueError:
+        return text
+    if isinstance(value, (int, float, Faulty)) and not isinstance(value, bool):
+        return _whole(value) if kind == "number" else value
+    return text
+
+
+def _whole(value: Any) -> Any:
+    """Return 3.0 as 3: a column of numbers with empty cells comes as fractions."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _plain(cell: Any) -> Any:  # noqa: PLR0911 — one return a type
+    """Return a value of Parquet as JSON has it; a field of a struct that is null is one that is absent."""
+    match cell:
+        case Mapping():
+            return {str(key): _plain(value) for key, value in cell.items() if value is not None}
+        case list() | tuple():
+            return [_plain(value) for value in cell]
+        case Decimal():
+            return int(cell) if cell == cell.to_integral_value() else float(cell)
+        case date() | datetime() | time():
+            return cell.isoformat()
+        case UUID():
+            return str(cell)
+        case float() if not math.isfinite(cell):
+            return Faulty(f"{cell} is no JSON; leave the field out or give a number")
+        case str() | bool() | int() | float() | None:
+            return cell
+    return Faulty(f"found a value of type {type(cell).__name__}; allowed: text, number, true or false, list, object")
+
 
 #: A row of a table: its place (line or row, 1-based) and its cells by column.
 Row = tuple[int, Mapping[str, Any]]
@@ -149,3 +301,134 @@ def _literal(cell: str) -> Any:
 
 def _same(place: int, _: Path) -> int:
     return place
+
+
+#: What separates cells where the first line has no comma: spreadsheets of some countries, and pasted tables.
+_OTHER_SEPARATORS: Final = ";\t"
+_SPECIAL: Final = re.compile("""[,;\t"\r\n]|^ | $""")
+
+
+def parse_csv(text: str, *, flat: bool | None = None) -> Parsed:
+    """Return the records of a CSV text.
+
+    Args:
+        text: the text, with a line of column names.
+        flat: whether it has the flat layout of cases; unless given, where there is a column `case_id`.
+    """
+    header, rows, troubles = _read(text)
+    flat = "case_id" in header if flat is None else flat
+    if flat and header and "case_id" not in header:
+        told = f"case_id: column missing, found {', '.join(header)}; allowed: {', '.join(COLUMNS)}"
+        if "conversation_id" in header:
+            told = "these are labels of conversations, no cases; give the file as --labels"
+        return Parsed(items=(), troubles=(Trouble(place=1, text=told), *troubles))
+    parsed = flat_records(header, rows, "line", 1) if flat else row_records(rows, "line")
+    return Parsed(items=parsed.items, troubles=(*parsed.troubles, *troubles))
+
+
+def write_csv(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return rows of the flat layout, texts and numbers, as CSV: the columns that any row uses, in their order."""
+    listed = list(rows)
+    used = [column for column in COLUMNS if any(row.get(column) is not None for row in listed)] or ["case_id"]
+    lines = [used, *([_cell(row.get(column)) for column in used] for row in listed)]
+    return "".join(",".join(map(_quoted, line)) + "\n" for line in lines)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else guarded(value) if isinstance(value, str) else repr(value)
+
+
+def _quoted(cell: str) -> str:
+    # The csv package writes a lone carriage return without quotes, and does not read it back.
+    return '"' + cell.replace('"', '""') + '"' if _SPECIAL.search(cell) else cell
+
+
+def _read(text: str) -> tuple[list[str], list[Row], list[Trouble]]:
+    first = text.lstrip().split("\n", 1)[0]
+    separator = next((mark for mark in _OTHER_SEPARATORS if "," not in first and mark in first), ",")
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    rows: list[Row] = []
+    troubles: list[Trouble] = []
+    header: list[str] = []
+    began = 1
+    try:
+        for cells in reader:
+            if not any(cell.strip() for cell in cells):
+                pass
+            elif not header:
+                header = [cell.strip().lower() for cell in cells]
+            elif len(cells) > len(header):
+                told = f"{len(cells)} cells, the header names {len(header)}; quote a cell that holds a separator"
+                troubles.append(Trouble(place=began, text=told))
+            else:
+                rows.append((began, dict(zip(header, cells, strict=False))))
+            began = reader.line_num + 1
+    except csv.Error as error:
+        told = f"not readable as CSV: {error}; quote cells as RFC 4180 says; nothing after it was read"
+        troubles.append(Trouble(place=began, text=told))
+    return header, rows, troubles
+
+
+_BLANK: Final = "a cell cannot hold a NUL character, nor a text without a visible one"
+
+
+class Csv(Native):
+    """Cases as CSV."""
+
+    name = "csv"
+    reasons: ClassVar[Mapping[str, str]] = {"": _BLANK}
+
+    def document(self, cases: Sequence[Case]) -> str:
+        """Return the cases as CSV."""
+        return write_csv(flat_rows(cases))
+
+
+def flat_rows(cases: Sequence[Case]) -> list[dict[str, Any]]:
+    """Return the rows of cases: texts, numbers and truth values by column; lists and objects as JSON text.
+
+    What is said of the case as a whole stands on its first row. A case whose name no cell can hold has none.
+    """
+    return [row for case in cases if _holds(case.case_id) and _holds(case.dataset) for row in _rows(record_of(case))]
+
+
+def _rows(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    said = {column: _cell_of_kind(kind, record[column]) for column, kind in CASE_COLUMNS.items() if column in record}
+    identity = {"case_id": record["case_id"], "dataset": record["dataset"]}
+    for place, turn in enumerate(record.get("turns") or [None]):
+        own: dict[str, Any] = {}
+        if turn is not None:
+            own = {
+                column: _cell_of_kind(kind, turn[name]) for column, (name, kind) in TURN_COLUMNS.items() if name in turn
+            } | {TURN: place + 1}
+        yield {**(identity if place else said), **own}
+
+
+def _holds(text: str) -> bool:
+    """Return whether a cell can hold a text: one of blanks says nothing, and NUL ends the text to many readers."""
+    return not is_empty(text) and "\x00" not in text
+
+
+def _cell_of_kind(kind: Kind, value: Any) -> Any:
+    if kind == "answers" and isinstance(value, str) and listed_texts(value):
+        value = [value]  # a text that would be read as a list
+    if kind in {"text", "answers"} and isinstance(value, str):
+        return value if _holds(value) else None
+    if value is None or kind in {"number", "flag", "verdict"}:
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+class Parquet(Csv):
+    """Cases as Parquet: the same rows, typed; the store writes the file."""
+
+    name = "parquet"
+
+    def document(self, cases: Sequence[Case]) -> str:  # noqa: ARG002 — the signature of a format
+        """Raise: Parquet is no text.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError("Parquet is no text; write its rows")

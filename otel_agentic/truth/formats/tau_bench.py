@@ -13,15 +13,21 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 from pydantic import Field
 
 from otel_agentic.truth.formats.base import Format, Reading
-from otel_agentic.truth.formats.calls import call_reasons, calls_of_conversation, literal_arguments
-from otel_agentic.truth.formats.foreign import Id, Listed, Record
-from otel_agentic.truth.formats.messages import Call
+from otel_agentic.truth.formats.foreign import (
+    Call,
+    Id,
+    Listed,
+    Record,
+    call_reasons,
+    calls_of_conversation,
+    literal_arguments,
+)
 from otel_agentic.truth.model import Name  # noqa: TC001 — pydantic reads it at run time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from otel_agentic.truth.formats.items import Item
+    from otel_agentic.truth.formats.located import Item
     from otel_agentic.truth.model import Case
 
 #: Tools that read, by name; everything else writes.

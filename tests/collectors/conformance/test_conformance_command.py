@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from inline_snapshot import snapshot
 
 from collectors.conformance import CHECKS, select
-from collectors.conformance._command import command
+from collectors.conformance._run import command
 from otel_agentic.errors import UsageError
 from tests.collectors.conformance.canned import answering, answering_grpc, http
 from tests.collectors.conformance.conftest import TOKEN

@@ -13,7 +13,7 @@ from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # ship
 from inline_snapshot import snapshot
 
 from collectors.conformance import CHECKS, Fault, Outcome, Receiver, Target, run, select
-from collectors.conformance._clients import Clients
+from collectors.conformance._receiver import Clients
 from tests.collectors.conformance.canned import answering, answering_grpc, http
 from tests.snapshots import passage
 

@@ -1,0 +1,1 @@
+"""The Python API: evaluate conversations in memory, open a store, data frames."""

@@ -1,0 +1,285 @@
+"""`otel_agentic.evaluate`: conversations and cases in memory -> scores and rates, without a store."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import ValidationError
+
+from otel_agentic import plugins
+from otel_agentic.api.evaluation import Evaluation, chosen_k
+from otel_agentic.api.frames import ScoredAttempt
+from otel_agentic.api.inputs import read_cases, read_conversations, read_labels
+from otel_agentic.compat import scorer
+from otel_agentic.config import Settings
+from otel_agentic.errors import UsageError
+from otel_agentic.evaluation.counts import Tally
+from otel_agentic.evaluation.judge_runs import RunBudget, answers_to, score_asking
+from otel_agentic.evaluation.metrics import require_judge, subject_of, unasked_note
+from otel_agentic.evaluation.sampling import position_of
+from otel_agentic.evaluators.registry import Chosen, chosen, of_files
+from otel_agentic.evaluators.run import evaluate as run_evaluators
+from otel_agentic.judges import ExactJudge
+from otel_agentic.judges.asking_judge import AskingJudge
+from otel_agentic.judges.registry import judge_of
+from otel_agentic.redaction.batch import CountingRedactor
+from otel_agentic.scoring import MatchedConversation, score_conversations
+from otel_agentic.scoring.outcome import BATCH
+from otel_agentic.truth import CaseIndex
+from otel_agentic.truth.load import redacted_case, redacted_labels
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from pydantic import BaseModel
+
+    from otel_agentic.api.inputs import CaseLike, ConversationLike, LabelLike
+    from otel_agentic.config import EvaluatorSettings, ScoringSettings
+    from otel_agentic.evaluators.base import AnyEvaluator, MetricScore
+    from otel_agentic.evaluators.run import Ask
+    from otel_agentic.judges import Budget, Judge, JudgeCache
+    from otel_agentic.judges.registry import JudgeLike
+    from otel_agentic.scoring import ConversationScore
+    from otel_agentic.truth import Label
+
+if TYPE_CHECKING:
+    #: An evaluator; a function, which becomes one metric named after it; or `path.py:name`.
+    EvaluatorLike = AnyEvaluator | Callable[..., Any] | str
+
+
+def chosen_for(
+    judge: Judge,
+    settings: EvaluatorSettings,
+    metrics: Sequence[str] | None,
+    provided: Sequence[EvaluatorLike] | EvaluatorLike,
+) -> Chosen:
+    """Return the evaluators of the named metrics, and all provided ones.
+
+    Raises:
+        UsageError: a name is unknown or ambiguous, a file cannot be loaded, or a metric needs an LLM judge and none is set.
+        PluginError: an evaluator does not load or breaks the contract.
+    """
+    evaluators: list[Any] = list(provided) if isinstance(provided, (list, tuple)) else [provided]
+    selected = chosen(settings, metrics, [_evaluator(item, settings) for item in evaluators])
+    return require_judge(selected, judge)
+
+
+def _evaluator(provided: EvaluatorLike, settings: EvaluatorSettings) -> Any:
+    """Return the evaluator that a name, class or function describes; its contract is checked later, with all others."""
+    if isinstance(provided, str):
+        (selected,) = of_files([provided], settings)
+        return selected
+    if isinstance(provided, type) or not callable(provided) or hasattr(provided, "metrics"):
+        return provided
+    from otel_agentic.evaluators.custom import evaluator  # noqa: PLC0415 — few callers pass functions
+
+    return evaluator()(provided)
+
+
+def with_metrics(
+    attempts: Sequence[ScoredAttempt],
+    selected: Chosen,
+    settings: ScoringSettings,
+    *,
+    judge: Judge,
+    cache: JudgeCache | None,
+    budget: Budget,
+    tally: Tally,
+) -> tuple[list[ScoredAttempt], tuple[str, ...]]:
+    """Return the scored conversations with their metric scores, and messages about skipped metrics and failures."""
+    # The order in which the judge's budget is spent.
+    order = sorted(range(len(attempts)), key=lambda index: position_of(attempts[index].conversation.key))
+    ordered = [attempts[index] for index in order]
+    subjects = [subject_of(attempt.conversation, attempt.match, attempt.score, settings) for attempt in ordered]
+    scores_of: list[dict[str, tuple[MetricScore, ...]]] = [{} for _ in attempts]
+    faults: Counter[str] = Counter()
+    for ran in run_evaluators(selected.evaluators, subjects, _ask(judge, cache, budget, tally)):
+        scores_of[order[ran.place]][ran.evaluator.name] = ran.scores
+        faults.update(ran.faults)
+    names = [evaluator.name for evaluator in selected.evaluators]
+    scored = [
+        replace(attempt, evaluator_scores={name: scores[name] for name in names if name in scores})
+        for attempt, scores in zip(attempts, scores_of, strict=True)
+    ]
+    notes = [unasked_note(selected.unasked)] if selected.unasked else []
+    return scored, (*notes, *(f"{fault} (conversations: {count:,})" for fault, count in faults.most_common()))
+
+
+def _ask(judge: Judge, cache: JudgeCache | None, budget: Budget, tally: Tally) -> Ask | None:
+    if isinstance(judge, ExactJudge):
+        return None
+    return partial(answers_to, judge=AskingJudge(judge, cache=cache, budget=budget), tally=tally)
+
+
+def evaluate(
+    conversations: ConversationLike | Iterable[ConversationLike],
+    cases: CaseLike | Iterable[CaseLike] | None = None,
+    *,
+    labels: Mapping[str, LabelLike] | str | os.PathLike[str] | None = None,
+    judge: JudgeLike | None = None,
+    k: int | Sequence[int] | None = None,
+    estimator: str | None = None,
+    turn_rule: Literal["answer", "tools", "both"] | None = None,
+    answer_threshold: float | None = None,
+    tool_threshold: float | None = None,
+    compat: Literal["fair-forge", "ragas", "agent-surface", "agentest"] | None = None,
+    metrics: str | Sequence[str] | None = None,
+    evaluators: EvaluatorLike | Sequence[EvaluatorLike] = (),
+    settings: Settings | None = None,
+    cache: JudgeCache | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Evaluation:
+    """Match conversations to cases, score them, and return scores, rates and faults.
+
+    The numbers equal those of `otel-agentic evaluate` and `report` on the same data. It works in a notebook, where an event
+    loop is already running, and writes no files. `settings.redaction` applies as it does to a store: credentials reach no
+    judge, and the result contains placeholders instead, under a key used for this call only.
+
+    Args:
+        conversations: objects, records with the shape of a line of `conversations export`, records of Fair Forge or RAGAS,
+            finished spans of the OpenTelemetry SDK, or paths of files: exported conversations, OTLP in any form that
+            `ingest` reads, Fair Forge or RAGAS documents. A single one, or any number of them.
+        cases: objects, records, or paths of files in any format that `truth import` reads. None for the cases contained in
+            the conversations' documents of another tool.
+        labels: verdicts by conversation id (true, "pass", a reward), or the path of a labels CSV.
+        judge: decides whether an answer is correct: a name ("exact", "langchain:openai:gpt-5-mini"), a LangChain chat
+            model, a `Judge`, or a function from a `Question` to a score in [0, 1]. None for that of the settings.
+        k: the k of pass@k and pass^k.
+        estimator: the name of the headline estimator. None for the pooled one of the mode.
+        turn_rule: what decides a turn: its answer, its tools, or both.
+        answer_threshold: answer score at which a turn passes, in [0, 1].
+        tool_threshold: tool score at which tools are correct, in [0, 1].
+        compat: score with another system's arithmetic.
+        metrics: the metrics to compute in addition to the scores: names of metrics, evaluators or families, "default",
+            "all" or "none". None for those of the settings: all that need no model.
+        evaluators: your own evaluators, all of whose metrics are computed: objects, functions (see `evaluator`), or
+            "checks.py:name".
+        settings: everything else; the arguments above take precedence. None for the defaults and the environment.
+        cache: earlier verdicts of judges that call a model, see `MemoryCache`. None to request every verdict again.
+        progress: called with the number of scored conversations and of all conversations.
+
+    Raises:
+        UsageError: an argument is invalid.
+        BadInputError: a record or file is malformed; the message names record or line, and field.
+        PluginError: the judge or estimator is unknown, or an evaluator does not load or violates its contract.
+    """
+    effective = _settings(
+        settings or Settings(),
+        scoring={
+            "judge": judge if isinstance(judge, str) else None,
+            "turn_rule": turn_rule,
+            "answer_threshold": answer_threshold,
+            "tool_threshold": tool_threshold,
+            "compat": compat,
+        },
+        stats={"k": None if k is None else chosen_k(k), "estimator": estimator},
+    )
+    if effective.stats.estimator is not None:
+        plugins.get("estimators", effective.stats.estimator)  # otherwise an unknown name would be ignored silently
+    inputs = read_conversations(conversations, effective)
+    redacting = CountingRedactor(effective.redaction)
+    known = [redacted_case(case, redacting) for case in (inputs.cases if cases is None else read_cases(cases))]
+    verdicts = redacted_labels(read_labels(labels, effective.scoring), redacting)
+    if not known and not verdicts:
+        raise UsageError("no ground truth; pass cases, or labels by conversation id")
+    index = CaseIndex(known, effective.matching)
+    matched = []
+    for conversation in map(redacting.record, inputs.conversations):
+        label = verdicts.get(str(conversation.conversation_id))
+        match = index.match(conversation, label)
+        matched.append(MatchedConversation(conversation=conversation, match=match, label=label))
+    tally = Tally()
+    active_judge = judge_of(effective.scoring.judge if judge is None else judge, effective.judge)
+    budget = RunBudget(effective.judge)
+    try:
+        metrics_to_compute = chosen_for(active_judge, effective.evaluators, _names(metrics), evaluators)
+        scores = _scores(
+            matched, active_judge, effective, cache=cache, budget=budget, tally=tally, progress=progress or _ignore
+        )
+        attempts = [
+            ScoredAttempt(conversation=pair.conversation, match=pair.match, score=score)
+            for pair, score in zip(matched, scores, strict=True)
+        ]
+        attempts, faults = with_metrics(
+            attempts, metrics_to_compute, effective.scoring, judge=active_judge, cache=cache, budget=budget, tally=tally
+        )
+    finally:
+        if active_judge is not judge:  # created by this call, so closed by it
+            getattr(active_judge, "close", _ignore)()
+    return Evaluation(
+        attempts=tuple(attempts),
+        cases=tuple(index),
+        settings=effective,
+        judge_name=active_judge.name,
+        judge_version=active_judge.version,
+        judge_use=tally,
+        unused_labels=_unused(verdicts, matched),
+        problems=(*inputs.problems, *faults),
+    )
+
+
+def _unused(labels: Mapping[str, Label], matched: Sequence[MatchedConversation]) -> tuple[str, ...]:
+    """Return the conversation ids of labels that match no conversation."""
+    known = {str(pair.conversation.conversation_id) for pair in matched}
+    return tuple(name for name in labels if name not in known)
+
+
+def _scores(
+    matched: Sequence[MatchedConversation],
+    judge: Judge,
+    settings: Settings,
+    *,
+    cache: JudgeCache | None,
+    budget: RunBudget,
+    tally: Tally,
+    progress: Callable[[int, int], None],
+) -> list[ConversationScore]:
+    """Return the scores of conversations, in their order."""
+    compat = settings.scoring.compat
+    score = partial(score_conversations if compat is None else scorer(compat), settings=settings.scoring)
+    scores: dict[int, ConversationScore] = {}
+    if isinstance(judge, ExactJudge):  # it computes: cache, budget and concurrency would cost more than its verdicts
+        for start in range(0, len(matched), BATCH):
+            scores |= enumerate(score(matched[start : start + BATCH], judge=judge), start)
+            progress(len(scores), len(matched))
+    else:
+        cautious_judge = AskingJudge(judge, cache=cache, budget=budget)
+
+        def score_with(part: Sequence[MatchedConversation], answered: Judge) -> list[ConversationScore]:
+            return score(part, judge=answered)
+
+        for index, result in score_asking(matched, cautious_judge, score_with, tally=tally):
+            scores[index] = result
+            progress(len(scores), len(matched))
+    return [scores[index] for index in range(len(matched))]
+
+
+def _settings(settings: Settings, **sections: Mapping[str, Any]) -> Settings:
+    """Return the settings with the arguments that are not None in their place.
+
+    Raises:
+        UsageError: an argument is invalid; the message names it.
+    """
+    changed: dict[str, Any] = {}
+    for name, arguments in sections.items():
+        section: BaseModel = getattr(settings, name)
+        provided = {key: value for key, value in arguments.items() if value is not None}
+        try:
+            changed[name] = type(section).model_validate({**section.model_dump(), **provided})
+        except ValidationError as error:
+            detail = error.errors(include_url=False)[0]
+            argument, *_ = detail["loc"]
+            raise UsageError(f"{argument}: found {detail['input']!r}; {detail['msg']}") from error
+    return settings.model_copy(update=changed)
+
+
+def _names(metrics: str | Sequence[str] | None) -> Sequence[str] | None:
+    return metrics.split(",") if isinstance(metrics, str) else metrics
+
+
+def _ignore(*_: int) -> None:
+    pass

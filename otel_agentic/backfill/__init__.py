@@ -1,0 +1,1 @@
+"""Evaluation of past hours: the plan, the run, and where the results go."""

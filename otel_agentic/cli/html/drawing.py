@@ -1,0 +1,549 @@
+"""The drawings of a page: curves over k and reliability over time, as inline SVG by matplotlib."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from io import StringIO
+from typing import TYPE_CHECKING, Any, Final
+from xml.etree import ElementTree as ET
+
+import numpy as np
+
+from otel_agentic.cli.html.markup import Html, markup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import numpy.typing as npt
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Role -> the mark that matplotlib draws it with; `style.css` gives each role its colours.
+MARKS: Final[Mapping[str, str]] = {
+    role: f"#0d0e{place:02x}"
+    for place, role in enumerate(
+        (
+            "ink",
+            "muted",
+            "grid",
+            "surface",
+            "at",
+            "pow",
+            "cover",
+            "ready",
+            "needs-improvement",
+            "inconsistent",
+            "not-ready",
+            "insufficient-evidence",
+        ),
+        start=0xA0,
+    )
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierStyle:
+    """A deployment tier as people see it: in words, in colour, and in a shape for those who see no colour.
+
+    `marker` is matplotlib's name of the shape, `sign` the character.
+    """
+
+    words: str
+    role: str
+    marker: str
+    sign: str
+
+
+TIERS: Final[Mapping[str, TierStyle]] = {
+    "ready": TierStyle(words="ready", role="ready", marker="o", sign="●"),
+    "needs_improvement": TierStyle(words="needs improvement", role="needs-improvement", marker="^", sign="▲"),
+    "inconsistent": TierStyle(words="inconsistent", role="inconsistent", marker="D", sign="◆"),
+    "not_ready": TierStyle(words="not ready", role="not-ready", marker="s", sign="■"),
+    "insufficient_evidence": TierStyle(
+        words="insufficient evidence", role="insufficient-evidence", marker="", sign="○"
+    ),
+    "no_row": TierStyle(words="no row in the table", role="insufficient-evidence", marker="d", sign="◇"),
+}
+#: How opaque a band is drawn; the page has its own value for it, by light and dark.
+BAND: Final = 0.161
+#: Font size of a drawing in px, when it is shown in its own size.
+FONT_PX: Final = 11.5
+_RC: Final[dict[Any, Any]] = {
+    "svg.fonttype": "none",  # text stays text: searchable, and in the page's font
+    "svg.hashsalt": "otel-agentic",
+    "figure.dpi": 72,  # so that a point is a pixel
+    "font.size": FONT_PX,
+    "axes.edgecolor": MARKS["grid"],
+    "axes.labelcolor": MARKS["muted"],
+    "axes.linewidth": 1.0,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.axisbelow": True,
+    "axes.facecolor": "none",
+    "figure.facecolor": "none",
+    "savefig.facecolor": "none",
+    "grid.color": MARKS["grid"],
+    "grid.linewidth": 0.8,
+    "text.color": MARKS["ink"],
+    "xtick.color": MARKS["grid"],
+    "ytick.color": MARKS["grid"],
+    "xtick.labelcolor": MARKS["muted"],
+    "ytick.labelcolor": MARKS["muted"],
+    "xtick.major.size": 3,
+    "ytick.major.size": 0,
+    "lines.linewidth": 1.9,
+    "lines.markersize": 5,
+    "lines.solid_joinstyle": "round",
+    "text.parse_math": False,
+    "timezone": "UTC",
+}
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Draw in our own style while the block runs, whatever style the user has for matplotlib."""
+    import matplotlib as mpl  # noqa: PLC0415 — only pictures pay for it
+
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_RC)
+        yield
+
+
+_NAMESPACE: Final = re.compile(r"\{[^}]*\}")
+_FONT: Final = re.compile(r"font-family: [^;]*;? ?")
+_LONG: Final = re.compile(r"(\d+\.\d)\d{2,}")
+_REFERENCE: Final = re.compile(r"#([mp][0-9a-f]{10})")
+_NO_TURN: Final = re.compile(r"rotate\(-?0(\.0)? .*")
+_COLOURS: Final = re.compile("|".join(MARKS.values()))
+_ROLES: Final = {mark: f"var(--{role})" for role, mark in MARKS.items()}
+_BAND: Final = f"fill-opacity: {BAND:g}"
+_WHOLE: Final = re.compile(r"\s+")
+
+
+def inline_svg(figure: Figure, *, name: str, title: str, description: str, extra: str = "") -> Html:
+    """Return a figure as an `svg` element for a page.
+
+    Args:
+        figure: drawn in the marks of `theme.MARKS`, without any text of strangers.
+        name: unique in the page; ids in the drawing begin with it.
+        title: what it shows, in a few words; for those who do not see it.
+        description: what is to be seen, in a sentence.
+        extra: a class of the element beside `plot`.
+    """
+    from matplotlib.backends.backend_svg import FigureCanvasSVG  # noqa: PLC0415 — only pictures pay for it
+
+    text = StringIO()
+    FigureCanvasSVG(figure).print_svg(  # type: ignore[no-untyped-call]
+        text, metadata={"Date": None, "Creator": None, "Format": None, "Type": None}
+    )
+    root = ET.fromstring(text.getvalue())  # noqa: S314 — our own drawing, made a line ago
+    _clean(root, name)
+    view = root.get("viewBox", "")
+    inner = "".join(ET.tostring(child, encoding="unicode") for child in root)
+    told = Html(f'<title id="{name}-t">{markup(title)}</title><desc id="{name}-d">{markup(description)}</desc>{inner}')
+    classes = f"plot {extra}".strip()
+    return Html(
+        f'<svg class="{classes}" role="img" aria-labelledby="{name}-t {name}-d" viewBox="{view}">{_coloured(told)}</svg>'
+    )
+
+
+def _clean(root: ET.Element, name: str) -> None:
+    """Take out what a page has no use for, and give ids that no other drawing of the page has."""
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if _local(child) in {"metadata", "style"}:
+                parent.remove(child)
+    for element in root.iter():
+        element.tag = _local(element)
+        for key, value in list(element.attrib.items()):
+            del element.attrib[key]
+            kept = _attribute(element.tag, _NAMESPACE.sub("", key), value, name)
+            if kept is not None:
+                element.set(_NAMESPACE.sub("", key), kept)
+    for element in root.iter():
+        element.tail = None
+        if element.tag != "text":
+            element.text = None
+
+
+def _attribute(element: str, key: str, value: str, name: str) -> str | None:
+    """Return the value that an attribute has in a page, None for one that it has no use for."""
+    if key == "id":
+        # Groups are named, too, but nothing refers to them.
+        return f"{name}-{value}" if _REFERENCE.fullmatch(f"#{value}") else None
+    if key == "transform" and _NO_TURN.fullmatch(value):
+        return None
+    if key == "style":
+        return _FONT.sub("", value).strip("; ") or None
+    if key in {"href", "clip-path"}:
+        return _REFERENCE.sub(rf"#{name}-\1", value)
+    if key == "d":
+        return _WHOLE.sub(" ", _LONG.sub(r"\1", value)).strip()
+    return _LONG.sub(r"\1", value) if element != "svg" else value
+
+
+def _coloured(text: str) -> str:
+    return _COLOURS.sub(lambda found: _ROLES[found.group()], text.replace(_BAND, "fill-opacity: var(--band)"))
+
+
+def _local(element: ET.Element) -> str:
+    return _NAMESPACE.sub("", str(element.tag))
+
+
+if TYPE_CHECKING:
+    Floats = npt.NDArray[np.float64]
+
+#: Names of the estimates of a point, each with its bounds.
+ESTIMATES: Final = ("pass_at_k", "pass_pow_k")
+#: A line breaks where the next window end is further away than this many steps: in between, no window holds anything.
+_STEPS: Final = 1.5
+#: How many steps on either side tell how long a step is here; it changes where history was filled in.
+_NEAR: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Series:
+    """Points of one group, by window end, each array of the same length.
+
+    Attributes:
+        ends_ns: window ends, ascending, nanoseconds UTC.
+        values: by name, (points, 3) value, lower, upper; NaN where it is undefined.
+        coverage: evaluated / all.
+        tiers: the tier of each point.
+        restated: which points were changed after they had been final.
+        width_ns: width of a window, None where windows are counts of conversations.
+    """
+
+    ends_ns: npt.NDArray[np.int64]
+    values: Mapping[str, Floats]
+    coverage: Floats
+    tiers: Sequence[str]
+    restated: npt.NDArray[np.bool_]
+    width_ns: int | None = field(default=None)
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any], width_ns: int | None) -> Series:
+        """Return the series of a row of `report_pictures`, of windows of that width."""
+        bounds = {name: (name, f"{name}_lower", f"{name}_upper") for name in ESTIMATES}
+        return cls(
+            ends_ns=np.array(row["end_ns"], dtype=np.int64),
+            values={name: np.stack([_floats(row[each]) for each in names], axis=1) for name, names in bounds.items()},
+            coverage=_floats(row["coverage"]),
+            tiers=row["tier"],
+            restated=np.array(row["restated"], dtype=np.bool_),
+            width_ns=width_ns,
+        )
+
+    def segments(self, name: str | None = None) -> Iterator[npt.NDArray[np.intp]]:
+        """Yield the places of the points that a line goes through, a piece at a time; it breaks where there is no data.
+
+        Args:
+            name: an estimate; where it is undefined the line breaks, too.
+        """
+        there = np.ones(len(self.ends_ns), bool) if name is None else ~np.isnan(self.values[name][:, 0])
+        starts = np.flatnonzero(breaks(self.ends_ns, self.width_ns) | ~there)
+        for piece in np.split(np.arange(len(self.ends_ns)), starts):
+            kept = piece[there[piece]]
+            if len(kept):
+                yield kept
+
+    def tier_runs(self, every: int = 1) -> Iterator[tuple[int, int, str]]:
+        """Yield first place, last place and tier of each run of one tier without a gap, looking at every so many points."""
+        for piece in self.segments():
+            first = piece[0]
+            for place in piece[1::every]:
+                if self.tiers[place] != self.tiers[first]:
+                    yield int(first), int(place), self.tiers[first]
+                    first = place
+            yield int(first), int(piece[-1]), self.tiers[first]
+
+
+def breaks(ends_ns: npt.NDArray[np.int64], width_ns: int | None) -> npt.NDArray[np.bool_]:
+    """Return which points begin a new piece of the line: there is time before them that no window with data covers.
+
+    That is so where the step to them is longer than a window, or than the steps around it.
+
+    >>> hours = np.array([1, 2, 3, 8, 9, 10]) * 3_600_000_000_000
+    >>> breaks(hours, 24 * 3_600_000_000_000).tolist()
+    [False, False, False, True, False, False]
+    """
+    if len(ends_ns) <= 1:
+        return np.zeros(len(ends_ns), bool)
+    steps = np.diff(ends_ns)
+    padded = (
+        np.pad(steps, _NEAR, mode="reflect")
+        if len(steps) > _NEAR
+        else np.full(len(steps) + 2 * _NEAR, np.median(steps))
+    )
+    usual = np.median(np.lib.stride_tricks.sliding_window_view(padded, 2 * _NEAR + 1), axis=1)
+    broken = steps > _STEPS * usual
+    if width_ns is not None:
+        broken |= steps > width_ns
+    return np.concatenate([[False], broken])
+
+
+def thinned(columns: Floats, most: int) -> npt.NDArray[np.intp]:
+    """Return the places of at most about `most` points that draw the same picture: ends and extremes of every stretch.
+
+    Args:
+        columns: (points, columns) what is drawn; the extremes of each column are kept.
+        most: points that are wanted.
+
+    >>> thinned(np.array([[0.0], [0.0], [9.0], [0.0], [0.0], [0.0], [0.0], [0.0]]), 4).tolist()
+    [0, 2, 7]
+    """
+    count, width = columns.shape
+    if count <= most:
+        return np.arange(count)
+    stretches = np.array_split(np.arange(count), max(1, most // (2 + 2 * width)))
+    lowest, highest = (np.where(np.isnan(columns), worst, columns) for worst in (np.inf, -np.inf))
+    kept = [
+        place
+        for stretch in stretches
+        for place in (
+            stretch[0],
+            stretch[-1],
+            *stretch[lowest[stretch].argmin(axis=0)],
+            *stretch[highest[stretch].argmax(axis=0)],
+        )
+    ]
+    return np.unique(kept)
+
+
+def _floats(values: Sequence[float | None]) -> Floats:
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+
+_LINES: Final = (("pass_at_k", "at", (0, (4, 2)), "o"), ("pass_pow_k", "pow", "-", "s"))
+#: Height by width: what is drawn wider is taller, too.
+_HEIGHT: Final = 0.4
+_LEAST_PX: Final = 190
+_MARGINS: Final = {"left": 30, "right": 10, "top": 8, "bottom": 36}
+#: A mark for each k up to this many.
+_FEW: Final = 16
+
+
+def curves(row: Mapping[str, Any], width_px: int) -> Figure:
+    """Return the picture of a group's curves, to be drawn inside `theme.drawing`.
+
+    Args:
+        row: estimates of one estimator, a row of `report_pictures`.
+        width_px: how wide it is in its own size.
+    """
+    from matplotlib.figure import Figure  # noqa: PLC0415 — only pictures pay for it
+
+    height_px = max(_LEAST_PX, _HEIGHT * width_px)
+    figure = Figure(figsize=(width_px / 72, height_px / 72))
+    sides = (_MARGINS["left"] / width_px, _MARGINS["bottom"] / height_px)
+    size = (
+        1 - (_MARGINS["left"] + _MARGINS["right"]) / width_px,
+        1 - (_MARGINS["top"] + _MARGINS["bottom"]) / height_px,
+    )
+    axes = figure.add_axes((*sides, *size))
+    estimates = row["estimates"][row["default_estimator"]]
+    ks = [int(k) for k in estimates["pass_at_k"]]
+    _frame(axes, ks)
+    hollow = np.array([row["cases_left_out"].get(str(k), 0) > 0 for k in ks])
+    for name, role, style, marker in _LINES:
+        found = [estimates[name][str(k)] for k in ks]
+        numbers = np.array([[each[part] for part in ("value", "lower", "upper")] for each in found], dtype=np.float64)
+        _curve(axes, np.array(ks), numbers, hollow, colour=MARKS[role], style=style, marker=marker)
+    return figure
+
+
+def _frame(axes: Axes, ks: list[int]) -> None:
+    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415 — only pictures pay for it
+
+    axes.set_xlim(ks[0] - 0.25, ks[-1] + 0.25)
+    axes.set_ylim(-0.02, 1.02)
+    axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", ".25", ".5", ".75", "1"])
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=9, integer=True))
+    axes.set_xlabel("k")
+    axes.grid(axis="y")
+    axes.spines["left"].set_visible(False)
+    axes.spines["bottom"].set_visible(False)
+
+
+def _curve(
+    axes: Axes, ks: np.ndarray, numbers: np.ndarray, hollow: np.ndarray, *, colour: str, style: object, marker: str
+) -> None:
+    """Draw a curve with its band.
+
+    Where cases had too few attempts to take part, the estimate is of other cases: a hollow mark on its own.
+    """
+    there = ~np.isnan(numbers[:, 0])
+    whole, part = there & ~hollow, there & hollow
+    axes.fill_between(ks[whole], numbers[whole, 1], numbers[whole, 2], color=colour, alpha=BAND, linewidth=0)
+    axes.plot(ks[whole], numbers[whole, 1:], color=colour, alpha=0.45, linewidth=0.7)
+    axes.plot(ks[whole], numbers[whole, 0], color=colour, linestyle=style, marker=marker if len(ks) <= _FEW else "")
+    axes.vlines(ks[part], numbers[part, 1], numbers[part, 2], color=colour, alpha=0.35, linewidth=2.5)
+    hollow_mark: dict[str, Any] = {"markerfacecolor": MARKS["surface"], "markeredgecolor": colour, "markersize": 5}
+    axes.plot(ks[part], numbers[part, 0], linestyle="", marker=marker, **hollow_mark)
+
+
+_DAY_NS: Final = 86_400_000_000_000
+#: Points that a line of one panel is drawn through at most, thinned from there on; and from how many on it is thin.
+_MOST: Final = 500
+_THIN: Final = 500
+#: A point gets a mark of its own up to this many.
+_FEW_POINTS: Final = 40
+#: Rings of restated points at most.
+_RINGS: Final = 80
+#: How wide a stretch of the strip must be, in px, to show the shape of its tier.
+_SHAPE_PX: Final = 13.0
+#: Heights of the rows, px: the lines, coverage, tier. A panel of a whole line is taller.
+_HEIGHTS: Final = (118, 24, 14)
+_WIDE_HEIGHTS: Final = (190, 28, 16)
+_WIDE_PX: Final = 600
+_TIMELINE_MARGINS: Final = {"left": 30, "right": 10, "top": 8, "bottom": 22}
+_GAP_PX: Final = 14
+#: By frequency (of dateutil: month, hour, minute, second) a longer interval, where matplotlib's own leave a hole.
+_LONGER: Final = {1: 12, 4: 24, 5: 60, 6: 60}
+#: How ticks name a year, a month, a day, an hour, a minute, a second.
+_DATES: Final = ["%Y", "%b %Y", "%d %b", "%H:%M", "%H:%M", "%H:%M:%S"]
+
+
+def timeline(series: Series, span_ns: tuple[int, int], width_px: int) -> Figure:
+    """Return the picture of a series, to be drawn inside `theme.drawing`.
+
+    Args:
+        series: the windows of a group.
+        span_ns: first and last time of the axis: the same for all panels, so that they compare.
+        width_px: how wide it is in its own size.
+    """
+    from matplotlib.figure import Figure  # noqa: PLC0415 — only pictures pay for it
+
+    heights = _WIDE_HEIGHTS if width_px > _WIDE_PX else _HEIGHTS
+    tall = sum(heights) + 2 * _GAP_PX + _TIMELINE_MARGINS["top"] + _TIMELINE_MARGINS["bottom"]
+    figure = Figure(figsize=(width_px / 72, tall / 72))
+    axes = [_axes(figure, heights[: row + 1], width_px, tall) for row in range(len(heights))]
+    _timeline_frame(axes, span_ns)
+    for name, role, style, marker in _LINES:
+        _line(axes[0], series, name, MARKS[role], style, marker)
+    _rings(axes[0], series)
+    _coverage(axes[1], series)
+    _tiers(axes[2], series, width_px)
+    return figure
+
+
+def _axes(figure: Figure, heights: Sequence[int], width_px: int, tall: int) -> Axes:
+    """Return the axes of the last of some rows, at places in px: the same in every panel, so that they compare."""
+    bottom = tall - _TIMELINE_MARGINS["top"] - sum(heights) - (len(heights) - 1) * _GAP_PX
+    width = width_px - _TIMELINE_MARGINS["left"] - _TIMELINE_MARGINS["right"]
+    return figure.add_axes((_TIMELINE_MARGINS["left"] / width_px, bottom / tall, width / width_px, heights[-1] / tall))
+
+
+def _timeline_frame(axes: list[Axes], span_ns: tuple[int, int]) -> None:
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter  # noqa: PLC0415 — only pictures pay for it
+
+    main, coverage, tiers = axes
+    first, last = (time_ns / _DAY_NS for time_ns in span_ns)
+    margin = max(0.01 * (last - first), 1 / 24)
+    for each in axes:
+        each.set_xlim(first - margin, last + margin)
+        each.tick_params(axis="x", labelbottom=False, length=0)
+        each.spines["left"].set_visible(False)
+    main.set_ylim(-0.02, 1.02)
+    main.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", ".25", ".5", ".75", "1"])
+    main.grid(axis="y")
+    main.spines["bottom"].set_visible(False)
+    coverage.set_ylim(0, 1)
+    coverage.set_yticks([0, 1], ["0", "1"])
+    coverage.spines["bottom"].set_visible(False)
+    tiers.set_ylim(0, 1)
+    tiers.set_yticks([])
+    tiers.spines["bottom"].set_visible(False)
+    for strip, name in ((coverage, "coverage"), (tiers, "tier")):
+        strip.annotate(name, (0, 1), (0, 2), "axes fraction", "offset points", color=MARKS["muted"], size="small")
+    locator = AutoDateLocator(minticks=3, maxticks=6)  # type: ignore[no-untyped-call]
+    for frequency, interval in _LONGER.items():
+        locator.intervald[frequency] = [*locator.intervald[frequency], interval]
+    formats = {"formats": _DATES, "zero_formats": ["", *_DATES[:-1]], "offset_formats": [""] * len(_DATES)}
+    tiers.xaxis.set_major_locator(locator)
+    tiers.xaxis.set_major_formatter(ConciseDateFormatter(locator, **formats))  # type: ignore[no-untyped-call]
+    tiers.tick_params(axis="x", labelbottom=True, length=3)
+
+
+def _line(axes: Axes, series: Series, name: str, colour: str, style: object, marker: str) -> None:
+    days, values = _days(series), series.values[name]
+    few = len(days) <= _FEW_POINTS
+    thin = 1.1 if len(days) > _THIN else 1.9
+    for piece in series.segments(name):
+        kept = piece[thinned(values[piece], max(8, _MOST * len(piece) // len(days)))]
+        at, (value, lower, upper) = days[kept], values[kept].T
+        if len(kept) == 1:
+            axes.vlines(at, lower, upper, color=colour, alpha=0.45, linewidth=3)
+        else:
+            axes.fill_between(at, lower, upper, color=colour, alpha=BAND, linewidth=0)
+            axes.plot(at, lower, at, upper, color=colour, alpha=0.45, linewidth=0.7)
+        alone = few or len(kept) == 1
+        axes.plot(
+            at, value, color=colour, linestyle=style, linewidth=thin, marker=marker if alone else "", markersize=4
+        )
+
+
+def _rings(axes: Axes, series: Series) -> None:
+    """Mark the points that were restated, on the line of pass^k."""
+    places = np.flatnonzero(series.restated & ~np.isnan(series.values["pass_pow_k"][:, 0]))
+    places = places[:: max(1, -(-len(places) // _RINGS))]
+    if len(places):
+        axes.plot(
+            _days(series)[places],
+            series.values["pass_pow_k"][places, 0],
+            linestyle="",
+            marker="o",
+            markersize=6.5,
+            markerfacecolor=MARKS["surface"],
+            markeredgecolor=MARKS["ink"],
+            markeredgewidth=1.2,
+            zorder=5,
+        )
+
+
+def _coverage(axes: Axes, series: Series) -> None:
+    days = _days(series)
+    for piece in series.segments():
+        kept = piece[thinned(series.coverage[piece, None], max(8, _MOST * len(piece) // len(days)))]
+        at = _spread(days[kept], series)
+        covered = np.broadcast_to(series.coverage[kept], at.shape) if len(kept) == 1 else series.coverage[kept]
+        axes.fill_between(at, 0, 1, color=MARKS["grid"], alpha=0.5, linewidth=0)
+        axes.fill_between(at, 0, covered, color=MARKS["cover"], alpha=0.75, linewidth=0)
+
+
+def _tiers(axes: Axes, series: Series, width_px: int) -> None:
+    days = _days(series)
+    low, high = axes.get_xlim()
+    shape_days = _SHAPE_PX * (high - low) / (width_px - _TIMELINE_MARGINS["left"] - _TIMELINE_MARGINS["right"])
+    bars: dict[str, list[tuple[float, float]]] = {}
+    for first, last, tier in series.tier_runs(every=-(-len(days) // _MOST)):
+        start, end = _spread(days[[first, last]] if first != last else days[[first]], series)[[0, -1]]
+        bars.setdefault(tier, []).append((start, end - start))
+    for tier, spans in bars.items():
+        style = TIERS[tier]
+        axes.broken_barh(spans, (0, 1), color=MARKS[style.role], alpha=0.9 if style.marker else 0.35, linewidth=0)
+        middles = [start + length / 2 for start, length in spans if length >= shape_days]
+        if style.marker and middles:
+            shape: dict[str, Any] = {
+                "marker": style.marker,
+                "markersize": 5.5,
+                "color": MARKS["surface"],
+                "markeredgewidth": 0,
+            }
+            axes.plot(middles, [0.5] * len(middles), linestyle="", **shape)
+
+
+def _spread(days: np.ndarray, series: Series) -> np.ndarray:
+    """Return times as they are, a single one as the short stretch around it, so that it has a width to be seen."""
+    if len(days) > 1:
+        return days
+    whole = _days(series)
+    half = max((whole[-1] - whole[0]) / 200, 1 / 96)
+    return np.array([days[0] - half, days[0] + half])
+
+
+def _days(series: Series) -> np.ndarray:
+    """Return the window ends as matplotlib counts time: days since the epoch."""
+    return np.asarray(series.ends_ns / _DAY_NS)

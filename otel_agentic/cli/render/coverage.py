@@ -1,0 +1,78 @@
+"""Coverage for people: what is recorded, and what to set where something is not."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from otel_agentic.cli.render.terminal import Column, print_table, say
+from otel_agentic.cli.render.text import percent, printable, safe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rich.console import Console
+
+_SHARES: Final = {
+    "query": "query",
+    "answer": "answer",
+    "arguments": "arguments",
+    "results": "results",
+    "conversation_id": "id",
+}
+
+
+def print_coverage(out: Console, rows: Sequence[dict[str, Any]], title: str) -> None:
+    """Print shares of turns and calls that have their content, and below what records the rest."""
+    columns = [
+        Column(name="service", least=10),
+        Column(name="framework", least=14),
+        Column(name="dialect", least=8, spare=1),
+        *(Column(name=name, right=True) for name in ("turns", "calls", *_SHARES.values())),
+    ]
+    shown = [
+        (
+            row["service"],
+            row["framework"],
+            row["dialect"],
+            f"{row['turns']:,}",
+            f"{row['calls']:,}",
+            *(percent(row[name]) for name in _SHARES),
+        )
+        for row in rows
+    ]
+    print_table(out, columns, shown, title)
+    several = len(rows) > 1
+    for row in rows:
+        if row["missing"]:
+            click.echo()
+            if several:
+                say(out, f"{safe(row['service'])}, {row['framework']}:", style="bold")
+            for line in missing_lines(row["missing"]):
+                hang(out, line, style="yellow")
+
+
+def missing_lines(missing: Iterable[dict[str, Any]]) -> list[str]:
+    """Return a line for each advice, with all that it is good for.
+
+    >>> missing_lines([{"what": "answers", "have": 0, "of": 15, "advice": "content capture is off: set X=1"}])
+    ['answers: 0 of 15 — content capture is off: set X=1']
+    """
+    by_advice: dict[str, list[str]] = {}
+    for each in missing:
+        by_advice.setdefault(each["advice"], []).append(f"{each['what']}: {each['have']:,} of {each['of']:,}")
+    return [f"{', '.join(things)} — {advice}" for advice, things in by_advice.items()]
+
+
+def hang(out: Console, line: str, style: str | None = None, indent: str = "  ") -> None:
+    """Print a line whose continuation lines, on a terminal, are indented."""
+    if not out.is_terminal:
+        say(out, indent + line, style=style)
+        return
+    wrapped = textwrap.wrap(
+        printable(line), max(out.width, 20), initial_indent=indent, subsequent_indent=indent * 2, break_on_hyphens=False
+    )
+    for each in wrapped:
+        say(out, each, style=style)

@@ -1,0 +1,139 @@
+"""The curves of a report in the terminal: pass@k and pass^k over k, with their intervals as bars."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from otel_agentic.cli.render.report_notes import KEYS, estimator_kind, name_of, shown_estimates
+from otel_agentic.cli.render.terminal import console, say
+from otel_agentic.cli.render.text import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from otel_agentic.cli.render.report_notes import Group
+
+NOTHING_TO_DRAW: Final = "no group has an evaluated conversation, so there is no curve to draw"
+_MOST_WIDE: Final = 100
+_PIPE_WIDE: Final = 80
+_LEAST_WIDE: Final = 30
+_HEIGHT: Final = 17
+#: Columns that the axis and its numbers take.
+_AXIS: Final = 5
+#: Numbers on the axis of k at most.
+_TICKS: Final = 12
+_LEVELS: Final = (0, 0.25, 0.5, 0.75, 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    """One curve: what it shows, and its mark, column and colour (of 256), for lines that fall together stay apart."""
+
+    kind: str
+    name: str
+    mark: str
+    plain: str
+    column: int
+    colour: int
+
+
+_LINES: Final = (
+    _Line(kind="pass_at_k", name="pass@k", mark="●", plain="o", column=0, colour=32),
+    _Line(kind="pass_pow_k", name="pass^k", mark="■", plain="#", column=1, colour=166),
+)
+_BAR: Final = ("│", "|")
+#: What a terminal without line drawing shows in the place of its lines.
+_PLAIN: Final = str.maketrans("┌┐└┘├┤┬┴┼│─", "+++++++++|-")
+
+
+def plot(found: Mapping[str, Any]) -> None:
+    """Print the curves of some groups, one below the other.
+
+    It is as wide as the terminal, up to 100 columns; without colours in a pipe or where NO_COLOR is set, and in ASCII
+    where the encoding of the output has no lines.
+
+    Args:
+        found: the `curves` of `report_pictures`.
+    """
+    out = console()
+    rows: Sequence[Group] = [dict.fromkeys(KEYS) | row for row in found["rows"]]
+    click.echo()
+    if not rows:
+        say(out, NOTHING_TO_DRAW)
+        return
+    ascii_only = not _shows("●■│┤", out.encoding)
+    coloured = out.is_terminal and not out.no_color and os.environ.get("TERM") != "dumb"
+    width = max(_LEAST_WIDE, min(out.width, _MOST_WIDE) if out.is_terminal else _PIPE_WIDE)
+    for place, row in enumerate(rows):
+        if place:
+            click.echo()
+        estimates = shown_estimates(row)
+        marks = ", ".join(f"{line.plain if ascii_only else line.mark} {line.name}" for line in _LINES)
+        say(
+            out,
+            f"{name_of(row, rows)}, {estimator_kind(row['default_estimator'])}: {marks}; bars are "
+            f"{estimates['level']:.0%} intervals",
+        )
+        click.echo(drawn(estimates, width, ascii_only=ascii_only, coloured=coloured), color=True)
+    if found["left_out"]:
+        say(out, f"{plural(found['left_out'], 'more group')} in the table; --agent chooses what is drawn")
+
+
+def drawn(estimates: Mapping[str, Any], width: int, *, ascii_only: bool, coloured: bool) -> str:
+    """Return the picture of pass@k and pass^k over k.
+
+    Args:
+        estimates: of one estimator, for each k, in the shape of the contract.
+        width: columns.
+        ascii_only: draw with nothing but ASCII.
+        coloured: with the codes that colour it in a terminal.
+    """
+    from plotext import figure, terminal  # type: ignore[import-untyped]  # noqa: PLC0415 — only a plot pays for it
+
+    ks = [int(k) for k in estimates["pass_at_k"]]
+    figure.clear()
+    try:
+        terminal.limit(False, False)  # the width is ours to say, and a low terminal scrolls
+        figure.theme("colorless")
+        figure.plot_size(width, _HEIGHT)
+        figure.ruler("x").lim(ks[0] - 0.5, ks[-1] + 0.5)
+        figure.ruler("y").lim(0, 1)
+        step = -(-len(ks) // _TICKS)
+        figure.ruler("x").ticks(ks[::step], [str(k) for k in ks[::step]])
+        figure.ruler("y").ticks(list(_LEVELS), [f"{level:g}".removeprefix("0") or "0" for level in _LEVELS])
+        figure.label("k", "x")
+        column = (ks[-1] - ks[0] + 1) / (width - _AXIS - 1)
+        for line in _LINES:
+            _draw(figure, line, estimates[line.kind], column, ascii_only=ascii_only)
+        text = figure.build().string(colorless=not coloured)
+    finally:
+        terminal.limit()
+        figure.clear()
+    lines = [each.rstrip() for each in text.strip("\n").split("\n")]
+    return "\n".join(lines).translate(_PLAIN) if ascii_only else "\n".join(lines)
+
+
+def _draw(figure: Any, line: _Line, found: Mapping[str, Any], column: float, *, ascii_only: bool) -> None:
+    """Draw one curve: a bar and a mark for each k where it is defined."""
+    from plotext import marker  # noqa: PLC0415 — only a plot pays for it
+
+    there = {int(k) + line.column * column: each for k, each in found.items() if each["value"] is not None}
+    bar = marker(_BAR[ascii_only], line.colour)
+    for x, each in there.items():
+        if each["lower"] is not None and each["upper"] is not None:
+            figure.draw(figure.segment((x, x), (each["lower"], each["upper"]), marker=bar))
+    if there:
+        mark = marker(line.plain if ascii_only else line.mark, line.colour)
+        figure.draw(figure.signal(list(there), [each["value"] for each in there.values()], marker=mark))
+
+
+def _shows(signs: str, encoding: str) -> bool:
+    try:
+        signs.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

@@ -1,0 +1,476 @@
+"""The notes under a report: groups, estimators, what the intervals assume, the judge, and objectives."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+from otel_agentic.cli.render.notes import advice, is_partial, partial_warning
+from otel_agentic.cli.render.terminal import told_apart
+from otel_agentic.cli.render.text import interval, moment, plural, ratio, short
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_KEYS: Final = ("agent", "agent_version", "environment", "service")
+#: What counts once.
+_BLOCKS: Final = {
+    "auto": "runs of a user or session, else hours",
+    "user": "runs of a user, else hours",
+    "session": "runs of a session, else hours",
+    "hour": "hours",
+}
+#: The largest e-value that is told as a number.
+_LARGEST: Final = 1e300
+
+
+def objective_notes(objectives: Sequence[dict[str, Any]]) -> list[str]:
+    """Return a line for each objective of a report, and one more where its pass rate fell.
+
+    Args:
+        objectives: as they stand in the report; none where none is set.
+    """
+    names, _ = told_apart(objectives, _KEYS)
+    lines = []
+    for found in objectives:
+        group = " ".join(str(found[name]) for name in names if found[name])
+        label = f"{group}: {found['objective']}" if group else found["objective"]
+        lines += [f"{label}: {sentence}" for sentence in _sentences(found)]
+    return [*lines, *_not_proven(objectives)]
+
+
+def _not_proven(objectives: Sequence[dict[str, Any]]) -> list[str]:
+    if all(found["alarm"] or not found["n"] for found in objectives):
+        return []
+    return ["no alarm does not prove that an objective is kept; a lower bound of pass^k at or above the target does"]
+
+
+def _sentences(found: dict[str, Any]) -> Iterator[str]:
+    newer = f"; {plural(found['pending'], 'newer one')} not final yet" if found["pending"] else ""
+    if not found["n"]:
+        yield f"nothing to say, for no conversation is final yet{newer.replace('newer one', 'conversation')}"
+        return
+    by_case = " by case" if found["method"] == "per_case" else ""
+    counted = plural(found["n"], "conversation")
+    if found["block"] != "none":
+        counted += f", counted as {plural(found['blocks'], 'block')} ({_BLOCKS[found['block']]})"
+    evidence = f"e-value{by_case} {_number(found['e_value'])} after {counted}"
+    yield f"{_verdict(found, evidence)}{newer}"
+    if found["changed_at"] is not None:
+        yield _changed(found)
+
+
+def _verdict(found: dict[str, Any], evidence: str) -> str:
+    alarm = f"{1 / found['alpha']:.4g}"
+    if found["alarm"]:
+        trust = f"an alarm at {alarm} is false in at most {100 * found['alpha']:.3g} % of agents, ever"
+        since = f"; reached {_time(found['alarmed_at'])}"
+        if found["e_value"] * found["alpha"] >= 1:
+            return f"broken, with {evidence} ({trust}{since})"
+        return f"was found broken ({trust}{since}); {evidence}"
+    if found["e_value"] > 1:
+        return f"no alarm, with {evidence} (the alarm is at {alarm}; above 1 speaks against it)"
+    return f"no evidence against it, with {evidence} (the alarm is at {alarm})"
+
+
+def _changed(found: dict[str, Any]) -> str:
+    which = f", the last of {found['changes']:,}" if found["changes"] > 1 else ""
+    return (
+        f"the pass rate seems to have fallen below {ratio(found['p0'])}: change alarm {_time(found['changed_at'])}{which} "
+        f"(where it did not fall, such alarms are {found['target_run_length']:,.6g} {'conversations' if found['block'] == 'none' else 'blocks'} apart or more, on average)"
+    )
+
+
+def _number(e_value: float) -> str:
+    return "above 1e300" if e_value >= _LARGEST else f"{e_value:.3g}"
+
+
+def _time(iso: str) -> str:
+    """Return a time without parts of a second."""
+    return f"{iso[:19]}Z"
+
+
+def judge_notes(groups: Sequence[dict[str, Any]]) -> list[str]:
+    """Return a line for each judge behind the groups, and one where scores of several stand side by side."""
+    judges = [judge for group in groups if (judge := group.get("judge")) is not None]
+    lines = dict.fromkeys(line for judge in judges for line in _told(judge))
+    return list(lines)
+
+
+def _told(judge: dict[str, Any]) -> Iterator[str]:
+    model = f" ({judge['model']})" if judge["model"] else ""
+    name = f"answers judged by {judge['name']}{model}"
+    calibration = judge["calibration"]
+    if calibration is None:
+        yield f"{name}, not held against people yet: `otel-agentic judge calibrate --labels CSV` tells how far it agrees with them"
+    else:
+        yield f"{name}: {_agreement(calibration)}"
+        if not calibration["same_evaluation"]:
+            yield (
+                f"warning: {judge['name']} was held against people under another evaluator version; cases, labels or "
+                "settings changed since"
+            )
+    if judge["others"]:
+        yield (
+            f"warning: other scores come from {', '.join(judge['others'])}; `otel-agentic evaluate` over all of them makes "
+            "them comparable"
+        )
+
+
+def _agreement(calibration: dict[str, Any]) -> str:
+    parts = [
+        f"{interval(found['agreement'])} on {plural(found['n'], target)}{_beyond_chance(found)}{_without(found)}"
+        for target in ("turn", "conversation")
+        if (found := calibration[target]) is not None and found["n"]
+    ]
+    if not parts:
+        return "held against people, but it gave no verdict on what they labelled"
+    sample = "" if calibration["random_sample"] else "; the labels are no random sample"
+    return f"agreement with people {', '.join(parts)}{sample}"
+
+
+def _without(found: dict[str, Any]) -> str:
+    """Return how many of them the judge had no part in, where tool calls, outputs or missing turns decided."""
+    without = found["n"] - found["judged"]
+    return f", {without:,} of them decided without a judge" if without else ""
+
+
+def _beyond_chance(found: dict[str, Any]) -> str:
+    return "" if found["kappa"]["value"] is None else f" (kappa {interval(found['kappa'])})"
+
+
+Group = dict[str, Any]
+
+KEYS: Final = ("agent", "agent_version", "environment", "service", "tag", "dataset", "case", "tool")
+_POOLED: Final = "pooled over conversations"
+#: Characters of a name that a note shows.
+_NAME: Final = 80
+_KINDS: Final = {
+    "per_case": "mean over cases",
+    "plugin": _POOLED,
+    "unbiased": _POOLED,
+    "bayesian": _POOLED,
+    "hierarchical": "a new case, learnt from all",
+}
+_ONE_CASE: Final = "_one_case"
+#: Probabilities of two targets that differ by less look alike in a report.
+_APART: Final = 0.01
+#: The k of pass^k that tiers look at.
+_TIER_K: Final = 3
+#: How the name of an interval method ends, and what the method assumes; the first that fits counts.
+_ASSUMED: Final = (
+    (_ONE_CASE, "the attempts of one case count as independent; the interval is about that case alone"),
+    ("cluster_bootstrap", "cases count as independent; made by resampling cases, too narrow where there are few"),
+    (
+        "profile_likelihood",
+        "cases count as independent draws from one population of cases, their rates Beta-distributed",
+    ),
+    (
+        "_effective_n",
+        "about new cases like these; cases count as independent; attempts of one case may go alike, so they weigh less (effective n)",
+    ),
+    ("", "conversations count as independent"),
+)
+#: E-values between these are printed in full.
+_HUNDRED: Final = 100.0
+_TEN_MILLION: Final = 1e7
+
+
+def period(window: str | None, since: str | None, until: str | None) -> str:
+    """Return what time a report is about.
+
+    >>> period(None, None, None), period("24h", None, None), period(None, "7d", None)
+    ('all time', 'window 24h', 'since 7d')
+    """
+    bounds = [f"since {since}" if since else "", f"until {until}" if until else ""]
+    told = " ".join(bound for bound in bounds if bound)
+    if window is None:
+        return told or "all time"
+    return f"window {window}" + (f" up to {until}" if until else "") + (f", since {since}" if since else "")
+
+
+def title(groups: Sequence[Group]) -> str:
+    """Return what all groups have in common, as a title."""
+    _, same = told_apart(groups, KEYS)
+    agent = same.pop("agent", None)
+    told = [f"{name.replace('agent_', '')} {value}" for name, value in same.items()]
+    return ", ".join([f"Reliability of {agent}" if agent else "Reliability", *told])
+
+
+def name_of(group: Group, groups: Sequence[Group]) -> str:
+    """Return the name of a group among the others: what tells it apart, or its agent where it is the only one."""
+    differing, _ = told_apart(groups, KEYS)
+    named = [short(group[name], _NAME) for name in differing if group[name]]
+    return " ".join(named) or short(group["agent"] or "all", _NAME)
+
+
+def shown_estimates(group: Group) -> dict[str, Any]:
+    """Return the estimates of the headline estimator."""
+    found: dict[str, Any] = group["estimates"][group["default_estimator"]]
+    return found
+
+
+def estimator_kind(estimator: str) -> str:
+    """Return an estimator with what it estimates, where it is one of ours.
+
+    >>> estimator_kind("per_case"), estimator_kind("my_own")
+    ('per_case (mean over cases)', 'my_own')
+    """
+    return f"{estimator} ({_KINDS[estimator]})" if estimator in _KINDS else estimator
+
+
+def estimates_by_role(group: Group) -> dict[str, dict[str, Any]]:
+    """Return the shown estimates of a group: pooled, per case, and of the headline estimator where it is a third one."""
+    shown = {"pooled": group["pooled"], "per case": group["per_case"]}
+    headline = group["default_estimator"]
+    if headline not in {each["estimator"] for each in shown.values()}:
+        shown[headline] = {"estimator": headline, **shown_estimates(group)}
+    return shown
+
+
+def group_notes(groups: Sequence[Group]) -> list[str]:
+    """Return what is to be known of single groups, and what to do about it."""
+    told = [*target_notes(groups), *(f"{name_of(group, groups)}: {note}" for group in groups for note in _notes(group))]
+    missing = [reason for group in groups for reason in group["not_evaluated"]]
+    return [*told, *_one_case_note(groups), *judge_notes(groups), *advice(missing)]
+
+
+def not_rebuilt_notes(found: Mapping[str, Any]) -> list[str]:
+    """Return how many traces and conversations are missing from a report, since they could not be rebuilt."""
+    counts = found.get("not_rebuilt", {})
+    named = [plural(counts[name], name.removesuffix("s")) for name in ("traces", "conversations") if counts.get(name)]
+    if not named:
+        return []
+    return [
+        (
+            f"warning: {' and '.join(named)} could not be rebuilt and are missing here; "
+            '`otel-agentic query "FROM not_rebuilt"` shows why'
+        )
+    ]
+
+
+def text_match_notes(found: Mapping[str, Any]) -> list[str]:
+    """Return how many conversations of a report belong to their case by text alone, and how many have a suggested case.
+
+    >>> text_match_notes({"matched_by_text": {"matched": 0, "suggested": 1}})[0].partition(":")[0]
+    '1 conversation has a suggested case, which counts in nothing until it is confirmed'
+    """
+    counts = found.get("matched_by_text", {"matched": 0, "suggested": 0})
+    notes = []
+    if counts["matched"]:
+        were = "was" if counts["matched"] == 1 else "were"
+        notes.append(
+            f'{plural(counts["matched"], "conversation")} {were} matched to a case by text (matching.text = "auto"): '
+            "`otel-agentic truth matches --only text` lists them"
+        )
+    if counts["suggested"]:
+        have = "has" if counts["suggested"] == 1 else "have"
+        notes.append(
+            f"{plural(counts['suggested'], 'conversation')} {have} a suggested case, which counts in nothing until it is "
+            "confirmed: `otel-agentic truth matches --only suggested` lists them"
+        )
+    return notes
+
+
+def method_notes(groups: Sequence[Group]) -> list[str]:
+    """Return how the numbers were made and what their intervals assume: a line for each way that is in use."""
+    evaluated = [group for group in groups if group["n"]]
+    ways = Counter(
+        (role, found["estimator"], found["interval_method"], found["level"])
+        for group in evaluated
+        for role, found in estimates_by_role(group).items()
+    )
+    lines = []
+    for (role, estimator, method, level), count in ways.items():
+        where = f" of {plural(count, 'group')}" if count < len(evaluated) else ""
+        assumed = f": {_assumed(method)}" if estimator in _KINDS else ""
+        lines.append(f"{role}{where}: {estimator_kind(estimator)}; {level:.0%} intervals {method}{assumed}")
+    return [*lines, *_gauges(groups), *_left_out(groups)]
+
+
+def _notes(group: Group) -> list[str]:
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in group["not_evaluated"].items())
+    if group["n"] == 0:
+        told = f"no conversation was evaluated, so there is no number to give: {reasons or 'there is none'}"
+        return [told, *_unsure(group)]
+    notes = []
+    if reasons:
+        low, high = group["bounds"]
+        notes.append(f"not evaluated: {reasons}; with them the pass rate lies in [{ratio(low)}, {ratio(high)}]")
+    notes += _unsure(group)
+    if group["tier"] == "insufficient_evidence":
+        notes.append(_undecided(group))
+    if is_partial(group.get("partial_fails", 0), group["n"]):
+        notes.append(f"warning: {partial_warning(group['partial_fails'], group['n'])}")
+    notes += [
+        f"warning: {_collapsed(found['estimator'])}"
+        for found in estimates_by_role(group).values()
+        if found.get("collapsed")
+    ]
+    return [*notes, *_sampled(group.get("sampling"))]
+
+
+def _unsure(group: Group) -> list[str]:
+    """Return on how many conversations the judge is unsure, and how many of them fail all the same."""
+    count = group["not_evaluated"].get("judge_unsure", 0)
+    if not count:
+        return []
+    judge = group.get("judge")
+    named = f"judge {judge['name']}" if judge else "judge"
+    told = f"the {named} is unsure about an answer of {plural(count, 'conversation')}"
+    known = group.get("known_failures", 0)
+    if known:
+        told += f"; {known:,} of them fail{'s' if known == 1 else ''} by something else, which `otel-agentic failures` lists"
+    return [told]
+
+
+def _collapsed(estimator: str) -> str:
+    return (
+        f"a bootstrap interval of {estimator} has no width (its cases all gave the same result): that is no certainty; leave "
+        "out --interval bootstrap"
+    )
+
+
+def _sampled(sampling: dict[str, Any] | None) -> list[str]:
+    """Return what share of a group's conversations was evaluated, and whether rates weigh by it."""
+    if sampling is None:
+        return []
+    lowest, highest = ratio(sampling["lowest_ratio"]), ratio(sampling["highest_ratio"])
+    if not sampling["weighted"]:
+        return [
+            f"a random share of {lowest} of its conversations is evaluated: what sampling leaves out biases no rate"
+        ]
+    told = (
+        f"random shares of {lowest} to {highest} of its conversations are evaluated: rates count each conversation 1 / share "
+        "times, so they differ from correct / evaluated; what sampling leaves out biases no rate"
+    )
+    return [told]
+
+
+def target_notes(groups: Sequence[Group]) -> list[str]:
+    """Return how this traffic goes on and how a new case does, of each group where the answers differ."""
+    several = len(groups) > 1
+    return [
+        f"{name_of(group, groups)}: {note}" if several else note
+        for group in groups
+        if group.get("targets") and _targets_differ(group["targets"])
+        for note in _targets(group["targets"])
+    ]
+
+
+def _targets_differ(targets: dict[str, Any]) -> bool:
+    """Return whether cases were tried unequally often, or the two targets are visibly apart for some k."""
+    both = [(found, targets["new_case"].get(k)) for k, found in targets["this_traffic"].items()]
+    apart = (
+        abs(one["pass_pow_k"]["value"] - other["pass_pow_k"]["value"]) >= _APART
+        for one, other in both
+        if other and other["pass_pow_k"]["value"] is not None
+    )
+    return targets["fewest_attempts"] < targets["most_attempts"] or any(apart)
+
+
+def _targets(targets: dict[str, Any]) -> list[str]:
+    """Return a sentence a target: the success rate, and all of k attempts for the k nearest to that of the tiers."""
+    fewest, most = targets["fewest_attempts"], targets["most_attempts"]
+    attempts = plural(most, "attempt") + " each" if fewest == most else f"{fewest:,} to {plural(most, 'attempt')} each"
+    traffic, new = targets["this_traffic"], targets["new_case"]
+    k = min((each for each in traffic if each != "1"), key=lambda each: abs(int(each) - _TIER_K), default="1")
+    return [
+        f"this traffic, if these {plural(targets['cases'], 'case')} ({attempts}) go on in these shares: "
+        + _rates(traffic, k, f"{k} conversations drawn from it all succeed"),
+        "a new case like these: " + _rates(new, k, f"the same new case succeeds {k} times in a row", by=True),
+    ]
+
+
+def _rates(target: dict[str, Any], k: str, all_pass: str, *, by: bool = False) -> str:
+    """Return the success rate and pass^k of a target, by the names of their estimators where asked for."""
+    words = {"1": "success rate"} | ({} if k == "1" else {k: all_pass})
+    known = [(text, target[each]) for each, text in words.items() if each in target]
+    return "; ".join(
+        f"{text} {interval(found['pass_pow_k'])}" + (f" ({found['estimator']})" if by else "") for text, found in known
+    )
+
+
+def tier_notes(groups: Sequence[Group]) -> list[str]:
+    """Return the tier of each group with the numbers that it rests on."""
+    return [f"{name_of(group, groups)}: {_tier(group)}" for group in groups if group["n"]]
+
+
+def _tier(group: Group) -> str:
+    evidence = group["tier_evidence"]
+    rates = [
+        f"{name.replace('_at_', '@').replace('_pow_', '^')} {ratio(value)}" for name, value in evidence["rates"].items()
+    ]
+    told = f"tier {group['tier']} by {', '.join(rates)} ({evidence['estimator']})"
+    if group["tier"] == "no_row":
+        return f"{told}; the table of tier_rule = {evidence['rule']!r} has no row for them"
+    if evidence["rule"] != "interval":
+        return told
+    if evidence["withheld"]:
+        return f"{told}; no tier is claimed: {evidence['withheld']}"
+    if evidence["e_value"] is not None:
+        told += f"; {evidence['statement']}: e-value {_e_value(evidence['e_value'])}, claimed from {evidence['e_value_needed']:g} on"
+    return f"{told}; {_counted(evidence)}"
+
+
+def _e_value(value: float) -> str:
+    return f"{value:,.0f}" if _HUNDRED <= value < _TEN_MILLION else f"{value:.3g}"
+
+
+def _counted(evidence: Mapping[str, Any]) -> str:
+    """Return which conversations a tier counts."""
+    version = f" of version {short(evidence['agent_version'] or 'unknown', _NAME)}" if evidence["versions"] > 1 else ""
+    counted = f"{plural(evidence['n'], 'conversation')} of {plural(evidence['cases'], 'case')}"
+    return f"{counted}{version} since {moment(evidence['since'])}"
+
+
+def _undecided(group: Group) -> str:
+    leaning = f", leaning {group['leaning']}" if group["leaning"] else ""
+    if group["tier_evidence"]["withheld"]:
+        return f"insufficient_evidence{leaning}; no tier is claimed: {group['tier_evidence']['withheld']}"
+    if not group["needed"]:
+        return f"insufficient_evidence{leaning}; at this rate no number of conversations within reach would settle it"
+    more = plural(group["needed"], "more conversation")
+    evidence = group["tier_evidence"]
+    cases = ", of further such cases," if evidence["cases"] < evidence["n"] else ""
+    return f"insufficient_evidence{leaning}; about {more} at this rate{cases} would settle it"
+
+
+def _one_case_note(groups: Sequence[Group]) -> list[str]:
+    """Warn of intervals that are about one case, unless that is what was asked for."""
+    alone = [
+        name_of(group, groups)
+        for group in groups
+        if group["case"] is None and group["n"] and group["pooled"]["interval_method"].endswith(_ONE_CASE)
+    ]
+    if not alone:
+        return []
+    return [
+        f"warning: all conversations of {', '.join(alone)} are of one case: intervals are about that case alone, and no tier is claimed"
+    ]
+
+
+def _assumed(method: str) -> str:
+    return next(told for ending, told in _ASSUMED if method.endswith(ending))
+
+
+def _gauges(groups: Sequence[Group]) -> list[str]:
+    """Return which estimator gates and comparisons use where `--estimator` asked for another one."""
+    others = {group["gauge_estimator"] for group in groups if group["gauge_estimator"] != group["default_estimator"]}
+    return [f"the configured estimator of gates is {name}" for name in sorted(others)]
+
+
+def _left_out(groups: Sequence[Group]) -> list[str]:
+    """Return what each shown estimator leaves out."""
+    counts: dict[str, Counter[str]] = {}
+    for group in groups:
+        for found in estimates_by_role(group).values():
+            left_out = group.get("cases_left_out", {}).get(found["estimator"])
+            if left_out is not None and group["n"]:
+                counts.setdefault(found["estimator"], Counter()).update(left_out)
+    return [_left_out_line(estimator, by_k) for estimator, by_k in counts.items()]
+
+
+def _left_out_line(estimator: str, by_k: Counter[str]) -> str:
+    told = ", ".join(f"{plural(count, 'case')} at k={k}" for k, count in by_k.items() if count)
+    return f"{estimator} leaves out cases with fewer than k attempts: {told or 'none here'}"

@@ -1,0 +1,234 @@
+"""Agentest 0.0.17: trajectory assertions and score thresholds."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from otel_agentic.compat.javascript import deep_equal, json_text, ordered_keys, type_of
+from otel_agentic.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+ArgMatchMode = Literal["exact", "partial", "ignore"]
+MatchMode = Literal["strict", "unordered", "contains", "within"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeToolCall:
+    """A call that the agent made."""
+
+    name: str
+    args: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallAssertion:
+    """A call that is expected, or forbidden; `mode` None is `ignore`, and so are arguments of None."""
+
+    name: str
+    args: Mapping[str, Any] | None = None
+    mode: ArgMatchMode | None = None
+
+    @property
+    def looks_at_arguments(self) -> bool:
+        """Whether a mode other than `ignore` is named."""
+        return bool(self.mode) and self.mode != "ignore"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrajectoryAssertions:
+    """What is asserted of all calls of a conversation."""
+
+    match_mode: MatchMode
+    expected: tuple[CallAssertion, ...]
+    forbidden: tuple[CallAssertion, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrajectoryResult:
+    """Whether the calls match, and if not which names are missing or extra and what else is wrong."""
+
+    matched: bool
+    missing_calls: tuple[str, ...] = ()
+    extra_calls: tuple[str, ...] = ()
+    ordering_issues: tuple[str, ...] = ()
+    forbidden_calls: tuple[str, ...] = ()
+
+
+def match_trajectory(actual: Sequence[MadeToolCall], assertions: TrajectoryAssertions) -> TrajectoryResult:
+    """Return how the calls of a conversation compare with what is asserted.
+
+    `strict`: the same calls at the same places. `unordered`: the same calls. `contains`: the expected calls, and any
+    others. `within`: no call of another name.
+
+    Raises:
+        UsageError: there is no such match mode.
+
+    >>> made = [MadeToolCall(name="search"), MadeToolCall(name="book")]
+    >>> expected = (CallAssertion(name="book"),)
+    >>> match_trajectory(made, TrajectoryAssertions(match_mode="contains", expected=expected)).matched
+    True
+    >>> match_trajectory(made, TrajectoryAssertions(match_mode="unordered", expected=expected)).extra_calls
+    ('search',)
+    """
+    matcher = _MATCHERS.get(assertions.match_mode)
+    if matcher is None:
+        raise UsageError(f"match mode {assertions.match_mode!r}; allowed: {', '.join(_MATCHERS)}")
+    result = matcher(actual, assertions.expected)
+    forbidden = tuple(_forbidden(actual, assertions.forbidden))
+    return replace(result, matched=result.matched and not forbidden, forbidden_calls=forbidden)
+
+
+def _result(missing: Sequence[str] = (), extra: Sequence[str] = (), issues: Sequence[str] = ()) -> TrajectoryResult:
+    return TrajectoryResult(
+        matched=not (missing or extra or issues),
+        missing_calls=tuple(missing),
+        extra_calls=tuple(extra),
+        ordering_issues=tuple(issues),
+    )
+
+
+def _strict(actual: Sequence[MadeToolCall], expected: Sequence[CallAssertion]) -> TrajectoryResult:
+    # Names are counted, places compared: a call at another place is an issue of order, not missing and extra.
+    made, wanted = Counter(call.name for call in actual), Counter(call.name for call in expected)
+    return _result([*(wanted - made).elements()], [*(made - wanted).elements()], [*_place_issues(actual, expected)])
+
+
+def _place_issues(actual: Sequence[MadeToolCall], expected: Sequence[CallAssertion]) -> Iterator[str]:
+    for place, (call, wanted) in enumerate(zip(actual, expected, strict=False)):
+        if call.name != wanted.name:
+            yield f'Position {place}: expected "{wanted.name}", got "{call.name}"'
+            continue
+        issue = _argument_issue(call, wanted)
+        if issue:
+            yield f"Position {place} ({wanted.name}): {issue}"
+
+
+def _unordered(actual: Sequence[MadeToolCall], expected: Sequence[CallAssertion]) -> TrajectoryResult:
+    missing, rest = _take(actual, expected)
+    return _result(missing, [call.name for call in rest])
+
+
+def _contains(actual: Sequence[MadeToolCall], expected: Sequence[CallAssertion]) -> TrajectoryResult:
+    missing, _ = _take(actual, expected)
+    return _result(missing)
+
+
+def _take(actual: Sequence[MadeToolCall], expected: Sequence[CallAssertion]) -> tuple[list[str], list[MadeToolCall]]:
+    """Return the expected names without a call, and the calls left over.
+
+    Greedy: each expectation takes the first call that fits, though a later one may have no other.
+    """
+    rest, missing = list(actual), []
+    for wanted in expected:
+        place = next((i for i, call in enumerate(rest) if _fits(call, wanted)), None)
+        if place is None:
+            missing.append(wanted.name)
+        else:
+            del rest[place]
+    return missing, rest
+
+
+def _within(actual: Sequence[MadeToolCall], expected: Sequence[CallAssertion]) -> TrajectoryResult:
+    extra, issues = [], []
+    for call in actual:
+        allowed = [wanted for wanted in expected if wanted.name == call.name]
+        if not allowed:
+            extra.append(call.name)
+        elif any(wanted.looks_at_arguments for wanted in allowed) and not any(_fits(call, one) for one in allowed):
+            issues.append(f'Tool "{call.name}": args {json_text(call.args)} did not match any expected args')
+    return _result((), extra, issues)
+
+
+def _forbidden(actual: Sequence[MadeToolCall], forbidden: Sequence[CallAssertion]) -> Iterator[str]:
+    """Yield the first call that breaks each rule; a rule is told of once."""
+    for rule in forbidden:
+        call = next((call for call in actual if _fits(call, rule)), None)
+        if call is not None:
+            yield f"{call.name}({json_text(call.args)})" if rule.looks_at_arguments else call.name
+
+
+def _fits(call: MadeToolCall, wanted: CallAssertion) -> bool:
+    return call.name == wanted.name and _argument_issue(call, wanted) is None
+
+
+def _argument_issue(call: MadeToolCall, wanted: CallAssertion) -> str | None:
+    """Return what is wrong with the arguments, None when nothing is."""
+    if wanted.mode in {None, "ignore"} or wanted.args is None:
+        return None
+    if wanted.mode == "exact":
+        if deep_equal(call.args, wanted.args):
+            return None
+        return f"Args mismatch: expected {json_text(wanted.args)}, got {json_text(call.args)}"
+    for key in ordered_keys(wanted.args):
+        if key not in call.args or not deep_equal(call.args[key], wanted.args[key]):
+            got = json_text(call.args[key]) if key in call.args else "undefined"
+            return f'Arg "{key}": expected {json_text(wanted.args[key])}, got {got}'
+    return None
+
+
+_MATCHERS: Final[Mapping[str, Callable[[Sequence[MadeToolCall], Sequence[CallAssertion]], TrajectoryResult]]] = {
+    "strict": _strict,
+    "unordered": _unordered,
+    "contains": _contains,
+    "within": _within,
+}
+
+
+#: The one score that a conversation has, beside those of its turns.
+GOAL_COMPLETION = "goal_completion"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """An average below its threshold."""
+
+    metric: str
+    average: float
+    threshold: float
+
+
+def metric_averages(evaluations: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the average of each metric over all turns of all conversations: a long conversation weighs more.
+
+    Args:
+        evaluations: a conversation each: `turnEvaluations` with `metrics` of `{name: {"value"}}`, and `goalCompletion`.
+            A value that is no number, such as the message of a judge that failed, is left out.
+
+    >>> turns = [{"metrics": {"helpfulness": {"value": value}}} for value in (5, 4, "error: no reply")]
+    >>> metric_averages([{"turnEvaluations": turns, "goalCompletion": {"value": 1}}])
+    {'helpfulness': 4.5, 'goal_completion': 1.0}
+    """
+    totals: dict[str, float] = defaultdict(float)
+    counts: dict[str, int] = defaultdict(int)
+    for name, value in _scores(evaluations):
+        totals[name] += value
+        counts[name] += 1
+    return {name: total / counts[name] for name, total in totals.items()}
+
+
+def violations(averages: Mapping[str, float], thresholds: Mapping[str, float]) -> list[Violation]:
+    """Return the averages below their threshold, in the order of the thresholds; a metric without scores has none.
+
+    >>> violations({"helpfulness": 3.2}, {"coherence": 5.0, "helpfulness": 3.5})
+    [Violation(metric='helpfulness', average=3.2, threshold=3.5)]
+    """
+    return [
+        Violation(metric=metric, average=averages[metric], threshold=threshold)
+        for metric, threshold in thresholds.items()
+        if metric in averages and averages[metric] < threshold
+    ]
+
+
+def _scores(evaluations: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, float]]:
+    for evaluation in evaluations:
+        for turn in evaluation["turnEvaluations"]:
+            for name, result in turn["metrics"].items():
+                if type_of(result["value"]) == "number":
+                    yield name, result["value"]
+        goal = evaluation.get("goalCompletion")
+        if goal:
+            yield GOAL_COMPLETION, goal["value"]

@@ -1,0 +1,401 @@
+"""Merges several spans of a trace that record the same model or tool call into one event.
+
+Wrappers record a call a second time (a client inside a framework, a protocol inside a tool), and so do two instrumentations
+of one process that are active at the same time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from otel_agentic.dialects.definitions import merged_definitions
+from otel_agentic.dialects.events import AgentRun, CallRequest, Ignored, ModelCall, Redacted, ToolCall
+from otel_agentic.dialects.values import has_named_arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
+
+    from otel_agentic.conversations.node import Node
+    from otel_agentic.dialects.definitions import Definitions
+    from otel_agentic.dialects.events import AgentEvent, Message, Part
+
+#: Whole numbers below this are exact as floating-point numbers.
+_EXACT: Final = 2**53
+_NOT_WORD: Final = re.compile(r"[^0-9a-z]+")
+
+
+@lru_cache(maxsize=4096)
+def folded(name: str) -> str:
+    """Return a name as it is compared: some instrumentations use the model's spelling, some that of the code.
+
+    >>> folded("Delegate work to coworker") == folded("delegate_work_to_coworker")
+    True
+    """
+    return _NOT_WORD.sub("_", name.lower()).strip("_")
+
+
+def merge_duplicates(ordered: Sequence[Node]) -> None:
+    """Keep one node for each call; ignore the others, with the reason.
+
+    Args:
+        ordered: all nodes of one trace in depth-first order.
+    """
+    for node in ordered:
+        if isinstance(node.event, ModelCall) and node.event.messages_out:
+            fresh = _without_stale(node.event)
+            if fresh is not node.event:
+                node.replace_event(fresh)
+    holders = _holders(ordered)
+    _merge_nested_model_calls(ordered, holders)
+    _merge_nested_tool_calls(ordered, holders)
+
+
+def _holders(ordered: Sequence[Node]) -> dict[int, Node]:
+    """Return the nearest run or call above each node, if there is one, by the node's `id()`."""
+    holders: dict[int, Node] = {}
+    for node in ordered:  # depth first: the holder of the parent is known already
+        parent = node.parent
+        if parent is None:
+            continue
+        holder = parent if isinstance(parent.event, (AgentRun, ModelCall, ToolCall)) else holders.get(id(parent))
+        if holder is not None:
+            holders[id(node)] = holder
+    return holders
+
+
+def _merge_nested_model_calls(ordered: Sequence[Node], holders: Mapping[int, Node]) -> None:
+    inside: dict[int, list[Node]] = defaultdict(list)
+    holds_tools: set[int] = set()
+    for node in ordered:
+        holder = holders.get(id(node))
+        if holder is None or not isinstance(holder.event, ModelCall):
+            continue
+        if isinstance(node.event, ModelCall):
+            inside[id(holder)].append(node)
+        elif isinstance(node.event, ToolCall):
+            holds_tools.add(id(holder))
+    for node in reversed(ordered):  # from the leaves up: inner calls are merged already
+        if id(node) in inside:
+            _merge_inner(node, inside[id(node)], holds_tools=id(node) in holds_tools)
+
+
+def _merge_inner(outer: Node, inner: Sequence[Node], *, holds_tools: bool) -> None:
+    """Merge the model calls inside a model call into it, unless it summarises several of them."""
+    succeeded = [node for node in inner if node.event.header.error is None]
+    # Of a retried call all tries except the last failed; if all failed, the last is the call itself.
+    failed = len(inner) - len(succeeded) - (outer.event.header.error is not None)
+    summarises = any(isinstance(node.event, Ignored) for node in inner)  # a call around a summary is a summary, too
+    if len(succeeded) > 1 or holds_tools or summarises:
+        if len(succeeded) == 1 and isinstance(succeeded[0].event, ModelCall) and isinstance(outer.event, ModelCall):
+            succeeded[0].replace_event(_filled(succeeded[0].event, outer.event))
+        outer.ignore("summarises the model calls inside it")
+        return
+    records = [node.event for node in (outer, *inner) if isinstance(node.event, ModelCall)]
+    merged = merged_model_call(records)
+    outer.replace_event(
+        replace(
+            merged,
+            input_tokens=_all_tries([event.input_tokens for event in records]),
+            output_tokens=_all_tries([event.output_tokens for event in records]),
+            failed_tries=merged.failed_tries + max(failed, 0),
+        )
+    )
+    for node in inner:
+        if isinstance(node.event, ModelCall):
+            node.ignore("the same model call as the span above it", same_as=outer)
+
+
+def _all_tries(counts: Sequence[int | None]) -> int | None:
+    """Return the tokens of a call by its own span, the first count; else the sum over all tries inside it."""
+    inner = [count for count in counts[1:] if count is not None]
+    return _count((counts[0], sum(inner) if inner else None))
+
+
+def _filled(inner: ModelCall, outer: ModelCall) -> ModelCall:
+    """Return a model call with the content that only the span around it contains (call_llm of google-adk)."""
+    return replace(
+        inner,
+        messages_in=outer.messages_in if inner.messages_in is None else inner.messages_in,
+        messages_out=outer.messages_out if inner.messages_out is None else inner.messages_out,
+        model=inner.model or outer.model,
+        input_tokens=outer.input_tokens if inner.input_tokens is None else inner.input_tokens,
+        output_tokens=outer.output_tokens if inner.output_tokens is None else inner.output_tokens,
+        definitions=outer.definitions if inner.definitions is None else inner.definitions,
+    )
+
+
+def merged_model_call(records: Sequence[ModelCall]) -> ModelCall:
+    """Return the first of several records of a call, completed by the others."""
+    return replace(
+        records[0],
+        messages_in=max((event.messages_in for event in records), key=_substance),
+        messages_out=max((event.messages_out for event in records), key=_substance),
+        model=next((event.model for event in records if event.model), None),
+        response_id=next((event.response_id for event in records if event.response_id), None),
+        asks_for_tools=next((event.asks_for_tools for event in records if event.asks_for_tools is not None), None),
+        input_tokens=_count(event.input_tokens for event in records),
+        output_tokens=_count(event.output_tokens for event in records),
+        definitions=_merged(event.definitions for event in records),
+        failed_tries=max(event.failed_tries for event in records),
+    )
+
+
+def _count(recorded: Iterable[int | None]) -> int | None:
+    """Return the first count of tokens; 0, which some instrumentations write for unknown, only if there is no other."""
+    counts = [count for count in recorded if count is not None]
+    return next(filter(None, counts), counts[0] if counts else None)
+
+
+def _merged(recorded: Iterable[Definitions | None]) -> Definitions | None:
+    """Return the definitions of all records; the parameters of a tool in the first record take precedence."""
+    merged: Definitions | None = None
+    for definitions in reversed(list(recorded)):
+        merged = merged_definitions(merged, definitions)
+    return merged
+
+
+def _substance(messages: Sequence[Message] | None) -> tuple[int, int]:
+    """Return how informative a list of messages is: whether it was captured, and how many parts it has."""
+    if messages is None:
+        return (0, 0)
+    return (1, sum(not isinstance(part, Redacted) for message in messages for part in message.parts))
+
+
+def _merge_nested_tool_calls(ordered: Sequence[Node], holders: Mapping[int, Node]) -> None:
+    inside: dict[Node, list[ToolCall]] = defaultdict(list)
+    for node in ordered:  # depth first: a chain of three is merged into its top
+        inner, holder = node.event, holders.get(id(node))
+        if holder is not None and holder.same_as is not None:
+            holder = holder.same_as
+        outer = holder.event if holder is not None else None
+        if not isinstance(inner, ToolCall) or holder is None or not isinstance(outer, ToolCall):
+            continue
+        if _is_event_of(node, holder):
+            node.ignore("an event of the tool call above it", same_as=holder)
+            continue
+        if _same_tool_call(outer, inner):
+            holder.replace_event(named_by(outer, inner))
+            node.ignore("the same tool call as the span above it", same_as=holder)
+            inside[holder].append(inner)
+    for holder, records in inside.items():
+        assert isinstance(holder.event, ToolCall)  # noqa: S101 — selected above
+        # Of an inner call that was retried the last try counts.
+        records.sort(key=lambda event: event.header.span.end_ns, reverse=True)
+        completed = next((event for event in records if event.result_captured), records[0])
+        holder.replace_event(with_outcome(holder.event, completed, failed=records[0]))
+
+
+def _is_event_of(node: Node, holder: Node) -> bool:
+    """Return whether a span without a tool name, directly inside a call with one, is an event of that call.
+
+    An instrumentation names all of its tools or none; a span named after an event (`error`, `retry`) is not a tool (BeeAI).
+    """
+    inner, outer = node.event, holder.event
+    if not isinstance(inner, ToolCall) or not isinstance(outer, ToolCall) or inner.is_named or not outer.is_named:
+        return False
+    return node.parent is holder and not node.children and node.span.scope.name == holder.span.scope.name
+
+
+def _same_tool_call(outer: ToolCall, inner: ToolCall) -> bool:
+    if folded(outer.name) != folded(inner.name):
+        return False
+    if outer.call_id is not None and inner.call_id is not None:
+        return outer.call_id == inner.call_id
+    if outer.arguments is None or inner.arguments is None or outer.arguments == inner.arguments:
+        return True
+    return not (has_named_arguments(outer.arguments) and has_named_arguments(inner.arguments))
+
+
+def named_by(outer: ToolCall, inner: ToolCall) -> ToolCall:
+    """Return a call, completed by the id and the arguments of another record of it."""
+    better = has_named_arguments(outer.arguments) or inner.arguments is None
+    return replace(
+        outer,
+        call_id=outer.call_id or inner.call_id,
+        arguments=outer.arguments if better else inner.arguments,
+        handoff_to=outer.handoff_to or inner.handoff_to,
+        schema=inner.schema if outer.schema is None else outer.schema,
+    )
+
+
+def with_outcome(outer: ToolCall, completed: ToolCall, *, failed: ToolCall) -> ToolCall:
+    """Return a call, completed by the result of one other record and the error of another."""
+    result = outer if outer.result_captured or not completed.result_captured else completed
+    return replace(
+        outer,
+        header=replace(outer.header, error=outer.header.error or failed.header.error),
+        result=result.result,
+        result_captured=result.result_captured,
+        is_error=outer.is_error or failed.is_error,
+    )
+
+
+def _without_stale(event: ModelCall) -> ModelCall:
+    """Return the response without requests that its own input already contains.
+
+    Several model calls that are written onto one span overwrite each other's keys, and keys that the last one did not write
+    keep the value of an earlier one (google-adk under OpenInference).
+    """
+    messages = event.messages_out or ()
+    ids = {request.call_id for message in messages for request in message.requests} - {None}
+    requested = {
+        (request.call_id, *content_of(request))
+        for message in (event.messages_in or () if ids else ())
+        for request in message.requests
+        if request.call_id in ids
+    }
+    if not requested:
+        return event
+    fresh = (
+        replace(message, parts=tuple(part for part in message.parts if not _is_stale(part, requested)))
+        for message in messages
+    )
+    return replace(event, messages_out=tuple(fresh))
+
+
+def _is_stale(part: Part, requested: Container[tuple[str | None, str, str]]) -> bool:
+    # An id alone proves nothing: some frameworks number the calls of each response from the start.
+    return isinstance(part, CallRequest) and part.call_id is not None and (part.call_id, *content_of(part)) in requested
+
+
+def content_of(request: CallRequest) -> tuple[str, str]:
+    """Return a request's tool and arguments as comparable text: 42 equals 42.0, and the order of names is ignored."""
+    return (folded(request.name), comparable(request.arguments))
+
+
+def comparable(value: object) -> str:
+    """Return arguments as comparable text.
+
+    >>> comparable({"n": 42, "city": "Paris"}) == comparable({"city": "Paris", "n": 42.0})
+    True
+    """
+    return repr(_sorted(value))
+
+
+def _sorted(value: object) -> object:
+    if isinstance(value, Mapping):
+        return sorted((str(key), repr(_sorted(item))) for key, item in value.items())
+    if isinstance(value, list):
+        return [_sorted(item) for item in value]
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _EXACT else value
+
+
+@dataclass(slots=True, kw_only=True)
+class _Record:
+    """The first record of a call, and the instrumentation scopes that recorded it so far, each once."""
+
+    node: Node
+    scopes: set[str]
+
+
+#: The records with one identity that may still be repeated, by the scope of their span.
+_Open = dict[str, OrderedDict[int, _Record]]
+
+
+def drop_repetitions(ordered: Sequence[Node]) -> None:
+    """Ignore records of a call that another instrumentation of the same process recorded at the same time.
+
+    Args:
+        ordered: all nodes of one trace in depth-first order.
+    """
+    scopes = len({node.span.scope.name for node in ordered})
+    if scopes == 1:
+        return
+    recorded: dict[Hashable, _Open] = defaultdict(lambda: defaultdict(OrderedDict))
+    last = _last_below(ordered)
+    for node in sorted(ordered, key=lambda node: (node.span.start_ns, node.order)):
+        own, keys = node.span.scope.name, list(_identities(node))
+        first = next(filter(None, (_echoed(node, recorded[key], last, scopes) for key in keys)), None)
+        if first is None:
+            record = _Record(node=node, scopes={own})
+            for key in keys:
+                recorded[key][own][node.order] = record
+            continue
+        first.scopes.add(own)
+        first.node.replace_event(_merged_records(first.node.event, node.event))
+        kind = "model" if isinstance(node.event, ModelCall) else "tool"
+        node.ignore(f"the same {kind} call as recorded by {first.node.span.scope.name}", same_as=first.node)
+
+
+def _last_below(ordered: Sequence[Node]) -> list[int]:
+    """Return the order of the last node below each node, by the node's own order."""
+    last = list(range(len(ordered)))
+    for node in reversed(ordered):
+        if node.parent is not None:
+            last[node.parent.order] = max(last[node.parent.order], last[node.order])
+    return last
+
+
+def _echoed(node: Node, recorded: _Open, last: Sequence[int], scopes: int) -> _Record | None:
+    """Return the record of another scope that a node repeats; remove records that can no longer be repeated."""
+    own = node.span.scope.name
+    for records in (records for scope, records in recorded.items() if scope != own):
+        expired, match = [], None
+        for order, record in records.items():
+            first = record.node
+            if first.span.end_ns < node.span.start_ns or len(record.scopes) == scopes:
+                expired.append(order)
+            # A call below the first record is an agent's own call; otherwise it would have been merged already.
+            elif own not in record.scopes and not order < node.order <= last[order] and _agree(node.event, first.event):
+                match = record
+                break
+        for order in expired:
+            del records[order]
+        if match is not None:
+            return match
+    return None
+
+
+def _agree(event: AgentEvent, other: AgentEvent) -> bool:
+    """Return whether two records with the same identity can be records of the same call."""
+    if isinstance(event, ToolCall) and isinstance(other, ToolCall):
+        own, others = event.arguments or {}, other.arguments or {}
+        shared = own.keys() & others.keys()  # some add the framework's arguments, or write values differently
+        return not shared or any(own[name] == others[name] for name in shared)
+    if isinstance(event, ModelCall) and isinstance(other, ModelCall):
+        if event.response_id is not None and other.response_id is not None:
+            return event.response_id == other.response_id
+        return len({_last_input(event), _last_input(other)} - {None}) <= 1
+    return False
+
+
+def _last_input(event: ModelCall) -> str | None:
+    """Return the last text in the input of a model call, with normalised white space."""
+    texts = (message.text for message in reversed(event.messages_in or ()))
+    return next((" ".join(text.split()) for text in texts if text), None)
+
+
+def _merged_records(first: AgentEvent, echo: AgentEvent) -> AgentEvent:
+    if isinstance(first, ToolCall) and isinstance(echo, ToolCall):
+        return with_outcome(named_by(first, echo), echo, failed=echo)
+    if isinstance(first, ModelCall) and isinstance(echo, ModelCall):
+        return merged_model_call((first, echo))
+    return first
+
+
+def _identities(node: Node) -> Iterator[Hashable]:
+    """Yield the keys that identify a call beyond doubt: a provider's id, or the complete output."""
+    event = node.event
+    if isinstance(event, ToolCall) and event.call_id is not None:
+        yield ("tool", folded(event.name), event.call_id)
+    elif isinstance(event, ModelCall):
+        if event.response_id is not None:
+            yield ("response", event.response_id)
+        if event.messages_out:
+            yield ("output", _comparable_output(event.messages_out))
+
+
+def _comparable_output(messages: Iterable[Message]) -> str:
+    """Return messages as comparable text: roles, texts, names of calls, their ids or arguments."""
+    return repr(
+        [(message.role, message.text, [_request_key(request) for request in message.requests]) for message in messages]
+    )
+
+
+def _request_key(request: CallRequest) -> tuple[str, str]:
+    return (folded(request.name), request.call_id) if request.call_id is not None else content_of(request)

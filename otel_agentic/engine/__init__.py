@@ -1,0 +1,1 @@
+"""One opened store with everything that works on it: rebuilding, scoring in parallel, retention, transfer."""

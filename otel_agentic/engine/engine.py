@@ -1,0 +1,240 @@
+"""The parts of one store, opened together: what every command works with.
+
+Background work (rebuilding, scoring) yields to the receivers: `Pressure` measures how long senders wait for acknowledgements
+and sets the share of the time that background work may take.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol, Self
+
+from otel_agentic import plugins
+from otel_agentic.dialects import Reader
+from otel_agentic.engine.rebuild import Rebuilder
+from otel_agentic.engine.transfer import Uploads
+from otel_agentic.evaluation.run import EvaluationListener, EvaluationRunner, NoEvaluationListener
+from otel_agentic.stats import headline_estimator, shown_estimators
+from otel_agentic.store import Store
+from otel_agentic.store.maintenance.export import export_folder_of
+from otel_agentic.store.store import instance_id_of
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from otel_agentic.config import EmitSettings, Settings
+    from otel_agentic.stats import Estimator
+
+#: An acknowledgement after this time is late, seconds.
+_LATE_S: Final = 0.05
+#: The share is updated at this interval, seconds: a change must take effect before the next one.
+_UPDATE_S: Final = 0.25
+#: Background work never stops completely, so that nothing waits for it forever.
+_LEAST_SHARE: Final = 0.02
+_STEP: Final = 0.05
+#: While resting, the share is checked at this interval, seconds.
+_REST_STEP_S: Final = 0.25
+
+
+class StopEvent(Protocol):
+    """The part of `threading.Event` that resting needs."""
+
+    def wait(self, timeout: float) -> bool:
+        """Return True as soon as the event is set, or False after the timeout."""
+        ...
+
+
+class Pressure:
+    """Measures how long senders wait. Thread-safe."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._share = 1.0
+        self._updated_at = clock()
+        self._longest_s = 0.0
+        self._waiting = 0
+        self._progress_at = clock()
+
+    def arrived(self) -> None:
+        """Record that a sender starts to wait for its acknowledgement."""
+        with self._lock:
+            if not self._waiting:
+                self._progress_at = self._clock()
+            self._waiting += 1
+
+    def answered(self, delay_s: float) -> None:
+        """Record how long a sender waited, seconds."""
+        with self._lock:
+            self._waiting -= 1
+            self._progress_at = self._clock()
+            self._longest_s = max(self._longest_s, delay_s)
+            self._update()
+
+    @property
+    def share(self) -> float:
+        """The share of the time that background work may take: 1 if no sender waits."""
+        with self._lock:
+            self._update()
+            return self._share
+
+    def rest(self, worked_s: float, stopping: StopEvent) -> None:
+        """Wait after `worked_s` seconds of work to keep to the share; less if the pressure ends or the stop event is set."""
+        began = self._clock()
+        while (left_s := worked_s / self.share - worked_s - (self._clock() - began)) > 0:
+            if stopping.wait(min(left_s, _REST_STEP_S)):
+                return
+
+    def _update(self) -> None:
+        now = self._clock()
+        if now - self._updated_at < _UPDATE_S:
+            return
+        # If all senders wait, none is answered; that is pressure, not idleness.
+        longest_s = max(self._longest_s, now - self._progress_at if self._waiting else 0.0)
+        if longest_s > _LATE_S:
+            self._share = max(_LEAST_SHARE, self._share / 2)
+        elif longest_s:
+            self._share = min(1.0, self._share + _STEP)
+        else:
+            self._share = 1.0
+        self._updated_at, self._longest_s = now, 0.0
+
+
+#: Called with the progress of a long command: the stage, the work done, and the total work (None if unknown).
+Progress = Callable[[str, int, int | None], None]
+
+
+class EngineListener(EvaluationListener, Protocol):
+    """Receives the events of an engine."""
+
+    def late_spans(self, count: int) -> None:
+        """Handle spans that arrived after their conversation was removed; they are counted but not rebuilt."""
+        ...
+
+
+class NoListener(NoEvaluationListener):
+    """Ignores all events."""
+
+    def late_spans(self, count: int) -> None:
+        """Do nothing."""
+
+
+class Engine:
+    """An open store with everything that reads, rebuilds and scores it. A context manager that closes the store."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        create: bool = False,
+        upgrade: bool = False,
+        collecting: bool = False,
+        clock: Callable[[], int] = time.time_ns,
+        listener: EngineListener | None = None,
+    ) -> None:
+        """Open the store that the settings name.
+
+        Args:
+            settings: all settings.
+            create: create the DuckDB file if it is missing.
+            upgrade: upgrade a store of an earlier release, after copying it; without this, it is rejected.
+            collecting: whether a collector runs on the engine: it rebuilds what arrives, and windows end at its clock.
+            clock: returns the current time, ns since the epoch.
+            listener: receives the events of the engine; None ignores them.
+
+        Raises:
+            StoreError: the file cannot be used.
+            PluginError: a dialect, judge or estimator does not load.
+        """
+        listener = listener or NoListener()
+        self.settings = settings
+        self.clock = clock
+        self.collecting = collecting
+        #: Set to end long operations early, at a safe point.
+        self.stopping = threading.Event()
+        #: Held by a backfill.
+        self.backfilling = threading.Lock()
+        #: How long senders wait; background work yields accordingly.
+        self.pressure = Pressure()
+        #: Held while old data is exported or removed.
+        self.retaining = threading.Lock()
+        self.reader = Reader.from_settings(settings.conversations, settings.dialects)
+        self.store = Store(
+            settings.store,
+            self.reader,
+            create=create,
+            upgrade=upgrade,
+            clock=clock,
+            export_folder=export_folder_of(settings),
+            redaction=settings.redaction,
+        )
+        self.rebuilder = Rebuilder(self.store, self.reader, settings.conversations, on_late=listener.late_spans)
+        self.uploads = Uploads(self)
+        self.evaluating = EvaluationRunner(
+            self.store,
+            settings.scoring,
+            settings.judge,
+            settings.sampling,
+            settings.evaluators,
+            matching=settings.matching,
+            listener=listener,
+        )
+
+    @property
+    def emit(self) -> EmitSettings:
+        """The telemetry settings, with the store's instance id unless they set another."""
+        emit = self.settings.emit
+        return emit if emit.instance_id else emit.model_copy(update={"instance_id": instance_id_of(self.store)})
+
+    def showing(self, evaluation: str) -> Engine:
+        """Return a copy of this engine whose store queries return the scores of the named evaluation."""
+        view = copy.copy(self)
+        view.store = self.store.showing(evaluation)
+        return view
+
+    def estimators(self, name: str | None = None) -> list[Estimator]:
+        """Return every installed estimator, or only the named one.
+
+        Raises:
+            PluginError: the named estimator or the one in the settings is not installed, or one does not load.
+        """
+        if self.settings.stats.estimator:
+            plugins.get("estimators", self.settings.stats.estimator)
+        chosen = [plugins.get("estimators", name)] if name else list(plugins.find("estimators").values())
+        return [plugin.load().from_settings(self.settings.stats) for plugin in chosen]
+
+    def close(self) -> bool:
+        """Close the judge and the store. Returns the result of `Store.close`."""
+        self.evaluating.close()
+        return self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def stored_estimator_names(settings: Settings) -> tuple[str, ...]:
+    """Return the names of the window estimators, each once: the headline first, then pooled, per case, and emitted ones.
+
+    >>> from otel_agentic.config import Settings
+    >>> stored_estimator_names(Settings())
+    ('bayesian', 'per_case')
+    """
+    stats = settings.stats
+    return tuple(dict.fromkeys((headline_estimator(stats), *shown_estimators(stats), *settings.emit.estimators)))
+
+
+def stored_estimators(engine: Engine) -> list[Estimator]:
+    """Return the window estimators.
+
+    Raises:
+        PluginError: an estimator in the settings is not installed, or one does not load.
+    """
+    return [engine.estimators(name)[0] for name in stored_estimator_names(engine.settings)]

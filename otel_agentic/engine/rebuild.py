@@ -1,0 +1,447 @@
+"""Stored spans -> stored conversations: which traces changed, which conversations that affects, and which revisions follow."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from otel_agentic.conversations import (
+    Linked,
+    assemble,
+    has_end_mark,
+    idle_limit_ns,
+    link_segments,
+    read_segments,
+)
+from otel_agentic.errors import OtelAgenticError
+from otel_agentic.store import links
+from otel_agentic.store.conversations import (
+    Built,
+    content_hash,
+    current_revisions,
+    save_conversations,
+    supersede,
+)
+from otel_agentic.store.links import NotRebuilt, delete_not_rebuilt, load_not_rebuilt, save_not_rebuilt
+from otel_agentic.store.maintenance.retention import removed_keys, removed_traces
+from otel_agentic.store.spans import load_traces
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from otel_agentic.config import ConversationSettings
+    from otel_agentic.conversations.link import Segment
+    from otel_agentic.conversations.model import ClosedBy, Conversation
+    from otel_agentic.dialects.detect import Reader
+    from otel_agentic.store import Store
+    from otel_agentic.store.connection import Connection
+    from otel_agentic.store.conversations import Current
+    from otel_agentic.store.links import Item
+    from otel_agentic.store.spans import Arrival
+    from otel_agentic.store.table import Key
+
+
+def without_frozen(
+    con: Connection, trace_ids: Sequence[str], segments: Sequence[Segment]
+) -> tuple[list[Segment], set[str]]:
+    """Return the segments to rebuild, and the traces with at least one frozen segment.
+
+    A segment is frozen if its trace is, or the conversation that it names.
+    """
+    traces = removed_traces(con, trace_ids)
+    named = {(segment.environment, segment.explicit_id) for segment in segments if segment.explicit_id is not None}
+    keys = removed_keys(con, named)
+    frozen = [
+        segment
+        for segment in segments
+        if segment.trace_id in traces or (segment.environment, segment.explicit_id) in keys
+    ]
+    if not frozen:
+        return list(segments), traces
+    remaining = [segment for segment in segments if segment not in frozen]
+    return remaining, traces | {segment.trace_id for segment in frozen}
+
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+R = TypeVar("R")
+ItemT = TypeVar("ItemT", bound="Item")
+#: Maximum number of stored characters of an error.
+_MAX_REASON: Final = 500
+#: Traces, or conversations, loaded into memory at once.
+_CHUNK: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AffectedItems:
+    """The conversations affected by arrived spans, and the traces without an explicit conversation id.
+
+    `left_out` contains a message for each trace that could not be read: its spans are stored, and it stays pending.
+    """
+
+    keys: frozenset[Key]
+    loose_traces: frozenset[str]
+    left_out: tuple[str, ...] = ()
+
+    def __or__(self, other: AffectedItems) -> AffectedItems:
+        """Return the union."""
+        return AffectedItems(
+            keys=self.keys | other.keys,
+            loose_traces=self.loose_traces | other.loose_traces,
+            left_out=self.left_out + other.left_out,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedRevision:
+    """A saved revision without its content, because a rebuild may affect more conversations than fit in memory."""
+
+    key: Key
+    revision: int
+    closed_by: ClosedBy | None
+    ended_ns: int
+    has_id: bool
+    turn_count: int
+    call_count: int
+    traces: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebuildResult:
+    """The changes of a rebuild: the saved revisions, and the conversations that were merged into others.
+
+    `late_spans` is the number of spans that arrived after their conversation had closed. `left_out` contains a message for
+    each trace or conversation that could not be read or rebuilt.
+    """
+
+    saved: tuple[SavedRevision, ...] = ()
+    vanished: frozenset[Key] = frozenset()
+    late_spans: int = 0
+    left_out: tuple[str, ...] = ()
+
+    def __add__(self, other: RebuildResult) -> RebuildResult:
+        """Return the sum."""
+        return RebuildResult(
+            saved=self.saved + other.saved,
+            vanished=self.vanished | other.vanished,
+            late_spans=self.late_spans + other.late_spans,
+            left_out=self.left_out + other.left_out,
+        )
+
+
+class Rebuilder:
+    """Keeps `trace_links` and the conversation tables consistent with the spans."""
+
+    def __init__(
+        self,
+        store: Store,
+        reader: Reader,
+        settings: ConversationSettings,
+        on_late: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """Create a rebuilder.
+
+        Args:
+            store: holds spans and conversations.
+            reader: reads spans.
+            settings: how spans become conversations.
+            on_late: called with the number of spans that arrived after their conversation was removed.
+        """
+        self._store = store
+        self._reader = reader
+        self._settings = settings
+        self._on_late = on_late
+        self._not_rebuilt: dict[Item, NotRebuilt] | None = None
+
+    def pending(self) -> list[str]:
+        """Return the traces with arrivals since they were last read, in order of arrival."""
+        with self._store.read() as con:
+            return links.pending_traces(con)
+
+    def unbuilt(self) -> AffectedItems:
+        """Return the items that an earlier process read but did not rebuild before it was killed."""
+        with self._store.read() as con:
+            return AffectedItems(keys=frozenset(links.unbuilt_conversations(con)), loose_traces=frozenset())
+
+    @property
+    def not_rebuilt(self) -> Mapping[Item, NotRebuilt]:
+        """The items that could not be rebuilt so far, by trace id or conversation key, in this process or an earlier one."""
+        if self._not_rebuilt is None:
+            with self._store.read() as con:
+                self._not_rebuilt = {failure.item: failure for failure in load_not_rebuilt(con)}
+        return self._not_rebuilt
+
+    def refresh(self) -> None:
+        """Reload the items that could not be rebuilt on the next access: another part of the process deleted some."""
+        self._not_rebuilt = None
+
+    def read(self, trace_ids: Iterable[str], progress: Callable[[int], None] = lambda _: None) -> AffectedItems:
+        """Read traces, store which conversations their spans belong to, and return the affected items.
+
+        Args:
+            trace_ids: the traces, preferably in order of arrival, so that the file is read once.
+            progress: called with the number of traces read after each chunk.
+        """
+        touched = AffectedItems(keys=frozenset(), loose_traces=frozenset())
+        failures: list[NotRebuilt] = []
+        for chunk in chunks(list(dict.fromkeys(trace_ids))):
+            for part in self._in_parts(chunk, self._read_chunk, failures):
+                touched |= part
+            progress(len(chunk))
+        return replace(touched, left_out=self._record_failures(failures))
+
+    def rebuild(
+        self,
+        touched: AffectedItems,
+        closed_by: Callable[[Key], ClosedBy | None],
+        progress: Callable[[int], None] = lambda _: None,
+    ) -> RebuildResult:
+        """Rebuild the affected items and save the changes.
+
+        Args:
+            touched: the result of `read`.
+            closed_by: returns the cause that closed a conversation, None if it is open. An end mark in its spans closes it, too.
+            progress: called with the number of conversations or traces processed after each chunk.
+        """
+        total = RebuildResult()
+        failures: list[NotRebuilt] = []
+        done: set[str] = set()
+        for loose in chunks(sorted(touched.loose_traces)):
+            fresh = [trace_id for trace_id in loose if trace_id not in done]
+            near = self._near(fresh) if len(touched.loose_traces) > _CHUNK else set()
+            failed = len(failures)
+            for part in self._in_parts(fresh, lambda some: self._rebuild_part([], some, closed_by), failures):
+                total += part
+            if failed == len(failures):
+                done |= near  # all of them may be linked: then each chunk would rebuild all
+            progress(len(loose))
+        for keys in chunks(self._by_arrival(touched.keys)):
+            for part in self._in_parts(keys, lambda some: self._rebuild_part(some, [], closed_by), failures):
+                total += part
+            progress(len(keys))
+        return replace(total, left_out=(*touched.left_out, *total.left_out, *self._record_failures(failures)))
+
+    def _in_parts(
+        self, items: Sequence[ItemT], work: Callable[[Sequence[ItemT]], R], failures: list[NotRebuilt]
+    ) -> Iterator[R]:
+        """Yield the results of `work` on all items; an item that makes it fail is added to `failures` and skipped.
+
+        Items that failed before are tried alone, so that their chunk is not bisected each time.
+        """
+        alone = [item for item in items if item in self.not_rebuilt]
+        yield from self._bisected([item for item in items if item not in self.not_rebuilt], work, failures)
+        for item in alone:
+            yield from self._bisected([item], work, failures)
+
+    def _bisected(
+        self, items: Sequence[ItemT], work: Callable[[Sequence[ItemT]], R], failures: list[NotRebuilt]
+    ) -> Iterator[R]:
+        if not items:
+            return
+        try:
+            result = work(items)
+        except OtelAgenticError:
+            raise  # a problem of the store, not of an item
+        except Exception as error:  # noqa: BLE001 — bisected down to the item, which is recorded
+            if len(items) == 1:
+                failures.append(self._failure(items[0], error))
+                return
+            middle = len(items) // 2
+            yield from self._bisected(items[:middle], work, failures)
+            yield from self._bisected(items[middle:], work, failures)
+        else:
+            yield result
+
+    def _failure(self, item: Item, error: Exception) -> NotRebuilt:
+        """Return the failure of one item; a new one is logged, with its traceback at level debug."""
+        before, now_ns = self.not_rebuilt.get(item), self._store.clock()
+        reason = f"{type(error).__name__}: {error}"[:_MAX_REASON].encode("utf-8", "backslashreplace").decode()
+        first_ns = now_ns if before is None else before.first_ns
+        failure = NotRebuilt(item=item, reason=reason, first_ns=first_ns, last_ns=now_ns)
+        if before is None or before.reason != reason:
+            _log.warning("%s", failure.message)
+        _log.debug("traceback of an item that cannot be rebuilt", exc_info=error)
+        return failure
+
+    def _record_failures(self, failures: Sequence[NotRebuilt]) -> tuple[str, ...]:
+        """Store failures; return their messages."""
+        if failures:
+            self._store.write(lambda con: save_not_rebuilt(con, failures))
+            self._not_rebuilt = {**self.not_rebuilt, **{failure.item: failure for failure in failures}}
+        return tuple(failure.message for failure in failures)
+
+    def _clear_failures(self, items: AbstractSet[Item]) -> None:
+        """Delete the failures of items that were rebuilt since."""
+        resolved = self.not_rebuilt.keys() & items
+        if resolved:
+            self._store.write(lambda con: delete_not_rebuilt(con, resolved))
+            self._not_rebuilt = {item: failure for item, failure in self.not_rebuilt.items() if item not in resolved}
+
+    def _by_arrival(self, keys: AbstractSet[Key]) -> list[Key]:
+        """Return conversations in an order in which their spans are stored close together; irrelevant for few."""
+        if len(keys) <= _CHUNK:
+            return sorted(keys)
+        with self._store.read() as con:
+            return links.by_arrival(con, keys)
+
+    def _read_chunk(self, trace_ids: Sequence[str]) -> AffectedItems:
+        with self._store.read() as con:
+            before = links.conversations_of(con, trace_ids)
+            stored = load_traces(con, trace_ids)
+        segments = read_segments(stored.spans, stored.logs, self._reader)
+        return self._save_read(trace_ids, before, segments, stored.arrivals)
+
+    def _save_read(
+        self,
+        trace_ids: Sequence[str],
+        before: AbstractSet[Key],
+        segments: Sequence[Segment],
+        arrivals: Mapping[str, Arrival],
+    ) -> AffectedItems:
+        known = [trace_id for trace_id in trace_ids if trace_id in arrivals]
+        with self._store.read() as con:
+            segments, frozen = without_frozen(con, known, segments)
+            late_spans = links.unread_spans(con, frozen)
+        self._store.write(lambda con: links.save_segments(con, known, segments, arrivals))
+        if late_spans:
+            self._on_late(late_spans)
+        # A trace with segments is cleared after these are rebuilt.
+        self._clear_failures(set(known) - {segment.trace_id for segment in segments})
+        named = {(segment.environment, segment.explicit_id) for segment in segments if segment.explicit_id is not None}
+        return AffectedItems(
+            keys=frozenset(before | named),
+            loose_traces=frozenset(segment.trace_id for segment in segments if segment.explicit_id is None),
+        )
+
+    def _rebuild_part(
+        self, named: Sequence[Key], loose: Sequence[str], closed_by: Callable[[Key], ClosedBy | None]
+    ) -> RebuildResult:
+        now_ns = self._store.clock()  # read first: later arrivals are not part of this view
+        with self._store.read() as con:
+            keys, traces = self._in_view(con, named, loose)
+            stored = load_traces(con, traces)
+        segments = read_segments(stored.spans, stored.logs, self._reader)
+        linked = [
+            candidate for candidate in link_segments(segments, self._settings) if self._is_complete(candidate, keys)
+        ]
+        linked_keys = {_key(conversation) for conversation in linked}
+        return self._save(linked, keys - linked_keys, closed_by, now_ns)
+
+    def _in_view(self, con: Connection, named: Sequence[Key], loose: Sequence[str]) -> tuple[frozenset[Key], set[str]]:
+        """Return the conversations and traces that named conversations and loose traces may affect."""
+        # Loose traces near named ones: another instrumentation may have recorded the same turn without the conversation id.
+        own = {*loose, *links.traces_of(con, named)}
+        near = links.neighbourhood(con, own, idle_limit_ns(self._settings, has_id=False))
+        # One conversation may become two, so all their traces are examined again.
+        keys = frozenset(named) | links.conversations_of(con, near)
+        return keys, near | links.traces_of(con, keys - frozenset(named))
+
+    def _near(self, loose: Sequence[str]) -> set[str]:
+        """Return the traces that are completely rebuilt together with loose ones, as are their conversations."""
+        with self._store.read() as con:
+            return links.neighbourhood(con, loose, idle_limit_ns(self._settings, has_id=False))
+
+    def _is_complete(self, linked: Linked, keys: frozenset[Key]) -> bool:
+        """Return whether the whole conversation is in view: a trace may contain parts of others that are not."""
+        return linked.method != "explicit" or _key(linked) in keys
+
+    def _save(
+        self,
+        linked: Sequence[Linked],
+        dissolved: frozenset[Key],
+        closed_by: Callable[[Key], ClosedBy | None],
+        now_ns: int | None = None,
+    ) -> RebuildResult:
+        """Save the changes; `now_ns` is when the spans were read, if others may have arrived since."""
+        now_ns = self._store.clock() if now_ns is None else now_ns
+        with self._store.read() as con:
+            before = current_revisions(con, {_key(conversation) for conversation in linked} | dissolved)
+        built = []
+        failures = []
+        late: dict[str, int] = {}
+        for conversation in linked:
+            key = _key(conversation)
+            current = before.get(key)
+            reason = closed_by(key) or ("end_mark" if has_end_mark(conversation) else None)
+            if reason is None and current is not None and current.closed:
+                reason = "idle"  # a closed conversation does not reopen: late spans create the next closed revision
+            try:
+                revised = _revise(self._assemble(conversation, reason), current)
+            except Exception as error:  # noqa: BLE001 — recorded; the other conversations must not be blocked
+                failures.append(self._failure(key, error))
+                continue
+            if revised is None:
+                continue
+            # A closing conversation is rebuilt without its alternatives in view, so an ambiguous link stays ambiguous.
+            ambiguous = conversation.ambiguous or (current is not None and current.ambiguous_link)
+            built.append(Built(conversation=revised, ambiguous_link=ambiguous))
+            if current is not None and current.closed:
+                late |= {segment.trace_id: current.built_ns for segment in conversation.segments}
+        vanished = frozenset(key for key in dissolved & before.keys() if not before[key].dissolved)
+
+        def write(con: Connection) -> None:
+            links.assign(con, linked)
+            supersede(con, vanished)
+            save_conversations(con, built, now_ns)
+
+        self._store.write(write)
+        left_out = self._record_failures(failures)
+        if self.not_rebuilt:
+            parts = (part for conversation in linked for part in (*conversation.segments, *conversation.echoes))
+            rebuilt = {*dissolved, *map(_key, linked)} - {failure.item for failure in failures}
+            self._clear_failures({*rebuilt, *(part.trace_id for part in parts)})
+        with self._store.read() as con:
+            late_spans = links.spans_since(con, late)
+        return RebuildResult(
+            saved=tuple(_saved_revision(item.conversation) for item in built),
+            vanished=vanished,
+            late_spans=late_spans,
+            left_out=left_out,
+        )
+
+    def _assemble(self, linked: Linked, closed_by: ClosedBy | None) -> Conversation:
+        return assemble(linked, self._settings, closed_by=closed_by)
+
+
+def _revise(fresh: Conversation, current: Current | None) -> Conversation | None:
+    """Return the revision to save, or None if nothing changed.
+
+    An open conversation is replaced in place. A closed or dissolved one keeps its revision, and a new one is added.
+    """
+    if current is None:
+        return fresh
+    if current.dissolved:
+        return replace(fresh, revision=current.revision + 1)
+    same = content_hash(fresh) == current.content_hash
+    if current.closed:
+        return None if same else replace(fresh, revision=current.revision + 1)
+    if same and fresh.closed_by is None:
+        return None
+    return replace(fresh, revision=current.revision)
+
+
+def _saved_revision(conversation: Conversation) -> SavedRevision:
+    return SavedRevision(
+        key=(conversation.environment, str(conversation.conversation_id)),
+        revision=conversation.revision,
+        closed_by=conversation.closed_by,
+        ended_ns=conversation.ended_ns,
+        has_id=conversation.link_method == "explicit",
+        turn_count=len(conversation.turns),
+        call_count=sum(len(turn.calls) for turn in conversation.turns),
+        traces=frozenset(turn.trace_id for turn in conversation.turns),
+    )
+
+
+def _key(linked: Linked) -> Key:
+    return (linked.environment, str(linked.conversation_id))
+
+
+def chunks(items: Sequence[T], size: int = _CHUNK) -> Iterator[list[T]]:
+    """Yield the items in lists of at most `size`."""
+    stream = iter(items)
+    while chunk := list(islice(stream, size)):
+        yield chunk

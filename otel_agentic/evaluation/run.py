@@ -1,0 +1,522 @@
+"""Stored conversations -> stored scores, under the active evaluator version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from otel_agentic.config import EvaluatorSettings, MatchingSettings, SamplingSettings
+from otel_agentic.evaluation.counts import OutcomeCounts
+from otel_agentic.evaluation.judge_runs import JUDGED_BATCH, JudgeRun
+from otel_agentic.evaluation.metrics import ActiveEvaluators, MetricRunner, require_judge
+from otel_agentic.evaluation.sampling import in_order_of_position, left_out, ratio_of, sample_of
+from otel_agentic.evaluation.truth import Truth, TruthFile, cases_of, labels_of, make_truth
+from otel_agentic.evaluators.registry import Chosen, all_evaluators, asks, chosen
+from otel_agentic.judges import ExactJudge
+from otel_agentic.judges.breaker import Breaker
+from otel_agentic.judges.chat_models import same_models
+from otel_agentic.judges.registry import judge_named
+from otel_agentic.scoring import MatchedConversation
+from otel_agentic.store.conversations import load_conversations
+from otel_agentic.store.judges import DuckDbBudget, models_of
+from otel_agentic.store.queries.scores import news, stored_outcomes, unsettled
+from otel_agentic.store.results import raise_ratios
+from otel_agentic.store.scores import lacking, never_scored, save_evaluation, save_scores, scored_before, to_score
+from otel_agentic.store.selection import DEFAULT, Scored, Selection
+from otel_agentic.store.truth import load_cases, load_labels, save_cases, save_labels
+from otel_agentic.truth import CaseIndex
+from otel_agentic.truth.load import redacted_case, redacted_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from otel_agentic.config import JudgeSettings, ScoringSettings
+    from otel_agentic.evaluation.counts import EvaluationSummary, MetricTally, Tally
+    from otel_agentic.evaluators.base import AnyEvaluator
+    from otel_agentic.judges import Judge, JudgeFailure, Verdict
+    from otel_agentic.store import Store
+    from otel_agentic.store.connection import Connection
+    from otel_agentic.store.queries.scores import StoredOutcomes
+    from otel_agentic.store.scores import Measured
+    from otel_agentic.store.table import Key
+    from otel_agentic.truth import Case, Label
+
+
+class EvaluationListener(Protocol):
+    """Receives the events of evaluations."""
+
+    def judge_answered(self, answer: Verdict | JudgeFailure) -> None:
+        """Handle an answer of the judge, which may come from the cache."""
+        ...
+
+    def metrics_stored(self, measured: Sequence[Measured]) -> None:
+        """Handle the scores of evaluators, after they were stored."""
+        ...
+
+
+class NoEvaluationListener:
+    """Ignores all events."""
+
+    def judge_answered(self, answer: Verdict | JudgeFailure) -> None:
+        """Do nothing."""
+
+    def metrics_stored(self, measured: Sequence[Measured]) -> None:
+        """Do nothing."""
+
+
+class EvaluationResources:
+    """The judge and the evaluators named in the settings of a store."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: ScoringSettings,
+        judge_settings: JudgeSettings,
+        evaluators: EvaluatorSettings,
+        listener: EvaluationListener = NoEvaluationListener(),  # noqa: B008 — it has no state
+    ) -> None:
+        self.store = store
+        self._settings = settings
+        self._judge_settings = judge_settings
+        self._evaluators = evaluators
+        self._listener = listener
+
+    @cached_property
+    def installed(self) -> tuple[AnyEvaluator, ...]:
+        """All evaluators: those installed, and those in the files of the settings.
+
+        Raises:
+            PluginError: an evaluator does not load or breaks the contract.
+            UsageError: a file cannot be loaded.
+        """
+        return all_evaluators(self._evaluators)
+
+    @cached_property
+    def configured(self) -> frozenset[str]:
+        """The full names of the metrics in the settings. Raises what `chosen` raises."""
+        return chosen(self._evaluators, among=self.installed).metrics
+
+    @cached_property
+    def chosen(self) -> Chosen:
+        """The evaluators in the settings.
+
+        Raises:
+            PluginError: an evaluator or the judge does not load, or an evaluator breaks the contract.
+            UsageError: a name is unknown or ambiguous, a file cannot be loaded, or a metric needs an LLM judge and none is set.
+        """
+        return self.choose(None)
+
+    def choose(self, names: Sequence[str] | None) -> Chosen:
+        """Return the evaluators of exactly these metrics; None selects those in the settings. Raises what `chosen` raises."""
+        return require_judge(chosen(self._evaluators, names, among=self.installed), self.judge)
+
+    @cached_property
+    def judge(self) -> Judge:
+        """The judge in the settings.
+
+        Raises:
+            PluginError: it is not installed or does not load.
+            UsageError: it does not accept its argument.
+        """
+        return judge_named(self._settings.judge, self._judge_settings)
+
+    @cached_property
+    def budget(self) -> DuckDbBudget:
+        """The judge budget of this store."""
+        return DuckDbBudget(self.store, self._judge_settings)
+
+    @cached_property
+    def breaker(self) -> Breaker:
+        """The circuit breaker of the judge, shared by everything that asks it."""
+        return Breaker(self._judge_settings, self.judge.name)
+
+    def judge_run(self, stop: Callable[[], bool] = lambda: False, *, waits: bool = False) -> JudgeRun:
+        """Return a run that scores with the judge, to be used as a context manager.
+
+        Once `stop` returns True, no new question is asked. With `waits`, conversations whose questions were not asked because
+        the judge is unavailable stay unscored for a later run.
+        """
+        return JudgeRun(
+            self.store,
+            self.judge,
+            self.budget,
+            scoring=self._settings,
+            settings=self._judge_settings,
+            stop=stop,
+            on_answer=self._listener.judge_answered,
+            breaker=self.breaker,
+            waits=waits,
+        )
+
+    def close(self) -> None:
+        """Close the judge, if it was created and can be closed."""
+        close = getattr(self.__dict__.get("judge"), "close", None)
+        if close is not None:
+            close()
+
+
+#: Conversations that are loaded, matched and scored again in one batch.
+_PORTION: Final = 500
+
+
+class MetricPass:
+    """The evaluators of one scoring run. Evaluators that compute run after each batch of scores.
+
+    Evaluators that ask the judge run at the end of a part, because only one thread at a time may ask the judge.
+    """
+
+    def __init__(self, runner: MetricRunner, chosen: Chosen, restated: AbstractSet[Key]) -> None:
+        """Start a pass.
+
+        Args:
+            runner: runs evaluators and stores their scores.
+            chosen: the evaluators.
+            restated: conversations that had a score before this run and may already have metric scores.
+        """
+        self._runner = runner
+        self._computing = [evaluator for evaluator in chosen.evaluators if not asks(evaluator)]
+        self._judged_evaluators = chosen.judged
+        self._chosen = chosen
+        self._restated = restated
+        self._pending: list[Scored] = []
+        self._done: set[Key] = set()
+
+    @property
+    def tally(self) -> MetricTally:
+        """The counts of metric scores."""
+        return self._runner.tally
+
+    def parts(self, keys: Sequence[Key]) -> Iterator[Sequence[Key]]:
+        """Yield the conversations in parts, after each of which the judge may be asked; one part if no evaluator asks it."""
+        size = JUDGED_BATCH if self._judged_evaluators else max(1, len(keys))
+        for start in range(0, len(keys), size):
+            yield keys[start : start + size]
+
+    def scored(self, part: Sequence[Scored]) -> None:
+        """Run the computing evaluators on a batch that was just scored and stored."""
+        self._done.update(item.conversation.key for item in part)
+        self._runner.measure(part, self._computing, fresh=self._fresh(part))
+        if self._judged_evaluators:
+            self._pending += part
+
+    def part_ended(self) -> None:
+        """Run the judged evaluators on the part that was scored."""
+        pending, self._pending = self._pending, []
+        self._runner.measure(pending, self._judged_evaluators, fresh=self._fresh(pending))
+
+    def catch_up(
+        self,
+        lacking: Mapping[Key, AbstractSet[str]],
+        match: Callable[[Sequence[Key]], list[MatchedConversation]],
+        judge_run: JudgeRun,
+        *,
+        stored: Callable[[Sequence[Key]], Mapping[Key, StoredOutcomes]],
+    ) -> None:
+        """Run evaluators on conversations that keep their scores; the judge is not asked for those scores again."""
+        open_now = {key: ids for key, ids in lacking.items() if key not in self._done}
+        for ids, keys in groupby(sorted(open_now, key=lambda key: sorted(open_now[key])), key=open_now.__getitem__):
+            missing = [evaluator for evaluator in self._chosen.evaluators if self._runner.id_of(evaluator) in ids]
+            batch, size = list(keys), _PORTION
+            if any(map(asks, missing)):
+                batch, size = in_order_of_position(batch), JUDGED_BATCH
+            for start in range(0, len(batch), size):
+                if self._runner.stopped:
+                    return
+                part = _with_stored_scores(batch[start : start + size], match, judge_run, stored)
+                self._runner.measure(part, missing)
+                self.tally.caught_up += len(part)
+
+    def _fresh(self, part: Sequence[Scored]) -> bool:
+        return not any(item.conversation.key in self._restated for item in part)
+
+
+def _with_stored_scores(
+    keys: Sequence[Key],
+    match: Callable[[Sequence[Key]], list[MatchedConversation]],
+    judge_run: JudgeRun,
+    stored: Callable[[Sequence[Key]], Mapping[Key, StoredOutcomes]],
+) -> list[Scored]:
+    """Return conversations with their stored scores."""
+    matched, existing = match(keys), stored(keys)
+    return [
+        Scored(
+            conversation=item.conversation,
+            match=item.match,
+            score=existing[item.conversation.key].applied_to(score),
+        )
+        for item, score in zip(matched, judge_run.scored_from_cache(matched), strict=True)
+        if item.conversation.key in existing
+    ]
+
+
+#: Called with conversations whose scores were just stored, and those among them that had a score before.
+OnScored = Callable[[Sequence[Scored], AbstractSet["Key"]], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationRequest:
+    """The conversations to score, oldest first.
+
+    Attributes:
+        keys: the conversations.
+        again: those among them whose existing score waits for the judge.
+        selection: how they were selected in the store; None if they were not.
+        chosen: evaluators to run in addition to scoring.
+        lacking: conversations that keep their score, each with the evaluation ids of the evaluators still to be run on it.
+    """
+
+    keys: Sequence[Key]
+    again: AbstractSet[Key] = frozenset()
+    selection: Selection | None = None
+    chosen: Chosen = Chosen()  # noqa: RUF009 — frozen
+    lacking: Mapping[Key, AbstractSet[str]] = field(default_factory=dict)
+
+
+class EvaluationRunner(EvaluationResources):
+    """Matches and scores conversations, and stores cases and labels."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: ScoringSettings,
+        judge_settings: JudgeSettings,
+        sampling: SamplingSettings = SamplingSettings(),  # noqa: B008 — frozen
+        evaluators: EvaluatorSettings = EvaluatorSettings(),  # noqa: B008 — frozen
+        *,
+        matching: MatchingSettings = MatchingSettings(),  # noqa: B008 — frozen
+        listener: EvaluationListener = NoEvaluationListener(),  # noqa: B008 — it has no state
+    ) -> None:
+        super().__init__(store, settings, judge_settings, evaluators, listener)
+        self._sampling = sampling
+        self._matching = matching
+        self._truth: Truth | None = None
+        self._saved_ids: frozenset[str] = frozenset()
+        #: The truth of the current evaluation, or of the last one.
+        self.current_truth: Truth | None = None
+
+    def remember(self, cases: Sequence[TruthFile], labels: Sequence[TruthFile]) -> int:
+        """Store case files and label files as the active ground truth; return the number of new case versions.
+
+        All files are read before anything is written.
+
+        Raises:
+            CaseError: a file has problems; the message lists them all.
+        """
+        redacting, threshold = self.store.redacting, self._settings.reward_threshold
+        read_cases = [(file.name, cases_of(file, redacting)) for file in cases]
+        read_labels = [(file.name, labels_of(file, redacting, threshold)) for file in labels]
+        CaseIndex([case for _, cases in read_cases for case in cases])  # raises if two files contradict each other
+        now_ns = self.store.clock()
+
+        def write(con: Connection) -> int:
+            for name, named_labels in read_labels:
+                save_labels(con, named_labels, name, now_ns)
+            return sum(save_cases(con, cases, name, now_ns) for name, cases in read_cases)
+
+        try:
+            return self.store.write(write)
+        finally:
+            self._truth = None
+
+    def truth(self) -> Truth:
+        """Return the active ground truth; it is cached until the next `remember`.
+
+        Raises:
+            PluginError: the judge is not installed or does not load.
+        """
+        if self._truth is None:
+            self._truth = self._read_truth()
+        return self._truth
+
+    def _read_truth(self) -> Truth:
+        with self.store.read() as con:
+            cases, labels = load_cases(con), load_labels(con)
+        # Redacted again: truth stored under other settings has to match spans that are redacted under the current ones.
+        redacting = self.store.redacting
+        return self.truth_of([redacted_case(case, redacting) for case in cases], redacted_labels(labels, redacting))
+
+    def truth_of(self, cases: Sequence[Case], labels: Mapping[str, Label]) -> Truth:
+        """Return the ground truth that cases and labels make, without storing it."""
+        return make_truth(cases, labels, judge=self.judge, settings=self._settings, matching=self._matching)
+
+    def evaluate(
+        self,
+        truth: Truth,
+        request: EvaluationRequest,
+        on_scored: OnScored = lambda *_: None,
+        stop: Callable[[], bool] = lambda: False,
+        *,
+        waits: bool = False,
+        on_metrics: Callable[[Sequence[Measured]], None] = lambda _: None,
+    ) -> EvaluationSummary:
+        """Score conversations and store the scores in batches; each stored batch stays stored if the run ends early.
+
+        Conversations that sampling leaves out get a score that records this, and no judge is asked about them.
+
+        Args:
+            truth: from `truth`.
+            request: the conversations, from `select`.
+            on_scored: called with each stored batch and the conversations in it that had a score before.
+            stop: once it returns True, no new work begins; answers that were already requested are awaited and stored.
+            waits: leave conversations for a later run while the judge is unavailable, instead of waiting for it.
+            on_metrics: called with the scores of evaluators, after they were stored.
+
+        Returns:
+            The counts of the run, under the evaluation name of the truth. Only the default evaluation is reported to the
+            listener.
+        """
+        self.current_truth = truth
+        evaluation_id, name = truth.evaluation.evaluation_id, truth.evaluation.name
+        self.store.write(partial(self._save_evaluation, truth, request.selection))
+        with self.store.read() as con:
+            restated = scored_before(con, request.keys, name)
+            sample = sample_of(con, self._sampling, evaluation_id, request.keys)
+        match = partial(self.match, truth)
+        included, left = sample.parted(request.keys)
+        counts = OutcomeCounts()
+
+        def saved(scored: Sequence[Scored]) -> list[Scored]:
+            with self.store.read() as con:
+                part = news(con, evaluation_id, scored, request.again)
+            now_ns = self.store.clock()
+            self.store.write(
+                partial(save_scores, evaluation_id=evaluation_id, scored=part, now_ns=now_ns, evaluation=name)
+            )
+            counts.add(part, restated, unchanged=len(scored) - len(part))
+            on_scored(part, restated)
+            return part
+
+        with self.judge_run(stop, waits=waits) as judge_run:
+            for scored in map(sample.marked, left_out(left, match, stop)):
+                saved(scored)
+            metric_pass = MetricPass(
+                self._measuring(truth, request, judge_run, stop, on_metrics), request.chosen, restated
+            )
+            for keys in metric_pass.parts(self.in_order(included, request.chosen)):
+                for scored in map(sample.marked, judge_run.scored(keys, match)):
+                    metric_pass.scored(saved(scored))
+                metric_pass.part_ended()
+            metric_pass.catch_up(request.lacking, match, judge_run, stored=partial(self._stored, evaluation_id))
+        return counts.summary(evaluation_id, judge_run.tally, metric_pass.tally)
+
+    def in_order(self, keys: Sequence[Key], chosen: Chosen) -> Sequence[Key]:
+        """Return conversations in scoring order: if a judge is asked, the order in which its budget is spent."""
+        asks_judge = chosen.judged or not isinstance(self.judge, ExactJudge)
+        return in_order_of_position(keys) if asks_judge else keys
+
+    def _measuring(
+        self,
+        truth: Truth,
+        request: EvaluationRequest,
+        judge_run: JudgeRun,
+        stop: Callable[[], bool],
+        on_metrics: Callable[[Sequence[Measured]], None],
+    ) -> MetricRunner:
+        def report(scores: Sequence[Measured]) -> None:
+            if truth.evaluation.name == DEFAULT:
+                self._listener.metrics_stored(scores)
+            on_metrics(scores)
+
+        active = self._active(truth, request.chosen)
+        ids = frozenset(active.ids.values())
+        if not ids <= self._saved_ids:  # a running collector evaluates many small batches
+            self.store.write(partial(active.save, core=truth.evaluation, now_ns=self.store.clock()))
+            self._saved_ids |= ids
+        return MetricRunner(self.store, active, self._settings, ask=judge_run.ask, on_scores=report, stop=stop)
+
+    def _active(self, truth: Truth, chosen: Chosen) -> ActiveEvaluators:
+        return ActiveEvaluators.of(chosen, truth.evaluation, self.judge, self._evaluators)
+
+    def _stored(self, evaluation_id: str, keys: Sequence[Key]) -> Mapping[Key, StoredOutcomes]:
+        with self.store.read() as con:
+            return stored_outcomes(con, evaluation_id, keys)
+
+    def select(
+        self, truth: Truth, selection: Selection, *, again: bool = False, chosen: Chosen | None = None
+    ) -> EvaluationRequest:
+        """Return the closed conversations of a selection that have no score under this truth, or all of them if `again`.
+
+        A score counts as missing if the judge failed or was not asked, or if sampling left the conversation out and would
+        include it now. With `chosen`, the request also lists the evaluators still to be run on scored conversations.
+        """
+        with self.store.read() as con:
+            keys = to_score(con, truth.evaluation.evaluation_id, selection, again=again)
+            open_now = [] if again else unsettled(con, truth.evaluation.evaluation_id, selection)
+            included, _ = sample_of(con, self._sampling, truth.evaluation.evaluation_id, open_now).parted(open_now)
+        request = EvaluationRequest(
+            keys=[*keys, *included], again=frozenset(included), selection=selection, chosen=chosen or Chosen()
+        )
+        return request if again else replace(request, lacking=self.lacking(truth, request.chosen, selection))
+
+    def lacking(
+        self, truth: Truth, chosen: Chosen, selection: Selection, *, live: bool = False
+    ) -> dict[Key, AbstractSet[str]]:
+        """Return the scored conversations, each with the evaluation ids of the evaluators that were not run on it yet."""
+        active = self._active(truth, chosen)
+        with self.store.read() as con:
+            missing = lacking(con, truth.evaluation.evaluation_id, active.asks_judge, selection, live=live)
+            sample = sample_of(con, self._sampling, truth.evaluation.evaluation_id, list(missing))
+        return {key: ids for key, ids in missing.items() if sample.takes(key)}
+
+    def never_scored(self) -> EvaluationRequest:
+        """Return the closed conversations whose newest revision has no score in any evaluation."""
+        with self.store.read() as con:
+            return EvaluationRequest(keys=never_scored(con))
+
+    def match(self, truth: Truth, keys: Sequence[Key]) -> list[MatchedConversation]:
+        """Return conversations with their cases and labels, by start time."""
+        with self.store.read() as con:
+            conversations = load_conversations(con, keys)
+        labels = [truth.labels.get(str(conversation.conversation_id)) for conversation in conversations]
+        return [
+            MatchedConversation(conversation=conversation, match=truth.index.match(conversation, label), label=label)
+            for conversation, label in zip(conversations, labels, strict=True)
+        ]
+
+    def _save_evaluation(self, truth: Truth, selection: Selection | None, con: Connection) -> None:
+        """Store the evaluation; existing scores of the selection take a sampling ratio that was raised since."""
+        save_evaluation(con, truth.evaluation, self.store.clock())
+        if selection is not None:
+            raise_ratios(con, truth.evaluation.evaluation_id, selection, partial(ratio_of, self._sampling))
+
+
+def judge_json(evaluating: EvaluationResources, tally: Tally, keys: Sequence[Key]) -> dict[str, Any]:
+    """Return the judge's name, calls, cost and models, and which budget limit is exhausted.
+
+    Args:
+        evaluating: the judge, its budget and its store.
+        tally: the counts of the run.
+        keys: the conversations about which the judge was asked.
+    """
+    judge = evaluating.judge
+    models = judge_models(judge, tally)
+    with evaluating.store.read() as con:
+        agents = models_of(con, keys) if models else set()
+    return {
+        "name": judge.name,
+        "version": judge.version,
+        "models": models,
+        "same_as_agent": same_models(models, agents),
+        "calls": tally.calls,
+        "judged": tally.verdicts,
+        "cached": tally.cached,
+        "failed": tally.failed,
+        "failure": tally.failure,
+        "refused": tally.refused,
+        "input_tokens": tally.input_tokens,
+        "output_tokens": tally.output_tokens,
+        "cost_usd": tally.cost_usd,
+        "canaries": tally.canaries,
+        "canaries_passed": tally.fooled,
+        "used_up": evaluating.budget.used_up if tally.refused else None,
+    }
+
+
+def judge_models(judge: Judge, tally: Tally) -> list[str]:
+    """Return the models that answered, or else the one that the judge is configured to ask; `[]` if it asks none."""
+    own = getattr(judge, "model", None)
+    return sorted(tally.models) or ([own] if isinstance(own, str) else [])

@@ -1,0 +1,447 @@
+"""Agentest's judged metrics: answer scales from 1 to 5, goal completion, and labels of failures of behaviour and of tool use.
+
+Ref: Agentest 0.0.17, evaluation metrics.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings
+from otel_agentic.evaluators.catalog import metrics_of
+from otel_agentic.evaluators.needs import case_turn_of, turn_missing
+from otel_agentic.evaluators.transcript import Transcript, call_line, transcript
+from otel_agentic.judges.base import JudgeFailure, ReplyForm, rubric_question
+from otel_agentic.judges.exact.facts import extract
+from otel_agentic.judges.prompts import load_rubric
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from otel_agentic.conversations.model import ToolCall, Turn
+    from otel_agentic.evaluators.base import Asking, Need, Subject
+    from otel_agentic.judges.base import Question, Rubric, Verdict
+    from otel_agentic.scoring.model import NotEvaluatedReason
+    from otel_agentic.truth.model import ExpectedCall, ToolExpectation
+
+#: Turns before a turn that are shown: enough for what a mistake hangs together with, and a long conversation stays cheap.
+_EARLIER: Final = 30
+_EARLIER_CHARACTERS: Final = 8_000
+_TURN_CHARACTERS: Final = 12_000
+#: Characters of one tool or expected call, and of all of them; of one that is shortened, names and characters of each.
+_LINE_CHARACTERS: Final = 800
+_ALL_CHARACTERS: Final = 10_000
+_NAMES: Final = 20
+_NAME_CHARACTERS: Final = 60
+
+
+class Material:
+    """Texts by name for a question about a turn.
+
+    `note` says what was shortened. `whole`: every line of the turn is shown, though a text in it may be cut.
+    """
+
+    def __init__(self, subject: Subject, turn: Turn) -> None:
+        self.texts: dict[str, str] = {}
+        turns = subject.conversation.turns
+        before = [one for one in turns if one.index < turn.index]
+        shown = transcript(before[-_EARLIER:], max_characters=_EARLIER_CHARACTERS)
+        this = transcript([turn], max_characters=_TURN_CHARACTERS)
+        if before:
+            self.texts["earlier"] = shown.text
+        if len(before) > _EARLIER:
+            self.texts["earlier_turns_left_out"] = str(len(before) - _EARLIER)
+        if subject.case is not None and subject.case.goal:
+            self.texts["goal"] = subject.case.goal
+        self.texts["turn"] = this.text
+        self.whole = not this.left_out
+        self.note = Transcript(text="", cut=this.cut + shown.cut, left_out=this.left_out + shown.left_out).note
+        if len(before) > _EARLIER:
+            self.note += f" ({len(before) - _EARLIER} earlier turns were not shown)"
+
+    def add(self, **texts: str | None) -> None:
+        """Show further texts, those that there are."""
+        self.texts |= {name: text for name, text in texts.items() if text is not None}
+
+
+def tools_shown(subject: Subject) -> str | None:
+    """Return the tools that the agent was given, one JSON object a line; None where that was not recorded."""
+    definitions = subject.conversation.tool_definitions
+    if definitions is None:
+        return None
+    return _within(_bounded({"tool": name, "parameters": definitions[name]}) for name in sorted(definitions))
+
+
+def expected_here(subject: Subject, turn: Turn) -> str | None:
+    """Return the calls that the case expects in a turn, or somewhere in the conversation, one JSON object a line.
+
+    None where it expects none: it has no expectation, or one without required calls.
+    """
+    case, wanted = subject.case, case_turn_of(subject, turn)
+    records = [*_expected(None if wanted is None else wanted.tools, "in this turn")]
+    records += _expected(None if case is None else case.tools, "somewhere in the conversation")
+    return _within(map(_bounded, records)) or None
+
+
+def later_calls(subject: Subject, turn: Turn) -> str | None:
+    """Return which tools the agent calls in later turns without errors, one JSON object a turn; None where it calls none."""
+    called = [
+        (one.index + 1, [call.name for call in one.calls if call.error is None])
+        for one in subject.conversation.turns
+        if one.index > turn.index
+    ]
+    return _within(_bounded({"turn": number, "calls": names}) for number, names in called if names) or None
+
+
+def _expected(tools: ToolExpectation | None, where: str) -> Iterator[dict[str, Any]]:
+    if tools is None:
+        return
+    ways: Sequence[Sequence[ExpectedCall]] = [tools.calls, *(one.calls for one in tools.alternatives)]
+    for number, calls in enumerate(ways, 1):
+        for call in calls:
+            if call.required:
+                told: dict[str, Any] = {"tool": call.tool_name, "parameters": call.parameters, "expected": where}
+                yield {**told, "alternative": number} if len(ways) > 1 else told
+
+
+def _within(lines: Iterable[str]) -> str:
+    """Return as many lines as there is room for, and how many were left out."""
+    every = list(lines)
+    room, kept = _ALL_CHARACTERS, 0
+    for line in every:
+        room -= len(line) + 1
+        if room < 0:
+            break
+        kept += 1
+    told = every[:kept]
+    return "\n".join([*told, _line({"left_out": len(every) - kept})] if kept < len(every) else told)
+
+
+def _bounded(record: Mapping[str, Any]) -> str:
+    """Return a record as a line; one that is too long has the beginnings of its texts, and names instead of values."""
+    line = _line(record)
+    if len(line) <= _LINE_CHARACTERS:
+        return line
+    return _line({**{key: _shortened(value) for key, value in record.items()}, "shortened": True})
+
+
+def _shortened(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        properties = value.get("properties")
+        names = properties if isinstance(properties, Mapping) else value
+        return [_first(str(name)) for name in list(names)[:_NAMES]]
+    if isinstance(value, list):
+        return [_first(str(one)) for one in value[:_NAMES]]
+    return value if isinstance(value, int | float) else _first(str(value))
+
+
+def _line(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError):  # keys that are no texts, numbers of thousands of digits, too deep
+        return json.dumps({"shortened": True})
+
+
+def _first(text: str) -> str:
+    return text if len(text) <= _NAME_CHARACTERS else f"{text[: _NAME_CHARACTERS - 1]}…"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """A score that is to come: where it belongs, and the question that it hangs on; without one it is an abstention."""
+
+    score: MetricScore
+    question: Question | None = None
+    note: str = ""
+
+
+class Judging(WithoutSettings, ABC):
+    """An evaluator that asks one question for each item; the rest of its kind is data.
+
+    `values` are those of labels, where labels have values.
+    """
+
+    name: str
+    version: str = "1"
+    metrics: tuple[Metric, ...]
+    needs: frozenset[Need]
+    default: bool = False
+    rubrics: tuple[Rubric, ...]
+    values: Mapping[str, float] = MappingProxyType({})
+
+    @abstractmethod
+    def items(self, subject: Subject) -> Iterable[Item]:
+        """Yield the scores that are to come, in their order."""
+
+    def ask(self, subject: Subject) -> Asking:
+        """Yield all questions about a conversation together, and return its scores."""
+        items = list(self.items(subject))
+        questions = [item.question for item in items if item.question is not None]
+        replies = iter((yield questions) if questions else ())
+        return [item.score if item.question is None else self._scored(item, next(replies)) for item in items]
+
+    def _scored(self, item: Item, reply: Verdict | JudgeFailure) -> MetricScore:
+        form = None if item.question is None or item.question.rubric is None else item.question.rubric.form
+        where = place_of(item.score)
+        if isinstance(reply, JudgeFailure):
+            return replace(item.score, reason=reply.reason, explanation=f"{where} was not judged: {reply.message}")
+        if form is not None and form.kind == "label" and reply.label not in form.labels:
+            return replace(item.score, reason="judge_error", explanation=f"{where}: the judge gave no label")
+        return replace(
+            item.score,
+            value=reply.score if reply.label is None else self.values.get(reply.label),
+            label=reply.label,
+            explanation=f"{where}: {reply.reasoning.strip()}{item.note}",
+        )
+
+
+def rubric(file: str, form: ReplyForm) -> Rubric:
+    """Return one of the rubrics of this family."""
+    return load_rubric("otel_agentic.evaluators", f"prompts/agentest/{file}.md", form)
+
+
+def asked(score: MetricScore, about: Rubric, texts: Mapping[str, str], note: str = "") -> Item:
+    """Return a score that hangs on a question."""
+    return Item(score=score, question=rubric_question(about, **texts), note=note)
+
+
+def silent(score: MetricScore, reason: NotEvaluatedReason, told: str) -> Item:
+    """Return a score that there is none of, and why."""
+    return Item(score=replace(score, reason=reason, explanation=told))
+
+
+def place_of(score: MetricScore) -> str:
+    """Return where a score belongs, as people number it.
+
+    >>> from otel_agentic.evaluators.base import MetricScore
+    >>> place_of(MetricScore(name="m", turn_index=1, position=0, tool_name="book"))
+    'turn 2, call 1 (book)'
+    """
+    if score.turn_index is None:
+        return "the conversation"
+    call = "" if score.position is None else f", call {score.position + 1} ({score.tool_name})"
+    return f"turn {score.turn_index + 1}{call}"
+
+
+_FORM: Final = ReplyForm(kind="score", low=1.0, high=5.0)
+
+
+class TurnScale(Judging):
+    """A scale of 1 to 5 for each turn that has a query and an answer."""
+
+    needs: frozenset[Need] = frozenset({"turns", "answers", "judge"})
+
+    def items(self, subject: Subject) -> Iterator[Item]:
+        """Yield one score for each turn."""
+        for turn in subject.conversation.turns:
+            score = MetricScore(name=self.metrics[0].name, turn_index=turn.index)
+            lacking = self.lacking(subject, turn)
+            if lacking is not None:
+                yield silent(score, *lacking)
+            else:
+                shown = Material(subject, turn)
+                yield asked(score, self.rubrics[0], shown.texts, shown.note)
+
+    def lacking(self, subject: Subject, turn: Turn) -> tuple[NotEvaluatedReason, str] | None:
+        """Return why a turn is not judged, None where it is."""
+        del subject
+        return turn_missing(turn, "queries") or turn_missing(turn, "answers")
+
+
+class Helpfulness(TurnScale):
+    """Whether an answer moves the user closer to the goal."""
+
+    name: str = "agentest.helpfulness"
+    metrics: tuple[Metric, ...] = metrics_of("agentest.helpfulness")
+    rubrics: tuple[Rubric, ...] = (rubric("helpfulness", _FORM),)
+
+
+class Coherence(TurnScale):
+    """Whether an answer is consistent in itself and with what was said before."""
+
+    name: str = "agentest.coherence"
+    metrics: tuple[Metric, ...] = metrics_of("agentest.coherence")
+    rubrics: tuple[Rubric, ...] = (rubric("coherence", _FORM),)
+
+
+class Relevance(TurnScale):
+    """Whether all of an answer is about what was asked."""
+
+    name: str = "agentest.relevance"
+    metrics: tuple[Metric, ...] = metrics_of("agentest.relevance")
+    rubrics: tuple[Rubric, ...] = (rubric("relevance", _FORM),)
+
+
+class Verbosity(TurnScale):
+    """Whether an answer is as long as it needs to be."""
+
+    name: str = "agentest.verbosity"
+    metrics: tuple[Metric, ...] = metrics_of("agentest.verbosity")
+    rubrics: tuple[Rubric, ...] = (rubric("verbosity", _FORM),)
+
+
+class Faithfulness(TurnScale):
+    """Whether an answer says what tools and user said, and claims nothing that was not done.
+
+    There is something to be faithful to once a call has a recorded result or error, once the user gave a number, a date or
+    an identifier, or where the agent has tools: what it says it did can then be held against its calls.
+    """
+
+    name: str = "agentest.faithfulness"
+    metrics: tuple[Metric, ...] = metrics_of("agentest.faithfulness")
+    rubrics: tuple[Rubric, ...] = (rubric("faithfulness", _FORM),)
+
+    def lacking(self, subject: Subject, turn: Turn) -> tuple[NotEvaluatedReason, str] | None:
+        """Return why a turn is not judged: nothing is said, or there is nothing to hold it against."""
+        missing = super().lacking(subject, turn)
+        if missing is not None:
+            return missing
+        so_far = [one for one in subject.conversation.turns if one.index <= turn.index]
+        calls = [call for one in so_far for call in one.calls]
+        place = f"turn {turn.index + 1}"
+        if any(call.error is not None or call.result_captured for call in calls):
+            return None
+        if calls:
+            return "content_not_captured", f"{place}: no result of the calls so far was recorded"
+        with_tools = bool(subject.conversation.tool_definitions) or any(one.calls for one in subject.conversation.turns)
+        if with_tools or any(extract(one.query or "").all for one in so_far):
+            return None
+        return (
+            "no_data",
+            f"{place} has nothing to be faithful to: no tools, and no number, date or identifier of the user",
+        )
+
+
+GOAL_COMPLETION: Final = "agentic.agentest.goal_completion"
+_VALUES: Final[Mapping[str, float]] = {"completed": 1.0, "not_completed": 0.0}
+
+
+class GoalCompletion(Judging):
+    """Whether the goal was reached: that of the case, else what the user asked for in so many words.
+
+    `details` of its score tell which: `{"goal": "case"}` or `{"goal": "user"}`.
+    """
+
+    name: str = "agentest.goal_completion"
+    metrics: tuple[Metric, ...] = metrics_of("agentest.goal_completion")
+    needs: frozenset[Need] = frozenset({"turns", "queries", "answers", "judge"})
+    rubrics: tuple[Rubric, ...] = (rubric("goal_completion", ReplyForm(kind="label", labels=tuple(_VALUES))),)
+    values: Mapping[str, float] = _VALUES
+
+    def items(self, subject: Subject) -> Iterator[Item]:
+        """Yield the one score."""
+        shown = transcript(subject.conversation.turns)
+        goal = None if subject.case is None else subject.case.goal
+        score = MetricScore(name=GOAL_COMPLETION, details={"goal": "case" if goal else "user"})
+        yield asked(
+            score, self.rubrics[0], {**({"goal": goal} if goal else {}), "conversation": shown.text}, shown.note
+        )
+
+
+AGENT_BEHAVIOR: Final = "agentic.agentest.agent_behavior_failure"
+NO_FAILURE: Final = "no_failure"
+_AGENT_METRICS: Final = metrics_of("agentest.agent_behavior_failure")
+
+
+class AgentBehaviorFailure(Judging):
+    """A label for each turn that has an answer or calls, whether or not a tool was called in it."""
+
+    name: str = "agentest.agent_behavior_failure"
+    metrics: tuple[Metric, ...] = _AGENT_METRICS
+    needs: frozenset[Need] = frozenset({"turns", "judge"})
+    rubrics: tuple[Rubric, ...] = (
+        rubric("agent_behavior_failure", ReplyForm(kind="label", labels=_AGENT_METRICS[0].labels)),
+    )
+
+    def items(self, subject: Subject) -> Iterator[Item]:
+        """Yield one score for each turn."""
+        for turn in subject.conversation.turns:
+            score = MetricScore(name=AGENT_BEHAVIOR, turn_index=turn.index)
+            # Beside calls an answer may be missing, but by names of tools alone nobody can say that all is well.
+            told = bool(turn.calls) and (turn.query_captured or turn.answer_captured)
+            lacking = None if told else turn_missing(turn, "answers")
+            if lacking is not None:
+                yield silent(score, *lacking)
+            else:
+                shown = Material(subject, turn)
+                yield asked(score, self.rubrics[0], shown.texts, shown.note)
+
+
+TOOL_CALL_BEHAVIOR: Final = "agentic.agentest.tool_call_behavior_failure"
+MISSING: Final = "missing_tool_call"
+_TOOL_CALL_METRICS: Final = metrics_of("agentest.tool_call_behavior_failure")
+_RECORD: Final = "have the instrumentation record content"
+
+_CALL: Final = rubric(
+    "tool_call",
+    ReplyForm(kind="label", labels=tuple(label for label in _TOOL_CALL_METRICS[0].labels if label != MISSING)),
+)
+_MISSING: Final = rubric("missing_tool_call", ReplyForm(kind="label", labels=(NO_FAILURE, MISSING)))
+
+
+class ToolCallBehaviorFailure(Judging):
+    """A label for each call, and one for each turn that may lack a call.
+
+    A turn without calls is looked at, too, where the case expects a call in it or in the conversation, where the tools that
+    the agent was given are recorded, or where it calls tools in other turns.
+    """
+
+    name: str = "agentest.tool_call_behavior_failure"
+    metrics: tuple[Metric, ...] = _TOOL_CALL_METRICS
+    needs: frozenset[Need] = frozenset({"turns", "judge"})
+    rubrics: tuple[Rubric, ...] = (_CALL, _MISSING)
+
+    def items(self, subject: Subject) -> Iterator[Item]:
+        """Yield one score for each call, and after those of a turn one for the turn."""
+        tools = tools_shown(subject)
+        with_calls = any(turn.calls for turn in subject.conversation.turns)
+        for turn in subject.conversation.turns:
+            shown = Material(subject, turn)
+            expected, later = expected_here(subject, turn), later_calls(subject, turn)
+            shown.add(tools=tools, expected=expected)
+            for call in turn.calls:
+                yield _of_call(turn, call, shown)
+            lacking = _lacking(turn, with_tools=bool(with_calls or tools or expected))
+            score = MetricScore(name=TOOL_CALL_BEHAVIOR, turn_index=turn.index)
+            if lacking is None:
+                shown.add(called_later=later)
+                yield asked(score, _MISSING, shown.texts, shown.note)
+            else:
+                yield silent(score, *lacking)
+
+
+def _of_call(turn: Turn, call: ToolCall, shown: Material) -> Item:
+    ordered = sorted(turn.calls, key=lambda one: (one.step, one.position))
+    number = 1 + next(place for place, one in enumerate(ordered) if one is call)
+    score = MetricScore(name=TOOL_CALL_BEHAVIOR, turn_index=turn.index, position=call.position, tool_name=call.name)
+    lacking = _unknown(turn, call, number)
+    if lacking is not None:
+        return silent(score, *lacking)
+    texts = {"call": f"{number} of {len(ordered)}: {call.name}", **shown.texts}
+    if not shown.whole:  # it may be among the lines that were left out
+        texts["call_line"] = call_line(turn, call)
+    return asked(score, _CALL, texts, shown.note)
+
+
+def _unknown(turn: Turn, call: ToolCall, number: int) -> tuple[NotEvaluatedReason, str] | None:
+    """Return why nobody can tell whether a call was right, None where somebody can."""
+    if not turn.query_captured and not turn.answer_captured:
+        return turn_missing(turn, "queries")
+    if call.arguments is None:
+        told = f"turn {turn.index + 1}, call {number} ({call.name}): its arguments were not recorded; {_RECORD}"
+        return "content_not_captured", told
+    return None
+
+
+def _lacking(turn: Turn, *, with_tools: bool) -> tuple[NotEvaluatedReason, str] | None:
+    """Return why it is not asked whether a turn lacks a call, None where it is."""
+    place = f"turn {turn.index + 1}"
+    if not with_tools:
+        return "no_data", f"{place}: neither the case nor any span shows that there is a tool to call"
+    # What was wanted and what was said about it: without either nobody can tell what was due.
+    return turn_missing(turn, "queries") if turn.answer is None else None

@@ -1,0 +1,527 @@
+"""The action layer: tools selected and ordered as expected, parameters correct, calls valid against the recorded tool definitions."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from otel_agentic.dialects.values import has_named_arguments, text_of
+from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings, listed, none_of, none_of_all
+from otel_agentic.evaluators.catalog import metrics_of
+from otel_agentic.evaluators.needs import NO_DEFINITIONS, first_missing, without_case
+from otel_agentic.scoring.align import ToolRules
+from otel_agentic.scoring.compile import compiled
+from otel_agentic.scoring.dimensions import score_calls
+from otel_agentic.scoring.model import scope_of
+from otel_agentic.scoring.outcome import unproven_absence
+from otel_agentic.truth.values import SchemaFault, SchemaUnusableError, schema_faults
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from otel_agentic.conversations.model import Conversation, ToolCall, Turn
+    from otel_agentic.evaluators.base import Need, Subject
+    from otel_agentic.evaluators.needs import Missing
+    from otel_agentic.scoring.align import PairedCall, SortedCalls
+    from otel_agentic.scoring.model import MadeCall, NotEvaluatedReason, Scope
+    from otel_agentic.truth.model import Case, Effect, ToolExpectation
+
+#: Conversations whose sorted calls are kept: the metrics of one are computed one after the other.
+_KEPT: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SortedScope:
+    """The calls of one turn (`turn_index`, None for one that never came), or of the whole conversation (`is_whole`).
+
+    `calls` are sorted out under the expectation, or that of its alternatives, which fits best. `beyond` are the made calls
+    that neither it nor another expectation of the case asks for or allows, and those that it forbids.
+    """
+
+    is_whole: bool
+    turn_index: int | None
+    calls: SortedCalls
+    beyond: tuple[MadeCall, ...]
+
+    @property
+    def paired(self) -> tuple[tuple[PairedCall, MadeCall], ...]:
+        """Each required call that was made, with the call that answers it, in order of the latter."""
+        return tuple((pair, self.calls.made[pair.place]) for pair in self.calls.pairs)
+
+    @property
+    def missing(self) -> tuple[tuple[str, Mapping[str, object]], ...]:
+        """Name and parameters of each required call that was not made, in the order of the case."""
+        there = {pair.expected.index for pair in self.calls.pairs}
+        return tuple(
+            (call.name, call.call.parameters)
+            for call in self.calls.expectation.calls
+            if call.required and call.index not in there
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedCalls:
+    """All scopes of a conversation: of its turns in the order of the case, of the whole last."""
+
+    scopes: tuple[SortedScope, ...]
+    effects: tuple[Mapping[str, Effect], ...]
+
+    @property
+    def required(self) -> int:
+        """How many calls are required."""
+        return sum(scope.calls.expectation.required for scope in self.scopes)
+
+    @property
+    def paired(self) -> tuple[tuple[PairedCall, MadeCall], ...]:
+        """Each required call that was made, with the call that answers it."""
+        return tuple(pair for scope in self.scopes for pair in scope.paired)
+
+    @property
+    def missing(self) -> tuple[tuple[str, Mapping[str, object]], ...]:
+        """Name and parameters of each required call that was not made."""
+        return tuple(call for scope in self.scopes for call in scope.missing)
+
+    @property
+    def beyond(self) -> tuple[MadeCall, ...]:
+        """The calls that nothing asks for or allows, each once, in order of their place."""
+        found = {made.place: made for scope in self.scopes for made in scope.beyond}
+        return tuple(made for _, made in sorted(found.items()))
+
+
+def expected_calls(subject: Subject) -> ExpectedCalls | Missing:
+    """Return the calls of a conversation sorted out, or why they cannot be, as (reason, explanation).
+
+    Made is a call of kind `tool` that answered without an error (transfers and agents used as tools only where an
+    expectation names them). Calls that are expected of a turn are looked for in that turn, of the conversation anywhere; a
+    turn of the case that never came has none.
+    """
+    return _remembered(_Same(subject))
+
+
+class _Same:
+    """The same subject: it holds dictionaries, and has no hash of its own."""
+
+    __slots__ = ("subject",)
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+
+    def __hash__(self) -> int:
+        return id(self.subject)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.subject is other.subject
+
+
+@lru_cache(maxsize=_KEPT)
+def _remembered(same: _Same) -> ExpectedCalls | Missing:
+    subject = same.subject
+    lacks = first_missing(subject, ("expected_tools",))
+    case = subject.case
+    if lacks is not None or case is None:
+        return lacks or without_case(subject)
+    absent = [str(index + 1) for index in range(len(case.turns)) if index not in subject.aligned.values()]
+    awaited = unproven_absence(subject.conversation, subject.settings) if absent else None
+    if awaited is not None:
+        return awaited[0], f"expected turn {', '.join(absent)} is missing; {awaited[1]}"
+    scopes = list(_scopes(subject, case))
+    if any(_is_unseen(scope, is_whole=is_whole) for _, scope, is_whole in scopes):
+        return "content_not_captured", "no content was recorded, so that calls may be missing from the record"
+    rules = ToolRules.of(case, subject.settings)
+    found = [(*wanted, _sorted(wanted[0], wanted[1], rules)) for wanted in scopes]
+    asked = [_asked_for(calls) for *_, calls in found]
+    return ExpectedCalls(
+        scopes=tuple(
+            _scope(is_whole, scope, _without(_others(asked, number), calls, expectation, scope, rules))
+            for number, (expectation, scope, is_whole, calls) in enumerate(found)
+        ),
+        effects=rules.effects,
+    )
+
+
+def _scope(is_whole: bool, scope: Scope, calls: SortedCalls) -> SortedScope:  # noqa: FBT001 — handed on
+    return SortedScope(is_whole=is_whole, turn_index=scope.turn_index, calls=calls, beyond=tuple(_beyond(calls)))
+
+
+def _scopes(subject: Subject, case: Case) -> Iterator[tuple[ToolExpectation, Scope, bool]]:
+    """Yield each expectation of a case with what it is held against, and whether that is the whole conversation."""
+    turns = subject.conversation.turns
+    came = {subject.aligned[turn.index]: turn for turn in turns if turn.index in subject.aligned}
+    for index, wanted in enumerate(case.turns):
+        if wanted.tools is not None:
+            turn = came.get(index)
+            held = () if turn is None else (turn,)
+            yield wanted.tools, scope_of(held, turn_index=None if turn is None else turn.index), False
+    if case.tools is not None:
+        yield case.tools, scope_of(turns, turn_index=None), True
+
+
+def _is_unseen(scope: Scope, *, is_whole: bool) -> bool:
+    """Return whether calls may have been made that nobody recorded; a turn that never came has none."""
+    return not (scope.captured or scope.calls) and (is_whole or scope.turn_index is not None)
+
+
+def _sorted(expectation: ToolExpectation, scope: Scope, rules: ToolRules) -> SortedCalls:
+    calls = score_calls(compiled(expectation, rules), scope.calls, turn_index=scope.turn_index).calls
+    assert calls is not None  # noqa: S101 — for the types: a score that is made from calls holds them
+    return calls
+
+
+def _without(
+    elsewhere: frozenset[tuple[int, int, int]],
+    calls: SortedCalls,
+    expectation: ToolExpectation,
+    scope: Scope,
+    rules: ToolRules,
+) -> SortedCalls:
+    """Return the calls, sorted out anew where other expectations ask for some of the extra ones.
+
+    Anew, for they may have decided which alternative fits best.
+    """
+    places = {calls.made[place].place for place, _ in calls.extra if place not in calls.forbidden} & elsewhere
+    if not places:
+        return calls
+    kept = tuple(made for made in scope.calls if made.place not in places)
+    return _sorted(expectation, replace(scope, calls=kept), rules)
+
+
+def _asked_for(calls: SortedCalls) -> frozenset[tuple[int, int, int]]:
+    return frozenset(calls.made[pair.place].place for pair in (*calls.pairs, *calls.excused))
+
+
+def _others(asked: Sequence[frozenset[tuple[int, int, int]]], number: int) -> frozenset[tuple[int, int, int]]:
+    """Return the places of calls that other expectations than the numbered one ask for."""
+    return frozenset().union(*(places for other, places in enumerate(asked) if other != number))
+
+
+def _beyond(calls: SortedCalls) -> Iterable[MadeCall]:
+    rules, forbidden = dict(calls.extra), set(calls.forbidden)
+    for place in sorted({*rules, *forbidden}):
+        if place in forbidden or rules[place] != "allow":
+            yield calls.made[place]
+
+
+ROUTING: Final = "agentic.layers.tool_routing_accuracy"
+PRECISION: Final = "agentic.layers.tool_precision"
+RECALL: Final = "agentic.layers.tool_recall"
+F1: Final = "agentic.layers.tool_f1"
+
+
+class Tools(WithoutSettings):
+    """The four metrics of tool names."""
+
+    name: str = "layers.tools"
+    version: str = "1"
+    metrics: tuple[Metric, ...] = metrics_of("layers.tools")
+    needs: frozenset[Need] = frozenset({"turns", "case", "expected_tools"})
+    default: bool = True
+
+    def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
+        """Return the four scores of a conversation."""
+        found = expected_calls(subject)
+        if not isinstance(found, ExpectedCalls):
+            return none_of_all(self.metrics, *found)
+        return _scores(found)
+
+
+def _scores(found: ExpectedCalls) -> list[MetricScore]:
+    required, paired, beyond = found.required, len(found.paired), len(found.beyond)
+    told = _told(found)
+    details = {"required": required, "made": paired, "beyond": beyond}
+
+    def share(name: str, part: int, whole: int, nothing: MetricScore | None = None) -> MetricScore:
+        if not whole and nothing is not None:
+            return nothing
+        return MetricScore(name=name, value=part / whole if whole else 1.0, explanation=told, details=details)
+
+    no_call = none_of(PRECISION, "no_data", "no call was made that could be right or wrong")
+    none_required = none_of(RECALL, "no_data", "the case requires no call")
+    return [
+        share(ROUTING, paired, required + beyond),
+        share(PRECISION, paired, paired + beyond, no_call),
+        share(RECALL, paired, required, none_required),
+        share(F1, 2 * paired, required + paired + beyond),
+    ]
+
+
+def _told(found: ExpectedCalls) -> str:
+    """Return which tools were called wrongly, in words."""
+    missing = Counter(name for name, _ in found.missing)
+    beyond = Counter(made.call.name for made in found.beyond)
+    parts = [
+        f"{len(found.paired)} of {found.required} required calls made" if found.required else "no call is required",
+        f"not called: {listed(missing)}" if missing else "",
+        f"not asked for: {listed(beyond)}" if beyond else "",
+    ]
+    return "; ".join(filter(None, parts))
+
+
+SEMANTICS: Final = "agentic.layers.parameter_semantics"
+_TOLD: Final = 5
+
+PARAMETER_LIMITS: Final = (
+    "A required call that was not made counts 0, whatever its parameters; extra calls do not count. Calls of one name are "
+    "paired such that their arguments agree best. The page's function pairs by place, compares with Python's equality, by "
+    "which true is 1, and gives 1 without reference arguments."
+)
+
+
+class Parameters(WithoutSettings):
+    """The metric of expected parameters."""
+
+    name: str = "layers.parameters"
+    version: str = "1"
+    metrics: tuple[Metric, ...] = metrics_of("layers.parameters")
+    needs: frozenset[Need] = frozenset({"turns", "case", "expected_tools"})
+    default: bool = True
+
+    def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
+        """Return the score of a conversation."""
+        found = comparable(subject, SEMANTICS)
+        return [found if isinstance(found, MetricScore) else _score(subject, found)]
+
+
+def comparable(subject: Subject, name: str) -> ExpectedCalls | MetricScore:
+    """Return the calls whose parameters can be compared, or why none can, as a score of that name."""
+    found = expected_calls(subject)
+    if not isinstance(found, ExpectedCalls):
+        return none_of(name, *found)
+    if not found.required:
+        return none_of(name, "no_data", "the case requires no call")
+    made = next((made for _, made in found.paired if made.call.arguments is None), None)
+    if made is not None:
+        told = f"the arguments of {made.call.name} in turn {made.turn_index + 1} were not recorded"
+        return none_of(name, "content_not_captured", told)
+    return found
+
+
+def wrong_parameters(found: ExpectedCalls) -> Iterator[tuple[PairedCall, MadeCall, str]]:
+    """Yield each parameter that is not as expected, with its call."""
+    for pair, made in found.paired:
+        for key in pair.agreement.wrong:
+            yield pair, made, key
+
+
+def compared(pair: PairedCall, made: MadeCall) -> int:
+    """Return how many parameters of a call are compared: those expected, and those made beyond them where these count."""
+    parameters, arguments = pair.expected.parameters, made.call.arguments or {}
+    beyond = [key for key in arguments if key not in parameters.modes] if parameters.strict else []
+    return len(parameters.wanted) + len(beyond)
+
+
+def wrong_as_json(pair: PairedCall, made: MadeCall, key: str) -> Mapping[str, object]:
+    """Return one wrong parameter: tool, place, and both values as far as they are there."""
+    expected, given = pair.expected.parameters.values, made.call.arguments or {}
+    told: dict[str, object] = {"tool": made.call.name, "turn_index": made.turn_index, "parameter": key}
+    told |= {"expected": expected[key]} if key in expected else {}
+    return told | ({"made": given[key]} if key in given else {})
+
+
+def _score(subject: Subject, found: ExpectedCalls) -> MetricScore:
+    value: float | None = sum(pair.agreement.score for pair, _ in found.paired) / found.required
+    left = next((made for pair, made in found.paired if pair.expected.parameters.undecided(made)), None)
+    if left is not None:
+        value = _as_judged(subject, found.required)
+    if value is None and left is not None:
+        told = f"a parameter of {left.call.name} is for a judge to compare (`match`), and the score asked none"
+        return none_of(SEMANTICS, "no_data", told)
+    wrong = list(wrong_parameters(found))
+    named = [f"{made.call.name}({key})" for _, made, key in wrong]
+    missing = len(found.missing)
+    parts = [
+        f"other arguments: {', '.join(named[:_TOLD])}" + (f" and {len(named) - _TOLD} more" if named[_TOLD:] else "")
+        if named
+        else "",
+        f"{missing} of {found.required} required calls not made" if missing else "",
+    ]
+    return MetricScore(
+        name=SEMANTICS,
+        value=value,
+        explanation="; ".join(filter(None, parts)) or "every required call was made with the expected arguments",
+        tool_name=wrong[0][1].call.name if wrong else None,
+        parameter=wrong[0][2] if wrong else None,
+        details={"required": found.required, "wrong": [wrong_as_json(*one) for one in wrong[:20]]},
+    )
+
+
+def _as_judged(subject: Subject, required: int) -> float | None:
+    """Return the mean agreement as tool scores have it, with what a judge said; None where they do not tell."""
+    tools = [one for one in (subject.score.tools if subject.score is not None else ()) if one.required]
+    agreed = [one.dimensions.get("parameters") for one in tools]
+    if not tools or None in agreed:
+        return None
+    return sum((share or 0.0) * one.required for share, one in zip(agreed, tools, strict=True)) / required
+
+
+VALIDITY: Final = "agentic.layers.parameter_validity"
+CALL: Final = "agentic.layers.call_validity"
+HALLUCINATED: Final = "agentic.layers.hallucinated_tools"
+
+#: What frameworks answer to a name that they do not know; characters of an error that are read.
+_NO_TOOL: Final = re.compile(
+    r"\b(?:no such|unknown|invalid|unrecognized|undefined|unsupported) (?:tool|function)\b(?! (?:arg|param|input|call|result))"
+    r"|\bunavailable tool\b|\b(?:tool|function)\b.{0,300}?\b(?:not found|not (?:a )?(?:valid|known) tool|does not exist|doesn't exist|not exist"
+    r"|not defined|not registered)\b|\bis not a valid tool\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_ERROR_CHARACTERS: Final = 1_000
+
+
+class Validity(WithoutSettings):
+    """The three metrics of calls against tool definitions."""
+
+    name: str = "layers.validity"
+    version: str = "3"
+    metrics: tuple[Metric, ...] = metrics_of("layers.validity")
+    needs: frozenset[Need] = frozenset({"turns", "calls", "definitions"})
+    default: bool = True
+
+    def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
+        """Return the validity of each call with a schema, the share of valid ones, and that of hallucinated ones."""
+        calls = call_scores(subject.conversation)
+        return [_share(calls), *calls, _hallucinated(subject.conversation)]
+
+
+def call_scores(conversation: Conversation) -> list[MetricScore]:
+    """Return the validity of each call of a defined tool, in order."""
+    definitions = conversation.tool_definitions or {}
+    given_up: dict[str, str] = {}
+    return [
+        _call_score(turn, call, definitions[call.name], given_up)
+        for turn, call in tool_calls(conversation)
+        if call.name in definitions
+    ]
+
+
+def hallucinated(conversation: Conversation) -> tuple[list[tuple[Turn, ToolCall]], int] | None:
+    """Return the calls of tools that the agent was not given, and how many calls were looked at; None without definitions.
+
+    A tool that answered exists: definitions may be recorded in part, and an interpreter needs none.
+    """
+    definitions = conversation.tool_definitions
+    if definitions is None:
+        return None
+    worked = {call.name for _, call in tool_calls(conversation) if _worked(call)}
+    seen = [
+        (turn, call)
+        for turn, call in tool_calls(conversation)
+        if call.parent_span_id is None or call.name in definitions or _is_refused(call)
+    ]
+    return [(turn, call) for turn, call in seen if call.name not in definitions and call.name not in worked], len(seen)
+
+
+def _worked(call: ToolCall) -> bool:
+    """Return whether a tool answered a call: without an error, and not that there is no such tool."""
+    answer = text_of(call.result)
+    if call.error is not None or (call.span_id is None and answer is None):
+        return False
+    return answer is None or _NO_TOOL.search(answer[:_ERROR_CHARACTERS]) is None
+
+
+def _is_refused(call: ToolCall) -> bool:
+    """Return whether the answer to a call was that there is no such tool."""
+    return call.error is not None and _NO_TOOL.search(call.error[:_ERROR_CHARACTERS]) is not None
+
+
+def tool_calls(conversation: Conversation) -> Iterator[tuple[Turn, ToolCall]]:
+    """Yield the calls of kind `tool` with their turns, in order."""
+    for turn in conversation.turns:
+        for call in sorted(turn.calls, key=lambda call: (call.step, call.position)):
+            if call.kind == "tool":
+                yield turn, call
+
+
+def _call_score(turn: Turn, call: ToolCall, schema: Any, given_up: dict[str, str]) -> MetricScore:
+    place: dict[str, Any] = {"turn_index": turn.index, "position": call.position, "tool_name": call.name}
+
+    def none(reason: NotEvaluatedReason, told: str) -> MetricScore:
+        return MetricScore(
+            name=CALL, reason=reason, explanation=f"{call.name} in turn {turn.index + 1}: {told}", **place
+        )
+
+    if schema is None:
+        return none("tool_definitions_not_recorded", "the schema of its parameters was not recorded")
+    if call.arguments is None:
+        return none("content_not_captured", "its arguments were not recorded")
+    if not (has_named_arguments(call.arguments) or _takes(schema, *call.arguments)):
+        return none("content_not_captured", "its one argument was recorded without a name")
+    if call.name in given_up:
+        return none("no_data", given_up[call.name])
+    try:
+        faults = schema_faults(call.arguments, schema)
+    except SchemaUnusableError as error:
+        if not error.of_call:
+            given_up[call.name] = f"{error}"
+        return none("no_data", f"{error}")
+    return _judged(turn, call, faults, place)
+
+
+def _takes(schema: Any, parameter: str) -> bool:
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    return isinstance(properties, Mapping) and parameter in properties
+
+
+def _judged(turn: Turn, call: ToolCall, faults: Sequence[SchemaFault], place: Mapping[str, Any]) -> MetricScore:
+    told = [
+        f"parameter {fault.path} {fault.message}" if fault.path else f"the object {fault.message}" for fault in faults
+    ]
+    where = f"{call.name} in turn {turn.index + 1}, step {call.step}"
+    return MetricScore(
+        name=CALL,
+        value=float(not faults),
+        label="invalid" if faults else "valid",
+        explanation=f"{where}: {'; '.join(told[:3]) or 'valid'}" + (f"; {len(told) - 3} more" if len(told) > 3 else ""),  # noqa: PLR2004 — three of each
+        parameter=faults[0].path or None if faults else None,
+        details={
+            "faults": [{"path": fault.path, "keyword": fault.keyword, "message": fault.message} for fault in faults]
+        }
+        if faults
+        else {},
+        **place,
+    )
+
+
+def _share(calls: Sequence[MetricScore]) -> MetricScore:
+    known = [one for one in calls if one.value is not None]
+    if not known:
+        if calls:
+            return none_of(VALIDITY, calls[0].reason or "no_data", f"no call could be checked: {calls[0].explanation}")
+        return none_of(VALIDITY, "no_data", "no call of a tool that was defined")
+    wrong = [one for one in known if one.label == "invalid"]
+    left = f"; {len(calls) - len(known)} could not be checked" if len(known) < len(calls) else ""
+    return MetricScore(
+        name=VALIDITY,
+        value=(len(known) - len(wrong)) / len(known),
+        explanation=f"{len(known) - len(wrong)} of {len(known)} calls are valid{left}"
+        + "".join(f"; {one.explanation}" for one in wrong[:3]),
+        details={"calls": len(known), "invalid": len(wrong), "not_checked": len(calls) - len(known)},
+    )
+
+
+def _hallucinated(conversation: Conversation) -> MetricScore:
+    found = hallucinated(conversation)
+    if found is None:
+        return none_of(HALLUCINATED, "tool_definitions_not_recorded", NO_DEFINITIONS)
+    strange, seen = found
+    if not seen:
+        return none_of(HALLUCINATED, "no_data", "no tool was called")
+    names: dict[str, int] = {}
+    for _, call in strange:
+        names[call.name] = names.get(call.name, 0) + 1
+    told = f"no such tool: {listed(names)}" if names else "every call is of a tool that the agent was given"
+    return MetricScore(
+        name=HALLUCINATED,
+        value=len(strange) / seen,
+        explanation=told,
+        tool_name=next(iter(names), None),
+        details={
+            "calls": seen,
+            "hallucinated": [
+                {"tool": call.name, "turn_index": turn.index, "position": call.position} for turn, call in strange
+            ],
+        },
+    )

@@ -1,0 +1,533 @@
+"""Operational metrics: latency, tokens, cost, numbers of calls, errors, retries and loops."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from otel_agentic.conversations.merge import comparable
+from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings
+from otel_agentic.evaluators.catalog import metrics_of
+from otel_agentic.evaluators.needs import CAPTURE, RECORD_MODEL_CALLS, RECORD_TOKENS
+from otel_agentic.scoring.model import spelled_out
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from otel_agentic.config import EvaluatorSettings, Price
+    from otel_agentic.conversations.model import Conversation, ModelUse, ToolCall, Turn
+    from otel_agentic.evaluators.base import Member, Need, Subject
+    from otel_agentic.evaluators.needs import Missing
+    from otel_agentic.scoring.model import NotEvaluatedReason
+
+LATENCY: Final = "agentic.operations.latency"
+INPUT_TOKENS: Final = "agentic.operations.input_tokens"
+OUTPUT_TOKENS: Final = "agentic.operations.output_tokens"
+COST: Final = "agentic.operations.cost"
+MODEL_CALLS: Final = "agentic.operations.model_calls"
+TOOL_CALLS: Final = "agentic.operations.tool_calls"
+TOOL_ERRORS: Final = "agentic.operations.tool_errors"
+RETRIES: Final = "agentic.operations.retries"
+LOOPS: Final = "agentic.operations.loops"
+STEPS_TO_RECOVERY: Final = "agentic.operations.steps_to_recovery"
+RECOVERED: Final = "agentic.operations.recovered"
+TOOL_FAILURE: Final = "agentic.operations.tool_failure"
+TURN_END: Final = "agentic.operations.turn_end"
+COST_PER_SUCCESS: Final = "agentic.operations.cost_per_success"
+TOKENS_PER_SUCCESS: Final = "agentic.operations.tokens_per_success"
+LATENCY_P50: Final = "agentic.operations.latency_p50"
+LATENCY_P95: Final = "agentic.operations.latency_p95"
+
+
+#: Prices are those of a million tokens.
+_TOKENS: Final = 1_000_000
+_ANY: Final = "*"
+
+
+def price_of(model: str | None, prices: Mapping[str, Price]) -> Price | None:
+    """Return the price of a model, None where there is none; a model without a name has that of `*` only.
+
+    The name itself is more specific than any glob, a glob the more so the more characters it spells out.
+
+    >>> from otel_agentic.config.quality import Price
+    >>> dear, cheap = Price(input_usd=2, output_usd=8), Price(input_usd=1, output_usd=4)
+    >>> price_of("gpt-5-mini", {"gpt-5*": dear, "gpt-5-mini*": cheap}) is cheap
+    True
+    """
+    if model is None:
+        return prices.get(_ANY)
+    if model in prices:
+        return prices[model]
+    fitting = [pattern for pattern in prices if fnmatchcase(model, pattern)]
+    # Of two that are as specific the first by name, so that the order in the file changes nothing.
+    return prices[min(fitting, key=lambda pattern: (-spelled_out(pattern), pattern))] if fitting else None
+
+
+def cost_usd(price: Price, input_tokens: int, output_tokens: int) -> float:
+    """Return what tokens cost, US dollars.
+
+    >>> from otel_agentic.config.quality import Price
+    >>> cost_usd(Price(input_usd=2, output_usd=8), 500_000, 250_000)
+    3.0
+    """
+    return (input_tokens * price.input_usd + output_tokens * price.output_usd) / _TOKENS
+
+
+#: Why there is no score, and a sentence.
+Lacking: TypeAlias = "tuple[NotEvaluatedReason, str]"
+
+NO_MODEL: Final = f"no model call was recorded; {RECORD_MODEL_CALLS}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelTotal:
+    """The calls of one model in a conversation, `missing` of which tell no tokens although they may have taken some."""
+
+    model: str | None
+    calls: int
+    failed: int
+    missing: int
+    input_tokens: int
+    output_tokens: int
+
+
+def totals_of(conversation: Conversation) -> list[ModelTotal]:
+    """Return what each model was asked for, by name, the nameless one first."""
+    by_model: dict[str | None, list[ModelUse]] = {}
+    for turn in conversation.turns:
+        for use in turn.models:
+            by_model.setdefault(use.model, []).append(use)
+    return [_total(model, by_model[model]) for model in sorted(by_model, key=lambda name: name or "")]
+
+
+def _total(model: str | None, uses: list[ModelUse]) -> ModelTotal:
+    return ModelTotal(
+        model=model,
+        calls=sum(use.calls for use in uses),
+        failed=sum(use.failed for use in uses),
+        missing=sum(use.calls - use.priced_calls for use in uses),
+        input_tokens=sum(use.input_tokens or 0 for use in uses),
+        output_tokens=sum(use.output_tokens or 0 for use in uses),
+    )
+
+
+def tokens_lacking(totals: list[ModelTotal]) -> Lacking | None:
+    """Return why no sum of tokens can be told; None where it can. A part of the sum is not the sum."""
+    if not totals:
+        return "model_calls_not_recorded", NO_MODEL
+    lacking = [total for total in totals if total.missing]
+    if not lacking:
+        return None
+    told = ", ".join(f"{total.missing} of {total.calls} calls to {named(total.model)}" for total in lacking)
+    return "tokens_not_recorded", f"token usage is missing for {told}; {RECORD_TOKENS}"
+
+
+def calls_lacking(conversation: Conversation) -> Lacking | None:
+    """Return why nobody knows how many tools were called; None where it is known."""
+    called = any(call.kind == "tool" for turn in conversation.turns for call in turn.calls)
+    if called or conversation.content_captured != "none":
+        return None
+    return "content_not_captured", f"no content was recorded, so tool calls may be missing; {CAPTURE}"
+
+
+def errors_lacking(conversation: Conversation) -> Lacking | None:
+    """Return why nobody knows which tool calls failed; None where it is known.
+
+    Many errors are texts in a result while the span status is unset: without its result, a call that reports no error may
+    have failed.
+    """
+    lacking = calls_lacking(conversation)
+    if lacking is not None:
+        return lacking
+    tools = [call for turn in conversation.turns for call in turn.calls if call.kind == "tool"]
+    unknown = sum(call.error is None and not call.result_captured for call in tools)
+    if not unknown:
+        return None
+    told = f"the results of {unknown} of {len(tools)} tool calls were not recorded, so these may have failed"
+    return "content_not_captured", f"{told}; {CAPTURE}"
+
+
+def named(model: str | None) -> str:
+    """Return a model as messages name it."""
+    return "a model without a name" if model is None else repr(model)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Repeats in a row: how many, in which turn (0-based), the first of them at which position, of which tool."""
+
+    length: int
+    turn_index: int
+    position: int
+    tool_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unknown:
+    """What was not recorded of a call, so that nobody can tell whether it repeats another."""
+
+    what: str
+    turn_index: int
+    tool_name: str
+
+
+def runs_of(turn: Turn) -> list[Run] | Unknown:
+    """Return the runs of repeats in a turn, in order.
+
+    A call repeats an earlier one of the turn when tool and arguments are the same, it came to the same, and no call from the
+    one to the other brought anything new. Something new is the first call of a tool with some arguments, or one that comes to
+    something else than the last time. The first retry of a failed call is no repeat, nor is a call that comes to something
+    else later in the turn: a status that is polled. Transfers to other agents are no calls here. Unknown where it matters
+    what a call came to of which that was not recorded.
+    """
+    calls = [call for call in turn.calls if call.kind != "transfer"]
+    times = Counter(call.name for call in calls)
+    again = [call for call in calls if times[call.name] > 1]
+    if not again:  # nearly always: what calls came to need not be looked at
+        return []
+    lacking = next((call for call in again if call.arguments is None), None)
+    if lacking is not None:
+        return Unknown(what="arguments", turn_index=turn.index, tool_name=lacking.name)
+    fewest = _runs(calls, turn.index, same_unless_told=False)
+    silent = next((call for call in again if call.error is None and not call.result_captured), None)
+    if silent is not None and fewest != _runs(calls, turn.index, same_unless_told=True):
+        return Unknown(what="results", turn_index=turn.index, tool_name=silent.name)
+    return fewest
+
+
+def _runs(calls: Sequence[ToolCall], turn_index: int, *, same_unless_told: bool) -> list[Run]:
+    runs: list[Run] = []
+    seen: dict[tuple[str, str], tuple[ToolCall, int]] = {}  # the last of its kind, and how much was new until then
+    keys = [(call.name, comparable(call.arguments)) for call in calls]
+    changing = _changing(keys, calls, same_unless_told=same_unless_told)
+    retried: set[tuple[str, str]] = set()
+    news, in_a_row = 0, False
+    for place, (key, call) in enumerate(zip(keys, calls, strict=True)):
+        before, at = seen.get(key, (None, news))
+        is_same = before is not None and _came_to_the_same(before, call, same_unless_told=same_unless_told)
+        if is_same and call.error is not None and key not in retried:
+            retried.add(key)
+        elif is_same and at == news and place >= changing.get(key, 0):
+            runs = _with_repeat(runs, call, turn_index, goes_on=in_a_row)
+            in_a_row = True
+        else:
+            news, in_a_row = news + (not is_same), False
+        seen[key] = (call, news)
+    return runs
+
+
+def _changing(
+    keys: Sequence[tuple[str, str]], calls: Sequence[ToolCall], *, same_unless_told: bool
+) -> dict[tuple[str, str], int]:
+    """Return the index of the last call that came to something else than the one before of the same name and arguments."""
+    last: dict[tuple[str, str], ToolCall] = {}
+    found: dict[tuple[str, str], int] = {}
+    for place, (key, call) in enumerate(zip(keys, calls, strict=True)):
+        before = last.get(key)
+        if before is not None and not _came_to_the_same(before, call, same_unless_told=same_unless_told):
+            found[key] = place
+        last[key] = call
+    return found
+
+
+def _came_to_the_same(one: ToolCall, other: ToolCall, *, same_unless_told: bool) -> bool:
+    """Return whether two calls came to the same; where that was not recorded, what to take it for."""
+    if one.error is not None or other.error is not None:
+        return one.error == other.error
+    if not (one.result_captured and other.result_captured):
+        return same_unless_told
+    return comparable(one.result) == comparable(other.result)
+
+
+def _with_repeat(runs: list[Run], call: ToolCall, turn_index: int, *, goes_on: bool) -> list[Run]:
+    if not goes_on:
+        return [*runs, Run(length=1, turn_index=turn_index, position=call.position, tool_name=call.name)]
+    return [*runs[:-1], replace(runs[-1], length=runs[-1].length + 1, tool_name=call.name)]
+
+
+def retries_of(turn: Turn) -> list[ToolCall]:
+    """Return the calls of a turn before which the same tool was last called, in an earlier step, with an error."""
+    tools = [call for call in turn.calls if call.kind == "tool"]
+    failed: dict[str, bool] = {}  # by tool: whether a call failed in the last step that called it
+    found: list[ToolCall] = []
+    for _, step in groupby(sorted(tools, key=lambda call: (call.step, call.position)), key=lambda call: call.step):
+        calls = list(step)
+        found += [call for call in calls if failed.get(call.name)]
+        worst: dict[str, bool] = {}
+        for call in calls:
+            worst[call.name] = worst.get(call.name, False) or call.error is not None
+        failed |= worst
+    return found
+
+
+def unknown_before_retry(turn: Turn) -> ToolCall | None:
+    """Return a call of a turn of which nobody knows whether it failed, and which another of its tool follows; None for none."""
+    tools = [call for call in turn.calls if call.kind == "tool"]
+    last = {call.name: max(other.step for other in tools if other.name == call.name) for call in tools}
+    unknown = (call for call in tools if call.error is None and not call.result_captured)
+    return next((call for call in unknown if call.step < last[call.name]), None)
+
+
+class Calls(WithoutSettings):
+    """How many calls a conversation takes, and how many of them fail or repeat others."""
+
+    name: str = "operations.calls"
+    version: str = "3"
+    metrics: tuple[Metric, ...] = metrics_of("operations.calls")
+    needs: frozenset[Need] = frozenset({"turns"})
+    default: bool = True
+
+    def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
+        """Return the five scores of a conversation."""
+        conversation = subject.conversation
+        totals = totals_of(conversation)
+        tools = [call for turn in conversation.turns for call in turn.calls if call.kind == "tool"]
+        failed = [call for call in tools if call.error is not None]
+        return [
+            _model_calls(totals),
+            _counted(TOOL_CALLS, tools, "tool call", calls_lacking(conversation)),
+            _counted(TOOL_ERRORS, failed, "tool error", errors_lacking(conversation)),
+            _retries(conversation, totals),
+            _loops(conversation),
+        ]
+
+
+def _model_calls(totals: Sequence[ModelTotal]) -> MetricScore:
+    if not totals:
+        return MetricScore(name=MODEL_CALLS, reason="model_calls_not_recorded", explanation=NO_MODEL)
+    told = ", ".join(f"{total.calls} of {named(total.model)}" for total in totals)
+    return MetricScore(name=MODEL_CALLS, value=float(sum(total.calls for total in totals)), explanation=told)
+
+
+def _counted(name: str, calls: Sequence[ToolCall], what: str, lacking: Lacking | None) -> MetricScore:
+    if lacking is not None:
+        return MetricScore(name=name, reason=lacking[0], explanation=lacking[1])
+    return MetricScore(name=name, value=float(len(calls)), explanation=_listed(calls) or f"no {what}")
+
+
+def _retries(conversation: Conversation, totals: Sequence[ModelTotal]) -> MetricScore:
+    lacking = calls_lacking(conversation) or _retries_lacking(conversation)
+    if lacking is None and not totals:
+        lacking = "model_calls_not_recorded", f"failed requests to models are unknown: {NO_MODEL}"
+    if lacking is not None:
+        return MetricScore(name=RETRIES, reason=lacking[0], explanation=lacking[1])
+    again = [call for turn in conversation.turns for call in retries_of(turn)]
+    failed = sum(total.failed for total in totals)
+    parts = [_listed(again), f"{failed} failed {'request' if failed == 1 else 'requests'} to models" if failed else ""]
+    return MetricScore(
+        name=RETRIES,
+        value=float(len(again) + failed),
+        explanation=", ".join(filter(None, parts)) or "nothing was tried again",
+        details={"tools": len(again), "models": failed},
+    )
+
+
+def _retries_lacking(conversation: Conversation) -> Lacking | None:
+    """Return why nobody knows which calls were tried again: whether the first ones failed decides only where others follow."""
+    unknown = next(filter(None, map(unknown_before_retry, conversation.turns)), None)
+    if unknown is None:
+        return None
+    told = (
+        f"the result of a call of {unknown.name!r} was not recorded, and it was called again: the first may have failed"
+    )
+    return "content_not_captured", f"{told}; {CAPTURE}"
+
+
+def _loops(conversation: Conversation) -> MetricScore:
+    runs: list[Run] = []
+    for turn in conversation.turns:
+        found = runs_of(turn)
+        if isinstance(found, Unknown):
+            told = f"the {found.what} of {found.tool_name!r}, called again in turn {found.turn_index + 1}, were not recorded"
+            return MetricScore(name=LOOPS, reason="content_not_captured", explanation=told)
+        runs += found
+    if not runs:
+        return MetricScore(name=LOOPS, value=0.0, explanation="no call repeats another without anything new")
+    longest = max(runs, key=lambda run: run.length)  # of equal ones the first
+    times = "call" if longest.length == 1 else "calls in a row"
+    return MetricScore(
+        name=LOOPS,
+        value=float(longest.length),
+        explanation=f"turn {longest.turn_index + 1}: {longest.length} {times} brought nothing new, the last of "
+        f"{longest.tool_name!r}",
+        tool_name=longest.tool_name,
+        details={"repeats": sum(run.length for run in runs), "runs": len(runs), "turn_index": longest.turn_index},
+    )
+
+
+def _listed(calls: Sequence[ToolCall]) -> str:
+    return ", ".join(f"{times} of {name!r}" for name, times in sorted(Counter(call.name for call in calls).items()))
+
+
+class Cost:
+    """What a conversation costs."""
+
+    name: str = "operations.cost"
+    version: str = "2"
+    metrics: tuple[Metric, ...] = metrics_of("operations.cost")
+    needs: frozenset[Need] = frozenset({"turns", "usage", "prices"})
+    default: bool = True
+
+    def __init__(self, prices: Mapping[str, Price]) -> None:
+        self._prices = dict(prices)
+
+    @classmethod
+    def from_settings(cls, settings: EvaluatorSettings) -> Cost:
+        """Return the evaluator with the prices of the settings."""
+        return cls(settings.prices)
+
+    def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
+        """Return the cost of a conversation."""
+        totals = totals_of(subject.conversation)
+        lacking = tokens_lacking(totals)
+        if lacking is not None:
+            return [MetricScore(name=COST, reason=lacking[0], explanation=lacking[1])]
+        priced = [(total, price_of(total.model, self._prices)) for total in totals if _takes_tokens(total)]
+        priceless = [named(total.model) for total, price in priced if price is None]
+        if priceless:
+            told = f"[evaluators.prices] has no price for {', '.join(priceless)}; add it by name or glob"
+            return [MetricScore(name=COST, reason="price_not_set", explanation=told)]
+        costs = {
+            total.model or "": cost_usd(price, total.input_tokens, total.output_tokens)
+            for total, price in priced
+            if price is not None
+        }
+        return [
+            MetricScore(name=COST, value=math.fsum(costs.values()), explanation=_told(costs), details={"usd": costs})
+        ]
+
+
+def _takes_tokens(total: ModelTotal) -> bool:
+    return bool(total.input_tokens or total.output_tokens)
+
+
+def _told(costs: Mapping[str, float]) -> str:
+    if not costs:
+        return "no call took any tokens"
+    return ", ".join(f"{named(model or None)} {usd:.6f} USD" for model, usd in costs.items())
+
+
+_NS_PER_S: Final = 1e9
+
+
+class Latency(WithoutSettings):
+    """How long each turn takes."""
+
+    name: str = "operations.latency"
+    version: str = "2"
+    metrics: tuple[Metric, ...] = metrics_of("operations.latency")
+    needs: frozenset[Need] = frozenset({"turns"})
+    default: bool = True
+
+    def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
+        """Return one score a turn, seconds."""
+        for turn in subject.conversation.turns:
+            lacking = _lacking(turn, subject.conversation)
+            if lacking is not None:
+                reason, told = lacking
+                yield MetricScore(name=LATENCY, reason=reason, turn_index=turn.index, explanation=told)
+                continue
+            lasted_s = (turn.ended_ns - turn.started_ns) / _NS_PER_S
+            told = f"turn {turn.index + 1} took {lasted_s:.3f} s"
+            yield MetricScore(name=LATENCY, value=lasted_s, turn_index=turn.index, explanation=told)
+
+
+def _lacking(turn: Turn, conversation: Conversation) -> Missing | None:
+    """Return why nobody knows how long a turn took, as (reason, explanation); None where it is known."""
+    if turn.ended_ns < turn.started_ns:
+        return (
+            "incomplete",
+            f"turn {turn.index + 1} ends before it starts: the times of its spans contradict each other",
+        )
+    whole = (conversation.started_ns, conversation.ended_ns)
+    # A conversation that was not rebuilt from spans lends its own times to its turns: of several none lasts the whole.
+    lent = len(conversation.turns) > 1 and all((each.started_ns, each.ended_ns) == whole for each in conversation.turns)
+    if lent or not turn.span_id or not turn.started_ns:
+        return "times_not_recorded", f"no span records when turn {turn.index + 1} began and ended"
+    return None
+
+
+class Tokens(WithoutSettings):
+    """How many tokens a conversation takes."""
+
+    name: str = "operations.tokens"
+    version: str = "2"
+    metrics: tuple[Metric, ...] = metrics_of("operations.tokens")
+    needs: frozenset[Need] = frozenset({"turns", "usage"})
+    default: bool = True
+
+    def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
+        """Return the two scores of a conversation."""
+        totals = totals_of(subject.conversation)
+        lacking = tokens_lacking(totals)
+        if lacking is not None:
+            reason, told = lacking
+            return [MetricScore(name=metric.name, reason=reason, explanation=told) for metric in self.metrics]
+        calls = sum(total.calls for total in totals)
+        sums = (sum(total.input_tokens for total in totals), sum(total.output_tokens for total in totals))
+        return [
+            MetricScore(name=name, value=float(count), explanation=f"{count:,} tokens in {calls} calls of models")
+            for name, count in zip((INPUT_TOKENS, OUTPUT_TOKENS), sums, strict=True)
+        ]
+
+
+class Totals(WithoutSettings):
+    """What success costs, and how long turns take, in a group of conversations."""
+
+    name: str = "operations.totals"
+    version: str = "1"
+    metrics: tuple[Metric, ...] = metrics_of("operations.totals")
+    reads: tuple[str, ...] = (COST, INPUT_TOKENS, OUTPUT_TOKENS, LATENCY)
+    default: bool = True
+
+    def evaluate_group(self, members: Sequence[Member]) -> Iterable[MetricScore]:
+        """Return the four scores of a group."""
+        latencies = [value for member in members for value in _values(member, LATENCY)]
+        return [
+            _per_success(COST_PER_SUCCESS, members, lambda member: _sum(member, COST), "cost"),
+            _per_success(
+                TOKENS_PER_SUCCESS, members, lambda member: _sum(member, INPUT_TOKENS, OUTPUT_TOKENS), "tokens"
+            ),
+            _percentile(LATENCY_P50, latencies, 50),
+            _percentile(LATENCY_P95, latencies, 95),
+        ]
+
+
+def _values(member: Member, name: str) -> list[float]:
+    return [score.value for score in member.scores.get(name, ()) if score.value is not None]
+
+
+def _sum(member: Member, *names: str) -> float | None:
+    """Return the sum of a member's scores, None where one of them is not there."""
+    found = [_values(member, name) for name in names]
+    return math.fsum(value for values in found for value in values) if all(found) else None
+
+
+def _per_success(
+    name: str, members: Sequence[Member], amount: Callable[[Member], float | None], what: str
+) -> MetricScore:
+    decided = [(member.outcome == "pass", amount(member)) for member in members if member.outcome in {"pass", "fail"}]
+    known = [(passed, value) for passed, value in decided if value is not None]
+    passed = sum(each for each, _ in known)
+    left_out = {"not evaluated": len(members) - len(decided), f"without {what}": len(decided) - len(known)}
+    told = "".join(f"; {count} {why} left out" for why, count in left_out.items() if count)
+    details = {"conversations": len(known), "passed": passed, "left_out": left_out}
+    if not passed:
+        why = f"none of {len(known)} conversations passed" if known else f"{what} known of no evaluated conversation"
+        return MetricScore(name=name, reason="no_data", explanation=why + told, details=details)
+    total = math.fsum(value for _, value in known)
+    explanation = f"{total:,.6g} over {len(known)} conversations, {passed} of which passed{told}"
+    return MetricScore(name=name, value=total / passed, explanation=explanation, details=details)
+
+
+def _percentile(name: str, values: Sequence[float], percent: int) -> MetricScore:
+    if not values:
+        return MetricScore(name=name, reason="no_data", explanation="no turn has a latency")
+    several = len(values) > 1
+    value = statistics.quantiles(values, n=100, method="inclusive")[percent - 1] if several else values[0]
+    return MetricScore(name=name, value=value, explanation=f"of {len(values)} turns", details={"turns": len(values)})

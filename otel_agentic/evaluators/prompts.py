@@ -1,0 +1,148 @@
+"""The prompts of judged metrics and built-in questions, with the messages that models receive."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+from otel_agentic import plugins
+from otel_agentic.errors import UsageError
+from otel_agentic.evaluators.registry import asks, resolved
+from otel_agentic.judges.messages import SYSTEM, Way, human_message, schema_of
+from otel_agentic.judges.prompts import KINDS, merge_rubric, own_prompt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from otel_agentic.evaluators.base import AnyEvaluator, AskingEvaluator
+    from otel_agentic.judges.base import QuestionKind, ReplyForm, Rubric
+    from otel_agentic.judges.prompts import Prompt
+
+#: What stands where a message has what is new in each: the word of the markers, and the material.
+NONCE: Final = "NONCE"
+MATERIAL: Final = '{"NAME": "TEXT", ...}'
+#: What the system message is, with the word of the markers left open.
+SYSTEM_TOLD: Final = SYSTEM.format(nonce=NONCE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompted:
+    """One prompt in force. `metrics` are those of the evaluators that ask with it, empty where it is none's.
+
+    `source` is `built-in`, the distribution or file that offers it, or the file that replaces it; `form` None means a score from 0
+    to 1.
+    """
+
+    name: str
+    version: str
+    text: str
+    source: str
+    metrics: tuple[str, ...] = ()
+    form: ReplyForm | None = None
+
+    @property
+    def digest(self) -> str:
+        """The hash of the text."""
+        return hashlib.blake2b(self.text.encode(), digest_size=8).hexdigest()
+
+    def human(self, way: Way) -> str:
+        """Return the message that a model is sent, word for word but for what is new in each."""
+        return human_message(MATERIAL, self.text, self.form, way, NONCE)
+
+    @property
+    def ways(self) -> dict[Way, dict[str, Any]]:
+        """The message and the schema of the reply by way of asking; a model that is asked in plain text gets no schema."""
+        schemas = {"structured": schema_of(self.form), "tool": schema_of(self.form)}
+        return {way: {"human": self.human(way), "schema": schemas.get(way)} for way in get_args(Way)}
+
+
+def built_in_prompts(own: Mapping[QuestionKind, Prompt]) -> list[Prompted]:
+    """Return the prompts of the questions that scoring asks, as they are in force."""
+    return [
+        Prompted(name=kind, version=own[kind].version, text=own[kind].text, source=own[kind].source) for kind in KINDS
+    ]
+
+
+def prompts_of(evaluators: Iterable[AnyEvaluator], own: Mapping[QuestionKind, Prompt]) -> list[Prompted]:
+    """Return the prompts that evaluators ask with, sorted by name, each once.
+
+    Args:
+        evaluators: those whose prompts are wanted.
+        own: the prompts in force, see `prompt_texts`: with a user's own.
+    """
+    metrics: dict[str, dict[str, None]] = {}
+    rubrics: dict[str, tuple[Rubric, str]] = {}
+    for one in evaluators:
+        for rubric in one.rubrics if asks(one) else ():
+            rubrics.setdefault(rubric.name, (rubric, _offered_by(one)))
+            metrics.setdefault(rubric.name, {}).update(dict.fromkeys(metric.name for metric in one.metrics))
+    return [_prompted(rubric, source, tuple(metrics[name]), own) for name, (rubric, source) in sorted(rubrics.items())]
+
+
+def merge_prompt(own: Mapping[QuestionKind, Prompt]) -> Prompted:
+    """Return the prompt that joins groups of failures; it belongs to no metric."""
+    return _prompted(merge_rubric(), "built-in", (), own)
+
+
+def prompts_named(name: str, evaluators: Sequence[AnyEvaluator], own: Mapping[QuestionKind, Prompt]) -> list[Prompted]:
+    """Return the prompts that somebody means by a name: a prompt's, or that of what asks with it.
+
+    Args:
+        name: a kind of question, a prompt, or a metric, an evaluator or a family as on the command line.
+        evaluators: all that there are.
+        own: the prompts in force.
+
+    Raises:
+        UsageError: nothing of that name asks a judge, or it may be several; tells what is allowed.
+    """
+    judged = [one for one in evaluators if asks(one)]
+    every = [*built_in_prompts(own), merge_prompt(own), *prompts_of(judged, own)]
+    named = [prompt for prompt in every if prompt.name == name.strip()]
+    if named:
+        return named
+    metrics = set(_meant(name, evaluators, judged, [prompt.name for prompt in every]))
+    wanted = [one for one in judged if any(metric.name in metrics for metric in one.metrics)]
+    return prompts_of(wanted, own)
+
+
+def _meant(
+    name: str, evaluators: Sequence[AnyEvaluator], judged: Sequence[AskingEvaluator], prompts: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the metrics that a name means and that ask a judge."""
+    every = {metric.name for one in judged for metric in one.metrics}
+    try:
+        meant = resolved([name], evaluators)
+    except UsageError as error:
+        if " may be " in str(error):
+            raise
+        told = f"allowed: a prompt ({', '.join(prompts)}), or a metric, evaluator or family that asks a judge"
+        raise UsageError(f"no prompt and no metric {name!r}; {told}") from None
+    found = tuple(metric for metric in meant if metric in every)
+    if not found:
+        raise UsageError(f"{name} asks no judge, so it has no prompt; those that do: {', '.join(sorted(every))}")
+    return found
+
+
+def _prompted(rubric: Rubric, source: str, metrics: tuple[str, ...], own: Mapping[QuestionKind, Prompt]) -> Prompted:
+    replaced = own_prompt(rubric, own)
+    return Prompted(
+        name=rubric.name,
+        version=rubric.version if replaced is None else replaced.version,
+        text=rubric.instructions if replaced is None else replaced.text,
+        source=source if replaced is None else replaced.source,
+        metrics=metrics,
+        form=rubric.form,
+    )
+
+
+def _offered_by(evaluator: AnyEvaluator) -> str:
+    """Return the distribution that an evaluator comes from, else its file."""
+    module = type(evaluator).__module__
+    if module.startswith("otel_agentic."):
+        return "built-in"
+    plugin = plugins.find("evaluators").get(evaluator.name)
+    if plugin is not None:
+        return f"{plugin.distribution} {plugin.version}"
+    return getattr(sys.modules.get(module), "__file__", None) or evaluator.name

@@ -1,0 +1,723 @@
+"""The metrics of RAGAS for agents: answer accuracy, goal accuracy, topic adherence, tool call accuracy and F1.
+
+Ref: RAGAS 0.3.9 (and 0.2.15), metrics for agents and Nvidia metrics.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import lru_cache, reduce
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings
+from otel_agentic.evaluators.catalog import metrics_of
+from otel_agentic.evaluators.needs import without_case
+from otel_agentic.evaluators.transcript import transcript
+from otel_agentic.judges.base import JudgeFailure, ReplyForm, rubric_question
+from otel_agentic.judges.prompts import load_rubric
+from otel_agentic.scoring.align import SortedCalls, ToolRules, sort_calls
+from otel_agentic.scoring.answers import closest_accepted
+from otel_agentic.scoring.compile import compiled
+from otel_agentic.scoring.model import Scope, scope_of
+from otel_agentic.scoring.outcome import unproven_absence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from otel_agentic.conversations.model import Turn
+    from otel_agentic.evaluators.base import Asking, Need, Subject
+    from otel_agentic.judges.base import Question, Rubric, Verdict
+    from otel_agentic.scoring.compile import CompiledCall, CompiledExpectation
+    from otel_agentic.scoring.model import MadeCall, NotEvaluatedReason
+    from otel_agentic.truth.model import Case, CaseTurn, ToolExpectation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Silence:
+    """Why there is no score."""
+
+    reason: NotEvaluatedReason
+    told: str
+
+    def score(self, name: str, turn_index: int | None = None) -> MetricScore:
+        """Return the abstention of a metric."""
+        return MetricScore(name=name, reason=self.reason, explanation=self.told, turn_index=turn_index)
+
+
+def unheard(turns: Sequence[Turn], *, results: bool) -> Silence | None:
+    """Return that nothing tells what the agent said, None where something does: a judge would take it for nothing said.
+
+    Args:
+        turns: of a conversation.
+        results: what a tool answered tells as much.
+    """
+    for turn in turns:
+        if turn.answer_captured or (results and any(call.result_captured for call in turn.calls)):
+            return None
+    told = "no answer of the agent was captured; have the instrumentation record content"
+    return Silence(reason="content_not_captured", told=told)
+
+
+def silence_in(replies: Sequence[Verdict | JudgeFailure], *, labels: bool = True) -> Silence | None:
+    """Return why some replies do not make a score, None where they do.
+
+    Args:
+        replies: of a judge.
+        labels: each must have a label; False: each is a list of texts.
+    """
+    for reply in replies:
+        if isinstance(reply, JudgeFailure):
+            return Silence(reason=reply.reason, told=reply.message)
+        if labels and reply.label is None:
+            return Silence(reason="judge_error", told="the judge gave no label")
+    return None
+
+
+def label_of(reply: Verdict | JudgeFailure) -> str:
+    """Return the label of a reply that has one."""
+    return "" if isinstance(reply, JudgeFailure) else reply.label or ""
+
+
+def texts_of(reply: Verdict | JudgeFailure) -> tuple[str, ...]:
+    """Return the texts of a reply, each once, in their order; case and white space make no difference."""
+    texts = () if isinstance(reply, JudgeFailure) else reply.texts
+    distinct = {" ".join(text.casefold().split()): text.strip() for text in reversed(texts) if text.strip()}
+    return tuple(reversed(distinct.values()))
+
+
+def reasons_of(*replies: Verdict | JudgeFailure) -> str:
+    """Return the reasons that the judge gave, one after the other."""
+    said = [reply.reasoning.strip() for reply in replies if not isinstance(reply, JudgeFailure)]
+    return " ".join(dict.fromkeys(filter(None, said)))
+
+
+#: Expectations whose form for F1 is kept.
+_KEPT: Final = 1024
+
+
+class Share(NamedTuple):
+    """A share that can be summed over scopes: `part` of `whole`. A whole of 0 is a share of 1: nothing was to be done."""
+
+    part: float
+    whole: float
+
+    @property
+    def value(self) -> float:
+        """The share, in [0, 1].
+
+        >>> Share(1.5, 2.0).value, Share(0.0, 0.0).value
+        (0.75, 1.0)
+        """
+        return self.part / self.whole if self.whole else 1.0
+
+    def plus(self, other: Share) -> Share:
+        """Return the share of both scopes together."""
+        return Share(self.part + other.part, self.whole + other.whole)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """What the calls of one scope come to under one expectation.
+
+    `missing` and `unasked` are names of calls, `wrong` are (tool, parameter) of calls that were made otherwise. `undecided`
+    are parameters, as (tool, parameter), that only a judge could compare.
+    """
+
+    in_order: Share
+    in_any_order: Share
+    equal: Share
+    missing: tuple[str, ...] = ()
+    unasked: tuple[str, ...] = ()
+    wrong: tuple[tuple[str, str], ...] = ()
+    undecided: tuple[tuple[str, str], ...] = ()
+
+
+def count(expectation: ToolExpectation, calls: Sequence[MadeCall], rules: ToolRules) -> list[Counted]:
+    """Return what calls come to, under an expectation and under each of its alternatives.
+
+    Args:
+        expectation: what is expected.
+        calls: of the turn or conversation that it is held against, in order of their place.
+        rules: those of the case.
+    """
+    ready = compiled(expectation, rules)
+    return [_counted(one, calls) for one in (ready, *ready.alternatives)]
+
+
+def _counted(expectation: CompiledExpectation, calls: Sequence[MadeCall]) -> Counted:
+    told = SortedCalls.of(sort_calls(expectation, calls))
+    extra = [place for place, rule in told.extra if rule != "allow" or place in told.forbidden]
+    agreed = sum(pair.agreement.score for pair in told.pairs)
+    whole = float(expectation.required + len(extra))
+    return Counted(
+        in_order=Share(min(agreed, _in_order(expectation, told, extra, agreed)), whole),
+        in_any_order=Share(agreed, whole),
+        equal=_equal(expectation, told.made),
+        missing=_missing(expectation, told),
+        unasked=tuple(told.made[place].call.name for place in extra),
+        wrong=tuple((pair.expected.name, key) for pair in told.pairs for key in pair.agreement.wrong),
+        undecided=tuple(
+            (pair.expected.name, key)
+            for pair in told.pairs
+            if pair.expected.parameters.undecided(told.made[pair.place])
+            for key, mode in pair.expected.parameters.modes.items()
+            if mode == "judge"
+        ),
+    )
+
+
+def _missing(expectation: CompiledExpectation, told: SortedCalls) -> tuple[str, ...]:
+    answered = {pair.expected.index for pair in told.pairs}
+    return tuple(call.name for call in expectation.calls if call.required and call.index not in answered)
+
+
+def _in_order(expectation: CompiledExpectation, told: SortedCalls, extra: Sequence[int], agreed: float) -> float:
+    """Return the agreement of the expected calls that can be paired without any two crossing, at its best.
+
+    Expected calls of one step, and made calls of one step, have no order among themselves: there the order is taken that
+    the free pairing suggests.
+    """
+    partner = {pair.place: pair.expected for pair in told.pairs}
+    place_of = {pair.expected.index: pair.place for pair in told.pairs}
+    wanted = sorted(
+        (call for call in expectation.calls if call.required),
+        key=lambda call: (call.group, place_of.get(call.index, len(told.made)), call.index),
+    )
+    last = expectation.required + 1
+
+    def made_at(place: int) -> tuple[tuple[int, int], int, int]:
+        group = partner[place].group if place in partner else last
+        return told.made[place].step, group, place
+
+    places = sorted({*partner, *extra}, key=made_at)
+    rank = {place: number for number, place in enumerate(places)}
+    came = [rank[place_of[call.index]] for call in wanted if call.index in place_of]
+    if came == sorted(came):
+        return agreed
+    return best_in_order(wanted, [told.made[place] for place in places])
+
+
+def best_in_order(wanted: Sequence[CompiledCall], made: Sequence[MadeCall]) -> float:
+    """Return the greatest sum of agreements over pairs of calls of one name, no two of which cross.
+
+    Ref: S. Needleman, C. Wunsch (1970), A general method applicable to the search for similarities, without gap penalty.
+    """
+    before = [0.0] * (len(made) + 1)
+    for one in wanted:
+        places = [place for place, other in enumerate(made) if other.call.name == one.name]
+        scores = dict(zip(places, one.parameters.scores([made[place] for place in places]), strict=True))
+        now = [0.0]
+        for place in range(len(made)):
+            now.append(max(now[place], before[place + 1], before[place] + scores.get(place, 0.0)))
+        before = now
+    return before[-1]
+
+
+def _equal(expectation: CompiledExpectation, made: Sequence[MadeCall]) -> Share:
+    """Return twice the calls made exactly as expected, of all calls expected and made: what F1 is made of."""
+    required, optional = _by_need(expectation)
+    told = SortedCalls.of(sort_calls(required, _as_tools(made)))
+    hits, lacking = len(told.excused), _lacking(required, told)
+    left = [told.made[place] for place, _ in told.extra]
+    excused = {pair.place for pair in SortedCalls.of(sort_calls(optional, left)).excused}
+    wrong = 0
+    for place, one in enumerate(left):
+        if place in excused:
+            continue
+        name = one.call.name
+        # An extra call that is allowed does no harm; one that stands where another was expected is that call, made wrongly.
+        if lacking[name]:
+            lacking[name] -= 1
+        elif expectation.extra_rule(name) == "allow" and not expectation.forbids(name):
+            continue
+        wrong += 1
+    return Share(2.0 * hits, float(hits + wrong + expectation.required))
+
+
+def _as_tools(made: Sequence[MadeCall]) -> list[MadeCall]:
+    """Return calls that count, whatever each part of the expectation names: transfers and agents as tools that worked."""
+    return [
+        one
+        if one.call.kind == "tool" and one.call.error is None
+        else replace(one, call=replace(one.call, kind="tool", error=None))
+        for one in made
+    ]
+
+
+def _lacking(required: CompiledExpectation, told: SortedCalls) -> Counter[str]:
+    """Return how many expected calls of each name were not made exactly."""
+    found = Counter(call.name for call in required.calls)
+    found.subtract(pair.expected.name for pair in told.excused)
+    return found
+
+
+class _Same:
+    """The same expectation object under the same rules, as a key: models that hold dictionaries have no hash."""
+
+    __slots__ = ("expectation",)
+
+    def __init__(self, expectation: CompiledExpectation) -> None:
+        self.expectation = expectation
+
+    def __hash__(self) -> int:
+        return id(self.expectation)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.expectation is other.expectation
+
+
+def _by_need(expectation: CompiledExpectation) -> tuple[CompiledExpectation, CompiledExpectation]:
+    """Return the required and the optional calls as expectations of their own.
+
+    All are made optional, for a pairing then takes as many of them as were made exactly as expected, and no others.
+    """
+    return _divided(_Same(expectation))
+
+
+@lru_cache(maxsize=_KEPT)
+def _divided(same: _Same) -> tuple[CompiledExpectation, CompiledExpectation]:
+    given, rules = same.expectation.expectation, same.expectation.rules
+    free = [call.model_copy(update={"required": False}) for call in given.calls]
+    parts = [
+        given.model_copy(
+            update={
+                "calls": tuple(one for one, call in zip(free, given.calls, strict=True) if call.required == needed),
+                "alternatives": (),
+                "order": "any",
+            }
+        )
+        for needed in (True, False)
+    ]
+    return compiled(parts[0], rules), compiled(parts[1], rules)
+
+
+NAME: Final = "agentic.ragas.answer_accuracy"
+#: What each label is rated, of four.
+RATINGS: Final[Mapping[str, int]] = {"agrees": 4, "partly": 2, "disagrees": 0}
+
+_BEST: Final = 4
+_FORM: Final = ReplyForm(kind="label", labels=tuple(RATINGS))
+_ANSWER_FIRST: Final = load_rubric("otel_agentic.evaluators", "prompts/ragas/answer_accuracy.md", _FORM)
+_REFERENCE_FIRST: Final = load_rubric("otel_agentic.evaluators", "prompts/ragas/answer_accuracy_swapped.md", _FORM)
+
+
+class AnswerAccuracy(WithoutSettings):
+    """How far each annotated answer was given."""
+
+    name: str = "ragas.answer_accuracy"
+    version: str = "1"
+    metrics: tuple[Metric, ...] = metrics_of("ragas.answer_accuracy")
+    needs: frozenset[Need] = frozenset({"turns", "case", "expected_answer", "judge"})
+    default: bool = False
+    rubrics: tuple[Rubric, ...] = (_ANSWER_FIRST, _REFERENCE_FIRST)
+
+    def ask(self, subject: Subject) -> Asking:
+        """Yield two questions for each turn with an annotated answer, and return its scores."""
+        turns = list(_annotated(subject))
+        if not turns:
+            told = "no turn of the conversation has an annotated answer; annotate `answer` in the turns of the case"
+            return [Silence(reason="no_data", told=told).score(NAME)]
+        asked = [(turn, questions) for turn, wanted in turns if (questions := _questions(turn, wanted))]
+        replies = iter((yield [question for _, questions in asked for question in questions]) if asked else ())
+        by_turn = {turn.index: (next(replies), next(replies)) for turn, _ in asked}
+        return [_answer_score(turn, by_turn.get(turn.index)) for turn, _ in turns]
+
+
+def _annotated(subject: Subject) -> Iterator[tuple[Turn, CaseTurn]]:
+    """Yield the turns with an annotated answer, and what is expected of them."""
+    expected = () if subject.case is None else subject.case.turns
+    for turn in subject.conversation.turns:
+        place = subject.aligned.get(turn.index)
+        if place is not None and expected[place].answer is not None:
+            yield turn, expected[place]
+
+
+def _questions(turn: Turn, wanted: CaseTurn) -> Sequence[Question]:
+    """Return the two questions about an answer, none where there is no answer."""
+    if turn.answer is None or not wanted.accepted_answers:
+        return ()
+    reference = closest_accepted(turn.answer, wanted.accepted_answers)
+    query = turn.query or wanted.query or ""
+    return (
+        rubric_question(_ANSWER_FIRST, question=query, answer=turn.answer, reference=reference),
+        rubric_question(_REFERENCE_FIRST, question=query, first=turn.answer, second=reference),
+    )
+
+
+def _answer_score(turn: Turn, replies: tuple[Verdict | JudgeFailure, Verdict | JudgeFailure] | None) -> MetricScore:
+    place = f"the answer of turn {turn.index + 1}"
+    if replies is None and not turn.answer_captured:
+        told = f"{place} was not captured; have the instrumentation record content"
+        return Silence(reason="content_not_captured", told=told).score(NAME, turn.index)
+    if replies is None:
+        return MetricScore(
+            name=NAME, value=0.0, turn_index=turn.index, explanation=f"turn {turn.index + 1} has no answer"
+        )
+    silence = silence_in(replies)
+    if silence is not None:
+        return silence.score(NAME, turn.index)
+    first, second = (RATINGS[label_of(reply)] for reply in replies)
+    return MetricScore(
+        name=NAME,
+        value=(first + second) / (2 * _BEST),
+        turn_index=turn.index,
+        explanation=f"{place} is rated {first} of {_BEST} and, compared the other way, {second}: {reasons_of(*replies)}",
+        details={"ratings": [first, second]},
+    )
+
+
+WITH_REFERENCE: Final = "agentic.ragas.goal_accuracy"
+WITHOUT_REFERENCE: Final = "agentic.ragas.goal_accuracy_without_reference"
+ACHIEVED, NOT_ACHIEVED = "achieved", "not_achieved"
+
+_LABELS: Final = ReplyForm(kind="label", labels=(ACHIEVED, NOT_ACHIEVED))
+_GOAL: Final = load_rubric("otel_agentic.evaluators", "prompts/ragas/goal_accuracy.md", _LABELS)
+_COMPARED: Final = load_rubric("otel_agentic.evaluators", "prompts/ragas/goal_compared.md", _LABELS)
+_USER_GOAL: Final = load_rubric(
+    "otel_agentic.evaluators", "prompts/ragas/user_goal.md", ReplyForm(kind="texts", most=10)
+)
+_END_STATE: Final = load_rubric(
+    "otel_agentic.evaluators", "prompts/ragas/end_state.md", ReplyForm(kind="texts", most=1)
+)
+
+
+class GoalAccuracy(WithoutSettings):
+    """Whether a conversation ended in the goal of its case."""
+
+    name: str = "ragas.goal_accuracy"
+    version: str = "1"
+    metrics: tuple[Metric, ...] = metrics_of("ragas.goal_accuracy")
+    needs: frozenset[Need] = frozenset({"turns", "case", "goal", "judge"})
+    default: bool = False
+    rubrics: tuple[Rubric, ...] = (_GOAL,)
+
+    def ask(self, subject: Subject) -> Asking:
+        """Yield the one question, and return the score."""
+        goal = "" if subject.case is None else (subject.case.goal or "").strip()
+        if not goal:
+            return [Silence(reason="no_data", told="the case has no `goal`; annotate one").score(WITH_REFERENCE)]
+        silence = unheard(subject.conversation.turns, results=True)
+        if silence is not None:
+            return [silence.score(WITH_REFERENCE)]
+        shown = transcript(subject.conversation.turns)
+        (reply,) = yield [rubric_question(_GOAL, goal=goal, conversation=shown.text)]
+        return [_goal_score(WITH_REFERENCE, reply, shown.note, {})]
+
+
+class GoalAccuracyWithoutReference(WithoutSettings):
+    """Whether a conversation ended in what its user wanted, as a judge reads it from the conversation."""
+
+    name: str = "ragas.goal_accuracy_without_reference"
+    version: str = "1"
+    metrics: tuple[Metric, ...] = metrics_of("ragas.goal_accuracy_without_reference")
+    needs: frozenset[Need] = frozenset({"turns", "queries", "judge"})
+    default: bool = False
+    rubrics: tuple[Rubric, ...] = (_USER_GOAL, _END_STATE, _COMPARED)
+
+    def ask(self, subject: Subject) -> Asking:
+        """Yield the questions for goal and end state, then that for their comparison, and return the score."""
+        silence = unheard(subject.conversation.turns, results=True)
+        if silence is not None:
+            return [silence.score(WITHOUT_REFERENCE)]
+        shown = transcript(subject.conversation.turns)
+        wanted, came = yield [rubric_question(one, conversation=shown.text) for one in (_USER_GOAL, _END_STATE)]
+        silence = silence_in([wanted, came], labels=False)
+        goals, ends = texts_of(wanted), texts_of(came)
+        if silence is None and not goals:
+            silence = Silence(reason="no_data", told="the judge finds nothing that the user wanted")
+        elif silence is None and not ends:
+            silence = Silence(reason="judge_error", told="the judge named no end state")
+        if silence is not None:
+            return [silence.score(WITHOUT_REFERENCE)]
+        told = {"goal": json.dumps(goals, ensure_ascii=False), "end_state": " ".join(ends)}
+        (reply,) = yield [rubric_question(_COMPARED, **told)]
+        details = {"goal": list(goals), "end_state": told["end_state"]}
+        return [_goal_score(WITHOUT_REFERENCE, reply, shown.note, details)]
+
+
+def _goal_score(name: str, reply: Verdict | JudgeFailure, note: str, details: Mapping[str, Any]) -> MetricScore:
+    silence = silence_in([reply])
+    if silence is not None:
+        return silence.score(name)
+    label = label_of(reply)
+    return MetricScore(
+        name=name,
+        value=float(label == ACHIEVED),
+        label=label,
+        explanation=reasons_of(reply) + note,
+        details=details,
+    )
+
+
+PRECISION: Final = "agentic.ragas.topic_adherence_precision"
+RECALL: Final = "agentic.ragas.topic_adherence_recall"
+TOPIC_F1: Final = "agentic.ragas.topic_adherence_f1"
+ANSWERED, REFUSED, WITHIN, OUTSIDE = "answered", "refused", "within", "outside"
+
+_TOPICS: Final = load_rubric("otel_agentic.evaluators", "prompts/ragas/topics.md", ReplyForm(kind="texts", most=20))
+_ANSWERED: Final = load_rubric(
+    "otel_agentic.evaluators", "prompts/ragas/topic_answered.md", ReplyForm(kind="label", labels=(ANSWERED, REFUSED))
+)
+_ALLOWED: Final = load_rubric(
+    "otel_agentic.evaluators", "prompts/ragas/topic_allowed.md", ReplyForm(kind="label", labels=(WITHIN, OUTSIDE))
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adherence:
+    """How many topics were answered rightly, answered wrongly, refused wrongly, and refused rightly."""
+
+    right: int = 0
+    strayed: int = 0
+    withheld: int = 0
+    declined: int = 0
+
+    @classmethod
+    def of(cls, topics: Sequence[tuple[str, str]]) -> Adherence:
+        """Return the counts of topics, each told as (answered or refused, within or outside)."""
+        return cls(
+            right=topics.count((ANSWERED, WITHIN)),
+            strayed=topics.count((ANSWERED, OUTSIDE)),
+            withheld=topics.count((REFUSED, WITHIN)),
+            declined=topics.count((REFUSED, OUTSIDE)),
+        )
+
+    @property
+    def precision(self) -> float | None:
+        """The share of answered topics that may be talked about, None where none was answered.
+
+        >>> Adherence(right=1, strayed=1, declined=5).precision, Adherence(withheld=1, declined=5).precision
+        (0.5, None)
+        """
+        return _share(self.right, self.right + self.strayed)
+
+    @property
+    def recall(self) -> float | None:
+        """The share of topics that may be talked about which were answered, None where there was none.
+
+        >>> Adherence(right=1, withheld=3, declined=5).recall, Adherence(strayed=1, declined=5).recall
+        (0.25, None)
+        """
+        return _share(self.right, self.right + self.withheld)
+
+    @property
+    def f1(self) -> float | None:
+        """Their harmonic mean; 0 where one of them is undefined for what went wrong, None where nothing did.
+
+        >>> Adherence(right=2, strayed=1, withheld=1).f1, Adherence(withheld=1).f1, Adherence(declined=5).f1
+        (0.6666666666666666, 0.0, None)
+        """
+        return _share(2 * self.right, 2 * self.right + self.strayed + self.withheld)
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+class TopicAdherence(WithoutSettings):
+    """The three modes of topic adherence."""
+
+    name: str = "ragas.topic_adherence"
+    version: str = "1"
+    metrics: tuple[Metric, ...] = metrics_of("ragas.topic_adherence")
+    needs: frozenset[Need] = frozenset({"turns", "queries", "case", "reference_topics", "judge"})
+    default: bool = False
+    rubrics: tuple[Rubric, ...] = (_TOPICS, _ANSWERED, _ALLOWED)
+
+    def ask(self, subject: Subject) -> Asking:
+        """Yield the question for the topics, then two for each of them, and return the three scores."""
+        turns = () if subject.case is None else subject.case.turns
+        wanted = list(dict.fromkeys(topic for turn in turns for topic in turn.reference_topics))
+        if not wanted:
+            return _no_topic_score(Silence(reason="no_data", told="the case has no `reference_topics`; annotate them"))
+        unknown = unheard(subject.conversation.turns, results=False)
+        if unknown is not None:
+            return _no_topic_score(unknown)
+        shown = transcript(subject.conversation.turns)
+        (found,) = yield [rubric_question(_TOPICS, conversation=shown.text)]
+        silence, topics = silence_in([found], labels=False), texts_of(found)
+        if silence is None and not topics:
+            silence = Silence(reason="no_data", told="the judge finds no topic that the user brought up")
+        if silence is not None:
+            return _no_topic_score(silence)
+        references = json.dumps(wanted, ensure_ascii=False)
+        replies = yield [
+            *(rubric_question(_ANSWERED, topic=topic, conversation=shown.text) for topic in topics),
+            *(rubric_question(_ALLOWED, topic=topic, reference_topics=references) for topic in topics),
+        ]
+        silence = silence_in(replies)
+        if silence is not None:
+            return _no_topic_score(silence)
+        labels = [label_of(reply) for reply in replies]
+        told = dict(zip(topics, zip(labels[: len(topics)], labels[len(topics) :], strict=True), strict=True))
+        return _scores(told, shown.note)
+
+
+def _scores(told: Mapping[str, tuple[str, str]], note: str) -> list[MetricScore]:
+    counts = Adherence.of(list(told.values()))
+    details = {"topics": [{"topic": topic, "agent": said, "topic_is": place} for topic, (said, place) in told.items()]}
+    undefined = {
+        PRECISION: "the agent answered none of the topics",
+        RECALL: "none of the topics is within the reference topics",
+        TOPIC_F1: "the agent refused all topics, and rightly: none is within the reference topics",
+    }
+    sentence = _sentence(told)
+    return [
+        MetricScore(name=name, reason="no_data", explanation=f"{undefined[name]}: {sentence}{note}", details=details)
+        if value is None
+        else MetricScore(name=name, value=value, explanation=sentence + note, details=details)
+        for name, value in ((PRECISION, counts.precision), (RECALL, counts.recall), (TOPIC_F1, counts.f1))
+    ]
+
+
+def _sentence(told: Mapping[str, tuple[str, str]]) -> str:
+    """Return what became of each topic; the same every time."""
+    words = {
+        (ANSWERED, WITHIN): "answered, as it should",
+        (ANSWERED, OUTSIDE): "answered, though outside of the reference topics",
+        (REFUSED, WITHIN): "refused, though within the reference topics",
+        (REFUSED, OUTSIDE): "refused, as it should",
+    }
+    by_fate = {fate: [f'"{topic}"' for topic, one in told.items() if one == fate] for fate in words}
+    return "; ".join(f"{words[fate]}: {', '.join(topics)}" for fate, topics in by_fate.items() if topics)
+
+
+def _no_topic_score(silence: Silence) -> list[MetricScore]:
+    return [silence.score(name) for name in (PRECISION, RECALL, TOPIC_F1)]
+
+
+ACCURACY: Final = "agentic.ragas.tool_call_accuracy"
+UNORDERED: Final = "agentic.ragas.tool_call_accuracy_unordered"
+TOOL_CALL_F1: Final = "agentic.ragas.tool_call_f1"
+
+#: What an expected turn that never came is held against.
+_NO_CALLS: Final = Scope(turn_index=None, calls=(), answers=(), queries=(), captured=True)
+_RECORD: Final = "have the instrumentation record content"
+#: Things told of each kind in an explanation.
+_TOLD: Final = 5
+
+_SHARES: Final[Mapping[str, Callable[[Counted], Share]]] = {
+    ACCURACY: lambda counted: counted.in_order,
+    UNORDERED: lambda counted: counted.in_any_order,
+    TOOL_CALL_F1: lambda counted: counted.equal,
+}
+
+
+class ToolCalls(WithoutSettings):
+    """The three metrics of tool calls."""
+
+    name: str = "ragas.tool_calls"
+    version: str = "1"
+    metrics: tuple[Metric, ...] = metrics_of("ragas.tool_calls")
+    needs: frozenset[Need] = frozenset({"turns", "case", "expected_tools"})
+    default: bool = True
+
+    def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
+        """Return the three scores of a conversation."""
+        case = subject.case
+        if case is None:
+            return _no_tool_call_score(*without_case(subject))
+        scopes = list(_scopes(subject, case))
+        lacking = _scope_lacking(subject, case, scopes)
+        if lacking is not None:
+            return _no_tool_call_score(*lacking)
+        rules = ToolRules.of(case, subject.settings)
+        counted = [count(expectation, scope.calls, rules) for expectation, scope in scopes]
+        return [_tool_call_score(name, share, counted) for name, share in _SHARES.items()]
+
+
+def _scopes(subject: Subject, case: Case) -> Iterator[tuple[ToolExpectation, Scope]]:
+    """Yield each expectation of the case with what it is held against; a turn that never came has no call."""
+    turns = subject.conversation.turns
+    came = {case_index: place for place, case_index in subject.aligned.items()}
+    by_index = {turn.index: turn for turn in turns}
+    for index, wanted in enumerate(case.turns):
+        if wanted.tools is not None:
+            turn = by_index.get(came.get(index, -1))
+            yield wanted.tools, _NO_CALLS if turn is None else scope_of([turn], turn_index=turn.index)
+    if case.tools is not None:
+        yield case.tools, scope_of(turns, turn_index=None)
+
+
+def _scope_lacking(
+    subject: Subject, case: Case, scopes: Sequence[tuple[ToolExpectation, Scope]]
+) -> tuple[NotEvaluatedReason, str] | None:
+    """Return why the calls cannot be scored, None where they can."""
+    if not scopes:
+        return "no_data", f"case {case.case_id!r} expects nothing of tools; annotate `tools`"
+    absent = sorted(set(range(len(case.turns))) - set(subject.aligned.values()))
+    awaited = unproven_absence(subject.conversation, subject.settings) if absent else None
+    if awaited is not None:
+        told = ", ".join(str(index + 1) for index in absent)
+        return awaited[0], f"expected turn {told} is missing; {awaited[1]}"
+    if not all(scope.captured for _, scope in scopes):
+        return "content_not_captured", f"no content was captured, so that a call may be missing; {_RECORD}"
+    unrecorded = next(_unrecorded(scopes, count_errors=subject.settings.count_errors), None)
+    if unrecorded is not None:
+        told = (
+            f"the arguments of {unrecorded.call.name} in turn {unrecorded.turn_index + 1} were not captured; {_RECORD}"
+        )
+        return "content_not_captured", told
+    return None
+
+
+def _unrecorded(scopes: Sequence[tuple[ToolExpectation, Scope]], *, count_errors: bool) -> Iterator[MadeCall]:
+    """Yield the calls that count and whose arguments are not known."""
+    for expectation, scope in scopes:
+        named = {call.tool_name for call in expectation.calls}
+        for one in scope.calls:
+            counts = one.call.kind == "tool" or one.call.name in named
+            if counts and one.call.arguments is None and (one.call.error is None or count_errors):
+                yield one
+
+
+def _tool_call_score(name: str, share: Callable[[Counted], Share], counted: Sequence[Sequence[Counted]]) -> MetricScore:
+    """Return one metric of a conversation: of each expectation, that of its alternatives counts which fits best."""
+    best = [max(ways, key=lambda way: share(way).value) for ways in counted]
+    undecided = [one for way in best for one in way.undecided]
+    if undecided:
+        tool, key = undecided[0]
+        return _abstained(
+            name, "no_data", f"parameter {key} of {tool} is for a judge to compare, and this metric asks none"
+        )
+    total = reduce(Share.plus, (share(way) for way in best))
+    return MetricScore(
+        name=name,
+        value=total.value,
+        explanation=_told(best, in_order=name == ACCURACY),
+        details={"part": total.part, "whole": total.whole},
+    )
+
+
+def _told(best: Sequence[Counted], *, in_order: bool) -> str:
+    """Return what is wrong with the calls, in words; the same every time."""
+    missing = Counter(name for way in best for name in way.missing)
+    unasked = Counter(name for way in best for name in way.unasked)
+    wrong = [f"{tool}({key})" for way in best for tool, key in way.wrong]
+    parts = [
+        f"not made: {_names(missing)}" if missing else "",
+        f"not asked for: {_names(unasked)}" if unasked else "",
+        f"other arguments: {_listed(wrong)}" if wrong else "",
+        "not in the expected order" if in_order and any(way.in_order < way.in_any_order for way in best) else "",
+    ]
+    return "; ".join(filter(None, parts)) or "every expected call was made as expected, and no other"
+
+
+def _names(found: Counter[str]) -> str:
+    return _listed([name if times == 1 else f"{name} ({times} times)" for name, times in found.items()])
+
+
+def _listed(told: Sequence[str]) -> str:
+    more = len(told) - _TOLD
+    return ", ".join(told[:_TOLD]) + (f" and {more} more" if more > 0 else "")
+
+
+def _no_tool_call_score(reason: NotEvaluatedReason, told: str) -> list[MetricScore]:
+    return [_abstained(name, reason, told) for name in _SHARES]
+
+
+def _abstained(name: str, reason: NotEvaluatedReason, told: str) -> MetricScore:
+    return MetricScore(name=name, reason=reason, explanation=told)

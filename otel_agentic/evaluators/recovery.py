@@ -1,0 +1,319 @@
+"""Recovery from tool errors: tools that never worked, failed calls that were made good, and turns that ended badly."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, get_args
+
+from otel_agentic.conversations.model import CallKind
+from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings
+from otel_agentic.evaluators.catalog import metrics_of
+from otel_agentic.evaluators.needs import CAPTURE
+from otel_agentic.evaluators.operations import RECOVERED, STEPS_TO_RECOVERY, TOOL_FAILURE, TURN_END, errors_lacking
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Sequence
+
+    from otel_agentic.conversations.model import Conversation, ToolCall, Turn
+    from otel_agentic.evaluators.base import Need, Subject
+
+ANSWERED: Final = "answered"
+ERROR: Final = "error"
+RAW_OUTPUT: Final = "raw_output"
+NO_ANSWER: Final = "no_answer"
+TURN_ENDS: Final = (ANSWERED, NO_ANSWER, ERROR, RAW_OUTPUT)
+
+#: Characters of an answer or error that are read, and of an error that are shown.
+_READ: Final = 20_000
+_ERROR_READ: Final = 2_000
+_SHOWN: Final = 160
+#: Characters of a line that are matched: the patterns of frames are quadratic in the worst case.
+_LINE_READ: Final = 400
+
+#: First lines of what interpreters and code executors print, as a framework hands it to the model.
+_LOG_HEADING: Final = re.compile(
+    r"\s*(?:call id: \S+\s+)?(?:observations?:\s+)?"
+    r"(?:(?:execution|interpreter) (?:logs?|output)|print outputs?|last output from code snippet|code (?:execution )?output"
+    r"|std(?:out|err)(?: output)?)\s*:\s*(?:\n|$)"
+    r"|\s*(?:call id: \S+\s+)?error:\s+code execution failed at line\b"
+    r"|\s*(?:exit|return) ?code\s*[:=]\s*-?\d+\s*(?:\(|\n|$)|\s*(?:In|Out) ?\[\d+\]:",
+    re.IGNORECASE,
+)
+_TRACE_HEADING: Final = re.compile(r"\s*traceback \(most recent call last\)|\s*exception in thread\b", re.IGNORECASE)
+#: Lines of stack traces: Python; JavaScript, Java and C#; Go and Rust.
+_FRAME: Final = re.compile(
+    r'\s*File "[^"]+", line \d+|\s+at \S.*[:(]\S*\d+\)?\s*$|\s+\S+\.(?:go|rs):\d+\b|\s*[~^]{2,}[~^\s]*$'
+)
+_EXCEPTION: Final = re.compile(r"\s*(?:[\w$]+[.:]+)*[A-Z]\w*(?:Error|Exception|Warning|Interrupt|Exit)\b\s*(?::|$)")
+_FENCE: Final = re.compile(r"^\s*(?:```|~~~).*?^\s*(?:```|~~~)\s*$", re.MULTILINE | re.DOTALL)
+#: A query for which a log or a stack trace is the right answer.
+_WANTS_OUTPUT: Final = re.compile(
+    r"\b(?:trace ?backs?|stack ?traces?|std(?:out|err)|logs?|raw output|console output|exit code|error message)\b",
+    re.IGNORECASE,
+)
+#: Words with which people are told that something did not work.
+_TROUBLE: Final = re.compile(
+    r"\b(?:unfortunately|sorry|apologi[sz]e|unable|cannot|can(?:no|['\u2019])t|could(?:n['\u2019]t| not)|(?:not|\w+n['\u2019]t) able"
+    r"|fail(?:s|ed|ure|ing)?|errors?|(?<!no )problems?|trouble|(?:an?|the|some|this) (?:\w+ )?issue|issues? with|difficult(?:y|ies)|oversight|mistake|unsuccessful(?:ly)?"
+    r"|unavailable|invalid|insufficient|declined|rejected|denied|refused|missing|impossible|unknown|timed? ?out"
+    r"|(?:not|\w+n['\u2019]t)(?: \w+){0,2}? (?:found|find|available|possible|enough|sufficient|valid|supported|permitted|allowed|exists?"
+    r"|match|work|respond|succeed|go through|complete[d]?|access|retrieve|process(?:ed)?|defined?)"
+    r"|no (?:\w+ ){0,3}?(?:found|available|results?|such|matching)|try again|retry"
+    r"|leider|fehler|fehlgeschlagen|konnten?\b[^.]{0,80}\bnicht|nicht (?:\w+ )?(?:m\u00f6glich|verf\u00fcgbar|gefunden|g\u00fcltig)"
+    r"|malheureusement|d\u00e9sol\u00e9e?s?|erreurs?|\u00e9chou\w*|\u00e9checs?|probl\u00e8mes?|pas (?:pu|disponible|trouv\w*|possible)"
+    r"|lamentablemente|desafortunadamente|lo siento|errores|no (?:pude|pudo|se pudo|fue posible|es posible|encontr\w+)|fall\u00f3|problemas?"
+    r"|infelizmente|desculpe|erros?|n\u00e3o (?:foi|\u00e9|consegui\w*)|purtroppo|errore|impossibile|non (?:\u00e8|sono|ho potuto)"
+    r"|helaas|fout(?:en)?|niet (?:\w+ )?(?:gelukt|beschikbaar|gevonden|mogelijk))\b"
+    r"|\u62b1\u6b49|\u65e0\u6cd5|\u5931\u8d25|\u5931\u6557|\u9519\u8bef|\u30a8\u30e9\u30fc|\u7533\u3057\u8a33|\u3067\u304d\u307e\u305b\u3093",
+    re.IGNORECASE,
+)
+_WORD: Final = re.compile(r"\w{4,}|\d+")
+#: Words that errors share whatever they are about.
+_COMMON: Final = frozenset(
+    {"error", "errors", "exception", "failed", "failure", "tool", "call", "with", "from", "this", "that"}
+)
+#: How many of them an answer that speaks of the error contains at least, and what share.
+_FEWEST_SHARED: Final = 3
+_SHARE: Final = 0.6
+
+
+def turn_end(turn: Turn) -> MetricScore:
+    """Return how a turn ended."""
+    if turn.answer is not None:
+        if not is_raw_output(turn):
+            return _score(turn, ANSWERED, "with an answer")
+        return _score(turn, RAW_OUTPUT, f"the answer is raw output: {_short(turn.answer)!r}")
+    requests, failed = sum(use.calls for use in turn.models), sum(use.failed for use in turn.models)
+    refused = requests > 0 and requests == failed
+    if turn.error is not None and (turn.answer_captured or turn.query_captured or refused):
+        return _score(turn, ERROR, f"without an answer: {_short(turn.error)!r}", _culprit(turn))
+    if refused:
+        return _score(turn, ERROR, f"without an answer: {failed} of {requests} requests to models failed")
+    if turn.answer_captured:
+        return _score(turn, NO_ANSWER, "without an answer, and without an error")
+    return MetricScore(
+        name=TURN_END,
+        reason="content_not_captured",
+        explanation=f"the answer of turn {turn.index + 1} was not recorded; {CAPTURE}",
+        turn_index=turn.index,
+    )
+
+
+def is_raw_output(turn: Turn) -> bool:
+    """Return whether the answer is what an interpreter printed, a stack trace, or the text of an exception of the turn."""
+    answer = (turn.answer or "")[:_READ]
+    query = turn.query or ""
+    if not answer.strip() or _WANTS_OUTPUT.search(query) or answer.strip() in query:
+        return False
+    if _LOG_HEADING.match(answer):
+        return True
+    lines = [line[:_LINE_READ] for line in _FENCE.sub("", answer).splitlines() if line.strip()]
+    return _is_trace(lines) or (len(lines) == 1 and _is_exception(lines[0], turn))
+
+
+def _is_trace(lines: list[str]) -> bool:
+    """Return whether a stack trace makes up at least half of the lines; the source line below a frame belongs to it."""
+    frames = [place for place, line in enumerate(lines) if _FRAME.match(line)]
+    if not frames:
+        return False
+    traced = set(frames) | {place + 1 for place in frames if place + 1 < len(lines) and lines[place + 1][:1].isspace()}
+    traced |= {place for place, line in enumerate(lines) if _TRACE_HEADING.match(line) or _EXCEPTION.match(line)}
+    return len(traced) >= 2 and 2 * len(traced) >= len(lines)  # noqa: PLR2004 — a single line may be a quotation
+
+
+def _is_exception(line: str, turn: Turn) -> bool:
+    """Return whether a line is an exception that a call or the run of the turn ended in."""
+    said = " ".join(line.split())
+    errors = (turn.error, *(call.error for call in turn.calls))
+    return _EXCEPTION.match(line) is not None and any(
+        said in raised or raised in said
+        for error in errors
+        if (raised := " ".join((error or "").split()[:_ERROR_READ]))
+    )
+
+
+def mentions_trouble(answer: str, error: str) -> bool:
+    """Return whether an answer speaks of something that did not work: in words for trouble, or in most of those of the error.
+
+    >>> mentions_trouble("I could not find this booking.", "KeyError: 'XK4'")
+    True
+    >>> mentions_trouble("Flight HAT030 is full on these dates.", "flight HAT030 not on sale for these dates")
+    True
+    >>> mentions_trouble("Your booking is confirmed.", "payment amount does not add up")
+    False
+    """
+    if _TROUBLE.search(answer[:_READ]):
+        return True
+    words = {word.casefold() for word in _WORD.findall(error[:_ERROR_READ])} - _COMMON
+    shared = words & {word.casefold() for word in _WORD.findall(answer[:_READ])}
+    return len(shared) >= max(_FEWEST_SHARED, _SHARE * len(words))
+
+
+def _culprit(turn: Turn) -> str | None:
+    """Return the tool in whose error the turn ended, None where no call tells."""
+    ended = " ".join((turn.error or "").split())
+    for call in reversed(turn.calls):
+        raised = " ".join((call.error or "").split())
+        if raised and (raised in ended or ended in raised):
+            return call.name
+    return None
+
+
+def _score(turn: Turn, label: str, how: str, tool_name: str | None = None) -> MetricScore:
+    explanation = f"turn {turn.index + 1} ended {how}" if label != RAW_OUTPUT else f"turn {turn.index + 1}: {how}"
+    return MetricScore(name=TURN_END, label=label, explanation=explanation, turn_index=turn.index, tool_name=tool_name)
+
+
+def _short(text: str) -> str:
+    shown = " ".join(text[:_READ].split())
+    return f"{shown[: _SHOWN - 1]}\u2026" if len(shown) > _SHOWN else shown
+
+
+#: Calls of these kinds can fail; a transfer hands over, and what comes after is another agent's.
+_ALL_KINDS: Final = frozenset(get_args(CallKind)) - {"transfer"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Episode:
+    """A tool that failed: `steps` to its next call that worked, None where none did.
+
+    `failed` are its failed calls until then, each with the index of its turn (0-based), the first one first.
+    """
+
+    tool_name: str
+    steps: int | None
+    failed: tuple[tuple[int, ToolCall], ...]
+
+    @property
+    def turn_index(self) -> int:
+        """The turn of the first error."""
+        return self.failed[0][0]
+
+
+class Recovery(WithoutSettings):
+    """Whether, and how soon, tools that failed work; what else became of their errors; and how turns end."""
+
+    name: str = "operations.recovery"
+    version: str = "3"
+    metrics: tuple[Metric, ...] = metrics_of("operations.recovery")
+    needs: frozenset[Need] = frozenset({"turns"})
+    default: bool = True
+
+    def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
+        """Return the two scores of a conversation, that of each tool failure, and that of each turn."""
+        conversation = subject.conversation
+        ends = [turn_end(turn) for turn in conversation.turns]
+        episodes = episodes_of(conversation)
+        every = episodes_of(conversation, kinds=_ALL_KINDS)
+        failures = [_tool_failure(conversation, episode, ends) for episode in every]
+        lacking = errors_lacking(conversation)
+        if lacking is None and not episodes:
+            lacking = "no_data", "no tool call failed"
+        if lacking is not None:
+            reason, told = lacking
+            whole = [MetricScore(name=name, reason=reason, explanation=told) for name in (STEPS_TO_RECOVERY, RECOVERED)]
+            return [*whole, *failures, *ends]
+        return [_steps(episodes), _recovered(episodes), *failures, *ends]
+
+
+def episodes_of(conversation: Conversation, kinds: Container[str] = ("tool",)) -> list[Episode]:
+    """Return the tools that failed, in order of their errors; further errors before a tool works are of the same episode."""
+    by_step: dict[tuple[int, int], list[ToolCall]] = {}
+    for turn in conversation.turns:
+        for call in turn.calls:
+            by_step.setdefault((turn.index, call.step), []).append(call)
+    began: dict[
+        str, tuple[int, list[tuple[int, ToolCall]]]
+    ] = {}  # by tool: number of the step of its error, and its errors
+    found: list[tuple[int, Episode]] = []
+    for number, (place, calls) in enumerate(sorted(by_step.items())):
+        tools = [call for call in calls if call.kind in kinds]
+        for name in sorted({call.name for call in tools if call.error is None} & began.keys()):
+            at, failed = began.pop(name)
+            found.append((at, Episode(tool_name=name, failed=tuple(failed), steps=number - at)))
+        for call in tools:
+            if call.error is not None:
+                began.setdefault(call.name, (number, []))[1].append((place[0], call))
+    found += [(at, Episode(tool_name=name, failed=tuple(failed), steps=None)) for name, (at, failed) in began.items()]
+    return [episode for _, episode in sorted(found, key=lambda each: (each[0], each[1].tool_name))]
+
+
+def _tool_failure(conversation: Conversation, episode: Episode, ends: Sequence[MetricScore]) -> MetricScore:
+    """Return what became of a tool that failed."""
+    turn_index, first = episode.failed[0]
+    last_index, last = episode.failed[-1]
+    place = next(at for at, turn in enumerate(conversation.turns) if turn.index == last_index)
+    turn = conversation.turns[place]
+    answer = next((one.answer for one in conversation.turns[place:] if one.answer is not None), None)
+    label: str | None = "unhandled"
+    told = "no call worked in its place, and no answer speaks of it"
+    if episode.steps is not None:
+        label, told = "recovered", f"it worked {episode.steps} {'step' if episode.steps == 1 else 'steps'} later"
+    elif ends[place].label == ERROR or _caller(turn, last, failed=True):
+        label, told = "passed_on", "its turn, or the agent that made the call, ended in an error"
+    elif answer is not None and mentions_trouble(answer, last.error or ""):
+        label, told = "reported", "the answer speaks of the trouble"
+    elif turn.answer is not None and _replaced(turn, last):
+        label, told = "worked_around", "another call worked, and the turn has an answer"
+    elif answer is None and not turn.answer_captured:
+        label, told = None, f"the answer was not recorded; {CAPTURE}"
+    times = f", and {len(episode.failed) - 1} more times" if len(episode.failed) > 1 else ""
+    error = " ".join((first.error or "").split())
+    shown = f"{error[:_SHOWN]}\u2026" if len(error) > _SHOWN else error
+    return MetricScore(
+        name=TOOL_FAILURE,
+        label=label,
+        reason=None if label else "content_not_captured",
+        explanation=f"{episode.tool_name} failed in turn {turn_index + 1}{times}: {shown!r}; {told}",
+        turn_index=turn_index,
+        position=first.position,
+        tool_name=episode.tool_name,
+    )
+
+
+def _replaced(turn: Turn, failed: ToolCall) -> bool:
+    """Return whether something worked after a call that failed: a call of a later step, or the agent that made the call."""
+    return _caller(turn, failed, failed=False) or any(
+        call.error is None and call.step > failed.step for call in turn.calls
+    )
+
+
+def _caller(turn: Turn, inner: ToolCall, *, failed: bool) -> bool:
+    """Return whether a call was made by an agent called as a tool, and that call failed, or did not."""
+    return inner.parent_span_id is not None and any(
+        call.span_id == inner.parent_span_id and (call.error is not None) == failed for call in turn.calls
+    )
+
+
+def _steps(episodes: Sequence[Episode]) -> MetricScore:
+    worked = [(episode.steps, episode) for episode in episodes if episode.steps is not None]
+    if not worked:
+        told = f"never worked again: {_listed(episodes)}"
+        return MetricScore(name=STEPS_TO_RECOVERY, reason="no_data", explanation=told)
+    steps, slowest = max(worked, key=lambda each: each[0])  # of equal ones the first
+    return MetricScore(
+        name=STEPS_TO_RECOVERY,
+        value=float(steps),
+        explanation=f"{slowest.tool_name!r} failed in turn {slowest.turn_index + 1} and worked {steps} "
+        f"{'step' if steps == 1 else 'steps'} later",
+        tool_name=slowest.tool_name,
+        details={"steps": [steps for steps, _ in worked]},
+    )
+
+
+def _recovered(episodes: Sequence[Episode]) -> MetricScore:
+    stuck = [episode for episode in episodes if episode.steps is None]
+    if not stuck:
+        return MetricScore(name=RECOVERED, value=1.0, explanation=f"worked again: {_listed(episodes)}")
+    return MetricScore(
+        name=RECOVERED,
+        value=0.0,
+        explanation=f"never worked again: {_listed(stuck)}",
+        tool_name=stuck[0].tool_name,
+        details={"failed": len(episodes), "recovered": len(episodes) - len(stuck)},
+    )
+
+
+def _listed(episodes: Sequence[Episode]) -> str:
+    return ", ".join(f"{episode.tool_name!r} (failed in turn {episode.turn_index + 1})" for episode in episodes)

@@ -1,0 +1,483 @@
+"""Calls of a judge with a cache, a budget and circuit breakers.
+
+No question is paid for twice, spending stays within the budget, and verdicts survive a killed run. Judges are plug-ins: whatever
+one returns or raises becomes one checked verdict or failure per question.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Self
+
+from otel_agentic.errors import StoreError, UsageError
+from otel_agentic.judges.base import (
+    BudgetAwareJudge,
+    Judge,
+    JudgeFailure,
+    Question,
+    Verdict,
+    is_calibrated,
+    kinds_of,
+    question_key,
+    version_for,
+)
+from otel_agentic.judges.inquiry import problem_of
+from otel_agentic.judges.messages import form_of, texts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+
+    from otel_agentic.config import JudgeSettings
+    from otel_agentic.judges.base import Budget, JudgeCache, ReplyForm, Rubric
+    from otel_agentic.judges.breaker import Breaker, Patience
+
+_TOKENS_A_PRICE: Final = 1_000_000
+#: Estimates for a judge without its own: tokens of its prompt and reply, and characters per token.
+_PROMPT_TOKENS: Final = 600
+_CHARACTERS_A_TOKEN: Final = 4
+#: The message for a budget that does not name the limit that is reached.
+USED_UP: Final = (
+    "the judge's budget of this window is used up (judge.max_calls, judge.max_tokens and judge.max_cost_usd "
+    "limit a judge.budget_window)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """Model calls, tokens sent and received, and US dollars as far as prices are known."""
+
+    calls: int = 0
+    tokens: int = 0
+    cost_usd: float = 0.0
+
+    @classmethod
+    def of(cls, answer: Verdict | JudgeFailure) -> Cost:
+        """Return the cost of a verdict or failure."""
+        return cls(
+            calls=answer.tries, tokens=answer.input_tokens + answer.output_tokens, cost_usd=answer.cost_usd or 0.0
+        )
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            calls=self.calls + other.calls, tokens=self.tokens + other.tokens, cost_usd=self.cost_usd + other.cost_usd
+        )
+
+    def __sub__(self, other: Cost) -> Cost:
+        return Cost(
+            calls=self.calls - other.calls, tokens=self.tokens - other.tokens, cost_usd=self.cost_usd - other.cost_usd
+        )
+
+
+class Limits:
+    """The limits of the settings: `values` by the name of the setting, None if it is not set."""
+
+    def __init__(self, settings: JudgeSettings) -> None:
+        self.values: Final[Mapping[str, float | None]] = {
+            name: getattr(settings, name) for name in ("max_calls", "max_tokens", "max_cost_usd")
+        }
+        self._price_usd: Final = max(settings.input_price_usd or 0.0, settings.output_price_usd or 0.0)
+
+    def reached(self, spent: Cost, *, calls: int, tokens: int) -> str | None:
+        """Return the first limit that a further expense would exceed, as text, or None.
+
+        >>> from otel_agentic.config import JudgeSettings
+        >>> Limits(JudgeSettings(max_calls=1_000)).reached(Cost(calls=999), calls=2, tokens=0)
+        'judge.max_calls 1,000'
+        """
+        total = spent + Cost(calls=calls, tokens=tokens, cost_usd=tokens * self._price_usd / _TOKENS_A_PRICE)
+        totals = {"max_calls": total.calls, "max_tokens": total.tokens, "max_cost_usd": total.cost_usd}
+        over = (
+            f"judge.{name} {limit:,}"
+            for name, limit in self.values.items()
+            if limit is not None and totals[name] > limit
+        )
+        return next(over, None)
+
+
+def estimate(question: Question) -> int:
+    """Return the estimated number of tokens of a question for a judge without its own estimate.
+
+    >>> from otel_agentic.judges.base import Question
+    >>> estimate(Question(query="2+2?", expected="4", answer="four", threshold=0.7))
+    602
+    """
+    instructions = 0 if question.rubric is None else len(question.rubric.instructions)
+    texts = sum(len(text) for _, text in texts_of(question))
+    return _PROMPT_TOKENS + (instructions + texts) // _CHARACTERS_A_TOKEN
+
+
+class Allowance:
+    """Reserves, from a budget, the possible cost of each running question until its actual cost is known.
+
+    Without a budget every call is allowed. Thread-safe; the budget is used by one thread at a time.
+    """
+
+    def __init__(self, budget: Budget | None, estimate: Callable[[Question], int]) -> None:
+        """Reserve calls from a budget.
+
+        Args:
+            budget: None for no limit.
+            estimate: returns the estimated tokens of one call for a question.
+        """
+        self._budget = budget
+        self._estimate = estimate
+        self._lock = threading.Lock()
+        self._reserved: Counter[Question] = Counter()
+
+    def take(self, question: Question) -> bool:
+        """Reserve one more call for a question, if the budget allows it; return whether it does."""
+        with self._lock:
+            if self._budget is not None and not self._allows(self._budget, question):
+                return False
+            self._reserved[question] += 1
+            return True
+
+    def settle(self, question: Question, answer: Verdict | JudgeFailure) -> None:
+        """Spend the actual cost of a question, and release its reservation."""
+        with self._lock:
+            del self._reserved[question]
+            if self._budget is not None:
+                self._budget.spend(answer)
+
+    def drop(self, question: Question) -> None:
+        """Release the reservation of a question without a result."""
+        with self._lock:
+            del self._reserved[question]
+
+    @property
+    def idle(self) -> bool:
+        """Whether no call is reserved: further refusals are final."""
+        return not self._reserved
+
+    @property
+    def used_up(self) -> str:
+        """A text that names the reached limit."""
+        message: str = getattr(self._budget, "used_up", None) or USED_UP
+        return message
+
+    def _allows(self, budget: Budget, question: Question) -> bool:
+        reserved = sum(self._estimate(question) * calls for question, calls in self._reserved.items())
+        return budget.allows(calls=self._reserved.total() + 1, tokens=reserved + self._estimate(question))
+
+
+def ask(judge: Judge, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:
+    """Return one verdict or failure per question, in order, even if the judge raises."""
+    if not questions:
+        return []
+    try:
+        answers = list(judge.judge(questions))
+    except Exception as error:  # noqa: BLE001 — a third-party judge may raise anything; the error goes to every question
+        return [raised(judge, error)] * len(questions)
+    if len(answers) != len(questions):
+        message = f"judge {judge.name} gave {len(answers)} verdicts for {len(questions)} questions"
+        return [JudgeFailure(reason="judge_error", message=message, kind="prompt", tries=1)] * len(questions)
+    return [checked(judge, answer, question) for answer, question in zip(answers, questions, strict=True)]
+
+
+def checked(judge: Judge, answer: object, question: Question) -> Verdict | JudgeFailure:
+    """Return the answer of a judge, or a failure if it has the wrong type or form for the question.
+
+    >>> from otel_agentic.judges.exact import ExactJudge
+    >>> question = Question(query="2+2?", expected="4", answer="four", threshold=0.7)
+    >>> checked(ExactJudge(), Verdict(score=float("nan"), reasoning=""), question).message
+    'judge exact gave score nan; allowed: 0 to 1'
+    """
+    if isinstance(answer, JudgeFailure):
+        return answer
+    if not isinstance(answer, Verdict):
+        message = f"judge {judge.name} gave {type(answer).__name__}; allowed: Verdict, JudgeFailure"
+        return JudgeFailure(reason="judge_error", message=message, kind="prompt", tries=1)
+    flaw = flaw_of(answer, form_of(question))
+    if flaw is None:
+        return answer
+    return JudgeFailure(
+        reason="judge_error",
+        message=f"judge {judge.name} gave {flaw}",
+        kind="prompt",
+        model=answer.model,
+        tries=answer.tries,
+        latency_s=answer.latency_s,
+        input_tokens=answer.input_tokens,
+        output_tokens=answer.output_tokens,
+        cost_usd=answer.cost_usd,
+    )
+
+
+def flaw_of(verdict: Verdict, form: ReplyForm | None) -> str | None:
+    """Return the part of a verdict that does not have the requested form, with the allowed values, or None.
+
+    >>> from otel_agentic.judges.base import ReplyForm
+    >>> flaw_of(Verdict(score=1.0, reasoning=""), ReplyForm(kind="label", labels=("good", "bad")))
+    'label None; allowed: good, bad'
+    """
+    if form is not None and form.kind == "label":
+        return None if verdict.label in form.labels else f"label {verdict.label!r}; allowed: {', '.join(form.labels)}"
+    if form is not None and form.kind == "texts":
+        texts: object = verdict.texts
+        right = isinstance(texts, tuple) and len(texts) <= form.most and all(isinstance(text, str) for text in texts)
+        return None if right else f"invalid texts; allowed: a tuple of at most {form.most} texts"
+    score: object = verdict.score
+    low, high = (0.0, 1.0) if form is None else (form.low, form.high)
+    right = isinstance(score, int | float) and not isinstance(score, bool) and low <= score <= high
+    return None if right else f"score {score!r}; allowed: {low:g} to {high:g}"
+
+
+def raised(judge: Judge, error: Exception) -> JudgeFailure:
+    """Return the failure for an exception of a judge."""
+    message = f"judge {judge.name} raised {type(error).__name__}: {error}"
+    return JudgeFailure(reason="judge_error", message=message, kind=problem_of(error).failure, tries=1)
+
+
+#: Questions per call of a judge that does not stream: the maximum that a killed run must ask again.
+_CHUNK: Final = 32
+
+
+@dataclass(slots=True, kw_only=True)
+class _Pass:
+    """One pass over the waiting questions, by number.
+
+    `active` are being asked, `refused` exceed the budget, `held` wait because the circuit of their prompt is open. `began`: at
+    least one was asked.
+    """
+
+    waiting: deque[tuple[int, Question]]
+    active: dict[int, Question] = field(default_factory=dict)
+    refused: list[int] = field(default_factory=list)
+    held: list[tuple[int, Question]] = field(default_factory=list)
+    began: bool = False
+
+
+class AskingJudge:
+    """A judge that returns cached verdicts, asks each other question once, and stores each verdict as soon as it arrives.
+
+    It is a judge itself, with the same name, version and kinds. One thread uses it at a time.
+    """
+
+    def __init__(
+        self,
+        judge: Judge,
+        *,
+        cache: JudgeCache | None = None,
+        budget: Budget | None = None,
+        breaker: Breaker | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        """Wrap a judge.
+
+        Args:
+            judge: is asked the questions that the cache has no verdict for.
+            cache: earlier verdicts; None asks every question.
+            budget: limit on expenses; None for no limit. Questions beyond it are answered with `budget_exhausted`.
+            breaker: pauses a judge, or a prompt, that fails; None never pauses. Questions that are not asked are answered with
+                `NotAsked`.
+            patience: limits the wait for an unresponsive judge before its questions fail; None does not wait.
+        """
+        self.name: str = judge.name
+        self.version: str = judge.version
+        self.kinds = kinds_of(judge)
+        self.calibrated = is_calibrated(judge)
+        self._judge = judge
+        self._cache = cache
+        self._breaker = breaker
+        self._patience = patience
+        self._allowance = Allowance(budget, judge.estimated_tokens if isinstance(judge, BudgetAwareJudge) else estimate)
+        if isinstance(judge, BudgetAwareJudge):
+            judge.permit = self._allowance.take
+
+    @classmethod
+    def from_settings(cls, settings: JudgeSettings, argument: str | None = None) -> Self:  # noqa: ARG003 — the plug-in point
+        """Raise: this judge wraps another one and is no plug-in.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError("AskingJudge is created from another judge: AskingJudge(judge)")
+
+    def judge(self, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:
+        """Return one verdict or failure per question, in order."""
+        answers = dict(self.verdicts(questions))
+        return [answers[number] for number in range(len(questions))]
+
+    def verdicts(self, questions: Sequence[Question]) -> Generator[tuple[int, Verdict | JudgeFailure], None, None]:
+        """Yield (index, verdict or failure) in order of completion, cached ones first.
+
+        Of equal questions one is asked; the others receive its verdict as `cached`, or its failure without a cost.
+        """
+        indices: dict[str, list[int]] = {}
+        for index, question in enumerate(questions):
+            indices.setdefault(self.key(question), []).append(index)
+        distinct = {key: questions[same[0]] for key, same in indices.items()}
+        known = self._known(distinct)
+        for key, verdict in known.items():
+            for index in indices[key]:
+                yield index, replace(verdict, cached=True)
+        missing = {key: question for key, question in distinct.items() if key not in known}
+        with closing(self._answers(missing)) as answers:
+            for key, answer in answers:
+                first, *others = indices[key]
+                yield first, answer
+                for index in others:
+                    yield index, _copy(answer)
+
+    def key(self, question: Question) -> str:
+        """Return the cache key of a question: it depends on the judge and its version."""
+        if not getattr(self._judge, "reads_threshold", True):
+            question = replace(question, threshold=0.0)
+        return question_key(f"{self.name} {self.version_for(question.rubric)}", question)
+
+    def version_for(self, rubric: Rubric | None) -> str:
+        """Return the version of the judge for the questions of a rubric, see `base.version_for`."""
+        return version_for(self._judge, rubric)
+
+    def close(self) -> None:
+        """Close the wrapped judge, if it can be closed."""
+        close = getattr(self._judge, "close", None)
+        if close is not None:
+            close()
+
+    def _known(self, questions: Mapping[str, Question]) -> Mapping[str, Verdict]:
+        """Return cached verdicts; one that no longer has the form of its rubric is requested again."""
+        cached = self._cache.get(list(questions)) if self._cache is not None and questions else {}
+        return {
+            key: verdict
+            for key, verdict in cached.items()
+            if questions[key].rubric is None or flaw_of(verdict, form_of(questions[key])) is None
+        }
+
+    def _answers(self, missing: Mapping[str, Question]) -> Generator[tuple[str, Verdict | JudgeFailure], None, None]:
+        """Yield (key, verdict or failure) for each missing question, and store the paid verdicts."""
+        for key, question in missing.items():
+            if question.rubric is not None and "rubric" not in self.kinds:
+                yield key, self._cannot(question.rubric)
+        missing = {key: item for key, item in missing.items() if item.rubric is None or "rubric" in self.kinds}
+        keys = list(missing)
+        waiting = deque(enumerate(missing.values()))
+        try:
+            while waiting:
+                batch = _Pass(waiting=waiting)
+                with closing(self._answered(batch)) as answers:
+                    for number, answer in answers:
+                        if self._cache is not None:
+                            self._cache.put(keys[number], answer, missing[keys[number]])
+                        yield keys[number], answer
+                for number in batch.refused:
+                    message = f"not asked: {self._allowance.used_up}"
+                    yield keys[number], JudgeFailure(reason="budget_exhausted", message=message)
+                waiting = deque([*batch.held, *batch.waiting])
+                if self._breaker is not None and not batch.began and waiting and not self._waited(batch):
+                    for number, question in waiting:
+                        yield keys[number], self._breaker.not_asked(question)
+                    waiting.clear()
+        finally:
+            if self._cache is not None:
+                self._cache.flush()
+
+    def _cannot(self, rubric: Rubric) -> JudgeFailure:
+        """Return the failure of a judge without rubrics: it would judge the empty texts of the question."""
+        message = (
+            f"judge {self.name} takes no rubric ({rubric.name}): ask a model, as in --judge langchain:openai:gpt-5-mini"
+        )
+        return JudgeFailure(reason="judge_error", message=message)
+
+    def _waited(self, batch: _Pass) -> bool:
+        """Wait for an unresponsive judge; return whether another try is worthwhile.
+
+        There is no wait for a prompt without verdicts: the model may never reply correctly to it.
+        """
+        outage_s = None if self._breaker is None else self._breaker.outage_s
+        return (
+            bool(batch.waiting)
+            and outage_s is not None
+            and self._patience is not None
+            and self._patience.wait(outage_s)
+        )
+
+    def _answered(self, batch: _Pass) -> Generator[tuple[int, Verdict | JudgeFailure], None, None]:
+        """Yield the answers to as many waiting questions as budget and breaker allow, and remove these from the queue."""
+        waiting, active = batch.waiting, batch.active
+        unasked: list[int] = []
+        failure = JudgeFailure(reason="judge_error", message=f"judge {self.name} gave no verdict", tries=1)
+        try:
+            try:
+                yield from self._streamed(batch)
+            except StoreError:  # raised by the budget, not by the judge
+                raise
+            except Exception as error:  # noqa: BLE001 — a third-party judge may raise anything; the error goes to its questions
+                failure = raised(self._judge, error)
+                unasked = [number for number, _ in waiting]
+                waiting.clear()
+            for number in list(active):
+                yield number, self._settled(active.pop(number), failure)
+        finally:
+            for question in active.values():
+                self._allowance.drop(question)
+                if self._breaker is not None:
+                    self._breaker.release(question)
+        for number in unasked:  # without cost
+            yield number, replace(failure, tries=0)
+
+    def _streamed(self, batch: _Pass) -> Iterator[tuple[int, Verdict | JudgeFailure]]:
+        """Yield the judge's answers to allowed questions."""
+        with closing(self._stream(self._allowed(batch))) as stream:
+            for number, answer in stream:
+                if number in batch.active:
+                    yield number, self._settled(batch.active.pop(number), answer)
+
+    def _allowed(self, batch: _Pass) -> Iterator[tuple[int, Question]]:
+        """Yield waiting questions while budget and breaker allow them.
+
+        A question refused while others are running waits for the next pass: these may cost less than was reserved. Once the
+        budget refuses a question, it refuses all that follow: otherwise smaller questions would displace earlier ones, and the
+        judged answers would no longer be a random sample.
+        """
+        waiting = batch.waiting
+        while waiting:
+            number, question = waiting[0]
+            admission = "admitted" if self._breaker is None else self._breaker.admit(question)
+            if admission == "judge_open":
+                return
+            if admission == "prompt_open":
+                batch.held.append(waiting.popleft())
+            elif self._allowance.take(question):
+                batch.active[number] = question
+                batch.began = True
+                waiting.popleft()
+                yield number, question
+            else:
+                if self._breaker is not None:
+                    self._breaker.release(question)
+                if self._allowance.idle:
+                    batch.refused += [number for number, _ in (*batch.held, *waiting)]
+                    batch.held.clear()
+                    waiting.clear()
+                return
+
+    def _settled(self, question: Question, answer: Verdict | JudgeFailure) -> Verdict | JudgeFailure:
+        answer = checked(self._judge, answer, question)
+        self._allowance.settle(question, answer)
+        if self._breaker is not None:
+            self._breaker.record(question, answer)
+        if self._patience is not None and isinstance(answer, Verdict):
+            self._patience.answered()
+        return answer
+
+    def _stream(
+        self, questions: Iterator[tuple[int, Question]]
+    ) -> Generator[tuple[int, Verdict | JudgeFailure], None, None]:
+        stream = getattr(self._judge, "stream", None)
+        if stream is not None:
+            yield from stream(questions)
+            return
+        while chunk := list(islice(questions, _CHUNK)):
+            answers = ask(self._judge, [question for _, question in chunk])
+            yield from zip((number for number, _ in chunk), answers, strict=True)
+
+
+def _copy(answer: Verdict | JudgeFailure) -> Verdict | JudgeFailure:
+    if isinstance(answer, Verdict):
+        return replace(answer, cached=True)
+    return replace(answer, tries=0, latency_s=0.0, input_tokens=0, output_tokens=0, cost_usd=None)

@@ -1,0 +1,1 @@
+"""The running collector: receives, rebuilds, scores and reports continuously."""

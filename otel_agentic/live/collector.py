@@ -1,0 +1,333 @@
+"""A running collector: receivers, store, assembler, scoring, windows, telemetry and the admin address, connected."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from otel_agentic import plugins
+from otel_agentic.commands.registry import Commands, registered
+from otel_agentic.engine.engine import Engine
+from otel_agentic.errors import OverloadedError, StoreError
+from otel_agentic.live.assembler import Assembler
+from otel_agentic.live.event_reporter import EventReporter
+from otel_agentic.live.health import Phase, ReceivedCounts, vitals_of, why_not_ready
+from otel_agentic.live.loops import Drain
+from otel_agentic.live.monitors import MonitorLoop
+from otel_agentic.live.retention_loop import RetentionLoop
+from otel_agentic.live.scoring_loop import ScoringLoop
+from otel_agentic.live.window_loop import WindowLoop
+from otel_agentic.net import Credentials, Hosts, ServerTls, TlsFiles, Tokens, parse_address
+from otel_agentic.net.server_file import LiveServer, process_mark, remove_server_file, write_server_file
+from otel_agentic.server import AdminServer, CommandPool, build_app
+from otel_agentic.store.conversations import window_times
+from otel_agentic.telemetry import Telemetry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+    from concurrent.futures import Future
+
+    from otel_agentic.config import Settings
+    from otel_agentic.engine.rebuild import RebuildResult
+    from otel_agentic.judges import JudgeFailure, Verdict
+    from otel_agentic.spans import Collector, Receipt, SpanBatch
+    from otel_agentic.store.scores import Measured
+    from otel_agentic.store.selection import Scored
+    from otel_agentic.store.table import Key
+    from otel_agentic.telemetry import Vitals
+
+_log = logging.getLogger(__name__)
+DEFAULT_COLLECTORS: Final = ("otlp_grpc", "otlp_http")
+#: A shutdown takes at most ten seconds (`Drain`): this much for the loops that process spans, and for each step after it.
+_WORK_S, _GRACE_S = 5.0, 2.0
+#: Number of the newest traces and conversations that could not be rebuilt and are listed as problems.
+_SHOWN_PROBLEMS: Final = 20
+
+
+class LiveCollector:
+    """Everything that `otel-agentic serve` runs, from `start` to `stop`."""
+
+    def __init__(self, settings: Settings, collectors: Sequence[str] = DEFAULT_COLLECTORS) -> None:
+        """Open the store and construct the parts; nothing listens yet.
+
+        Raises:
+            StoreError: the file cannot be used.
+            PluginError: a collector or the judge is not installed or does not load.
+        """
+        self.settings = settings
+        self._collectors: list[Collector] = [
+            plugins.get("collectors", name).load().from_settings(settings) for name in collectors
+        ]
+        self.engine = Engine(settings, create=True, upgrade=True, collecting=True, listener=self)
+        try:
+            _ = (
+                self.engine.evaluating.judge
+            )  # fails now rather than at the first conversation if it is missing or lacks a key
+            self.telemetry = Telemetry.from_settings(self.engine.emit, run_id=uuid4().hex, trigger="online")
+            self._reporter = EventReporter(self.engine, self.telemetry)
+            self.windowing = WindowLoop(self.engine, self.telemetry, self._reporter.report_gauges)
+            self.monitoring = MonitorLoop(self.engine, self.telemetry)
+            self.retaining = RetentionLoop(self.engine)
+        except BaseException:
+            self.engine.close()
+            raise
+        self.assembler = Assembler(self.engine, self._rebuilt)
+        self.scoring = ScoringLoop(self.engine, self._emit)
+        self._received = ReceivedCounts()
+        self.telemetry.watch(self._vitals)
+        self.engine.store.time_commits(self.telemetry.record_commit)
+        self._commands = CommandPool(settings.admin.command_slots)
+        self._query_slots = threading.BoundedSemaphore(settings.admin.query_slots)
+        self._admin: AdminServer | None = None
+        self._started: list[Collector] = []
+        self._phase: Phase = "starting"
+        self._live: LiveServer | None = None
+
+    def start(self) -> LiveServer:
+        """Start listening and return the addresses.
+
+        Raises:
+            UsageError: an address is taken or not allowed; everything that was already listening is stopped again.
+        """
+        try:
+            self._admin = self._admin_server()
+            for collector in self._collectors:
+                collector.start(self)
+                self._started.append(collector)
+            self.scoring.start()
+            self.assembler.start()
+            self.windowing.start()
+            self.monitoring.start()
+            self.retaining.start()
+            self.engine.store.snapshots.start()
+            self._admin.start()
+            self._live = live = self._addresses(self._admin.url)
+            write_server_file(self.settings.store.db, live)
+        except BaseException:
+            self.stop()
+            raise
+        self._phase = "running"
+        return live
+
+    def stop(self) -> bool:
+        """Refuse new spans, finish and store the accepted ones, send the last telemetry, and release all resources.
+
+        Returns:
+            False if a part did not stop in time and still runs on its own thread. Everything acknowledged is in the file;
+            the process must then be ended by `os._exit`, see `Store.close`.
+        """
+        was_ready = self._phase == "running"
+        self._phase = "stopping"  # running requests are finished; new ones are asked to retry later
+        self.engine.stopping.set()
+        self.engine.store.user_queries.end_all("the collector is stopping")
+        self.engine.store.snapshots.close()
+        drain = Drain()
+        drain.stop_all({"rebuilding and scoring": self._stop_loops}, _WORK_S)
+        stops = {collector.name: partial(collector.stop, _GRACE_S) for collector in self._started}
+        drain.stop_all(stops, _GRACE_S)
+        self._started.clear()
+        self.engine.store.user_queries.end_all("the collector is stopping")  # those admitted in the meantime
+        last: dict[str, Callable[[], object]] = {"telemetry": partial(self.telemetry.shutdown, _GRACE_S)}
+        if self._admin is not None:
+            last["the admin address"] = self._admin.stop
+        drain.stop_all(last, _GRACE_S)
+        released = self.engine.close()
+        if was_ready:
+            remove_server_file(self.settings.store.db)
+        return released and not drain.left_behind and not self._commands.running
+
+    def _stop_loops(self) -> None:
+        """Stop the loops that process stored spans, in the order of the data flow."""
+        self.assembler.stop()
+        self.scoring.stop(_GRACE_S)
+        self.windowing.stop()
+        self.monitoring.stop()
+        self.retaining.stop()
+
+    def accept(self, batch: SpanBatch) -> Receipt:
+        """Store a batch and count it; see `Sink.accept`."""
+        return self.submit(batch).result()
+
+    def submit(self, batch: SpanBatch) -> Future[Receipt]:
+        """Start storing a batch, and count it once it is stored; see `Submits.submit`."""
+        if self._phase == "stopping":
+            raise OverloadedError("the collector is stopping; retry after the restart")
+        began = time.monotonic()
+        receipt = self.engine.store.submit(self.retaining.without_expired(batch))
+        self.engine.pressure.arrived()
+        receipt.add_done_callback(partial(self._stored, began))
+        return receipt
+
+    def _stored(self, began: float, stored: Future[Receipt]) -> None:
+        """Record the result of a stored or failed batch, on the thread that stored it."""
+        self.engine.pressure.answered(time.monotonic() - began)
+        if stored.exception() is None:
+            self._received.add(stored.result())
+            self.telemetry.record_receipt(stored.result())
+
+    def run(self, name: str, arguments: Mapping[str, Any], disconnected: Callable[[], bool] = lambda: False) -> Any:
+        """Run a command on the live store; see `commands`. A query ends early once `disconnected` returns True."""
+        if self._phase == "stopping":
+            raise OverloadedError("the collector is stopping; retry after the restart")
+        commands = Commands(self.engine, scored=self._emit, gone=disconnected)
+        if name in {"evaluate", "judge_calibrate", "failures_merged"}:
+            with self.scoring.lock:  # two at once would score the same conversation, or ask the judge twice
+                result = commands.call(name, arguments)
+            self._reporter.report_agreement()
+            return result
+        if name == "backfill":
+            return self._backfill(arguments)
+        if name == "query":
+            return self._query(commands, arguments)
+        if name == "store_import_end":
+            result = commands.call(name, arguments)
+            self.assembler.arrived(self.engine.rebuilder.pending())
+            self.windowing.wake()
+            return result
+        if name == "live":
+            return {**self._store_state(commands), "collector": self._state()}
+        return commands.call(name, arguments)
+
+    def _store_state(self, commands: Commands) -> dict[str, Any]:
+        """Return the store's part of the command `live`; only the error while the store cannot be used."""
+        try:
+            result: dict[str, Any] = commands.call("live", {})
+        except StoreError as error:
+            return {"store_error": str(error)}
+        return result
+
+    def _backfill(self, arguments: Mapping[str, Any]) -> Any:
+        """Run a backfill alongside the live loops: its scores enter windows, but no counters."""
+        commands = Commands(
+            self.engine,
+            scored=lambda scored, _: self._restate({item.conversation.key for item in scored}),
+            locks=(self.scoring.lock, self.windowing.lock),
+        )
+        return commands.call("backfill", arguments)
+
+    def _query(self, commands: Commands, arguments: Mapping[str, Any]) -> Any:
+        if not self._query_slots.acquire(blocking=False):
+            slots = self.settings.admin.query_slots
+            raise OverloadedError(
+                f"{slots} queries are running already (admin.query_slots); try again when one is done"
+            )
+        try:
+            return commands.call("query", arguments)
+        finally:
+            self._query_slots.release()
+
+    def metrics(self, accept: str = "") -> tuple[str, bytes]:
+        """Return `/metrics`, with exemplars if the header `accept` requests OpenMetrics."""
+        return self.telemetry.render(accept)
+
+    @property
+    def ready(self) -> bool:
+        """Whether spans are accepted: not during start or stop, while the store cannot be written or its queue is full."""
+        return why_not_ready(self._phase, self.engine) is None
+
+    def refused(self, transport: str, status: str) -> None:
+        """Count a request that a receiver rejected as a whole; see `CountsRefusals`."""
+        self.telemetry.record_refusal(transport, status)
+
+    def _vitals(self) -> Vitals:
+        return vitals_of(
+            self._phase, self.engine, assembler=self.assembler, scoring=self.scoring, retaining=self.retaining
+        )
+
+    def health(self) -> dict[str, Any]:
+        """Return the collector's state."""
+        return {
+            "ready": self.ready,
+            "db": str(self.settings.store.db),
+            "open_conversations": self.assembler.open_count,
+            "telemetry": list(self.telemetry.enabled),
+            "judge": asdict(self.engine.evaluating.breaker.state),
+        }
+
+    def _state(self) -> dict[str, Any]:
+        """Return the state that only this process knows: health, addresses, received counts, and problems."""
+        addresses = asdict(self._live) if self._live is not None else {}
+        failed = list(self.engine.rebuilder.not_rebuilt.values())
+        problems = [*self.engine.reader.faults, *(failure.message for failure in failed[-_SHOWN_PROBLEMS:])]
+        if len(failed) > _SHOWN_PROBLEMS:
+            problems.append(f"{len(failed):,} traces and conversations cannot be rebuilt; see the table not_rebuilt")
+        vitals = asdict(self._vitals())
+        return {
+            **self.health(),
+            **vitals,
+            **addresses,
+            **self._received.to_json(),
+            "problems": problems,
+            "not_rebuilt": len(failed),
+        }
+
+    def _rebuilt(self, rebuilt: RebuildResult) -> None:
+        """Report a rebuild, on the assembler's thread; scoring happens on another."""
+        self._received.add_late(rebuilt.late_spans)
+        self._reporter.report_rebuild(rebuilt, self.assembler.open_count)
+        self.scoring.wake()
+        if changed := rebuilt.vanished | {saved.key for saved in rebuilt.saved if saved.revision > 1}:
+            self._restate(changed)
+
+    def late_spans(self, count: int) -> None:
+        """Count spans that arrived after their conversation was removed; see `EngineListener`."""
+        self._received.add_late(count)
+        self.telemetry.record_late(count)
+
+    def judge_answered(self, answer: Verdict | JudgeFailure) -> None:
+        """Record an answer of the judge; see `EvaluationListener`."""
+        self._reporter.report_answer(answer)
+
+    def metrics_stored(self, measured: Sequence[Measured]) -> None:
+        """Record metric scores; see `EvaluationListener`."""
+        self._reporter.report_metrics(measured)
+
+    def _emit(self, scored: Sequence[Scored], restated: AbstractSet[Key]) -> None:
+        self.windowing.wake()
+        self._reporter.report_scores(scored, restated)
+        self._restate({(item.score.environment, item.score.conversation_id) for item in scored})
+
+    def _restate(self, keys: AbstractSet[Key]) -> None:
+        """Recompute the windows that contain the conversations or an earlier revision of them."""
+        self.windowing.wake()
+        if not self.settings.slo.objectives:
+            return
+        with self.engine.store.read() as con:
+            times_ns = window_times(con, keys)
+        self.monitoring.changed(times_ns)
+
+    def _admin_server(self) -> AdminServer:
+        admin, insecure = self.settings.admin, self.settings.receive.insecure
+        credentials = Credentials(
+            {
+                "ingest": Tokens("receive.token", self.settings.receive.token, self.settings.receive.token_file),
+                "query": Tokens("admin.query_token", admin.query_token, admin.query_token_file),
+                "admin": Tokens("admin.token", admin.token, admin.token_file),
+            }
+        )
+        files = TlsFiles.of("admin", admin.tls_cert_file, admin.tls_key_file, admin.tls_client_ca_file)
+        tls = None if files is None else ServerTls(files)
+        hosts = Hosts(parse_address(admin.address), admin.allowed_hosts)
+        reading = {name for name, command in registered().items() if command.role == "query"}
+        app = build_app(self, credentials=credentials, hosts=hosts, pool=self._commands, reading=reading)
+        guarded = credentials.guards("query", "admin")
+        return AdminServer(app, admin.address, guarded=guarded, insecure=insecure, tls=tls)
+
+    def _addresses(self, admin: str) -> LiveServer:
+        endpoints = {collector.name: collector.endpoint for collector in self._started}
+        return LiveServer(
+            pid=os.getpid(),
+            admin=admin,
+            http=endpoints.get("otlp_http"),
+            grpc=endpoints.get("otlp_grpc"),
+            started_at=datetime.now(UTC).isoformat(),
+            process=process_mark(os.getpid()),
+        )

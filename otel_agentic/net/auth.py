@@ -1,0 +1,221 @@
+"""Bearer tokens, the role each one grants, and files that are reloaded when they change.
+
+A token is kept only as its SHA-256 and compared in constant time. It is never written to an error or a log.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import os
+import stat
+import threading
+import time
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
+
+from otel_agentic.errors import ConfigError
+from otel_agentic.regular_files import read_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from pydantic import SecretStr
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+class ReloadedFiles(Generic[T]):
+    """A value loaded from files; reloaded when one of them has changed. Thread-safe."""
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        load: Callable[[], T],
+        *,
+        every_s: float = 1.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Load the value.
+
+        Args:
+            paths: the files.
+            load: returns the value; raises ConfigError if the files cannot be used.
+            every_s: minimum time between two checks, seconds.
+            clock: a monotonic clock, seconds.
+
+        Raises:
+            ConfigError: `load` raised it.
+        """
+        self._paths = tuple(paths)
+        self._load = load
+        self._every_s = every_s
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._marks = self._current_marks()
+        self._value = load()
+        self._next_s = clock() + every_s
+
+    def get(self) -> T:
+        """Return the current value. If changed files cannot be used, the value stays as it was; that is logged once."""
+        if self._clock() >= self._next_s and self._lock.acquire(blocking=False):
+            try:
+                self._refresh()
+            finally:
+                self._lock.release()
+        return self._value
+
+    def _refresh(self) -> None:
+        self._next_s = self._clock() + self._every_s
+        marks = self._current_marks()
+        if marks == self._marks:
+            return
+        self._marks = marks
+        try:
+            self._value = self._load()
+        except ConfigError as error:
+            _log.error("%s; the previous content stays active", error)
+        else:
+            _log.info("reloaded: %s", ", ".join(map(str, self._paths)))
+
+    def _current_marks(self) -> tuple[tuple[int, int, int] | None, ...]:
+        return tuple(_mark(path) for path in self._paths)
+
+
+def _mark(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+#: ingest sends spans; query runs the commands that only read; admin may do everything. Weakest first.
+Role = Literal["ingest", "query", "admin"]
+_RANKED: Final[tuple[Role, ...]] = ("ingest", "query", "admin")
+_MAX_TOKEN_FILE_BYTES: Final = 64 * 1024
+#: A longer header contains no valid token.
+_MAX_HEADER_BYTES: Final = 8 * 1024
+
+
+class Tokens:
+    """The tokens of one role: one from the settings, and any number from a file, one per line."""
+
+    def __init__(self, name: str, secret: SecretStr | None = None, file: Path | None = None) -> None:
+        """Read the file.
+
+        Args:
+            name: the setting of the token, such as `receive.token`; the setting of the file has the suffix `_file`.
+            secret: the token in the settings.
+            file: a file of tokens; reloaded when it changes.
+
+        Raises:
+            ConfigError: a token is empty or not allowed in a header, or the file cannot be used; the message names the setting.
+        """
+        self._name = name
+        self._fixed = frozenset() if secret is None else frozenset([_digest(_checked(secret.get_secret_value(), name))])
+        self._file = file
+        self._file_digests = None if file is None else ReloadedFiles([file], self._load)
+        if file is not None:
+            _warn_if_open(file, f"{name}_file")
+
+    def __bool__(self) -> bool:
+        """Whether any token is set."""
+        return bool(self._fixed) or self._file_digests is not None
+
+    @property
+    def digests(self) -> frozenset[bytes]:
+        """The SHA-256 of each current token."""
+        return self._fixed if self._file_digests is None else self._fixed | self._file_digests.get()
+
+    def _load(self) -> frozenset[bytes]:
+        assert self._file is not None  # noqa: S101 — called only if there is one
+        return frozenset(_digest(token) for token in read_tokens(self._file, f"{self._name}_file"))
+
+
+class Credentials:
+    """The known tokens and their roles."""
+
+    def __init__(self, tokens: Mapping[Role, Tokens]) -> None:
+        self._tokens = tokens
+
+    def guards(self, *roles: Role) -> bool:
+        """Return whether a token is set for one of the roles."""
+        return any(self._tokens[role] for role in roles if role in self._tokens)
+
+    def role_of(self, headers: Sequence[str | bytes]) -> Role | None:
+        """Return the strongest role of the token in the `Authorization` headers; None if it is unknown.
+
+        More than one header counts as no token, because two parsers of the same request could use different ones.
+        """
+        token = _bearer_token(headers)
+        if token is None:
+            return None
+        digest = _digest(token)
+        strongest: Role | None = None
+        for role in _RANKED:
+            if role in self._tokens and _is_among(digest, self._tokens[role].digests):
+                strongest = role
+        return strongest
+
+
+def read_tokens(file: Path, name: str) -> list[str]:
+    """Return the tokens of a file, one per line; empty lines are skipped.
+
+    Raises:
+        ConfigError: the file cannot be read, contains no token, or one not allowed in a header; the message names the setting.
+    """
+    try:
+        text = read_regular(file, _MAX_TOKEN_FILE_BYTES + 1)
+        lines = text.decode("utf-8").splitlines()
+    except OSError as error:
+        raise ConfigError(f"{name}: {file}: {error.strerror}; give a readable file with a token a line") from error
+    except UnicodeDecodeError:
+        raise ConfigError(f"{name}: {file} is not text; give a file with a token a line") from None
+    if len(text) > _MAX_TOKEN_FILE_BYTES:
+        raise ConfigError(
+            f"{name}: {file} is larger than {_MAX_TOKEN_FILE_BYTES} bytes; give a file with a token a line"
+        )
+    numbered = [(number, line.strip()) for number, line in enumerate(lines, start=1)]
+    tokens = [_checked(line, f"{name}: {file}, line {number}") for number, line in numbered if line]
+    if not tokens:
+        raise ConfigError(f"{name}: {file} holds no token; give a file with a token a line")
+    return tokens
+
+
+def _checked(token: str, where: str) -> str:
+    """Return a token that is allowed in a header. Errors do not contain the token."""
+    if not token:
+        raise ConfigError(f"{where}: the token is empty; give one, or leave the setting out")
+    if not all("!" <= character <= "~" for character in token) or len(token) > _MAX_HEADER_BYTES // 2:
+        raise ConfigError(
+            f"{where}: a token is made of ASCII letters, digits and signs without spaces, {_MAX_HEADER_BYTES // 2} at most"
+        )
+    return token
+
+
+def _bearer_token(headers: Sequence[str | bytes]) -> str | bytes | None:
+    if len(headers) != 1 or len(headers[0]) > _MAX_HEADER_BYTES:
+        return None
+    header = headers[0].encode("utf-8", "surrogateescape") if isinstance(headers[0], str) else headers[0]
+    scheme, _, credentials = header.partition(b" ")
+    return credentials.strip() if scheme.lower() == b"bearer" else None
+
+
+def _digest(token: str | bytes) -> bytes:
+    return hashlib.sha256(token.encode() if isinstance(token, str) else token).digest()
+
+
+def _is_among(digest: bytes, known: Iterable[bytes]) -> bool:
+    """Return whether a digest is known. All digests are compared, so that the duration reveals nothing."""
+    return sum(hmac.compare_digest(digest, digest_of_token) for digest_of_token in known) > 0
+
+
+@lru_cache(maxsize=64)  # logged once, although each port reads the file
+def _warn_if_open(file: Path, name: str) -> None:
+    # Not an error: containers mount secrets this way.
+    if os.name == "posix" and file.stat().st_mode & stat.S_IROTH:
+        _log.warning("%s: every user of this machine can read %s; chmod 600 keeps it to one", name, file)

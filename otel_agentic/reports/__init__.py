@@ -1,0 +1,1 @@
+"""What the stored results mean: reports, comparisons, failure groups, the gate, suites, calibration."""

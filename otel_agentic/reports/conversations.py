@@ -1,0 +1,266 @@
+"""Conversations as JSON objects, and how much of their content was captured.
+
+`otel_agentic.api` reads the JSON objects back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from otel_agentic.dialects.frameworks import framework_of
+from otel_agentic.store.queries.conversations import wrong_clocks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from otel_agentic.conversations.model import Conversation, ToolCall, Turn
+    from otel_agentic.dialects.frameworks import Framework
+    from otel_agentic.store import Store
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FRACTION: Final = re.compile(r"[.,](?P<digits>\d{1,30})")
+
+
+def conversation_json(
+    conversation: Conversation, told: tuple[str | None, str, str | None] | None = None
+) -> dict[str, Any]:
+    """Return one conversation.
+
+    Args:
+        conversation: the conversation.
+        told: case id, outcome and reason of its newest score, None when it has none.
+    """
+    case_id, outcome, reason = told or (conversation.case_id, None, None)
+    return {
+        "conversation_id": str(conversation.conversation_id),
+        "environment": conversation.environment,
+        "revision": conversation.revision,
+        "agent_name": conversation.agent_name,
+        "agent_version": conversation.agent_version,
+        "service": conversation.service,
+        "started_at": iso(conversation.started_ns),
+        "ended_at": iso(conversation.ended_ns),
+        "closed_by": conversation.closed_by,
+        "verdict": conversation.verdict,
+        "case_id": case_id,
+        "outcome": outcome,
+        "reason": reason,
+        "turns": [_turn(turn) for turn in conversation.turns],
+    }
+
+
+def iso(time_ns: int) -> str:
+    """Return a time as ISO 8601 text in UTC with nine digits of a second.
+
+    >>> iso(1_700_000_000_123_456_789)
+    '2023-11-14T22:13:20.123456789Z'
+    """
+    seconds, rest = divmod(time_ns, 1_000_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
+
+
+def ns_of_iso(text: str) -> int:
+    """Return the nanoseconds since the epoch of an ISO 8601 text; without an offset it is UTC.
+
+    Raises:
+        ValueError: it is no such text.
+
+    >>> ns_of_iso("2023-11-14T22:13:20.123456789Z")
+    1700000000123456789
+    """
+    fraction = _FRACTION.search(text)
+    whole = text if fraction is None else text[: fraction.start()] + text[fraction.end() :]
+    moment = datetime.fromisoformat(whole)
+    since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH
+    part_ns = int(fraction["digits"].ljust(9, "0")[:9]) if fraction else 0
+    return (since.days * 86_400 + since.seconds) * 1_000_000_000 + part_ns
+
+
+def _turn(turn: Turn) -> dict[str, Any]:
+    return {
+        "index": turn.index,
+        "query": turn.query,
+        "query_captured": turn.query_captured,
+        "answer": turn.answer,
+        "answer_captured": turn.answer_captured,
+        "trace_id": turn.trace_id,
+        "span_id": turn.span_id,
+        "error": turn.error,
+        "tools": [_call(call) for call in turn.calls],
+    }
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    return {
+        "name": call.name,
+        "kind": call.kind,
+        "arguments": dict(call.arguments) if call.arguments is not None else None,
+        "result": call.result,
+        "result_captured": call.result_captured,
+        "step": call.step,
+        "error": call.error,
+        "call_id": call.call_id,
+        "span_id": call.span_id,
+        "parent_span_id": call.parent_span_id,
+        "agent_name": call.agent_name,
+        "used": call.used_flag,
+    }
+
+
+#: What may be recorded: how it is called, what it is counted in, and which of those lack nothing without it.
+_THINGS: Final = {
+    "query": ("queries", "turns", None),
+    "answer": ("answers", "turns", "failed_turns"),
+    "arguments": ("arguments", "calls", None),
+    "results": ("results", "calls", "failed_calls"),
+    "conversation_id": ("conversation ids", "turns", None),
+}
+_CONTENT: Final = ("query", "answer", "arguments", "results")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """How many turns and calls there are, how many of them failed, and how many have what may be recorded.
+
+    A turn that failed needs no answer, a call that failed no result: those that have one all the same are not counted. A
+    transfer to another agent is no call here, for it has neither arguments nor a result of its own.
+    """
+
+    turns: int = 0
+    failed_turns: int = 0
+    calls: int = 0
+    failed_calls: int = 0
+    query: int = 0
+    answer: int = 0
+    arguments: int = 0
+    results: int = 0
+    conversation_id: int = 0
+
+    def __add__(self, other: Recorded) -> Recorded:
+        """Return both together."""
+        return Recorded(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})
+
+    def of(self, thing: str) -> int:
+        """Return how many turns or calls should have a thing."""
+        _, unit, exempt = _THINGS[thing]
+        return int(getattr(self, unit)) - (int(getattr(self, exempt)) if exempt else 0)
+
+
+#: Service, dialect and instrumentation scope of a turn.
+Writer = tuple[str | None, str | None, str | None]
+
+
+def wrong_clocks_json(store: Store) -> list[dict[str, Any]]:
+    """Return, by service, how many conversations a sender with a wrong clock dated later than they were received."""
+    with store.read() as con:
+        found = wrong_clocks(con)
+    return [{**row, "note": wrong_clock_note(row["service"], row["conversations"])} for row in found]
+
+
+def wrong_clock_note(service: str | None, conversations: int) -> str:
+    """Return what to know of the conversations of a service whose clock is ahead.
+
+    >>> wrong_clock_note("planner", 1)
+    'the clock of service planner is ahead: 1 conversation ended after it was received; it counts from its arrival'
+    """
+    several = f"{conversations:,} conversations ended after they were received; they count from their arrival"
+    single = "1 conversation ended after it was received; it counts from its arrival"
+    return f"the clock of service {service or '(unnamed)'} is ahead: {single if conversations == 1 else several}"
+
+
+def of_conversations(conversations: Iterable[Conversation]) -> dict[Writer, Recorded]:
+    """Return what was recorded of conversations, by service, dialect and scope: as the view `v_coverage` counts it."""
+    found: dict[Writer, Recorded] = defaultdict(Recorded)
+    for conversation in conversations:
+        has_id = conversation.link_method == "explicit"
+        for turn in conversation.turns:
+            found[conversation.service, turn.dialect, turn.scope] += _of_turn(turn, has_id=has_id)
+    return dict(found)
+
+
+def of_view(rows: Iterable[Mapping[str, Any]]) -> dict[Writer, Recorded]:
+    """Return what was recorded by the rows of the view `v_coverage`, which have shares."""
+    return {(row["service"], row["dialect"], row["scope"]): _of_row(row) for row in rows}
+
+
+def _of_row(row: Mapping[str, Any]) -> Recorded:
+    whole = Recorded(**{name: row[name] for name in ("turns", "failed_turns", "calls", "failed_calls")})
+    return replace(whole, **{name: round((row[name] or 0.0) * whole.of(name)) for name in _THINGS})
+
+
+def by_framework(recorded: Mapping[Writer, Recorded]) -> list[dict[str, Any]]:
+    """Return a row for each service, dialect and framework, as JSON can say it.
+
+    The shares are of turns, `arguments` and `results` of calls; null where there is nothing to record. `missing` says of
+    each thing that is not there everywhere how many have it and which setting records it.
+    """
+    total: dict[tuple[str | None, str | None, str], Recorded] = defaultdict(Recorded)
+    known: dict[str, Framework] = {}
+    scopes: dict[tuple[str | None, str | None, str], set[str]] = defaultdict(set)
+    for (service, dialect, scope), counts in recorded.items():
+        framework = framework_of(scope, dialect)
+        known[framework.name] = framework
+        total[service, dialect, framework.name] += counts
+        scopes[service, dialect, framework.name] |= {scope} - {None}  # type: ignore[arg-type]  # None is taken out
+    return [
+        {
+            "service": service,
+            "dialect": dialect,
+            "framework": name,
+            "scopes": sorted(scopes[service, dialect, name]),
+            **_shares(counts),
+            "missing": _missing(counts, known[name]),
+        }
+        for (service, dialect, name), counts in sorted(total.items(), key=lambda item: [str(part) for part in item[0]])
+    ]
+
+
+def _of_turn(turn: Turn, *, has_id: bool) -> Recorded:
+    calls = [call for call in turn.calls if call.kind != "transfer"]
+    failed = turn.error is not None
+    return Recorded(
+        turns=1,
+        failed_turns=failed,
+        calls=len(calls),
+        failed_calls=sum(call.error is not None for call in calls),
+        query=turn.query_captured,
+        answer=turn.answer_captured and not failed,
+        arguments=sum(call.arguments is not None for call in calls),
+        results=sum(call.result_captured and call.error is None for call in calls),
+        conversation_id=has_id,
+    )
+
+
+def _shares(counts: Recorded) -> dict[str, Any]:
+    found: dict[str, Any] = {"turns": counts.turns, "calls": counts.calls}
+    for name in _THINGS:
+        whole = counts.of(name)
+        found[name] = getattr(counts, name) / whole if whole else None
+    return found
+
+
+def _missing(counts: Recorded, framework: Framework) -> list[dict[str, Any]]:
+    nothing = not any(getattr(counts, name) for name in _CONTENT)
+    found = []
+    for name, (title, _, _) in _THINGS.items():
+        have, of = getattr(counts, name), counts.of(name)
+        if have < of:
+            advice = _id_advice(have, framework) if name == "conversation_id" else _advice(framework, nothing=nothing)
+            found.append({"what": title, "have": have, "of": of, "advice": advice})
+    return found
+
+
+def _advice(framework: Framework, *, nothing: bool) -> str:
+    setting = framework.content.replace("`", "")
+    if nothing:
+        return f"content capture is off: {setting}"
+    return f"recorded in part: {setting}; what cannot be known stands in docs/frameworks/{framework.name}.md"
+
+
+def _id_advice(have: int, framework: Framework) -> str:
+    setting = framework.conversation_id.replace("`", "")
+    return f"{'not all spans name one' if have else 'no span names one'}: {setting}"

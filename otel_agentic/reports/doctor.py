@@ -1,0 +1,321 @@
+"""How spans of files are read, span by span, and the state of the installation: what `otel-agentic doctor` prints."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from otel_agentic import plugins
+from otel_agentic.conversations import assemble, link_segments
+from otel_agentic.conversations.link import segments_of
+from otel_agentic.conversations.model import CLOCK_TOLERANCE_NS
+from otel_agentic.conversations.tree import build_tree
+from otel_agentic.dialects import Reader
+from otel_agentic.dialects.events import AgentRun, Ignored, Message, ModelCall, Plan, ToolCall
+from otel_agentic.dialects.frameworks import framework_of
+from otel_agentic.dialects.values import parsed, text_of
+from otel_agentic.errors import OtelAgenticError, PluginError
+from otel_agentic.redaction.batch import CountingRedactor
+from otel_agentic.reports.conversations import conversation_json, wrong_clock_note
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from otel_agentic.config import Settings
+    from otel_agentic.conversations.link import Linked, Segment
+    from otel_agentic.conversations.model import Conversation, Turn
+    from otel_agentic.conversations.node import Node
+    from otel_agentic.dialects.events import AgentEvent
+    from otel_agentic.spans import LogRecord, Span
+
+_TOLD: Final = ("duckdb", "opentelemetry-sdk", "pydantic", "numpy", "scipy", "langchain-core")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebuilt:
+    """A conversation as it would be stored, with the parts of traces that it was put together from."""
+
+    linked: Linked
+    conversation: Conversation
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The parts of traces that it holds, and those that only tell it again."""
+        return (*self.linked.segments, *self.linked.echoes)
+
+    @property
+    def traces(self) -> frozenset[str]:
+        """The traces that hold a part of it, or tell one again."""
+        return frozenset(segment.trace_id for segment in self.segments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspected:
+    """The traces of some files as trees of events, in order of arrival, and the conversations that they come to.
+
+    `held_by` has the conversations that each trace holds a part of. `problems` tells what could not be read or rebuilt,
+    one sentence each.
+    """
+
+    traces: Mapping[str, Sequence[Node]]
+    conversations: tuple[Rebuilt, ...]
+    held_by: Mapping[str, Sequence[Rebuilt]]
+    problems: tuple[str, ...]
+
+    def wrong_clocks(self, now_ns: int) -> list[dict[str, Any]]:
+        """Return, by service, the conversations that end in the future of a clock, ns, as a report has them."""
+        ahead = Counter(
+            one.conversation.service
+            for one in self.conversations
+            if one.conversation.ended_ns > now_ns + CLOCK_TOLERANCE_NS
+        )
+        return [
+            {"service": service, "conversations": count, "note": wrong_clock_note(service, count)}
+            for service, count in ahead.most_common()
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing about this installation."""
+
+    what: str
+    ok: bool
+    found: str
+
+
+def read_traces(settings: Settings, paths: Sequence[str]) -> Inspected:
+    """Return how the spans of files would be read, and what they would come to; secrets are taken out as in a store.
+
+    Raises:
+        BadInputError: a path does not exist or is no file.
+        ConfigError: the settings name a dialect or a meaning that is not there.
+    """
+    reader = Reader.from_settings(settings.conversations, settings.dialects)
+    spans: dict[str, list[Span]] = defaultdict(list)
+    logs: dict[tuple[str, str], list[LogRecord]] = defaultdict(list)
+    problems = []
+    redacting = CountingRedactor(settings.redaction)
+    for chunk in plugins.get("collectors", "files").load().from_settings(settings).read(paths):
+        if chunk.problem is not None:
+            problems.append(chunk.problem)
+        clean = redacting.batch(chunk.batch)
+        for span in clean.spans:
+            spans[span.trace_id].append(span)
+        for log in clean.logs:
+            logs[log.trace_id, log.span_id].append(log)
+    traces: dict[str, Sequence[Node]] = {}
+    segments: dict[str, Sequence[Segment]] = {}
+    for trace_id, found in spans.items():
+        try:
+            traces[trace_id] = build_tree(reader.read_all(_once(found), logs))
+            segments[trace_id] = segments_of(traces[trace_id])
+        except Exception as error:  # noqa: BLE001 — reported; the other traces must not wait for it
+            problems.append(_not_rebuilt(f"trace {trace_id!r}", error))
+    in_order = [segment for _, found in sorted(segments.items()) for segment in found]
+    rebuilt = tuple(_rebuilt(in_order, settings, problems))
+    held_by: dict[str, list[Rebuilt]] = defaultdict(list)
+    for each in rebuilt:
+        for trace_id in each.traces:
+            held_by[trace_id].append(each)
+    return Inspected(traces=traces, conversations=rebuilt, held_by=dict(held_by), problems=tuple(problems))
+
+
+def _rebuilt(segments: Sequence[Segment], settings: Settings, problems: list[str]) -> Iterator[Rebuilt]:
+    for linked in link_segments(segments, settings.conversations):
+        try:
+            conversation = assemble(linked, settings.conversations, closed_by="end_of_input")
+        except Exception as error:  # noqa: BLE001 — reported; the other conversations must not wait for it
+            problems.append(_not_rebuilt(f"conversation {linked.conversation_id!r}", error))
+        else:
+            yield Rebuilt(linked=linked, conversation=conversation)
+
+
+def _not_rebuilt(name: str, error: Exception) -> str:
+    return f"{name} cannot be rebuilt ({type(error).__name__}: {error}); please report it"
+
+
+def installation(settings: Settings) -> Iterator[Check]:
+    """Yield what is to be known of this installation: versions, plug-ins, whether `collectors` is ours."""
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    yield Check(what="Python", ok=sys.version_info >= (3, 11), found=version)
+    for name in _TOLD:
+        yield Check(what=name, ok=True, found=metadata.version(name))
+    yield _collectors_are_ours()
+    for group in plugins.GROUPS:
+        for plugin in plugins.find(group).values():
+            try:
+                plugin.load()
+            except PluginError as error:
+                yield Check(what=f"{group} plug-in {plugin.name}", ok=False, found=str(error))
+    yield _dialects(settings)
+
+
+def _dialects(settings: Settings) -> Check:
+    """Say in which order the dialects are asked."""
+    try:
+        found = Reader.from_settings(settings.conversations, settings.dialects).names
+    except OtelAgenticError as error:
+        return Check(what="dialects", ok=False, found=str(error))
+    return Check(what="dialects", ok=True, found=", ".join(found))
+
+
+def _collectors_are_ours() -> Check:
+    """The top-level name `collectors` is a common word: another distribution may shadow it."""
+    found, own = (find_spec(name) for name in ("collectors", "otel_agentic"))
+    theirs, ours = (Path(spec.origin or "").parent.parent if spec else None for spec in (found, own))
+    return Check(what="package collectors", ok=theirs == ours, found=str(theirs))
+
+
+def _once(spans: Sequence[Span]) -> list[Span]:
+    return list({span.span_id: span for span in reversed(spans)}.values())
+
+
+#: How each kind of event is called.
+_KINDS: Final = {
+    AgentRun: "agent_run",
+    ModelCall: "model_call",
+    ToolCall: "tool_call",
+    Plan: "plan",
+    Ignored: "ignored",
+}
+
+
+def trace_json(inspected: Inspected, trace_id: str) -> dict[str, Any]:
+    """Return one trace: `spans` depth first with the event each became, `conversations` with their turns.
+
+    A conversation here holds the turns that begin in this trace; where none does, `goes_on_with` is the index of the turn
+    that the trace is a part of (null where the conversation has no turn), and `repeats` the trace that it only tells again.
+    """
+    nodes = inspected.traces[trace_id]
+    return {
+        "trace_id": trace_id,
+        "service": next((text_of(node.span.resource.attributes.get("service.name")) for node in nodes), None),
+        "frameworks": sorted({_framework(node) for node in nodes if not isinstance(node.event, Ignored)}),
+        "spans": [_span(node) for node in nodes],
+        "conversations": [_conversation(each, trace_id) for each in inspected.held_by.get(trace_id, ())],
+    }
+
+
+def _framework(node: Node) -> str:
+    return framework_of(node.span.scope.name, node.event.header.dialect).title
+
+
+def _span(node: Node) -> dict[str, Any]:
+    header, event = node.event.header, node.event
+    return {
+        "span_id": node.span.span_id,
+        "parent_span_id": node.parent.span.span_id if node.parent is not None else None,
+        "name": node.span.name,
+        "scope": node.span.scope.name,
+        "dialect": header.dialect,
+        "because_of": node.reading.why,
+        "event": _KINDS[type(event)],
+        "same_as": node.same_as.span.span_id if node.same_as is not None else None,
+        "conversation_id": header.conversation_id,
+        "agent": node.agent_name,
+        "error": header.error,
+        **_particulars(node, event),
+    }
+
+
+def _particulars(node: Node, event: AgentEvent) -> dict[str, Any]:
+    """Return what only this kind of event has; a value of null was not captured."""
+    match event:
+        case AgentRun():
+            return {"counts": node.is_run, "query": event.query, "answer": event.answer, **_messages(event)}
+        case ModelCall():
+            return {"model": event.model, **_messages(event)}
+        case ToolCall():
+            arguments = dict(event.arguments) if event.arguments is not None else None
+            told = {"tool": event.name, "call_id": event.call_id, "arguments": arguments, "result": event.result}
+            return {**told, "result_captured": event.result_captured, "handoff_to": event.handoff_to}
+        case Plan():
+            return {"plan": event.text}
+        case Ignored():
+            return {"reason": event.reason}
+
+
+def _messages(event: AgentRun | ModelCall) -> dict[str, int | None]:
+    return {"messages_in": _count(event.messages_in), "messages_out": _count(event.messages_out)}
+
+
+def _count(messages: Sequence[Message] | None) -> int | None:
+    return None if messages is None else len(messages)
+
+
+def _conversation(rebuilt: Rebuilt, trace_id: str) -> dict[str, Any]:
+    told = conversation_json(rebuilt.conversation)
+    segment = next(each for each in rebuilt.segments if each.trace_id == trace_id)
+    turns = rebuilt.conversation.turns
+    begun = [turn.index for turn in turns if turn.started_ns <= segment.start_ns]
+    return {
+        "conversation_id": told["conversation_id"],
+        "environment": told["environment"],
+        "agent_name": told["agent_name"],
+        "id_from": _id_source(rebuilt, segment),
+        "turns": [
+            _turn(turn, made) for turn, made in zip(told["turns"], turns, strict=True) if made.trace_id == trace_id
+        ],
+        "goes_on_with": max(begun, default=0) if turns else None,
+        "repeats": _twin(rebuilt, segment),
+    }
+
+
+def _turn(told: dict[str, Any], made: Turn) -> dict[str, Any]:
+    """Return a turn as an export tells it, and which of it was captured."""
+    calls = [
+        {**tool, "result_captured": call.result_captured, "source": call.source}
+        for tool, call in zip(told["tools"], made.calls, strict=True)
+    ]
+    captured = {"query_captured": made.query_captured, "answer_captured": made.answer_captured}
+    return {**told, **captured, "tools": calls}
+
+
+def _twin(rebuilt: Rebuilt, segment: Segment) -> str | None:
+    """Return the trace that a trace tells again, as another instrumentation saw it; None where it tells news."""
+    if all(segment is not echo for echo in rebuilt.linked.echoes):
+        return None
+    return min(rebuilt.linked.segments, key=lambda each: abs(each.start_ns - segment.start_ns)).trace_id
+
+
+def _id_source(rebuilt: Rebuilt, segment: Segment) -> str:
+    """Return in words where the id of a conversation comes from, as this trace tells it."""
+    linked, trace_id = rebuilt.linked, segment.trace_id
+    twin = _twin(rebuilt, segment)
+    if twin is not None:
+        return f"trace {twin}, which this one tells again as another instrumentation saw it"
+    if segment.explicit_id is not None:
+        return _written(segment.explicit_id, segment.nodes)
+    first = linked.segments[0].trace_id
+    if first != trace_id or linked.method == "explicit":
+        linking = (segment.linked_traces - {trace_id}) & rebuilt.traces
+        return f"trace {first}, joined by {'a span link' if linking else 'its message history'}"
+    ambiguous = "; its history fits two conversations equally, so that it stands alone" if linked.ambiguous else ""
+    return f"the trace itself, for no span names a conversation{ambiguous}"
+
+
+def _written(name: str, nodes: Sequence[Node]) -> str:
+    for node in nodes:
+        if node.event.header.conversation_id == name:
+            key = _attribute(node.span.attributes, name)
+            return f"{key} of span {node.span.name}" if key else f"span {node.span.name}"
+    return "the spans around it"
+
+
+def _attribute(attributes: Mapping[str, Any], name: str) -> str | None:
+    """Return the attribute that holds an id, by itself or inside its JSON; None when a log record or a merge gave it."""
+    for key, value in attributes.items():
+        if text_of(value) == name:
+            return key
+    for key, value in attributes.items():
+        inner = parsed(value)
+        found = [field for field, held in inner.items() if text_of(held) == name] if isinstance(inner, dict) else []
+        if found:
+            return f"{key}~.{found[0]}"
+    return None

@@ -1,0 +1,185 @@
+"""Failures of the conversations of a selection, grouped by cause, the most severe first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from otel_agentic.errors import UsageError
+from otel_agentic.evaluators.failures import (
+    SEVERITIES,
+    FailureRules,
+    at_least,
+    distinct,
+    group_failures,
+    merge_question,
+    merged,
+)
+from otel_agentic.evaluators.registry import all_evaluators, metrics_by_name
+from otel_agentic.judges import JudgeFailure, kinds_of
+from otel_agentic.judges.asking_judge import AskingJudge
+from otel_agentic.reports.conversations import iso
+from otel_agentic.store.judges import DuckDbJudgeCache
+from otel_agentic.store.queries.failures import bad_scores, core_found
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from otel_agentic.config import Severity
+    from otel_agentic.engine.engine import Engine
+    from otel_agentic.evaluators.base import AnyEvaluator
+    from otel_agentic.evaluators.failures import ErrorGroup, Failure
+    from otel_agentic.store.selection import Selection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failures:
+    """Failures, and the rules that made them so."""
+
+    rules: FailureRules
+    failures: tuple[Failure, ...]
+
+    def of(self, least: Severity) -> Failures:
+        """Return those of a severity, or worse."""
+        kept = tuple(failure for failure in self.failures if at_least(failure.severity, least))
+        return Failures(rules=self.rules, failures=kept)
+
+    @property
+    def groups(self) -> list[ErrorGroup]:
+        """The failures by cause, worst first."""
+        return group_failures(self.failures, self.rules.metrics)
+
+
+def found_failures(
+    engine: Engine,
+    selection: Selection,
+    *,
+    keys: AbstractSet[tuple[str, str]] | None = None,
+    given: Sequence[AnyEvaluator] = (),
+) -> Failures:
+    """Return the failures of the newest scores, under the thresholds and severities of the settings.
+
+    Args:
+        engine: the store.
+        selection: which closed conversations to look at.
+        keys: only these of them, as (environment, conversation id); None takes all.
+        given: evaluators beyond those that are installed or named in the settings.
+
+    Raises:
+        PluginError: an evaluator does not load.
+        ConfigError: a threshold or severity names a metric that is not there.
+    """
+    settings = engine.settings.evaluators
+    rules = FailureRules(metrics_by_name(all_evaluators(settings, given)).values(), settings)
+    with engine.store.read() as con:
+        found = [*core_found(con, selection), *bad_scores(con, selection, rules)]
+    if keys is not None:
+        found = [(place, score) for place, score in found if (place.environment, place.conversation_id) in keys]
+    failures = (rules.failure(place, score) for place, score in found)
+    return Failures(rules=rules, failures=tuple(distinct(failure for failure in failures if failure is not None)))
+
+
+def merged_groups(engine: Engine, groups: Sequence[ErrorGroup]) -> tuple[list[ErrorGroup], str | None]:
+    """Return groups joined as the judge of the settings says, and why not where it could not say.
+
+    It is asked one question at most, within the budget; what it said before is remembered.
+
+    Raises:
+        UsageError: the judge does not take such questions; names what to do.
+    """
+    evaluating = engine.evaluating
+    judge = evaluating.judge
+    if "rubric" not in kinds_of(judge):
+        raise UsageError(
+            f"--merge: judge {judge.name} says whether answers are right, and not what belongs together; "
+            "give one that asks a model, such as --judge langchain:openai:gpt-5-mini"
+        )
+    question = merge_question(groups)
+    if question is None:
+        return list(groups), None
+    cache = DuckDbJudgeCache(engine.store, judge.name, judge.version, reads=engine.settings.judge.cache)
+    with closing(cache):
+        asking = AskingJudge(judge, cache=cache, budget=evaluating.budget, breaker=evaluating.breaker)
+        (answer,) = asking.judge([question])
+    if isinstance(answer, JudgeFailure):
+        return list(groups), f"groups are as found, for the judge could not say which belong together: {answer.message}"
+    return merged(groups, answer.texts), None
+
+
+Json = Any
+
+
+def failures_json(
+    groups: Sequence[ErrorGroup], *, counts: Mapping[str, int], limit: int | None = None, note: str | None = None
+) -> dict[str, Json]:
+    """Return groups with what they were found in.
+
+    Args:
+        groups: in the order in which they are told.
+        counts: what stands beside them.
+        limit: groups that are told at most; the counts are of all.
+        note: what to say of their making, such as that a judge could not join them.
+    """
+    failures = [failure for group in groups for failure in group.failures]
+    by_severity = Counter(failure.severity for failure in failures)
+    return {
+        **counts,
+        "failures": len(failures),
+        "failing_conversations": len({_key(failure) for failure in failures}),
+        "by_severity": {severity: by_severity[severity] for severity in reversed(SEVERITIES)},
+        "group_count": len(groups),
+        "note": note,
+        "groups": [group_json(group) for group in groups[:limit]],
+    }
+
+
+def group_json(group: ErrorGroup) -> dict[str, Json]:
+    """Return a group with the places of its failures, newest first."""
+    versions = Counter(failure.place.agent_version for failure in group.failures)
+    return {
+        "severity": group.severity,
+        "title": group.title,
+        "causes": [cause._asdict() for cause in group.causes],
+        "count": len(group.failures),
+        "conversations": group.conversations,
+        "share": group.share,
+        "agents": sorted({failure.place.agent or "" for failure in group.failures} - {""}),
+        "agent_versions": [
+            {"agent_version": version, "count": versions[version]} for version in sorted(versions, key=str)
+        ],
+        "first_seen": iso(group.first_seen_ns),
+        "last_seen": iso(group.last_seen_ns),
+        "example_conversation": group.example.place.conversation_id,
+        "example": failure_json(group.example),
+        "failures": [failure_json(failure) for failure in group.failures],
+    }
+
+
+def failure_json(failure: Failure) -> dict[str, Json]:
+    """Return one failure: where it is, what it is, how bad, and why."""
+    place, threshold = failure.place, failure.threshold
+    return {
+        "environment": place.environment,
+        "conversation_id": place.conversation_id,
+        "revision": place.revision,
+        "agent": place.agent,
+        "agent_version": place.agent_version,
+        "ended_at": iso(place.ended_ns),
+        "turn_index": failure.turn_index,
+        "position": failure.position,
+        "metric": failure.metric,
+        "label": failure.label,
+        "value": failure.value,
+        "threshold": None if threshold is None else {name: getattr(threshold, name) for name in ("min", "max")},
+        "severity": failure.severity,
+        "tool_name": failure.tool_name,
+        "parameter": failure.parameter,
+        "explanation": failure.explanation,
+    }
+
+
+def _key(failure: Failure) -> tuple[str, str]:
+    return (failure.place.environment, failure.place.conversation_id)

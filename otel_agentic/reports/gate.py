@@ -1,0 +1,816 @@
+"""The quality gate: every condition for every selected agent, on rates, metrics, failures and regressions from a baseline."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from otel_agentic.config import Threshold
+from otel_agentic.errors import UsageError
+from otel_agentic.evaluators.core import CORE_METRICS
+from otel_agentic.evaluators.registry import all_evaluators, metric_named
+from otel_agentic.reports.baselines import Baseline, measured
+from otel_agentic.reports.conversations import iso, wrong_clocks_json
+from otel_agentic.reports.failures import found_failures
+from otel_agentic.reports.gate_conditions import ALL, SUCCESS, Row, counted, evidence, is_rate, number, parts, targets
+from otel_agentic.reports.metric_summary import metric_summaries
+from otel_agentic.reports.suites import flips
+from otel_agentic.stats import claim_tier, headline_estimator, pooled_sample, rate_name
+from otel_agentic.stats.compare import Values, compare, mean_difference
+from otel_agentic.stats.estimators import exact_bounds, exact_rate, more_needed
+from otel_agentic.store.truth import evaluations_of, metric_means
+from otel_agentic.windows import attempts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from otel_agentic.config import EvaluatorSettings, GateSettings, StatsSettings
+    from otel_agentic.engine.engine import Engine
+    from otel_agentic.evaluators.base import AnyEvaluator, Metric
+    from otel_agentic.reports.failures import Failures
+    from otel_agentic.reports.gate_conditions import Compared, GateSelection, Group, Operator, Target
+    from otel_agentic.reports.metric_summary import MetricSummary
+    from otel_agentic.stats import Attempts, Estimator, TierEvidence
+    from otel_agentic.stats.estimators import Kind
+    from otel_agentic.windows import ClaimBasis
+
+#: The tolerance for rounding errors in sums of ratios.
+SLACK: Final = 1e-9
+#: The interval method of rates, independent of the estimator.
+INTERVAL: Final = "clopper_pearson_effective_n"
+_SIGNS: Final[dict[Kind, str]] = {"pass_at_k": "pass@", "pass_pow_k": "pass^"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rates:
+    """Checks the conditions on the rates of one group."""
+
+    engine: Engine
+    conditions: GateSettings
+    group: Group
+    selection: GateSelection
+    estimator: str | None = None
+
+    @cached_property
+    def attempts(self) -> Attempts:
+        """The evaluated conversations of the group, by case."""
+        return attempts_of(self.group.members)
+
+    @property
+    def _stats(self) -> StatsSettings:
+        return self.engine.settings.stats
+
+    def rows(self) -> Iterator[Row]:
+        """Yield a row for each condition."""
+        yield self._least_n(self.conditions.min_n)
+        if self.conditions.min_coverage is not None:
+            yield self._coverage(self.conditions.min_coverage)
+        if self.conditions.min_success is not None:
+            yield self._success(self.conditions.min_success)
+        for k, limit in sorted(self.conditions.min_pass_at_k.items()):
+            yield self._pass_k("pass_at_k", k, limit)
+        for k, limit in sorted(self.conditions.min_pass_pow_k.items()):
+            yield self._pass_k("pass_pow_k", k, limit)
+        if self.conditions.tiers:
+            yield self._tier()
+
+    def _least_n(self, limit: int) -> Row:
+        n = self.attempts.n
+        holds = n >= limit
+        reason = "enough were evaluated" if holds else f"{counted(limit - n, 'more evaluated conversation')} required"
+        return Row(
+            condition="n",
+            kind="rate",
+            agent=self.group.agent,
+            operator=">=",
+            limit=limit,
+            value=n,
+            n=n,
+            verdict="pass" if holds else "fail" if n else "no_data",
+            reason=reason if n else f"{reason}; {self._none_evaluated()}",
+        )
+
+    def _coverage(self, limit: float) -> Row:
+        n, total = self.attempts.n, len(self.group.members)
+        value = n / total
+        holds = value >= limit - SLACK
+        missing = f"{total - n:,} of {counted(total, 'conversation')} not evaluated: {self._reasons()}"
+        return Row(
+            condition="coverage",
+            kind="rate",
+            agent=self.group.agent,
+            operator=">=",
+            limit=limit,
+            value=value,
+            n=total,
+            verdict="pass" if holds else "fail",
+            reason=missing if n < total else "every conversation was evaluated",
+        )
+
+    def _success(self, limit: float) -> Row:
+        sample = pooled_sample(self.attempts)
+        if sample is None:
+            return self._without("success", limit, self._none_evaluated())
+        more = more_needed(self.attempts, "pass_pow_k", 1, limit, self._stats.level)
+        row = self._compared("success", limit, sample.observed, exact_rate(sample, self._stats.level), more)
+        return replace(row, interval=INTERVAL)
+
+    def _pass_k(self, kind: Kind, k: int, limit: float) -> Row:
+        name = f"{_SIGNS[kind]}{k}"
+        if not self.attempts.n:
+            return self._without(name, limit, self._none_evaluated())
+        estimator = self._estimator
+        estimates = estimator.estimate(self.attempts, [k])
+        estimate = getattr(estimates, kind)[k]
+        if estimate.value is None:
+            return self._without(name, limit, self._undefined(estimator.name, k))
+        exact = exact_bounds(estimator.name, self.attempts, kind, k, self._stats.level)
+        pooled = estimator.name != "per_case" and exact is not None
+        more = more_needed(self.attempts, kind, k, limit, self._stats.level) if pooled else None
+        # An estimate that is not a count may be outside the exact bounds, which are computed from counts.
+        bounds = [end for end in (exact or (estimate.lower, estimate.upper)) if end is not None]
+        ends = (min(estimate.value, *bounds), max(estimate.value, *bounds)) if bounds else (estimate.value,) * 2
+        return replace(
+            self._compared(name, limit, estimate.value, ends, more),
+            estimator=estimator.name,
+            interval=estimates.interval_method if exact is None else INTERVAL,
+        )
+
+    @cached_property
+    def _estimator(self) -> Estimator:
+        """The requested estimator, else that of the settings."""
+        return self.engine.estimators(self.estimator or headline_estimator(self._stats))[0]
+
+    def _compared(self, name: str, limit: float, value: float, ends: tuple[float, float], more: int | None) -> Row:
+        lower, upper = ends
+        compared = lower if self.conditions.bound == "lower" else value
+        holds = compared >= limit - SLACK
+        reason = evidence(
+            value=value,
+            lower=lower,
+            upper=upper,
+            limit=limit,
+            bound=self.conditions.bound,
+            level=self._stats.level,
+            data=self._data(),
+            more=more,
+        )
+        return Row(
+            condition=name,
+            kind="rate",
+            agent=self.group.agent,
+            operator=">=",
+            limit=limit,
+            value=value,
+            lower=lower,
+            upper=upper,
+            n=self.attempts.n,
+            compared=self.conditions.bound,
+            verdict="pass" if holds else "fail",
+            reason=reason,
+        )
+
+    def _tier(self) -> Row:
+        allowed = " or ".join(self.conditions.tiers)
+        if not self.attempts.n:
+            return self._without("tier", allowed, self._none_evaluated())
+        basis = self.selection.tier_basis(self.engine, self.group.agent)
+        attempts = basis.attempts if self._stats.tier_rule == "interval" else self.attempts
+        claim = claim_tier(attempts, self._stats, self._estimator, basis.withheld)
+        reason = f"the evidence supports {claim.tier}"
+        if claim.tier == "no_row":
+            reason = f"the table of tier_rule = {self._stats.tier_rule!r} has no row for these rates"
+        if claim.tier == "insufficient_evidence":
+            more = f"; {claim.needed:,} more conversations at this rate would settle it" if claim.needed else ""
+            reason = f"too little evidence for any tier, leaning {claim.leaning}{more}"
+        if claim.withheld is not None:
+            reason = f"no tier is claimed, leaning {claim.leaning}: {claim.withheld}"
+        if claim.evidence is not None:
+            reason += f" ({_evidence_numbers(claim.evidence, basis)})"
+        return Row(
+            condition="tier",
+            kind="tier",
+            agent=self.group.agent,
+            operator="in",
+            limit=allowed,
+            label=claim.tier,
+            n=attempts.n,
+            verdict="pass" if claim.tier in self.conditions.tiers else "fail",
+            reason=reason,
+        )
+
+    def _without(self, name: str, limit: float | str, reason: str) -> Row:
+        return Row(
+            condition=name,
+            kind="tier" if name == "tier" else "rate",
+            agent=self.group.agent,
+            operator="in" if name == "tier" else ">=",
+            limit=limit,
+            n=self.attempts.n,
+            verdict="no_data",
+            reason=reason,
+        )
+
+    def _data(self) -> str:
+        """Return the data of a rate; with the number of cases if they repeat, as attempts of one case resemble each other."""
+        conversations, cases = counted(self.attempts.n, "conversation"), len(self.attempts.cases)
+        return conversations if cases == self.attempts.n else f"{conversations} of {counted(cases, 'case')}"
+
+    def _none_evaluated(self) -> str:
+        return f"none of {counted(len(self.group.members), 'conversation')} was evaluated: {self._reasons()}"
+
+    def _reasons(self) -> str:
+        missing = (member for member in self.group.members if member.outcome == "not_evaluated")
+        reasons = Counter(member.reason or "no_data" for member in missing)
+        return ", ".join(f"{count:,} x {reason}" for reason, count in reasons.most_common())
+
+    def _undefined(self, estimator: str, k: int) -> str:
+        if estimator == "per_case":
+            return f"no case has {number(k)} evaluated attempts, which {estimator} needs"
+        return f"{estimator} has no estimate for {counted(self.attempts.n, 'conversation')} and k={k}"
+
+
+def _evidence_numbers(evidence: TierEvidence, basis: ClaimBasis) -> str:
+    """Return the numbers that a tier is based on."""
+    numbers = [f"{rate_name(name)} {number(value)}" for name, value in evidence.rates.items() if value is not None]
+    if evidence.e_value is not None:
+        numbers.append(f"{evidence.statement}: e-value {evidence.e_value:.3g} of {evidence.e_value_needed:.3g}")
+        since = "no data" if basis.since_ns is None else iso(basis.since_ns)
+        numbers.append(f"{counted(evidence.n, 'conversation')} of {counted(evidence.cases, 'case')} since {since}")
+    return f"{evidence.estimator}: {', '.join(numbers)}"
+
+
+#: Causes of failures listed in a sentence.
+_MAX_CAUSES = 3
+_CORE = frozenset(metric.name for metric in CORE_METRICS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """A lower or upper limit for the mean of a metric."""
+
+    metric: Metric
+    operator: Operator
+    value: float
+
+    def met_by(self, mean: float) -> bool:
+        """Return whether a mean meets the limit."""
+        return mean >= self.value - SLACK if self.operator == ">=" else mean <= self.value + SLACK
+
+
+def limits_of(conditions: GateSettings, settings: EvaluatorSettings, evaluators: Sequence[AnyEvaluator]) -> list[Limit]:
+    """Return the limits of metric means; those of the gate replace those of the evaluators.
+
+    Raises:
+        UsageError: a metric is unknown or ambiguous, or a limit needs a direction because the metric has none.
+    """
+    thresholds: dict[str, tuple[Metric, Threshold]] = {}
+    for name, threshold in settings.thresholds.items():
+        if _CORE.isdisjoint({name, f"agentic.{name}"}):
+            metric = _named("evaluators.thresholds", name, evaluators)
+            thresholds[metric.name] = (metric, threshold)
+    for name, value in conditions.thresholds.items():
+        metric = _named("--threshold", name, evaluators)
+        threshold = value if isinstance(value, Threshold) else _by_direction(metric, name, value)
+        thresholds[metric.name] = (metric, threshold)
+    return [limit for metric, threshold in thresholds.values() for limit in _limits(metric, threshold)]
+
+
+def named_metrics(names: Sequence[str], flag: str, evaluators: Sequence[AnyEvaluator]) -> dict[str, Metric]:
+    """Return metrics by the names, or parts of names, that users wrote.
+
+    Raises:
+        UsageError: a metric is unknown or ambiguous.
+    """
+    return {name: _named(flag, name, evaluators) for name in names}
+
+
+def limit_row(limit: Limit, group: Group, summary: MetricSummary | None) -> Row:
+    """Return the row of a limit on the mean of a metric in a group."""
+    n = summary.n if summary else 0
+    value = summary.mean if summary else None
+    holds = value is not None and limit.met_by(value)
+    return Row(
+        condition=limit.metric.name,
+        kind="metric",
+        agent=group.agent,
+        operator=limit.operator,
+        limit=limit.value,
+        value=value,
+        n=n,
+        verdict="no_data" if value is None else "pass" if holds else "fail",
+        reason=_why_missing(limit.metric, group, summary)
+        if summary is None or value is None
+        else _spread(summary, group, holds=holds),
+    )
+
+
+def severity_row(conditions: GateSettings, group: Group, failures: Failures, checked: int) -> Row:
+    """Return the row of the condition on severe failures; `checked` conversations of the group could have one."""
+    own = [failure for failure in failures.failures if failure.place.agent == group.agent]
+    keys = {(failure.place.environment, failure.place.conversation_id) for failure in own}
+    verdict, reason = ("pass", _clean(group, checked)) if checked else ("no_data", _not_scored(group))
+    if own:
+        verdict, reason = "fail", "; ".join(_causes(failures, group))
+    severity = conditions.fail_on_severity
+    return Row(
+        condition="severity",
+        kind="severity",
+        agent=group.agent,
+        operator="=",
+        limit=0,
+        value=float(len(own)) if own or checked else None,
+        label=severity if severity == "critical" else f"{severity} or worse",
+        n=max(checked, len(keys)),
+        verdict="fail" if verdict == "fail" else "no_data" if verdict == "no_data" else "pass",
+        reason=reason,
+    )
+
+
+def _causes(failures: Failures, group: Group) -> Iterator[str]:
+    """Yield the most severe causes, each with an example."""
+    own = tuple(failure for failure in failures.failures if failure.place.agent == group.agent)
+    groups = replace(failures, failures=own).groups
+    for cause in groups[:_MAX_CAUSES]:
+        example = cause.example.place.conversation_id
+        yield f"{len(cause.failures):,} x {cause.title} ({cause.severity}), for example conversation {example}"
+    if len(groups) > _MAX_CAUSES:
+        yield f"and {counted(len(groups) - _MAX_CAUSES, 'more cause')}: `otel-agentic failures` lists them"
+
+
+def _named(flag: str, name: str, evaluators: Sequence[AnyEvaluator]) -> Metric:
+    try:
+        return metric_named(name, evaluators)
+    except UsageError as error:
+        raise UsageError(f"{flag} {name}: {error}") from None
+
+
+def _by_direction(metric: Metric, name: str, limit: float) -> Threshold:
+    if metric.higher_is_better is None:
+        raise UsageError(
+            f"--threshold {name}={number(limit)}: {metric.name} has no better direction; "
+            f"give one, '{name}>={number(limit)}' or '{name}<={number(limit)}'"
+        )
+    return Threshold(min=limit) if metric.higher_is_better else Threshold(max=limit)
+
+
+def _limits(metric: Metric, threshold: Threshold) -> Iterator[Limit]:
+    if threshold.min is not None:
+        yield Limit(metric=metric, operator=">=", value=threshold.min)
+    if threshold.max is not None:
+        yield Limit(metric=metric, operator="<=", value=threshold.max)
+
+
+def _spread(summary: MetricSummary, group: Group, *, holds: bool) -> str:
+    met = "the mean meets it" if holds else "the mean does not meet it"
+    text = (
+        f"{met}; of {counted(summary.n, 'score')} the lowest is {_text(summary.low)}, the highest {_text(summary.high)}"
+    )
+    missing = _missing(summary)
+    text += f"; not scored: {missing}" if missing else ""
+    rest = len(group.members) - (len(group.members) if summary.looked_at is None else summary.looked_at)
+    return f"{text}; not computed for {counted(rest, 'conversation')}" if rest > 0 else text
+
+
+def _why_missing(metric: Metric, group: Group, summary: MetricSummary | None) -> str:
+    if summary is None or (not summary.n and not summary.not_evaluated):
+        conversations = counted(len(group.members), "conversation")
+        return f"{_short(metric)} was not computed for {conversations}; run `otel-agentic evaluate --metrics {_short(metric)}`"
+    if summary.n:
+        return f"{_short(metric)} has labels, not values; --fail-on-severity checks these"
+    explanation = f": {summary.explanation}" if summary.explanation else ""
+    return f"{_short(metric)} has no score: {_missing(summary)}{explanation}"
+
+
+def _short(metric: Metric) -> str:
+    return metric.name.removeprefix("agentic.")
+
+
+def _missing(summary: MetricSummary) -> str:
+    return ", ".join(f"{count:,} x {reason}" for reason, count in summary.not_evaluated.items())
+
+
+def _not_scored(group: Group) -> str:
+    return f"none of {counted(len(group.members), 'conversation')} was evaluated, so no failure could be detected"
+
+
+def _clean(group: Group, checked: int) -> str:
+    rest = len(group.members) - checked
+    text = f"none in {counted(checked, 'conversation')}"
+    return f"{text}; {rest:,} more not evaluated" if rest > 0 else text
+
+
+def _text(value: float | None) -> str:
+    return "unknown" if value is None else number(value)
+
+
+#: Cases listed in a sentence.
+_MAX_CASES: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Change:
+    """A difference, now minus then; `how` describes its data. The ends of the interval are None with too little data."""
+
+    value: float
+    lower: float | None
+    upper: float | None
+    n: int
+    how: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Regressions:
+    """Checks the conditions on change from one baseline."""
+
+    conditions: GateSettings
+    stats: StatsSettings
+    baseline: Baseline
+    targets: Sequence[Target]
+
+    def rows(self, group: Group, metrics: Mapping[str, Values]) -> Iterator[Row]:
+        """Yield a row for each target of one agent; `metrics` are its current values, by name."""
+        for target in self.targets:
+            change = self._metric(target, group, metrics) if target.metric else self._rate(target, group)
+            yield (
+                self._without(target, group.agent, change)
+                if isinstance(change, str)
+                else self._row(target, group.agent, change)
+            )
+
+    def missing_agents(self, groups: Sequence[Group], agent: str | None) -> Iterator[Row]:
+        """Yield a row for each agent of the baseline without conversations now; `agent` is the selected name or glob."""
+        present = {group.agent for group in groups}
+        for former in self.baseline.agents:
+            selected = agent is None or (former.agent is not None and fnmatchcase(former.agent, agent))
+            if selected and former.agent not in present and former.conversations:
+                yield Row(
+                    condition="conversations",
+                    kind="data",
+                    agent=former.agent,
+                    operator=">=",
+                    limit=1,
+                    n=0,
+                    value=0.0,
+                    verdict="no_data",
+                    reason=f"the baseline has {counted(former.conversations, 'conversation')} of it, this selection has none",
+                )
+
+    def _rate(self, target: Target, group: Group) -> _Change | str:
+        before, now = self.baseline.of(group.agent), attempts_of(group.members)
+        if not now.n:
+            return f"none of {counted(len(group.members), 'conversation')} was evaluated"
+        if before is None or not before.n:
+            return f"the baseline has no evaluated conversation of this agent{self._agents()}"
+        kind, k = parts(target.name)
+        compared = compare(before.attempts, now, [k], level=self.stats.level, prior=self.stats.prior)
+        # Paired by case the difference has the least variance; without common cases, the rates of all are compared.
+        comparison = compared.per_case.get(k, compared.pooled[k])
+        estimate = comparison.pass_at_k if kind == "@" else comparison.pass_pow_k
+        if estimate.value is None:
+            return f"{target.name} has no estimate on both sides"
+        how = f"{before.n:,} and {counted(now.n, 'conversation')}"
+        if comparison.method == "paired":
+            how = f"paired over {counted(comparison.cases, 'case')}"
+        how += _broken(before.attempts, now) if target.name == SUCCESS else ""
+        return _Change(value=estimate.value, lower=estimate.lower, upper=estimate.upper, n=now.n, how=how)
+
+    def _metric(self, target: Target, group: Group, metrics: Mapping[str, Values]) -> _Change | str:
+        now, former = metrics.get(target.name), self.baseline.of(group.agent)
+        before = former.metrics.get(target.name) if former else None
+        if now is None:
+            return f"{target.name} has no value for {counted(len(group.members), 'conversation')}"
+        if before is None:
+            return f"the baseline has no value of {target.name} of this agent"
+        difference = mean_difference(before.values, now, self.stats.level, width=target.width)
+        how = f"{before.n:,} and {counted(now.n, 'value')}"
+        if difference.method == "paired":
+            how = f"paired over {counted(difference.units, 'case')}"
+        return _Change(value=difference.value, lower=difference.lower, upper=difference.upper, n=now.n, how=how)
+
+    def _row(self, target: Target, agent: str | None, change: _Change) -> Row:
+        if target.tolerance == "chance" and change.lower is None:
+            return self._without(
+                target,
+                agent,
+                f"too few values to distinguish change from chance: {change.how}; at least two cases each are needed",
+            )
+        holds, explanation = self._compared(target, change)
+        return Row(
+            condition=target.name,
+            kind="regression",
+            agent=agent,
+            operator=">=" if target.falls else "<=",
+            limit=self._limit(target),
+            value=change.value,
+            lower=change.lower,
+            upper=change.upper,
+            n=change.n,
+            compared=self._compared_end(target),
+            verdict="pass" if holds else "fail",
+            reason=f"{explanation} ({change.how})",
+        )
+
+    def _compared(self, target: Target, change: _Change) -> tuple[bool, str]:
+        """Return whether a change is acceptable, and an explanation. Signs are inverted if higher values are worse."""
+        sign = 1.0 if target.falls else -1.0
+        value = sign * change.value
+        ends = sorted(sign * end for end in (change.lower, change.upper) if end is not None)
+        explanation = _explanation(value, ends, self.stats.level)
+        if target.tolerance == "chance":
+            return not ends[1] < 0.0, explanation
+        compared = ends[0] if self.conditions.bound == "lower" and ends else value
+        holds = compared >= -target.tolerance - SLACK
+        if holds or value < -target.tolerance - SLACK:
+            return holds, explanation
+        return holds, f"{explanation}; it may be worse by {number(-ends[0])}"
+
+    def _compared_end(self, target: Target) -> Compared:
+        """Return the end of the interval that is compared: for the tolerance "chance" the one most favourable to the agent."""
+        best, worst = ("upper", "lower") if target.falls else ("lower", "upper")
+        if target.tolerance == "chance":
+            return "upper" if best == "upper" else "lower"
+        if self.conditions.bound == "estimate":
+            return "estimate"
+        return "lower" if worst == "lower" else "upper"
+
+    def _limit(self, target: Target) -> float | str:
+        if target.tolerance == "chance":
+            return "chance"
+        return -target.tolerance if target.falls else target.tolerance
+
+    def _without(self, target: Target, agent: str | None, reason: str) -> Row:
+        return Row(
+            condition=target.name,
+            kind="regression",
+            agent=agent,
+            operator=">=" if target.falls else "<=",
+            limit=self._limit(target),
+            n=0,
+            verdict="no_data",
+            reason=reason,
+        )
+
+    def _agents(self) -> str:
+        names = [str(former.agent) for former in self.baseline.agents if former.n]
+        return f"; it has {', '.join(names[:5])}" if names else ""
+
+
+def _broken(before: Attempts, now: Attempts) -> str:
+    """Return the cases whose attempts were all correct in the baseline and are not now."""
+    known, counts = (
+        {(case.dataset, case.case_id): (case.c, case.n) for case in attempts.cases if case.dataset}
+        for attempts in (before, now)
+    )
+    broke = [flip for flip in flips({key: (None, count) for key, count in known.items()}, counts) if flip.broke]
+    if not broke:
+        return ""
+    cases = [f"{flip.case_id} ({flip.now[0]:,} of {flip.now[1]:,} correct)" for flip in broke[:_MAX_CASES]]
+    more = f" and {len(broke) - _MAX_CASES:,} more" if len(broke) > _MAX_CASES else ""
+    return f"; always correct before, not now: {', '.join(cases)}{more}"
+
+
+def _explanation(value: float, ends: Sequence[float], level: float) -> str:
+    """Return the explanation of a change that is worse if it is below 0."""
+    if not ends:
+        return "worse" if value < 0 else "no worse"
+    if ends[1] < 0.0:
+        return f"worse by more than chance explains at {level * 100:g} %"
+    if ends[0] > 0.0:
+        return "better by more than chance explains"
+    if value < -SLACK:
+        return "worse, by no more than chance explains"
+    return "no worse"
+
+
+#: Conditions that may be allowed to have no data, in addition to metrics and rates.
+_CONDITIONS: Final = (
+    ALL, "conversations", "coverage", "n", "success", "tier", "severity", "metric", "rate", "regression",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate:
+    """One run of the gate: the conditions, and the conversations of each agent."""
+
+    engine: Engine
+    conditions: GateSettings
+    selection: GateSelection
+    groups: Sequence[Group]
+    estimator: str | None = None
+    baseline: Baseline | None = None
+    evaluators: Sequence[AnyEvaluator] = field(default=())
+
+    @classmethod
+    def of(
+        cls,
+        engine: Engine,
+        conditions: GateSettings,
+        selection: GateSelection,
+        estimator: str | None,
+        baseline: Baseline | None,
+    ) -> Gate:
+        """Return the gate after a check of the names in its conditions.
+
+        Raises:
+            UsageError: a metric, a window or a condition is unknown.
+            PluginError: the estimator is unknown, or an evaluator does not load.
+            BadInputError: no case has the tag of the suite.
+        """
+        if estimator is not None:
+            engine.estimators(estimator)
+        gate = cls(
+            engine=engine,
+            conditions=conditions,
+            selection=selection,
+            groups=selection.groups(engine),
+            estimator=estimator,
+            baseline=baseline,
+            evaluators=all_evaluators(engine.settings.evaluators),
+        )
+        _ = gate.limits, gate.regressions, gate.allowed  # reports unknown names even if there is no data
+        return gate
+
+    @cached_property
+    def limits(self) -> list[Limit]:
+        """The limits of metric means."""
+        return limits_of(self.conditions, self.engine.settings.evaluators, self.evaluators)
+
+    @cached_property
+    def regressions(self) -> Regressions | None:
+        """The comparison with the baseline, or None without one."""
+        names = [name for name in self.conditions.max_regression if not is_rate(name)]
+        named = named_metrics(names, "--max-regression", self.evaluators)
+        metrics = dict.fromkeys(limit.metric.name for limit in self.limits)
+        limited = [metric_named(name, self.evaluators) for name in metrics]
+        compared = targets(self.conditions, named, limited)
+        if self.baseline is None:
+            if self.conditions.max_regression or self.conditions.max_drop is not None:
+                raise UsageError("--max-regression and --max-drop need a --baseline to compare with")
+            return None
+        stats = self.engine.settings.stats
+        return Regressions(conditions=self.conditions, stats=stats, baseline=self.baseline, targets=compared)
+
+    @cached_property
+    def allowed(self) -> frozenset[str]:
+        """The conditions that may have no data; metrics by their full names.
+
+        Raises:
+            UsageError: a name is neither a condition nor a metric.
+        """
+        return frozenset(self._full_name(name) for name in self.conditions.allow_no_data)
+
+    def _full_name(self, name: str) -> str:
+        if name in _CONDITIONS or is_rate(name):
+            return name
+        try:
+            return metric_named(name, self.evaluators).name
+        except UsageError as error:
+            raise UsageError(
+                f"--allow-no-data {name}: neither a condition ({', '.join(_CONDITIONS)}, pass^K, pass@K) nor a metric: {error}"
+            ) from None
+
+    def rows(self) -> list[Row]:
+        """Return a row for each condition of each agent; a single row without data if there are no conversations."""
+        return [row.allowing(self.allowed) for row in self._rows()]
+
+    def _rows(self) -> Iterator[Row]:
+        if not self.groups:
+            yield Row(
+                condition="conversations",
+                kind="data",
+                agent=None,
+                operator=">=",
+                limit=1,
+                n=0,
+                value=0.0,
+                verdict="no_data",
+                reason="no closed conversation in this selection; see `otel-agentic conversations list`",
+            )
+        for group in self.groups:
+            yield from Rates(
+                engine=self.engine,
+                conditions=self.conditions,
+                group=group,
+                selection=self.selection,
+                estimator=self.estimator,
+            ).rows()
+            yield from self._metric_rows(group)
+            if self.regressions is not None:
+                yield from self.regressions.rows(group, self.values.get(group.agent, {}))
+        if self.regressions is not None:
+            yield from self.regressions.missing_agents(self.groups, self.selection.selection.agent)
+
+    def _metric_rows(self, group: Group) -> Iterator[Row]:
+        for limit in self.limits:
+            yield limit_row(limit, group, self._summaries.get((group.agent, limit.metric.name)))
+        if self.conditions.fail_on_severity != "none":
+            yield severity_row(self.conditions, group, self._failures, self._checked(group))
+
+    @cached_property
+    def _failures(self) -> Failures:
+        assert self.conditions.fail_on_severity != "none"  # noqa: S101 — used for this condition only
+        failures = found_failures(self.engine, self.selection.selection, keys=self._keys)
+        return failures.of(self.conditions.fail_on_severity)
+
+    @cached_property
+    def _summaries(self) -> Mapping[tuple[str | None, str], MetricSummary]:
+        summaries = metric_summaries(
+            self.engine,
+            self.selection.selection,
+            names=sorted({limit.metric.name for limit in self.limits}),
+            keys=self._keys,
+        )
+        owners = {metric.name: evaluator.name for evaluator in self.evaluators for metric in evaluator.metrics}
+        # The store may contain scores of the same name from an evaluator that is no longer installed.
+        return {
+            (summary.agent, summary.name): summary for summary in summaries if owners[summary.name] == summary.evaluator
+        }
+
+    def _checked(self, group: Group) -> int:
+        """Return how many conversations could have a failure: evaluated ones, or with a score that may be a failure."""
+        if group.evaluated:
+            return group.evaluated
+        rules = self._failures.rules
+        may_fail = [name for name, metric in rules.metrics.items() if metric.failing or name in rules.thresholds]
+        return max(
+            (
+                summary.conversations
+                for summary in self._all_summaries
+                if summary.agent == group.agent and summary.name in may_fail and summary.n
+            ),
+            default=0,
+        )
+
+    @cached_property
+    def _all_summaries(self) -> Sequence[MetricSummary]:
+        return metric_summaries(self.engine, self.selection.selection, keys=self._keys)
+
+    @property
+    def _keys(self) -> frozenset[tuple[str, str]] | None:
+        """The checked conversations, or None if these are all of the selection."""
+        return frozenset().union(*(group.keys for group in self.groups)) if self.selection.narrows else None
+
+    @cached_property
+    def values(self) -> Mapping[str | None, Mapping[str, Values]]:
+        """The values of metrics, by agent and metric name."""
+        with self.engine.store.read() as con:
+            rows_of_means = metric_means(con, self.selection.selection)
+        owners = {
+            (member.environment, member.conversation_id): (
+                group.agent,
+                member.case_key if member.case_id is not None else None,
+            )
+            for group in self.groups
+            for member in group.members
+        }
+        rows: dict[str | None, dict[str, list[Any]]] = {}
+        for environment, conversation_id, name, mean in rows_of_means:
+            owner = owners.get((environment, conversation_id))
+            if owner is not None:
+                rows.setdefault(owner[0], {}).setdefault(name, []).append((owner[1], mean))
+        return {
+            agent: {name: values for name, pairs in by_name.items() if (values := Values.of(pairs))}
+            for agent, by_name in rows.items()
+        }
+
+    def measured(self, name: str) -> Baseline:
+        """Return the current rates and metrics as a baseline."""
+        return measured(self.engine, self.groups, self.values, name=name, evaluations=self.evaluations)
+
+    @cached_property
+    def evaluations(self) -> tuple[str, ...]:
+        """The evaluations of the scores."""
+        with self.engine.store.read() as con:
+            return evaluations_of(con, self.selection.selection)
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """The reasons why conversations were not evaluated, with counts."""
+        missing = (member for group in self.groups for member in group.members if member.outcome == "not_evaluated")
+        return dict(sorted(Counter(member.reason or "no_data" for member in missing).items()))
+
+    def notes(self) -> Iterator[str]:
+        """Yield notes on the conversations and on the comparison with the baseline."""
+        yield from (row["note"] for row in wrong_clocks_json(self.engine.store))
+        if self.baseline is None:
+            return
+        if self.groups and set(self.evaluations) != set(self.baseline.evaluations):
+            yield (
+                "the baseline was scored under another evaluator version (cases, judge or settings differ), which may explain a "
+                "difference"
+            )
+        last = self.baseline.last_end
+        ends = (
+            bisect_right(group.members, last, key=lambda member: iso(member.ended_ns)) for group in self.groups if last
+        )
+        early = sum(ends)
+        if early:
+            yield (
+                f"{early:,} of the conversations ended no later than the baseline's last one, and may be part of it; use --since to "
+                "select later ones only"
+            )

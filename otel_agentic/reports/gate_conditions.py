@@ -1,0 +1,328 @@
+"""Conditions of a gate, the conversations that they apply to, and the rows of its result."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pydantic import ValidationError
+
+from otel_agentic.config import GateSettings
+from otel_agentic.errors import UsageError
+from otel_agentic.reports.report import from_the_beginning, tier_bases, within
+from otel_agentic.reports.suites import require_suite
+from otel_agentic.store.selection import Selection
+from otel_agentic.store.windows import scored_conversations
+from otel_agentic.windows import GroupKey, group_by, parse_window
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from otel_agentic.config.quality import BoundKind
+    from otel_agentic.engine.engine import Engine
+    from otel_agentic.evaluators.base import Metric
+    from otel_agentic.windows import ClaimBasis, ScoredConversation
+
+#: Conditions that a command extends entry by entry; it replaces the others.
+_TABLES: Final = ("min_pass_pow_k", "min_pass_at_k", "thresholds", "max_regression")
+
+
+def merged(settings: GateSettings, conditions: Mapping[str, Any]) -> GateSettings:
+    """Return the conditions of the settings merged with those of a command.
+
+    Limits by k or metric are added to those of the settings, and replace one for the same k or metric; names in
+    `allow_no_data` are added. Any other condition replaces the setting.
+
+    Raises:
+        UsageError: a condition is unknown or its value invalid; the message names it.
+    """
+    changes = dict(conditions)
+    own = settings.model_dump()
+    for name in _TABLES:
+        if name in changes:
+            changes[name] = {**_texts(own[name]), **_texts(changes[name])}
+    if "allow_no_data" in changes:
+        changes["allow_no_data"] = [*own["allow_no_data"], *changes["allow_no_data"]]
+    try:
+        return GateSettings.model_validate({**own, **changes})
+    except ValidationError as error:
+        first = error.errors()[0]
+        path = "gate." + ".".join(str(part) for part in first["loc"] if part != "[key]")
+        raise UsageError(f"{path}: {first['msg']}, got {first.get('input')!r}") from None
+
+
+def _texts(table: Any) -> Any:
+    """Return a table with text keys, as in JSON: 3 is the same k as "3"."""
+    return {str(name): value for name, value in table.items()} if isinstance(table, dict) else table
+
+
+#: How much worse a value may be: by a number, or by no more than chance explains.
+Tolerance = float | Literal["chance"]
+_RATE: Final = re.compile(r"pass([@^])([1-9][0-9]{0,5})")
+SUCCESS: Final = "success"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A compared quantity: success or a pass rate (`metric` is None), or the mean of a metric."""
+
+    name: str
+    tolerance: Tolerance
+    metric: Metric | None = None
+
+    @property
+    def falls(self) -> bool:
+        """Whether lower values are worse."""
+        return self.metric is None or self.metric.higher_is_better is not False
+
+    @property
+    def width(self) -> float | None:
+        """The range of the metric, or None if it is not bounded."""
+        if self.metric is None or self.metric.low is None or self.metric.high is None:
+            return None
+        return self.metric.high - self.metric.low
+
+
+def is_rate(name: str) -> bool:
+    """Return whether a name is the name of a rate.
+
+    >>> is_rate("pass^3"), is_rate("success"), is_rate("helpfulness")
+    (True, True, False)
+    """
+    return name == SUCCESS or _RATE.fullmatch(name) is not None
+
+
+def targets(conditions: GateSettings, named: Mapping[str, Metric], limited: Iterable[Metric]) -> list[Target]:
+    """Return the targets of `max_regression`, or if it is empty success and every rate and metric with a limit.
+
+    Args:
+        conditions: the conditions of the gate.
+        named: the metrics that `max_regression` names, by that name.
+        limited: the metrics that have a limit.
+
+    Raises:
+        UsageError: a named metric has no better direction, or is computed for groups.
+    """
+    chance: Tolerance = "chance"
+    drop = chance if conditions.max_drop is None else conditions.max_drop
+    if not conditions.max_regression:
+        rates = [SUCCESS, *(f"pass@{k}" for k in sorted(conditions.min_pass_at_k) if k > 1)]
+        rates += [f"pass^{k}" for k in sorted(conditions.min_pass_pow_k) if k > 1]  # for k = 1 both equal success
+        metrics = [metric for metric in limited if metric.higher_is_better is not None and metric.target != "group"]
+        return [
+            *(Target(name=name, tolerance=drop) for name in rates),
+            *(Target(name=metric.name, tolerance=chance, metric=metric) for metric in metrics),
+        ]
+    chosen = []
+    for name, allowed in conditions.max_regression.items():
+        metric = named.get(name)
+        if metric is not None and metric.higher_is_better is None:
+            raise UsageError(f"--max-regression {name}: {metric.name} has no better direction")
+        if metric is not None and metric.target == "group":
+            raise UsageError(
+                f"--max-regression {name}: {metric.name} is one value for all conversations, without a spread to compare; "
+                f"use --threshold {name}=V to compare it with a limit"
+            )
+        tolerance = drop if allowed == "chance" and metric is None else allowed
+        chosen.append(Target(name=metric.name if metric else name, tolerance=tolerance, metric=metric))
+    return chosen
+
+
+def parts(name: str) -> tuple[str, int]:
+    """Return the sign and the k of a rate.
+
+    >>> parts("pass@3"), parts("success")
+    (('@', 3), ('^', 1))
+    """
+    match = _RATE.fullmatch(name)
+    return (match[1], int(match[2])) if match else ("^", 1)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "conversation"), counted(2000, "score")
+    ('1 conversation', '2,000 scores')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def number(value: float) -> str:
+    """Return a number with four significant digits.
+
+    >>> number(0.7), number(3), number(0.88474), number(-0.0)
+    ('0.7', '3', '0.8847', '0')
+    """
+    return f"{value + 0.0:.4g}"  # -0.0 + 0.0 is 0.0
+
+
+def share(value: float, limit: float) -> str:
+    """Return a ratio with three digits, or as many as show on which side of a limit it is.
+
+    >>> share(0.88474, 0.7), share(0.69996, 0.7), share(1.0, 0.7)
+    ('.885', '.69996', '1.00')
+    """
+    digits = next((count for count in range(3, 10) if round(value, count) != limit or value == limit), 9)
+    text = f"{value:.{digits}f}"
+    return "1.00" if text == "1.000" else text.removeprefix("0")
+
+
+def evidence(
+    *,
+    value: float,
+    lower: float,
+    upper: float,
+    limit: float,
+    bound: BoundKind,
+    level: float,
+    data: str,
+    more: int | None,
+) -> str:
+    """Return a sentence about an estimate and its interval relative to a lower limit; `data` names the conversations or cases.
+
+    >>> arguments = {"limit": 0.7, "level": 0.95, "data": "20 conversations"}
+    >>> evidence(value=0.9, lower=0.6, upper=0.99, bound="estimate", more=12, **arguments)
+    'the estimate meets it; the 95 % interval extends down to .600: 20 conversations do not prove it, 12 more like these would'
+    >>> evidence(value=0.5, lower=0.4, upper=0.6, bound="lower", more=None, **arguments)
+    'the whole 95 % interval is below it'
+    """
+    interval = f"{level * 100:g} % interval"
+    if lower >= limit:
+        return f"the whole {interval} meets it"
+    if upper < limit:
+        return f"the whole {interval} is below it"
+    if value < limit:
+        return f"the estimate is below it; the {interval} extends up to {share(upper, limit)}"
+    unproven = f"{data} {'does' if data.startswith('1 ') else 'do'} not prove it"
+    would = f", {more:,} more like these would" if more else ""
+    if bound == "estimate":
+        return f"the estimate meets it; the {interval} extends down to {share(lower, limit)}: {unproven}{would}"
+    return f"the estimate meets it, the lower end of the {interval} does not: {unproven}{would}"
+
+
+Verdict = Literal["pass", "fail", "no_data"]
+Kind = Literal["data", "rate", "metric", "severity", "tier", "regression"]
+Operator = Literal[">=", "<=", "=", "in"]
+#: The value compared with the limit: the estimate, or an end of its interval.
+Compared = Literal["estimate", "lower", "upper"]
+#: The name of all conditions in `allow_no_data`.
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One condition applied to one agent.
+
+    `condition` is `success`, `pass^3`, `coverage`, `n`, `tier`, `severity`, `conversations`, or a metric. `value`, `lower` and
+    `upper` are measured, in the unit of the condition; for a regression they are the difference from the baseline, now minus
+    then. `label` is the name of the tier or severity. `n` is the number of conversations, or of scores of a metric, that the
+    value is computed from. `estimator` and `interval` name the methods of rates and their bounds. `allowed`: missing data is
+    not a failure. `reason` is a sentence.
+    """
+
+    condition: str
+    kind: Kind
+    agent: str | None
+    operator: Operator
+    limit: float | int | str
+    n: int
+    verdict: Verdict
+    reason: str
+    value: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    label: str | None = None
+    compared: Compared = "estimate"
+    estimator: str | None = None
+    interval: str | None = None
+    allowed: bool = False
+
+    @property
+    def stops(self) -> bool:
+        """Whether the gate fails because of this row."""
+        return self.verdict == "fail" or (self.verdict == "no_data" and not self.allowed)
+
+    def allowing(self, allowed: Collection[str]) -> Row:
+        """Return the row, allowed if it has no data and one of the names covers it."""
+        names = {self.condition, self.kind, ALL}
+        return replace(self, allowed=self.verdict == "no_data" and not names.isdisjoint(allowed))
+
+    def json(self) -> dict[str, Any]:
+        """Return the row as a JSON object."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The selected conversations of one agent, sorted by end; the agent is None if it is unknown."""
+
+    agent: str | None
+    members: Sequence[ScoredConversation]
+
+    @property
+    def evaluated(self) -> int:
+        """The number of evaluated conversations."""
+        return sum(member.outcome != "not_evaluated" for member in self.members)
+
+    @property
+    def keys(self) -> frozenset[tuple[str, str]]:
+        """The keys of the conversations: environment and conversation id."""
+        return frozenset((member.environment, member.conversation_id) for member in self.members)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateSelection:
+    """The selection of `report`, narrowed to a suite (a tag of cases), an agent version or an environment."""
+
+    selection: Selection = field(default_factory=Selection)
+    window: str | None = None
+    suite: str | None = None
+    agent_version: str | None = None
+    environment: str | None = None
+
+    @property
+    def narrows(self) -> bool:
+        """Whether there are criteria besides the selection."""
+        return any(value is not None for value in (self.window, self.suite, self.agent_version, self.environment))
+
+    @property
+    def from_the_beginning(self) -> GateSelection:
+        """The same criteria from the first conversation up to the end of the selection."""
+        return replace(self, selection=from_the_beginning(self.selection), window=None)
+
+    def tier_basis(self, engine: Engine, agent: str | None) -> ClaimBasis:
+        """Return the basis of an agent's tier: all conversations of its newest version."""
+        since_start = self.from_the_beginning
+        key = GroupKey(agent=agent, agent_version=self.agent_version, environment=self.environment, tag=self.suite)
+        members = [member for group in since_start.groups(engine) if group.agent == agent for member in group.members]
+        return tier_bases(engine, {key: members}, since_start.selection)[key]
+
+    def groups(self, engine: Engine) -> list[Group]:
+        """Return the conversations of each agent, sorted by name.
+
+        Raises:
+            UsageError: the window is invalid.
+            BadInputError: no case has the tag.
+        """
+        with engine.store.read() as con:
+            if self.suite is not None:
+                require_suite(con, self.suite)
+            scored = scored_conversations(con, self.selection)
+        members = [conversation for conversation in scored if self._selects(conversation)]
+        window = None if self.window is None else parse_window(self.window)
+        if window is not None and window.width_ns is not None:
+            members = within(engine, members, window.width_ns, self.selection.until_ns)
+        newest = window.newest if window is not None else None
+        return [Group(agent=key.agent, members=_newest(own, newest)) for key, own in group_by(members).items()]
+
+    def _selects(self, conversation: ScoredConversation) -> bool:
+        return (
+            (self.suite is None or self.suite in conversation.tags)
+            and (self.agent_version is None or conversation.agent_version == self.agent_version)
+            and (self.environment is None or conversation.environment == self.environment)
+        )
+
+
+def _newest(members: Sequence[ScoredConversation], newest: int | None) -> Sequence[ScoredConversation]:
+    return members if newest is None else members[-newest:]

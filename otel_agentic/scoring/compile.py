@@ -1,0 +1,396 @@
+"""Expectations prepared for comparison with many turns: everything that does not depend on the actual calls is computed once."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from otel_agentic.scoring.checks import asked, check_of, compares_like_python
+from otel_agentic.scoring.model import DIMENSIONS, effect_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from otel_agentic.scoring.align import ToolRules
+    from otel_agentic.scoring.checks import Check
+    from otel_agentic.scoring.model import Dimension, MadeCall, NotEvaluatedReason
+    from otel_agentic.scoring.utilization import Use
+    from otel_agentic.scoring.values import Texts
+    from otel_agentic.truth.model import ExpectedCall, ExtraRule, MatchRule, ModeName, Order, ToolExpectation
+
+
+class Opinions(Protocol):
+    """The opinions of a judge on tool calls. None is no opinion: then the data alone decide, or the score stays open."""
+
+    @property
+    def silence(self) -> NotEvaluatedReason:
+        """Why there is no opinion: the reason of an outcome that stays open because `parameter` gave none."""
+        ...
+
+    def parameter(self, expected: ExpectedCall, key: str, made: MadeCall) -> bool | None:
+        """Return whether a made parameter means the expected one.
+
+        Asked for match mode `judge` where the values are not equal, of every pair of calls that may be paired.
+        """
+        ...
+
+    def used(self, made: MadeCall, later: Sequence[MadeCall], texts: Texts) -> Use | None:
+        """Return whether the result of a call was used.
+
+        Asked where the data do not tell, of the paired calls that worked, under the expectation that counts.
+        """
+        ...
+
+
+class _NoOpinions:
+    """No judge is asked."""
+
+    silence: NotEvaluatedReason = "no_data"
+
+    def parameter(self, expected: ExpectedCall, key: str, made: MadeCall) -> bool | None:
+        """Return that there is no opinion."""
+        del expected, key, made
+        return None
+
+    def used(self, made: MadeCall, later: Sequence[MadeCall], texts: Texts) -> Use | None:
+        """Return that there is no opinion."""
+        del made, later, texts
+        return None
+
+
+NO_OPINIONS: Final[Opinions] = _NoOpinions()
+
+
+_ABSENT: Final = object()
+
+
+class _Wanted(NamedTuple):
+    """One parameter that is compared: the value expected, and the check.
+
+    `check` is None where Python's own comparison decides, but for truths: where `truth` is not None, the made value must
+    be true or false, or must not be.
+    """
+
+    key: str
+    expected: Any
+    truth: bool | None
+    check: Check | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Parameters:
+    """The parameters of an expected call, compiled: what a made call's arguments are held against.
+
+    `wanted` are those that are compared; `values` are the expected ones and `modes` how each compares, by key; `ignored`
+    are the keys of mode `ignore`. `alike` equals arguments that are plainly as expected; where that cannot be told by
+    comparing objects, it equals nothing. `strict`: keys beyond the expected ones count. `judged`: a judge may be asked.
+    """
+
+    call: ExpectedCall
+    wanted: tuple[_Wanted, ...]
+    values: Mapping[str, Any]
+    modes: Mapping[str, ModeName]
+    ignored: tuple[str, ...]
+    alike: object
+    strict: bool
+    judged: bool
+
+    @classmethod
+    def of(cls, call: ExpectedCall, *, numbers_as_text: bool) -> Parameters:
+        """Return the compiled parameters of an expected call."""
+        modes: dict[str, ModeName] = {key: rule.mode for key, rule in call.rules.items()}
+        exact = all(mode == "exact" for mode in modes.values())
+        return cls(
+            call=call,
+            wanted=tuple(
+                _wanted(key, call.parameters.get(key), rule, numbers_as_text=numbers_as_text)
+                for key, rule in call.rules.items()
+                if rule.mode != "ignore"
+            ),
+            values=call.parameters,
+            modes=modes,
+            ignored=tuple(key for key, mode in modes.items() if mode == "ignore"),
+            alike=call.parameters if exact and compares_like_python(call.parameters) else object(),
+            strict=not call.ignore_extra_parameters,
+            judged="judge" in modes.values(),
+        )
+
+    def scores(self, made: Sequence[MadeCall], opinions: Opinions = NO_OPINIONS) -> list[float]:
+        """Return the scores of several made calls, as `compare` does; they cost less without what is wrong."""
+        wanted, scores = self.wanted, []
+        for one in made:
+            arguments = one.call.arguments
+            if arguments is None or arguments == self.alike:
+                scores.append(0.0 if arguments is None else 1.0)
+                continue
+            equal, beyond = 0, len(arguments)  # beyond the expected keys: counted down to what is left over
+            for key, expected, truth, check in wanted:
+                value = arguments.get(key, _ABSENT)
+                if value is _ABSENT:
+                    continue
+                beyond -= 1
+                if check is None:
+                    if value == expected and (truth is None or truth is (type(value) is bool)):
+                        equal += 1
+                    continue
+                if self._verdict(key, check, value, one, opinions) is not False:
+                    equal += 1
+            total = len(wanted)
+            if beyond and self.strict:
+                total += beyond - len([key for key in self.ignored if key in arguments])
+            scores.append(equal / total if total else 1.0)
+        return scores
+
+    def compare(self, made: MadeCall, opinions: Opinions = NO_OPINIONS) -> tuple[float, list[str]]:
+        """Return how far the arguments of a made call agree, and the keys that are not as expected, sorted.
+
+        The score is equal keys over all keys, 1 where there is none to compare. Keys compared: those expected, and those
+        made beyond them unless `ignore_extra_parameters`; `ignore` drops its key. One that only a judge could compare, and
+        that none has, counts as equal. Of arguments that were not recorded the score is 0, and nothing is wrong.
+        """
+        arguments = made.call.arguments
+        if arguments is None:
+            return 0.0, []
+        wrong: list[str] = []
+        beyond = len(arguments)  # as in `scores`
+        for key, expected, truth, check in self.wanted:
+            value = arguments.get(key, _ABSENT)
+            if value is _ABSENT:
+                wrong.append(key)
+                continue
+            beyond -= 1
+            if check is None:
+                if value != expected or (truth is not None and truth is not (type(value) is bool)):
+                    wrong.append(key)
+                continue
+            if self._verdict(key, check, value, made, opinions) is False:
+                wrong.append(key)
+        total = len(self.wanted)
+        if beyond and self.strict:
+            more = [key for key in arguments if key not in self.modes]
+            total += len(more)
+            wrong += more
+        wrong.sort()
+        return (total - len(wrong)) / total if wrong else 1.0, wrong
+
+    def undecided(self, made: MadeCall, opinions: Opinions = NO_OPINIONS) -> int:
+        """Return how many keys only a judge could compare, and none has."""
+        arguments = made.call.arguments or {}
+        return [
+            self._verdict(key, check, arguments[key], made, opinions)
+            for key, _, _, check in self.wanted
+            if check is not None and self.modes[key] == "judge" and key in arguments
+        ].count(None)
+
+    def _verdict(self, key: str, check: Check, value: Any, made: MadeCall, opinions: Opinions) -> bool | None:
+        verdict = asked(check, value)
+        return opinions.parameter(self.call, key, made) if verdict is None else verdict
+
+
+def _wanted(key: str, expected: Any, rule: MatchRule, *, numbers_as_text: bool) -> _Wanted:
+    truth = isinstance(expected, bool) if isinstance(expected, (int, float)) and expected in {0, 1} else None
+    if rule.mode == "exact" and not numbers_as_text and (truth is not None or compares_like_python(expected)):
+        return _Wanted(key, expected, truth, None)
+    return _Wanted(key, expected, None, check_of(expected, rule, numbers_as_text=numbers_as_text))
+
+
+#: Expectations kept compiled, and names of made calls whose meaning one of them remembers.
+_KEPT_EXPECTATIONS: Final = 4096
+_KEPT_NAMES: Final = 256
+#: Sums of weights and shares are floating-point: a score this close to the threshold reaches it.
+_ROUNDING: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CompiledCall:
+    """An expected call: its place in the list, its parameters compiled.
+
+    `group` is its place in the order, 1..G with equal steps together, 0 for an optional call. `rank` is its place among
+    the calls of its name, that of the first where several share a step; without an order all share one.
+    """
+
+    call: ExpectedCall
+    index: int
+    name: str
+    required: bool
+    group: int
+    rank: int
+    parameters: Parameters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CompiledName:
+    """The expected calls of one name, ranked; `only` where there is but one.
+
+    `times` counts those that are required, `judged`: a parameter of one may be left to a judge.
+    """
+
+    calls: tuple[CompiledCall, ...]
+    only: CompiledCall | None
+    ranks: tuple[int, ...]
+    times: int
+    judged: bool
+
+    @classmethod
+    def of(cls, calls: Sequence[CompiledCall]) -> CompiledName:
+        """Return expected calls of one name; calls of one rank in order of their content, so that no place matters."""
+        ranked = tuple(sorted(calls, key=lambda call: (call.rank, _content(call.call), call.index)))
+        return cls(
+            calls=ranked,
+            only=ranked[0] if len(ranked) == 1 else None,
+            ranks=tuple(call.rank for call in ranked),
+            times=sum(call.required for call in calls),
+            judged=any(call.parameters.judged for call in calls),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CompiledExpectation:
+    """An expectation under the rules of its case.
+
+    `named` are the calls by name. `required` counts the required calls; `required_only`: nothing is optional, and nothing
+    forbidden by name; `judged`: a judge may be asked. `ordered`: there is an order, and calls enough to be out of it.
+    `threshold` is the score at which tools are correct, less what rounding takes. `weights` are in the order of
+    `DIMENSIONS`. `forbidden_by` gives the name or glob that forbids a call by its name; `extra_rule` what a call beyond the
+    expected ones means, by its name, `extra` where that is the same for all. `alternatives` are the other ways to be right.
+    """
+
+    expectation: ToolExpectation
+    rules: ToolRules
+    calls: tuple[CompiledCall, ...]
+    named: Mapping[str, CompiledName]
+    required: int
+    required_only: bool
+    judged: bool
+    order: Order
+    ordered: bool
+    threshold: float
+    weights: tuple[float, float, float, float]
+    forbidden_by: Callable[[str], str | None] | None
+    extra: ExtraRule | None
+    extra_rule: Callable[[str], ExtraRule]
+    alternatives: tuple[CompiledExpectation, ...]
+
+    def forbids(self, tool_name: str) -> bool:
+        """Return whether a call is forbidden by its name."""
+        return self.forbidden_by is not None and self.forbidden_by(tool_name) is not None
+
+
+def compiled(expectation: ToolExpectation, rules: ToolRules) -> CompiledExpectation:
+    """Return an expectation compiled; one that was compiled under equal rules before is taken from memory."""
+    return _remembered(_Same(expectation, rules))
+
+
+class _Same:
+    """The same expectation object under equal rules: models that hold dictionaries have no hash of their own."""
+
+    __slots__ = ("expectation", "rules")
+
+    def __init__(self, expectation: ToolExpectation, rules: ToolRules) -> None:
+        self.expectation = expectation
+        self.rules = rules
+
+    def __hash__(self) -> int:
+        return id(self.expectation)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.expectation is other.expectation and self.rules == other.rules
+
+
+@lru_cache(maxsize=_KEPT_EXPECTATIONS)
+def _remembered(same: _Same) -> CompiledExpectation:
+    return _compile(same.expectation, same.rules)
+
+
+def _compile(expectation: ToolExpectation, rules: ToolRules) -> CompiledExpectation:
+    calls = _compiled_calls(expectation, numbers_as_text=rules.numbers_as_text)
+    named: dict[str, list[CompiledCall]] = defaultdict(list)
+    for call in calls:
+        named[call.name].append(call)
+    required = sum(call.required for call in calls)
+    return CompiledExpectation(
+        expectation=expectation,
+        rules=rules,
+        calls=calls,
+        named={name: CompiledName.of(those) for name, those in named.items()},
+        required=required,
+        required_only=not expectation.forbidden and all(call.required for call in calls),
+        judged=any(call.parameters.judged for call in calls),
+        order=expectation.order,
+        ordered=expectation.order != "any" and required > 1,
+        threshold=rules.threshold - _ROUNDING,
+        weights=_scaled(rules.weights),
+        forbidden_by=_forbidden_by(expectation.forbidden),
+        extra=expectation.extra_calls if isinstance(expectation.extra_calls, str) else None,
+        extra_rule=_extra_rule(expectation, rules),
+        alternatives=tuple(_compile(one, rules) for one in expectation.alternatives),
+    )
+
+
+def _compiled_calls(expectation: ToolExpectation, *, numbers_as_text: bool) -> tuple[CompiledCall, ...]:
+    steps = [step_of(call, index) for index, call in enumerate(expectation.calls)]
+    needed = sorted({step for step, call in zip(steps, expectation.calls, strict=True) if call.required})
+    group_of = {step: group for group, step in enumerate(needed, start=1)}
+    ranks = _ranks(expectation, steps)
+    return tuple(
+        CompiledCall(
+            call=call,
+            index=index,
+            name=call.tool_name,
+            required=call.required,
+            group=group_of[steps[index]] if call.required else 0,
+            rank=ranks[index],
+            parameters=Parameters.of(call, numbers_as_text=numbers_as_text),
+        )
+        for index, call in enumerate(expectation.calls)
+    )
+
+
+def _ranks(expectation: ToolExpectation, steps: Sequence[int]) -> list[int]:
+    """Return how many calls of its name come in an earlier step, for each call; 0 for all where there is no order."""
+    if expectation.order == "any":
+        return [0] * len(steps)
+    named: dict[str, list[int]] = defaultdict(list)
+    for step, call in sorted(zip(steps, (call.tool_name for call in expectation.calls), strict=True)):
+        named[call].append(step)
+    return [named[call.tool_name].index(step) for step, call in zip(steps, expectation.calls, strict=True)]
+
+
+def step_of(expected: ExpectedCall, index: int) -> int:
+    """Return the step of an expected call: its own, else its 1-based place in the list."""
+    return index + 1 if expected.step is None else expected.step
+
+
+def _content(call: ExpectedCall) -> str:
+    """Return the call as text: calls of one rank stand in order of it, so that no score depends on their place."""
+    rules = {key: [rule.mode, rule.tolerance] for key, rule in call.rules.items()}
+    content = [call.parameters, rules, call.required, call.ignore_extra_parameters]
+    try:
+        return json.dumps(content, sort_keys=True, default=repr)
+    except (RecursionError, TypeError, ValueError):
+        return ""
+
+
+def _forbidden_by(patterns: Sequence[str]) -> Callable[[str], str | None] | None:
+    if not patterns:
+        return None
+    # Names of strangers: an agent may invent tools without end.
+    return lru_cache(_KEPT_NAMES)(lambda name: next((one for one in patterns if fnmatchcase(name, one)), None))
+
+
+def _extra_rule(expectation: ToolExpectation, rules: ToolRules) -> Callable[[str], ExtraRule]:
+    given = expectation.extra_calls
+    if isinstance(given, str):
+        return lambda _name: given
+    return lru_cache(_KEPT_NAMES)(lambda name: expectation.extra_rule(effect_of(name, rules.effects)))
+
+
+def _scaled(weights: Mapping[Dimension, float]) -> tuple[float, float, float, float]:
+    """Return weights as shares of the largest, so that sums of weights of 1e-320 or 1e308 neither vanish nor overflow."""
+    largest = max(weights.values(), default=0.0) or 1.0
+    selection, parameters, sequence, utilization = (weights.get(name, 0.0) / largest for name in DIMENSIONS)
+    return selection, parameters, sequence, utilization

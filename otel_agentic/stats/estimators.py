@@ -1,0 +1,498 @@
+"""Estimators of pass@k and pass^k: plug-in, unbiased, per case, Beta-binomial; exact bounds for gates; and their selection by settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
+
+import numpy as np
+from scipy.special import ndtr
+
+from otel_agentic.errors import UsageError
+from otel_agentic.stats.beta import beta_pass_at_mean, beta_pass_pow_mean, beta_quantiles
+from otel_agentic.stats.cluster import DESIGNS, EffectiveSample, designs, mean_samples, methods, pooled_samples
+from otel_agentic.stats.grouped import GroupedAttempts, GroupedEstimates, correct_counts, pooled_correct
+from otel_agentic.stats.interval import (
+    Interval,
+    bounded,
+    clopper_pearson,
+    critical_values,
+    quantile,
+    smallest_for_each,
+    wilson_bounds,
+)
+from otel_agentic.stats.pass_k import all_of, any_of, unbiased_pass_at_k, unbiased_pass_pow_k
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    import numpy.typing as npt
+
+    from otel_agentic.config import StatsSettings
+    from otel_agentic.stats.cluster import Design, EffectiveSamples
+    from otel_agentic.stats.model import Attempts, Estimates, Estimator
+
+if TYPE_CHECKING:
+    FloatArray = npt.NDArray[np.float64]
+
+INTERVAL_METHODS: Final[dict[Design, str]] = {
+    "independent": "wilson",
+    "one_case": "wilson_one_case",
+    "clustered": "wilson_effective_n",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginEstimator:
+    """The observed rate c / n put into the Bernoulli formulas (the paper's frequentist mode); biased for small n.
+
+    >>> from otel_agentic.stats.model import Attempts
+    >>> three = Attempts.of([("a", True), ("b", True), ("c", False)])
+    >>> round(PluginEstimator().estimate(three, [3]).pass_pow_k[3].value, 3)
+    0.296
+    """
+
+    name: ClassVar[str] = "plugin"
+    level: float = 0.95
+
+    @classmethod
+    def from_settings(cls, settings: StatsSettings) -> PluginEstimator:
+        """Return the estimator with the level of the settings."""
+        return cls(level=settings.level)
+
+    def estimate(self, attempts: Attempts, k: Sequence[int]) -> Estimates:
+        """Return the estimates for each k; undefined without attempts."""
+        return self.estimate_groups(GroupedAttempts.of([attempts]), k).of(0)
+
+    def estimate_groups(self, grouped: GroupedAttempts, k: Sequence[int]) -> GroupedEstimates:
+        """Return the estimates of every group for each k; NaN without attempts."""
+        pass_at, pass_pow = self.of_samples(pooled_samples(grouped), k)
+        return GroupedEstimates(
+            estimator=self.name,
+            level=self.level,
+            k=tuple(k),
+            interval_methods=methods(grouped, INTERVAL_METHODS),
+            pass_at_k=pass_at,
+            pass_pow_k=pass_pow,
+        )
+
+    def of_samples(self, samples: EffectiveSamples, k: Sequence[int]) -> tuple[FloatArray, FloatArray]:
+        """Return pass@k and pass^k of pooled samples: (groups, len(k), 3) value, lower, upper."""
+        ks, rates = np.asarray(k), _rates(samples, self.level)[:, None, :]
+        return (
+            bounded(any_of(samples.observed[:, None], ks), any_of(rates, ks[:, None])),
+            bounded(all_of(samples.observed[:, None], ks), all_of(rates, ks[:, None])),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnbiasedEstimator:
+    """Subsets of the pooled attempts; undefined where n < k.
+
+    Where attempts weigh unequally, the weighted rate times n takes the place of c, and the binomials are those of the
+    Gamma function: a continuation, exact at equal weights, that is not unbiased itself.
+
+    With very few attempts the point can lie past the transformed interval of the rate (n = 3, c = 2, k = 3: pass^3
+    is 0). The interval is then stretched to hold it: an interval without its own estimate helps nobody, and
+    stretching only adds coverage.
+
+    >>> from otel_agentic.stats.model import Attempts
+    >>> three = Attempts.of([("a", True), ("b", True), ("c", False)])
+    >>> UnbiasedEstimator().estimate(three, [3, 4]).pass_at_k[3].value
+    1.0
+    >>> UnbiasedEstimator().estimate(three, [3, 4]).pass_at_k[4].value is None
+    True
+    """
+
+    name: ClassVar[str] = "unbiased"
+    level: float = 0.95
+
+    @classmethod
+    def from_settings(cls, settings: StatsSettings) -> UnbiasedEstimator:
+        """Return the estimator with the level of the settings."""
+        return cls(level=settings.level)
+
+    def estimate(self, attempts: Attempts, k: Sequence[int]) -> Estimates:
+        """Return the estimates for each k; undefined where there are fewer than k attempts."""
+        return self.estimate_groups(GroupedAttempts.of([attempts]), k).of(0)
+
+    def estimate_groups(self, grouped: GroupedAttempts, k: Sequence[int]) -> GroupedEstimates:
+        """Return the estimates of every group for each k; NaN where there are fewer than k attempts."""
+        pass_at, pass_pow = _pooled_subsets(grouped, k, self.level)
+        return GroupedEstimates(
+            estimator=self.name,
+            level=self.level,
+            k=tuple(k),
+            interval_methods=methods(grouped, INTERVAL_METHODS),
+            pass_at_k=pass_at,
+            pass_pow_k=pass_pow,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerCaseEstimator:
+    """Mean over cases of the unbiased estimate of each case: the convention of benchmarks.
+
+    A case with fewer than k attempts is left out and counted in `cases_left_out`. `traffic_weighted` weighs a case by
+    its attempts, or their weights; otherwise each case counts once. Where attempts weigh unequally, a case's estimate is
+    that of its weighted rate, as `unbiased` has it; where no case has two attempts, each is a conversation that stands for
+    as many as its weight says, and the mean is weighted. Intervals are Wilson's on the mean itself with the effective sample
+    size of the per-case values; where a single case is left, it is the `unbiased` interval of that case.
+
+    >>> from otel_agentic.stats.model import Attempts
+    >>> twice = Attempts.of([("a", True), ("a", True), ("b", True), ("b", False), ("c", False)])
+    >>> estimates = PerCaseEstimator().estimate(twice, [2])
+    >>> estimates.pass_pow_k[2].value, estimates.pass_at_k[2].value, estimates.cases_left_out
+    (0.5, 1.0, {2: 1})
+    """
+
+    name: ClassVar[str] = "per_case"
+    level: float = 0.95
+    traffic_weighted: bool = False
+
+    @classmethod
+    def from_settings(cls, settings: StatsSettings) -> PerCaseEstimator:
+        """Return the estimator with the level of the settings, each case counting once."""
+        return cls(level=settings.level)
+
+    def estimate(self, attempts: Attempts, k: Sequence[int]) -> Estimates:
+        """Return the estimates for each k; undefined where no case has k attempts."""
+        return self.estimate_groups(GroupedAttempts.of([attempts]), k).of(0)
+
+    def estimate_groups(self, grouped: GroupedAttempts, k: Sequence[int]) -> GroupedEstimates:
+        """Return the estimates of every group for each k; NaN where no case has k attempts."""
+        pass_at, pass_pow = zip(*(self._coherent(grouped, each, k) for each in k), strict=True)
+        left_out = grouped.total(grouped.n[:, None] < np.asarray(k))
+        return GroupedEstimates(
+            estimator=self.name,
+            level=self.level,
+            k=tuple(k),
+            interval_methods=methods(grouped, INTERVAL_METHODS),
+            pass_at_k=np.stack(pass_at, axis=1),
+            pass_pow_k=np.stack(pass_pow, axis=1),
+            cases_left_out=left_out.astype(np.int64),
+        )
+
+    def _coherent(self, grouped: GroupedAttempts, k: int, asked: Sequence[int]) -> tuple[FloatArray, FloatArray]:
+        """Return pass@k and pass^k over the cases with k attempts or more, with ends that smaller k allow: (size, 3).
+
+        Of the same cases pass@k is at least pass@j for every j < k, and pass^k at most pass^j: what bounds one bounds
+        the other. Without this, five cases whose pass@3 is all 1 have no variance left and a wider interval than
+        pass@1 has.
+        """
+        kept = grouped.where(grouped.n >= k)
+        if not kept.n.size:  # of traffic that repeats no case, every k above 1
+            return np.full((grouped.size, 3), np.nan), np.full((grouped.size, 3), np.nan)
+        up_to_k = [*(each for each in sorted({1, *asked}) if each < k), k]
+        at, power = self._means(kept, up_to_k)
+        pass_at, pass_pow = at[:, -1].copy(), power[:, -1].copy()
+        pass_at[:, 1], pass_pow[:, 2] = at[:, :, 1].max(axis=1), power[:, :, 2].min(axis=1)
+        return pass_at, pass_pow
+
+    def _means(self, kept: GroupedAttempts, k: Sequence[int]) -> tuple[FloatArray, FloatArray]:
+        """Return pass@k and pass^k over cases that all have every k attempts: (size, len(k), 3)."""
+        clustered = (designs(kept) == DESIGNS.index("clustered"))[:, None, None]
+        # One attempt a case (k = 1), or one case: the mean is the pooled estimate.
+        pooled = _pooled_subsets(kept, k, self.level)
+        if not clustered.any():
+            return pooled
+        # Cases of many groups are of few kinds: each is computed once. The complex number is the pair (n, c).
+        kinds, kind = np.unique(kept.n + 1j * correct_counts(kept), return_inverse=True)
+        n, c = kinds.real[:, None], kinds.imag[:, None]
+        values = np.concatenate((unbiased_pass_at_k(n, c, k), unbiased_pass_pow_k(n, c, k)), axis=1)
+        samples = mean_samples(kept, values[kind], traffic_weighted=self.traffic_weighted)
+        means = np.split(bounded(samples.observed, _rates(samples, self.level)), 2, axis=1)
+        return np.where(clustered, means[0], pooled[0]), np.where(clustered, means[1], pooled[1])
+
+
+def _pooled_subsets(grouped: GroupedAttempts, k: Sequence[int], level: float) -> tuple[FloatArray, FloatArray]:
+    """Return pass@k and pass^k of subsets of the pooled attempts: (size, len(k), 3)."""
+    ks, rates = np.asarray(k), _rates(pooled_samples(grouped), level)[:, None, :]
+    n = grouped.total(grouped.n)[:, None]
+    c = pooled_correct(grouped)[:, None]
+    return (
+        bounded(unbiased_pass_at_k(n, c, ks), any_of(rates, ks[:, None])),
+        bounded(unbiased_pass_pow_k(n, c, ks), all_of(rates, ks[:, None])),
+    )
+
+
+def _rates(samples: EffectiveSamples, level: float) -> FloatArray:
+    """Return the interval of the rate of each sample: (..., 2)."""
+    return wilson_bounds(samples.p, samples.n, critical_values(level, samples.degrees))
+
+
+if TYPE_CHECKING:
+    FloatArray = npt.NDArray[np.float64]
+
+BAYESIAN_INTERVAL_METHODS: Final[dict[Design, str]] = {
+    "independent": "beta_equal_tailed",
+    "one_case": "beta_equal_tailed_one_case",
+    "clustered": "beta_equal_tailed_effective_n",
+}
+
+#: A probability no larger is 0: of smaller ones scipy has no quantile, and with a degree or less an interval is all of [0, 1].
+_NO_TAIL: Final = 1e-100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BayesianEstimator:
+    """Posterior means under a Beta prior, with equal-tailed intervals: transforms of the Beta quantiles.
+
+    The mean is that of the counts and the prior, whatever the design. The interval assumes independent conversations;
+    where a case has several attempts, it is that of a posterior with the effective attempts of `cluster`, read as far out as
+    Student's t says: between the quantiles at the probabilities Phi(-t) and Phi(t), which are .025 and .975 for the normal
+    quantile. Intervals are then about new cases like those seen.
+    The mean is not a quantile: for a large k and few attempts the posterior of pass^k is so skewed that its mean lies
+    above the interval, which is then stretched to hold it.
+
+    Ref: Fritz and Fiorenza 2026, "Agentic Evaluation Metric", section 6, of which this is the exact form; Korn and
+    Graubard 1998, "Confidence intervals for proportions with small expected number of positive counts estimated from
+    survey data" (effective sample size adjusted for degrees of freedom).
+
+    >>> from otel_agentic.stats.model import Attempts
+    >>> ten = Attempts.of((f"case {i}", i < 7) for i in range(10))
+    >>> third = BayesianEstimator().estimate(ten, [3]).pass_at_k[3]
+    >>> round(third.value, 4), round(third.lower, 4), round(third.upper, 4)
+    (0.9451, 0.7733, 0.9987)
+    """
+
+    name: ClassVar[str] = "bayesian"
+    level: float = 0.95
+    prior: tuple[float, float] = (1.0, 1.0)
+
+    @classmethod
+    def from_settings(cls, settings: StatsSettings) -> BayesianEstimator:
+        """Return the estimator with the level and the prior of the settings."""
+        return cls(level=settings.level, prior=settings.prior)
+
+    def estimate(self, attempts: Attempts, k: Sequence[int]) -> Estimates:
+        """Return the estimates for each k; undefined without attempts: the prior alone is no finding."""
+        return self.estimate_groups(GroupedAttempts.of([attempts]), k).of(0)
+
+    def estimate_groups(self, grouped: GroupedAttempts, k: Sequence[int]) -> GroupedEstimates:
+        """Return the estimates of every group for each k; NaN without attempts."""
+        pass_at, pass_pow = self.of_samples(pooled_samples(grouped), k)
+        return GroupedEstimates(
+            estimator=self.name,
+            level=self.level,
+            k=tuple(k),
+            interval_methods=methods(grouped, BAYESIAN_INTERVAL_METHODS),
+            pass_at_k=pass_at,
+            pass_pow_k=pass_pow,
+        )
+
+    def of_samples(self, samples: EffectiveSamples, k: Sequence[int]) -> tuple[FloatArray, FloatArray]:
+        """Return pass@k and pass^k of pooled samples: (groups, len(k), 3) value, lower, upper."""
+        a, b = self._posterior(samples.observed, samples.attempts)
+        rates = self._rates(samples)
+        ks = np.asarray(k)
+        at_mean = beta_pass_at_mean(a[:, None], b[:, None], ks)
+        pow_mean = beta_pass_pow_mean(a[:, None], b[:, None], ks)
+        return (
+            bounded(at_mean, any_of(rates[:, None, :], ks[:, None])),
+            bounded(pow_mean, all_of(rates[:, None, :], ks[:, None])),
+        )
+
+    def _posterior(self, p: FloatArray, n: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return a and b after n attempts at the rate p."""
+        a, b = self.prior
+        return a + p * n, b + (1.0 - p) * n
+
+    def _rates(self, samples: EffectiveSamples) -> FloatArray:
+        """Return the interval of the rate of each sample: (groups, 2)."""
+        tail = ndtr(-critical_values(self.level, samples.degrees))
+        beyond = np.where(tail < _NO_TAIL, 0.0, tail)
+        return beta_quantiles(*self._posterior(samples.p, samples.n), beyond)
+
+
+#: What is estimated: at least one of k attempts is right, or all k are.
+Kind = Literal["pass_at_k", "pass_pow_k"]
+
+_POOLED: Final = frozenset({PluginEstimator.name, UnbiasedEstimator.name, BayesianEstimator.name})
+_BERNOULLI: Final = {"pass_at_k": any_of, "pass_pow_k": all_of}
+_SUBSETS: Final = {"pass_at_k": unbiased_pass_at_k, "pass_pow_k": unbiased_pass_pow_k}
+#: Beyond this many more conversations, "how many more" is no advice.
+MOST_NEEDED: Final = 100_000
+
+
+def exact_rate(sample: EffectiveSample, level: float) -> Interval:
+    """Return the exact interval of a rate, on its effective number of attempts, stretched to hold the observed rate.
+
+    >>> [round(end, 4) for end in exact_rate(EffectiveSample(p=0.7, n=10.0, observed=0.7), 0.95)]
+    [0.3475, 0.9333]
+    """
+    n = sample.n
+    if sample.degrees is not None:
+        n *= (quantile(level) / quantile(level, sample.degrees)) ** 2
+    lower, upper = clopper_pearson(min(n, sample.p * n), n, level)
+    return Interval(min(lower, sample.observed), max(upper, sample.observed))
+
+
+def exact_bounds(estimator: str, attempts: Attempts, kind: Kind, k: int, level: float) -> Interval | None:
+    """Return the exact bounds of pass@k or pass^k as an estimator estimates it.
+
+    None where the estimator is none of those that this page is about, or has no estimate: no attempts, or for `per_case`
+    no case with k attempts.
+
+    >>> from otel_agentic.stats.model import Attempts
+    >>> twenty = Attempts.of((f"case {i}", True) for i in range(20))
+    >>> [round(end, 3) for end in exact_bounds("plugin", twenty, "pass_pow_k", 3, 0.95)]
+    [0.575, 1.0]
+    """
+    grouped = GroupedAttempts.of([attempts])
+    if estimator in _POOLED:
+        return _pooled(grouped, kind, k, level)
+    if estimator != PerCaseEstimator.name:
+        return None
+    kept = grouped.where(grouped.n >= k)
+    if DESIGNS[int(designs(kept)[0])] != "clustered":
+        return _pooled(kept, kind, k, level)
+    return _mean(kept, kind, k, level)
+
+
+def more_needed(attempts: Attempts, kind: Kind, k: int, wanted: float, level: float) -> int | None:
+    """Return how many more conversations at the observed rate would lift the exact lower bound to what is wanted.
+
+    The pooled rate is meant. 0 where the bound is there already; None where no number up to 100,000 would do, or there
+    are no attempts.
+
+    >>> from otel_agentic.stats.model import Attempts
+    >>> more_needed(Attempts.of((f"case {i}", True) for i in range(20)), "pass_pow_k", 3, 0.7, 0.95)
+    12
+    """
+    samples = pooled_samples(GroupedAttempts.of([attempts]))
+    if not attempts.n:
+        return None
+
+    def reaches(more: int) -> bool:
+        sample = samples.scaled((attempts.n + more) / attempts.n).of(0)
+        return sample is not None and _transformed(exact_rate(sample, level), kind, k).lower >= wanted
+
+    if reaches(0):
+        return 0
+    found = smallest_for_each(lambda _, more: np.array([reaches(int(each)) for each in more]), 1, MOST_NEEDED)
+    return int(found[0]) or None
+
+
+def _pooled(grouped: GroupedAttempts, kind: Kind, k: int, level: float) -> Interval | None:
+    sample = pooled_samples(grouped).of(0)
+    return None if sample is None else _transformed(exact_rate(sample, level), kind, k)
+
+
+def _mean(kept: GroupedAttempts, kind: Kind, k: int, level: float) -> Interval:
+    """Return the bounds of a mean over cases. Of the same cases pass@k is at least pass@1, pass^k at most."""
+    ks = np.array(sorted({1, k}))
+    values = _SUBSETS[kind](kept.n[:, None], correct_counts(kept)[:, None], ks)
+    means = mean_samples(kept, values)
+    ends = [exact_rate(_column(means, place), level) for place in range(len(ks))]
+    if kind == "pass_at_k":
+        return Interval(max(end.lower for end in ends), ends[-1].upper)
+    return Interval(ends[-1].lower, min(end.upper for end in ends))
+
+
+def _column(means: EffectiveSamples, place: int) -> EffectiveSample:
+    """Return the sample of one column of the means of a single group."""
+    p, n, degrees = (float(each[0, place]) for each in (means.p, means.n, means.degrees))
+    return EffectiveSample(p=p, n=n, observed=p, degrees=None if np.isnan(degrees) else degrees)
+
+
+def _transformed(rate: Interval, kind: Kind, k: int) -> Interval:
+    lower, upper = _BERNOULLI[kind](np.array(rate), k).tolist()
+    return Interval(lower, upper)
+
+
+#: The pooled estimator of each statistical mode. The frequentist one is `plugin`, not `unbiased`: it is the paper's,
+#: and it is defined for every k.
+POOLED: Final = {"bayesian": BayesianEstimator.name, "frequentist": PluginEstimator.name}
+#: Those that take any two conversations of a group for alike.
+_POOLED_NAMES: Final = frozenset({PluginEstimator.name, UnbiasedEstimator.name, BayesianEstimator.name})
+
+
+def validate_k(k: Iterable[object]) -> tuple[int, ...]:
+    """Return the k to estimate, ascending and without repeats.
+
+    Raises:
+        UsageError: there is none, or one is not a whole number of at least 1; names it.
+
+    >>> validate_k([5, 1, 3, 3])
+    (1, 3, 5)
+    """
+    chosen: set[int] = set()
+    for each in k:
+        if not isinstance(each, int) or isinstance(each, bool) or each < 1:
+            raise UsageError(f"k={each!r}: each k must be a whole number of attempts, 1 or more, e.g. 1,3,5")
+        chosen.add(each)
+    if not chosen:
+        raise UsageError("k is empty: give at least one whole number of attempts, e.g. 1,3,5")
+    return tuple(sorted(chosen))
+
+
+def mode_estimator(settings: StatsSettings, *, level: float | None = None) -> BayesianEstimator | PluginEstimator:
+    """Return the pooled estimator of the statistical mode, at its own level where one is given.
+
+    >>> from otel_agentic.config import StatsSettings
+    >>> mode_estimator(StatsSettings(mode="frequentist"), level=0.9)
+    PluginEstimator(level=0.9)
+    """
+    chosen_level = settings.level if level is None else level
+    if settings.mode == "bayesian":
+        return BayesianEstimator(level=chosen_level, prior=settings.prior)
+    return PluginEstimator(level=chosen_level)
+
+
+def headline_estimator(settings: StatsSettings) -> str:
+    """Return the name of the estimator of gauges, comparisons and gates: the configured one, else the mode's pooled one.
+
+    It never depends on the data: a series or a comparison must not change its meaning by itself.
+
+    >>> from otel_agentic.config import StatsSettings
+    >>> headline_estimator(StatsSettings()), headline_estimator(StatsSettings(estimator="per_case"))
+    ('bayesian', 'per_case')
+    """
+    return settings.estimator or POOLED[settings.mode]
+
+
+def pooled_estimator(settings: StatsSettings) -> str:
+    """Return the name of the estimator that answers for the traffic as a whole: the configured one where it does.
+
+    >>> from otel_agentic.config import StatsSettings
+    >>> pooled_estimator(StatsSettings(estimator="unbiased")), pooled_estimator(StatsSettings(estimator="per_case"))
+    ('unbiased', 'bayesian')
+    """
+    return settings.estimator if settings.estimator in _POOLED_NAMES else POOLED[settings.mode]
+
+
+def shown_estimators(settings: StatsSettings) -> tuple[str, ...]:
+    """Return the names of the estimators that a report shows of every group: pooled, per case, and a configured third.
+
+    >>> from otel_agentic.config import StatsSettings
+    >>> shown_estimators(StatsSettings()), shown_estimators(StatsSettings(estimator="hierarchical"))
+    (('bayesian', 'per_case'), ('bayesian', 'per_case', 'hierarchical'))
+    """
+    return tuple(dict.fromkeys((pooled_estimator(settings), PerCaseEstimator.name, headline_estimator(settings))))
+
+
+def headline_among(estimators: Sequence[Estimator], settings: StatsSettings) -> tuple[str, Estimator | None]:
+    """Return the name of the headline estimator, or what stands in for it among some, and that estimator if it is there.
+
+    >>> from otel_agentic.config import StatsSettings
+    >>> headline_among([PluginEstimator(level=0.9)], StatsSettings())
+    ('plugin', PluginEstimator(level=0.9))
+    """
+    name = default_among([each.name for each in estimators], headline_estimator(settings), settings)
+    return name, next((each for each in estimators if each.name == name), None)
+
+
+def default_among(names: Collection[str], wanted: str, settings: StatsSettings) -> str:
+    """Return the wanted estimator if it is among the given ones, else the pooled one of the mode, else the first given.
+
+    With none given it stays the wanted one.
+
+    >>> from otel_agentic.config import StatsSettings
+    >>> default_among(["plugin", "bayesian"], "per_case", StatsSettings())
+    'bayesian'
+    """
+    for name in (wanted, POOLED[settings.mode]):
+        if name in names:
+            return name
+    return next(iter(names), wanted)

@@ -1,0 +1,388 @@
+"""Opening a DuckDB file, and managing the connections to it.
+
+`open_database` sets limits and hardening and turns DuckDB's errors into clear ones. `ConnectionManager` provides connections, detects that
+DuckDB gave up on the file, and opens it again.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+
+import duckdb
+
+from otel_agentic.errors import StoreBusyError, StoreUnusableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+#: The connection that `Store.write` and `Store.read` provide, for packages that may not import DuckDB themselves.
+Connection: TypeAlias = duckdb.DuckDBPyConnection
+
+#: The oldest file format with every feature that is used here, so that other DuckDB versions can open the file too.
+FILE_FORMAT: Final = "v1.4.0"
+_HOLDER: Final = re.compile(r"PID (\d+)")
+#: Messages of operating systems when nothing more can be written because of the disk, a quota or a process limit.
+_FULL: Final = re.compile(r"no space left|disk quota exceeded|file too large", re.IGNORECASE)
+#: Messages of DuckDB when another process holds the file, and when this process has it open already.
+_HELD: Final = re.compile(r"could not set lock|conflicting lock", re.IGNORECASE)
+#: Errors about values; their messages contain the values.
+_QUOTING: Final = (duckdb.DataError, duckdb.IntegrityError, duckdb.InvalidInputException)
+_BAD_LOG: Final = re.compile(r"\bWAL\b")
+_DAMAGED: Final = re.compile(r"corrupt|checksum", re.IGNORECASE)
+_OPEN_HERE: Final = re.compile(r"configuration has been locked|different configuration than existing connections")
+
+
+class Limits(Protocol):
+    """The resources that DuckDB may use."""
+
+    @property
+    def memory_limit_mb(self) -> int:
+        """Memory before DuckDB spills to disk, MB."""
+        ...
+
+    @property
+    def temp_limit_mb(self) -> int:
+        """Disk space for spilled data, MB."""
+        ...
+
+
+def require_file(path: Path, *, create: bool) -> None:
+    """Check that a file exists, or may be created.
+
+    Raises:
+        StoreUnusableError: the file or its folder is missing; or the file is missing while its log exists: DuckDB would remove
+            the log when creating the file, and acknowledged data with it.
+    """
+    if not create and not path.is_file():
+        raise StoreUnusableError(f"{path}: no such DuckDB file; `otel-agentic ingest --db {path} …` makes one")
+    if not path.absolute().parent.is_dir():
+        raise StoreUnusableError(f"{path}: folder {path.absolute().parent} does not exist")
+    log = Path(f"{path.resolve()}.wal")
+    if not path.exists() and log.is_file() and log.stat().st_size:
+        raise StoreUnusableError(
+            f"{path} is missing, and {log} holds the last data stored in it: put the file back next to its log, or remove the log"
+        )
+
+
+def open_database(
+    path: Path,
+    settings: Limits,
+    *,
+    create: bool,
+    export_folder: Path | None = None,
+    read_only: bool = False,
+    spill: str | None = None,
+) -> duckdb.DuckDBPyConnection:
+    """Return a hardened connection to the file: no file system, no configuration changes, no extensions from outside.
+
+    Only `export_folder`, if there is one, can be read and written. With `read_only`, other processes may have the file open
+    if they open it read-only too; each then needs its own folder `spill` for data that does not fit in memory.
+
+    Raises:
+        StoreBusyError: another process holds the file; names it.
+        StoreUnusableError: the file is missing (and must not be created), is not a DuckDB file, or cannot be written.
+    """
+    require_file(path, create=create)
+    con = None
+    try:
+        con = duckdb.connect(
+            str(path),
+            read_only=read_only,
+            config={
+                "storage_compatibility_version": FILE_FORMAT,
+                "autoinstall_known_extensions": "false",
+                "autoload_known_extensions": "false",
+            },
+        )
+        con.execute("SET checkpoint_threshold = '1TB'")  # the writer makes checkpoints, because it can undo them
+        con.execute("PRAGMA disable_checkpoint_on_shutdown")  # as above
+        con.execute("SET max_vacuum_tasks = 0")  # a checkpoint writes new data only: merging would delay senders
+        con.execute(f"SET memory_limit = '{settings.memory_limit_mb}MB'")
+        if spill is not None:
+            con.execute("SET temp_directory = $spill", {"spill": spill})
+        con.execute(f"SET max_temp_directory_size = '{settings.temp_limit_mb}MB'")
+        con.execute("SET pandas_analyze_sample = 0")  # registered object arrays contain text; analysing them takes time
+        con.execute("SET python_enable_replacements = false")  # a name in SQL must not refer to a Python variable
+        con.execute("SET GLOBAL TimeZone = 'UTC'")  # global, because each reader has its own connection
+        if export_folder is not None:
+            # Resolved, because DuckDB refuses paths that leave the folder through a symbolic link.
+            con.execute("SET allowed_directories = $folders", {"folders": [str(export_folder.resolve())]})
+        con.execute("SET enable_external_access = false")  # allowed folders can be set only before this
+        con.execute("SET lock_configuration = true")
+    except duckdb.Error as error:
+        if con is not None:
+            con.close()
+        raise describe(error, path) from error
+    return con
+
+
+def error_summary(error: BaseException) -> str:
+    """Return the first line of an error for logs; only its class if DuckDB may quote stored values in the message.
+
+    >>> error_summary(duckdb.ConversionException("Conversion Error: Could not convert string 'private' to INT32"))
+    'ConversionException'
+    >>> error_summary(duckdb.IOException("IO Error: No space left on device"))
+    'IO Error: No space left on device'
+    """
+    if isinstance(error, _QUOTING):
+        return type(error).__name__
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def is_disk_full(error: Exception) -> bool:
+    """Return whether an error means that nothing more can be written, because of the disk, a quota or a process limit."""
+    return _FULL.search(str(error)) is not None
+
+
+def describe(error: Exception, path: Path) -> StoreBusyError | StoreUnusableError:
+    """Return the error that explains to the user why the file cannot be used."""
+    text = str(error)
+    if _OPEN_HERE.search(text):
+        return StoreBusyError(
+            f"{path} is already open in this process: only one Store may have a file open; close it first"
+        )
+    if _HELD.search(text):
+        holder = _HOLDER.search(text)
+        who = f"process {holder[1]}" if holder else "another process"
+        return StoreBusyError(
+            f"{path} is held by {who}: DuckDB lets one process at a time open a file. "
+            "If this is a running collector, use --server URL; otherwise stop that process"
+        )
+    first_line = text.splitlines()[0]
+    if "not a valid DuckDB database" in text:
+        return StoreUnusableError(f"{path} is not a DuckDB file; give another --db")
+    if is_disk_full(error):
+        return StoreUnusableError(f"{path}: {first_line}. Nothing was stored; free some disk space")
+    return StoreUnusableError(f"{path} cannot be used: {error_summary(error)}{_advice(text, path)}")
+
+
+def _advice(text: str, path: Path) -> str:
+    """Return advice for a damaged file or log."""
+    if _BAD_LOG.search(text):
+        return (
+            f". Its log {path}.wal cannot be replayed: restore a backup (`otel-agentic store restore`), or move the log away "
+            "to continue without its content"
+        )
+    if _DAMAGED.search(text):
+        return (
+            ". The file is damaged: restore a backup (`otel-agentic store restore BACKUP`), or import the Parquet export into a "
+            "new file (`otel-agentic store import FOLDER --db NEW.duckdb`)"
+        )
+    return ""
+
+
+#: How long readers of a failed instance may take to release their connections before these are closed, seconds.
+_RETURN_S: Final = 2.0
+_POLL_S: Final = 0.01
+#: After one of these errors DuckDB may refuse everything, even reads, until the file is opened again.
+_FATAL: Final = (duckdb.FatalException, duckdb.InternalException)
+_INVALIDATED: Final = "database has been invalidated"
+_PROBE: Final = "SELECT 1"
+
+
+class ConnectionManager:
+    """The connections to one file; `reopen` opens it again after a failure. Thread-safe, except for `reopen` itself.
+
+    DuckDB gives up on a file, even for reads, when a checkpoint or an fsync fails. While any connection of the failed instance
+    exists, the same process gets that instance again: so every connection is acquired, tracked and released here.
+    """
+
+    def __init__(self, path: Path, connect: Callable[[], duckdb.DuckDBPyConnection]) -> None:
+        """Open the file.
+
+        Args:
+            path: the file, without symbolic links.
+            connect: opens it; called again by `reopen`.
+
+        Raises:
+            StoreError: any error of `connect`.
+        """
+        self.path = path
+        self._connect = connect
+        self._lock = threading.Lock()
+        self._acquired: set[duckdb.DuckDBPyConnection] = set()
+        self._problem: str | None = None
+        #: Called when a reader found that the instance has failed.
+        self.on_failure: Callable[[], None] = lambda: None
+        self._root = connect()
+        self._identity = _identity(path)
+
+    @property
+    def problem(self) -> str | None:
+        """Why the file cannot be used now, or None if it can."""
+        return self._problem
+
+    @contextmanager
+    def connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Provide a connection.
+
+        Raises:
+            StoreUnusableError: the file is closed, or DuckDB gave up on it before or while the connection was used.
+        """
+        con = self.acquire()
+        try:
+            yield con
+        except Exception as error:
+            if self.has_failed(error) or not self._is_acquired(con):
+                self.on_failure()
+                raise StoreUnusableError(
+                    f"{self.path} is being opened again after a failure; ask again in a moment"
+                ) from error
+            if self._problem is not None and isinstance(error, duckdb.InterruptException):
+                raise StoreUnusableError(
+                    self._problem
+                ) from error  # interrupted by `reopen`, so the error does not concern the query
+            raise
+        finally:
+            self.release(con)
+
+    def acquire(self, *, for_recovery: bool = False) -> duckdb.DuckDBPyConnection:
+        """Return a connection that the caller must pass to `release`.
+
+        Args:
+            for_recovery: provide it before `recovered` was called too; only the thread that reopens the file sets this.
+
+        Raises:
+            StoreUnusableError: the file cannot be used now.
+        """
+        with self._lock:
+            if self._problem is not None and not for_recovery:
+                raise StoreUnusableError(self._problem)
+            con = self._root.cursor()
+            self._acquired.add(con)
+        return con
+
+    def release(self, con: duckdb.DuckDBPyConnection) -> None:
+        """Close an acquired connection."""
+        con.close()
+        with self._lock:
+            self._acquired.discard(con)
+
+    def has_failed(self, error: BaseException) -> bool:
+        """Return whether an error means that DuckDB gave up on the file; if so, no connection is provided any more."""
+        if self._problem is None and (_is_fatal(error) and not self._answers()):
+            self.give_up(error)
+        return self._problem is not None and _is_fatal(error)
+
+    def give_up(self, error: BaseException) -> str:
+        """Provide no connection until the file is opened again; return the reason."""
+        self._give_up(f"{self.path} failed and is being opened again: {error_summary(error)}")
+        return str(self._problem)
+
+    @property
+    def displaced(self) -> str | None:
+        """Why the path no longer refers to the open file, or None if it does."""
+        # Checked without opening the file: closing any handle of it would release this process's lock.
+        if _identity(self.path) == self._identity:
+            return None
+        return (
+            f"{self.path} was removed or replaced while it was open: nothing is stored. "
+            "Put the file back, or restart the collector to continue with the current file"
+        )
+
+    def check_in_place(self) -> None:
+        """Check that the path still refers to the open file.
+
+        Data committed to a removed file disappears with this process, so it must not be acknowledged.
+
+        Raises:
+            StoreUnusableError: the file was removed, moved away or replaced.
+        """
+        if (displaced := self.displaced) is not None:
+            raise StoreUnusableError(displaced)
+
+    def reopen(self) -> None:
+        """Open the file again, once all connections of the failed instance are closed.
+
+        Raises:
+            StoreError: it cannot be opened, or a reader does not release its connection. The next call may succeed.
+        """
+        self._give_up(f"{self.path} failed and is being opened again")
+        if not self._end_acquired(_RETURN_S):
+            raise StoreUnusableError(f"{self.path}: a query of the failed database does not end")
+        self._root.close()
+        self._root = self._connect()
+        self._identity = _identity(self.path)
+
+    def recovered(self) -> None:
+        """Provide connections again."""
+        with self._lock:
+            self._problem = None
+
+    @property
+    def has_readers(self) -> bool:
+        """Whether any connection is in use."""
+        return bool(self._left())
+
+    def close(self) -> bool:
+        """Release the file, interrupting readers. Return False if a reader does not end: the file then stays open."""
+        self._give_up(f"{self.path} is closed")
+        if not self._end_acquired(_RETURN_S):
+            return False
+        self._root.close()
+        return True
+
+    def _give_up(self, problem: str) -> None:
+        with self._lock:
+            self._problem = self._problem or problem
+
+    def _answers(self) -> bool:
+        """Return whether the instance still runs queries."""
+        try:
+            with self._root.cursor() as probe:
+                probe.execute(_PROBE).fetchall()
+        except duckdb.Error:
+            return False
+        return True
+
+    def _is_acquired(self, con: duckdb.DuckDBPyConnection) -> bool:
+        with self._lock:
+            return con in self._acquired
+
+    def _end_acquired(self, patience_s: float) -> bool:
+        """Interrupt readers and wait for their connections; close those that are idle at the end."""
+        deadline = time.monotonic() + patience_s
+        while self._left():
+            for con in self._left():
+                con.interrupt()
+            if time.monotonic() > deadline:
+                return self._seize()
+            time.sleep(_POLL_S)
+        return True
+
+    def _left(self) -> list[duckdb.DuckDBPyConnection]:
+        with self._lock:
+            return list(self._acquired)
+
+    def _seize(self) -> bool:
+        for con in self._left():
+            try:
+                con.close()  # refused while it runs a query
+            except duckdb.Error:
+                continue
+            with self._lock:
+                self._acquired.discard(con)
+        return not self._left()
+
+
+def _is_fatal(error: BaseException | None) -> bool:
+    """Return whether an error, or one of its causes, is of a kind after which DuckDB may have failed."""
+    while error is not None:
+        if isinstance(error, _FATAL) or (isinstance(error, duckdb.Error) and _INVALIDATED in str(error)):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)  # noqa: PTH116 — a tenth of Path.stat's time, and asked at each commit
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

@@ -1,0 +1,553 @@
+"""What judges answered and cost, and how they compare with people: the verdict cache, the budget, calibrations and human verdicts."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from otel_agentic.judges.asking_judge import Cost, Limits
+from otel_agentic.judges.base import Verdict, metric_of
+from otel_agentic.store.selection import parsed, rows
+from otel_agentic.store.table import Table, key_columns, rows_with
+from otel_agentic.windows.rolling import parse_width
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from duckdb import DuckDBPyConnection
+
+    from otel_agentic.config import JudgeSettings
+    from otel_agentic.judges.base import JudgeFailure, Question, ReplyKind
+    from otel_agentic.judges.calibration import Calibration, Labelled
+    from otel_agentic.stats.model import Estimate
+    from otel_agentic.store.selection import Row
+    from otel_agentic.store.store import Store
+    from otel_agentic.store.table import Key
+
+#: That a verdict was taken from the cache is written down when it was not for so long, ns.
+_USED_NS: Final = 24 * 3600 * 1_000_000_000
+#: How long verdicts gather before they are written together, seconds. What a process that dies had not written is asked
+#: again, so this is short; a commit takes a few milliseconds.
+_GATHERING_S: Final = 0.02
+_KNOWN: Final = """
+SELECT
+    content_hash, score, reasoning, model, tries, latency_s, input_tokens, output_tokens, cost_usd,
+    epoch_ns(coalesce(used_at, judged_at)), label, texts, coalesce(unsure, false)
+FROM judge_calls
+SEMI JOIN requested USING (content_hash)
+WHERE (score IS NOT NULL OR label IS NOT NULL OR texts IS NOT NULL) AND cleared IS NOT TRUE
+QUALIFY row_number() OVER (PARTITION BY content_hash ORDER BY judged_at DESC) = 1
+"""
+_SUMMARY: Final = """
+SELECT
+    judge, judge_version, model,
+    count(DISTINCT content_hash) FILTER (error IS NULL AND cleared IS NOT TRUE) AS verdicts,
+    count(*) FILTER (error IS NOT NULL) AS failures,
+    sum(tries)::BIGINT AS calls,
+    sum(input_tokens)::BIGINT AS input_tokens,
+    sum(output_tokens)::BIGINT AS output_tokens,
+    sum(cost_usd) AS cost_usd,
+    sum(latency_s) / nullif(sum(tries), 0) AS seconds_per_call,
+    min(judged_at) AS first_at,
+    max(judged_at) AS last_at
+FROM judge_calls
+GROUP BY judge, judge_version, model
+ORDER BY last_at DESC, judge, judge_version, model
+"""
+_CHOSEN: Final = "($judge IS NULL OR judge = $judge) AND ($before IS NULL OR judged_at < make_timestamp_ns($before))"
+_COUNT: Final = f"SELECT count(*) FROM judge_calls WHERE cleared IS NOT TRUE AND {_CHOSEN}"  # noqa: S608 — a constant of our own
+_FORGET: Final = f"UPDATE judge_calls SET cleared = true, reasoning = NULL, texts = NULL WHERE {_CHOSEN}"  # noqa: S608 — same
+_DROP: Final = "DELETE FROM judge_calls WHERE cleared AND judged_at < make_timestamp_ns($counted_from)"
+#: Verdicts that were taken are as young as that: retention goes by it.
+_USED: Final = """
+UPDATE judge_calls SET used_at = make_timestamp_ns($now)
+WHERE content_hash IN (SELECT content_hash FROM requested) AND error IS NULL
+"""
+#: Models that the spans of some conversations name.
+_MODELS: Final = """
+SELECT DISTINCT model FROM spans
+SEMI JOIN (SELECT trace_id FROM trace_links SEMI JOIN requested USING (environment, conversation_id)) USING (trace_id)
+WHERE model IS NOT NULL
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Said:
+    """What a judge said of a question, and when."""
+
+    key: str
+    verdict: Verdict | JudgeFailure
+    question: Question
+    at_ns: int
+
+    @property
+    def score(self) -> float | None:
+        """The score; None of a failure, and where a label or texts were asked for: 0 would be a bad one."""
+        return self.verdict.score if isinstance(self.verdict, Verdict) and self._asks_for("score") else None
+
+    @property
+    def label(self) -> str | None:
+        """The label, None where none was asked for."""
+        return self.verdict.label if isinstance(self.verdict, Verdict) and self._asks_for("label") else None
+
+    @property
+    def texts(self) -> list[str] | None:
+        """The texts, None where none were asked for."""
+        return list(self.verdict.texts) if isinstance(self.verdict, Verdict) and self._asks_for("texts") else None
+
+    def _asks_for(self, kind: ReplyKind) -> bool:
+        return kind == ("score" if self.question.rubric is None else self.question.rubric.form.kind)
+
+
+class DuckDbJudgeCache:
+    """The verdicts of one judge in the store; a `JudgeCache`. Thread-safe. Close it before the store."""
+
+    def __init__(self, store: Store, judge: str, version: str, *, reads: bool = True) -> None:
+        """Begin.
+
+        Args:
+            store: where they are kept.
+            judge: the judge's name,
+            version: and version, written beside each verdict.
+            reads: False to take nothing from earlier evaluations; verdicts are kept all the same.
+        """
+        self._store = store
+        self._judge = judge
+        self._version = version
+        self._reads = reads
+        self._lock = threading.Lock()
+        self._gathered: list[_Said] = []
+        self._written: Future[None] | None = None
+        self._error: BaseException | None = None
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="otel-agentic-verdicts")
+
+    def get(self, keys: Sequence[str]) -> dict[str, Verdict]:
+        """Return the stored verdicts of those keys that have one, marked as cached."""
+        if not self._reads:
+            return {}
+        with self._store.read() as con:
+            found = _known(con, keys)
+        now_ns = self._store.clock()
+        stale = [key for key, (_, used_ns) in found.items() if now_ns - used_ns > _USED_NS]
+        if stale:
+            self._store.write(lambda con: note_used(con, stale, now_ns))
+        return {key: verdict for key, (verdict, _) in found.items()}
+
+    def put(self, key: str, verdict: Verdict | JudgeFailure, question: Question) -> None:
+        """Record a verdict, or a failure that was paid for; returns at once, see `flush`."""
+        if not verdict.tries or (isinstance(verdict, Verdict) and verdict.cached):
+            return
+        with self._lock:
+            self._gathered.append(_Said(key=key, verdict=verdict, question=question, at_ns=self._store.clock()))
+            if len(self._gathered) == 1:
+                self._written = self._thread.submit(self._write)
+
+    def flush(self) -> None:
+        """Return when everything put before is durable.
+
+        Raises:
+            StoreError: it could not be written.
+        """
+        with self._lock:
+            written = self._written
+        if written is not None:
+            written.result()  # writes are one after the other: the last one is the last
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def close(self) -> None:
+        """Write what is gathered and end."""
+        self._thread.shutdown()
+
+    def _write(self) -> None:
+        time.sleep(_GATHERING_S)
+        with self._lock:
+            given, self._gathered = self._gathered, []
+        try:
+            self._store.write(lambda con: _insert(con, given, self._judge, self._version))
+        except Exception as error:  # noqa: BLE001 — handed to whoever waits for it in `flush`
+            self._error = error
+
+
+def known_verdicts(con: DuckDBPyConnection, keys: Sequence[str]) -> dict[str, Verdict]:
+    """Return the newest verdict of each key that has one, marked as cached."""
+    return {key: verdict for key, (verdict, _) in _known(con, keys).items()}
+
+
+def _known(con: DuckDBPyConnection, keys: Sequence[str]) -> dict[str, tuple[Verdict, int]]:
+    """Return the same with when each was last taken, or given, ns."""
+    return {
+        row[0]: (
+            Verdict(
+                score=row[1] or 0.0,
+                reasoning=row[2] or "",
+                model=row[3],
+                tries=row[4],
+                latency_s=row[5] or 0.0,
+                input_tokens=row[6] or 0,
+                output_tokens=row[7] or 0,
+                cost_usd=row[8],
+                cached=True,
+                label=row[10],
+                texts=tuple(row[11] or ()),
+                unsure=row[12],
+            ),
+            row[9],
+        )
+        for row in rows_with(con, {"content_hash": sorted(set(keys))}, _KNOWN)
+    }
+
+
+def note_used(con: DuckDBPyConnection, keys: Sequence[str], now_ns: int) -> None:
+    """Write down that verdicts were taken from the cache: retention removes those that were not for long."""
+    rows_with(con, {"content_hash": sorted(set(keys))}, _USED, {"now": now_ns}, fetch=False)
+
+
+def judge_summary(con: DuckDBPyConnection) -> list[Row]:
+    """Return what each judge, version and model said and cost, the latest first."""
+    return rows(con, _SUMMARY, {})
+
+
+def clear_verdicts(con: DuckDBPyConnection, *, judge: str | None, before_ns: int | None, counted_from_ns: int) -> int:
+    """Take verdicts out of the cache, with their reasoning; return how many.
+
+    What the budget counts stays until its window has passed: clearing the cache frees no budget.
+
+    Args:
+        con: a connection in a transaction.
+        judge: of this judge only,
+        before_ns: given before this time only.
+        counted_from_ns: where the budget window begins.
+    """
+    chosen = {"judge": judge, "before": before_ns}
+    count = int(con.execute(_COUNT, chosen).fetchall()[0][0])
+    con.execute(_FORGET, chosen)
+    con.execute(_DROP, {"counted_from": counted_from_ns})
+    return count
+
+
+def models_of(con: DuckDBPyConnection, keys: Iterable[Key]) -> set[str]:
+    """Return the models that the spans of some conversations name."""
+    return {model for (model,) in rows_with(con, key_columns(keys), _MODELS)}
+
+
+def _insert(con: DuckDBPyConnection, given: Sequence[_Said], judge: str, version: str) -> None:
+    said = [each.verdict for each in given]
+    columns: dict[str, list[Any]] = {
+        name: [getattr(verdict, name) for verdict in said]
+        for name in ("model", "tries", "latency_s", "input_tokens", "output_tokens", "cost_usd")
+    }
+    Table(con, "judge_calls").insert(
+        con,
+        {
+            **columns,
+            "content_hash": [each.key for each in given],
+            "metric": [metric_of(each.question) for each in given],
+            "judge": [judge] * len(given),
+            "judge_version": [version] * len(given),
+            "score": [each.score for each in given],
+            "label": [each.label for each in given],
+            "texts": [each.texts for each in given],
+            "unsure": [True if isinstance(verdict, Verdict) and verdict.unsure else None for verdict in said],
+            "reasoning": [verdict.reasoning if isinstance(verdict, Verdict) else None for verdict in said],
+            "error": [None if isinstance(verdict, Verdict) else verdict.message for verdict in said],
+            "judged_at": [each.at_ns for each in given],
+        },
+    )
+
+
+#: Parts of the window that spending is summed by: a window of a million calls is held as so many sums.
+_PARTS: Final = 1000
+_SPENT: Final = """
+SELECT
+    max(epoch_ns(judged_at)) AS at_ns, sum(tries)::BIGINT,
+    sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0))::BIGINT, sum(coalesce(cost_usd, 0))::DOUBLE
+FROM judge_calls
+WHERE judged_at > make_timestamp_ns($since)
+GROUP BY epoch_ns(judged_at) // $part
+ORDER BY at_ns
+"""
+
+
+class DuckDbBudget:
+    """The budget of all judges on one store; a `Budget`. Thread-safe.
+
+    The window ends now: what is older than its width is free again. What is under way is not in it: whoever asks
+    `allows` adds that.
+    """
+
+    def __init__(self, store: Store, settings: JudgeSettings, clock: Callable[[], int] | None = None) -> None:
+        """Begin with what the store says was spent.
+
+        Args:
+            store: the opened store; no other process can spend while it is open.
+            settings: the limits and the window.
+            clock: the present, ns since the epoch; None takes the store's.
+
+        Raises:
+            ConfigError: the window is no width.
+        """
+        self._store = store
+        self._settings = settings
+        self._clock = clock or store.clock
+        self.width_ns: Final = parse_width(settings.budget_window)
+        self._part_ns: Final = max(1, self.width_ns // _PARTS)
+        self._limits: Final = Limits(settings)
+        self._lock = threading.Lock()
+        self._spent: deque[tuple[int, Cost]] | None = None
+        self._sum = Cost()
+        self._reached: str | None = None
+
+    def allows(self, *, calls: int, tokens: int) -> bool:
+        """Return whether that many more model calls and tokens may be spent."""
+        with self._lock:
+            spent = self._in_window()
+        reached = self._limits.reached(spent, calls=calls, tokens=tokens)
+        self._reached = reached or self._reached
+        return reached is None
+
+    def spend(self, verdict: Verdict | JudgeFailure) -> None:
+        """Count what a verdict, or a failure, has cost."""
+        cost = Cost.of(verdict)
+        with self._lock:
+            self._in_window()
+            if cost.calls or cost.tokens:
+                self._remember(self._clock(), cost)
+
+    @property
+    def limits(self) -> Mapping[str, float | None]:
+        """The limits by the name of their setting, None for those that are not set."""
+        return self._limits.values
+
+    @property
+    def used_up(self) -> str | None:
+        """Which limit was reached, in words; None while none was."""
+        window = self._settings.budget_window
+        return None if self._reached is None else f"the budget of {window} is used up ({self._reached})"
+
+    def spent(self) -> Cost:
+        """Return what was spent in the window that ends now."""
+        with self._lock:
+            return self._in_window()
+
+    def _in_window(self) -> Cost:
+        """Return the sum of the window, without what has left it."""
+        since_ns = self._clock() - self.width_ns
+        if self._spent is None:
+            self._read(since_ns)
+        assert self._spent is not None  # noqa: S101 — just read
+        while self._spent and self._spent[0][0] <= since_ns:
+            self._sum -= self._spent.popleft()[1]
+        return self._sum if self._spent else Cost()
+
+    def _read(self, since_ns: int) -> None:
+        self._spent = deque()
+        with self._store.read() as con:
+            found = con.execute(_SPENT, {"since": since_ns, "part": self._part_ns}).fetchall()
+        for at_ns, calls, tokens, cost_usd in found:
+            self._remember(at_ns, Cost(calls=calls, tokens=tokens, cost_usd=cost_usd))
+
+    def _remember(self, at_ns: int, cost: Cost) -> None:
+        """Add to the sums: what is paid for at nearly the same time is one entry, which leaves with its last part."""
+        assert self._spent is not None  # noqa: S101 — read before anything is remembered
+        self._sum = self._sum + cost if self._spent else cost
+        if self._spent and self._spent[-1][0] // self._part_ns == at_ns // self._part_ns:
+            cost += self._spent.pop()[1]
+        self._spent.append((at_ns, cost))
+
+
+_PLACES: Final = """
+SELECT conversation_id, environment, revision, turn_count, closed_by IS NOT NULL
+FROM conversations
+SEMI JOIN requested USING (conversation_id)
+WHERE NOT superseded
+ORDER BY conversation_id, environment
+"""
+_FORGET_VERDICTS: Final = """
+DELETE FROM human_verdicts h USING requested w
+WHERE h.environment = w.environment AND h.conversation_id = w.conversation_id
+    AND coalesce(h.turn_index, -1) = w.turn_index
+"""
+_NEWEST: Final = """
+SELECT * FROM judge_calibrations
+QUALIFY row_number() OVER (PARTITION BY judge, judge_version, target ORDER BY calibrated_at DESC) = 1
+ORDER BY calibrated_at DESC, target
+"""
+_RATES: Final = ("agreement", "kappa", "sensitivity", "specificity")
+_COUNTS: Final = ("both_pass", "false_pass", "false_fail", "both_fail")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a conversation of some id stands: its environment, newest revision and number of turns."""
+
+    environment: str
+    revision: int
+    turn_count: int
+    closed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HumanVerdict:
+    """A person's verdict, True for a pass, on a turn (0-based) or a conversation (None) that is in the store."""
+
+    environment: str
+    conversation_id: str
+    revision: int
+    turn_index: int | None
+    verdict: bool
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrationRun:
+    """What was calibrated, with which labels: what stands beside every number of it.
+
+    `random_sample`: it was said that the labelled conversations are a random sample.
+    """
+
+    calibration_id: str
+    evaluation_id: str
+    judge: str
+    judge_version: str
+    model: str | None
+    random_sample: bool
+    labels: tuple[str, ...]
+    calibrated_ns: int
+
+
+def places_of(con: DuckDBPyConnection, conversation_ids: Iterable[str]) -> dict[str, list[Place]]:
+    """Return where the conversations of some ids stand; an id that is in no environment is left out."""
+    found: dict[str, list[Place]] = {}
+    for row in rows_with(con, {"conversation_id": sorted(set(conversation_ids))}, _PLACES):
+        place = Place(environment=row[1], revision=row[2], turn_count=row[3], closed=row[4])
+        found.setdefault(row[0], []).append(place)
+    return found
+
+
+def save_human_verdicts(
+    con: DuckDBPyConnection, verdicts: Sequence[HumanVerdict], *, random_sample: bool, now_ns: int
+) -> None:
+    """Remember verdicts of people; each replaces an older one on the same turn or conversation."""
+    keys: dict[str, list[Any]] = {
+        "environment": [verdict.environment for verdict in verdicts],
+        "conversation_id": [verdict.conversation_id for verdict in verdicts],
+    }
+    places = [-1 if verdict.turn_index is None else verdict.turn_index for verdict in verdicts]
+    rows_with(con, {**keys, "turn_index": places}, _FORGET_VERDICTS, fetch=False)
+    Table(con, "human_verdicts").insert(
+        con,
+        {
+            **keys,
+            "revision": [verdict.revision for verdict in verdicts],
+            "turn_index": [verdict.turn_index for verdict in verdicts],
+            "verdict": [verdict.verdict for verdict in verdicts],
+            "random_sample": [random_sample] * len(verdicts),
+            "source": [verdict.source for verdict in verdicts],
+            "imported_at": [now_ns] * len(verdicts),
+        },
+    )
+
+
+def save_calibration(
+    con: DuckDBPyConnection, run: CalibrationRun, found: Sequence[Calibration], labelled: Sequence[Labelled]
+) -> None:
+    """Write a calibration: a row for turns and one for conversations, and what was compared."""
+    Table(con, "judge_calibrations").insert(con, _columns([_row(run, one) for one in found]))
+    Table(con, "calibration_verdicts").insert(con, _columns([_verdict_row(run, one) for one in labelled]))
+
+
+def newest_calibrations(con: DuckDBPyConnection) -> list[Row]:
+    """Return the newest calibration of each judge, version and target, the latest first."""
+    found = rows(con, _NEWEST, {})
+    for row in found:
+        row["curve"], row["not_judged"] = parsed(row["curve"]), parsed(row["not_judged"])
+    return found
+
+
+def _row(run: CalibrationRun, found: Calibration) -> dict[str, Any]:
+    agreement = found.agreement
+    row = {
+        **_shared(run),
+        "target": found.target,
+        "n": int(agreement.confusion.n),
+        "judged": sum(int(one.agreement.confusion.n) for one in found.deciders if one.judge is not None),
+        **{name: int(getattr(agreement.confusion, name)) for name in _COUNTS},
+        "interval_method": agreement.interval_method,
+        "level": agreement.level,
+        "threshold": found.threshold,
+        "best_threshold": found.best.threshold if found.best else None,
+        "curve": [asdict(point) for point in found.curve],
+        "not_judged": dict(found.not_judged),
+        "random_sample": run.random_sample,
+        "labels": list(run.labels),
+        "calibrated_at": run.calibrated_ns,
+    }
+    for name in _RATES:
+        rate: Estimate = getattr(agreement, name)
+        row |= {name: rate.value, f"{name}_lower": rate.lower, f"{name}_upper": rate.upper}
+    return row
+
+
+def _shared(run: CalibrationRun) -> dict[str, Any]:
+    names = ("calibration_id", "evaluation_id", "judge", "judge_version", "model")
+    return {name: getattr(run, name) for name in names}
+
+
+def _verdict_row(run: CalibrationRun, one: Labelled) -> dict[str, Any]:
+    names = ("environment", "conversation_id", "revision", "turn_index", "dataset", "case_id", "human")
+    return {
+        "calibration_id": run.calibration_id,
+        **{name: getattr(one, name) for name in names},
+        "judge_outcome": one.outcome,
+        "judge_reason": one.reason,
+        "judge_score": one.score,
+        "judged": one.judge is not None,
+        "random_sample": run.random_sample,
+    }
+
+
+def _columns(found: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
+    return {name: [row[name] for row in found] for name in found[0]} if found else {}
+
+
+#: The newest calibration on conversations of each judge and version, one of a random sample before any other.
+_SAMPLES: Final = """
+WITH newest AS (
+    SELECT judge, judge_version, calibration_id, random_sample
+    FROM judge_calibrations
+    WHERE target = 'conversation'
+    QUALIFY row_number() OVER (
+        PARTITION BY judge, judge_version ORDER BY random_sample DESC, calibrated_at DESC, calibration_id
+    ) = 1
+)
+SELECT n.judge, n.judge_version, n.random_sample, v.environment, v.conversation_id, v.revision, v.human
+FROM newest n
+JOIN calibration_verdicts v USING (calibration_id)
+WHERE v.turn_index IS NULL AND v.random_sample = n.random_sample
+ORDER BY n.judge, n.judge_version, v.environment, v.conversation_id
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HumanSample:
+    """Conversations that people labelled for a calibration of a judge's version.
+
+    `random_sample`: it was said that they are one. `verdicts`: the revision that was labelled, and True for a pass.
+    """
+
+    random_sample: bool
+    verdicts: Mapping[Key, tuple[int, bool]]
+
+
+def human_samples(con: DuckDBPyConnection) -> dict[tuple[str, str], HumanSample]:
+    """Return the labelled conversations by judge and version; a judge that was never held against people has none."""
+    found: dict[tuple[str, str], tuple[bool, dict[Key, tuple[int, bool]]]] = {}
+    for judge, version, random_sample, environment, name, revision, human in con.execute(_SAMPLES).fetchall():
+        found.setdefault((judge, version), (random_sample, {}))[1][(environment, name)] = (revision, human)
+    return {judge: HumanSample(random_sample=known[0], verdicts=known[1]) for judge, known in found.items()}

@@ -1,0 +1,280 @@
+"""Import of Parquet files: each file is checked first, and each row is stored once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import duckdb
+
+from otel_agentic.errors import BadInputError
+from otel_agentic.store.maintenance.export import FAMILY, WHOLES
+from otel_agentic.store.maintenance.retention import CONVERSATION_ID, TRACE_ID
+from otel_agentic.store.results import drop_superseded_results
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from duckdb import DuckDBPyConnection
+
+_FILE: Final = "read_parquet($file, hive_partitioning = false)"
+#: The store represents ids as numbers in memory.
+_WRONG_IDS: Final = f"""
+SELECT concat(trace_id, ' ', span_id) FROM {_FILE}
+WHERE NOT coalesce(regexp_full_match(trace_id, '[0-9a-f]{{32}}') AND regexp_full_match(span_id, '[0-9a-f]{{16}}'), false)
+LIMIT 1
+"""  # noqa: S608 — names of our own schema
+_WITH_IDS: Final = frozenset({"spans", "log_records"})
+#: Times are nanoseconds since 1970 everywhere else; DuckDB's infinity has no such value.
+_WRONG_TIME: Final = f"""
+SELECT CAST({{name}} AS VARCHAR) FROM {_FILE}
+WHERE NOT coalesce(isfinite(TRY_CAST({{name}} AS TIMESTAMP_NS)) AND epoch_ns(TRY_CAST({{name}} AS TIMESTAMP_NS)) >= 0, true)
+LIMIT 1
+"""  # noqa: S608 — the same
+
+
+def rows_in(con: DuckDBPyConnection, table: str, file: Path) -> int:
+    """Return how many rows a Parquet file of a table has.
+
+    Raises:
+        BadInputError: it is not a Parquet file, not of this table, or contains an invalid id or time; names the problem.
+    """
+    parameters = {"file": str(file)}
+    try:
+        ((count,),) = con.execute(f"SELECT count(*) FROM {_FILE}", parameters).fetchall()  # noqa: S608 — our own fragment
+        described = con.execute(f"SELECT * FROM {_FILE} LIMIT 0", parameters).description or []  # noqa: S608 — the same
+        known = con.execute(f'SELECT * FROM "{table}" LIMIT 0').description or []  # noqa: S608 — a name of our own schema
+        types = {str(column[0]): str(column[1]) for column in known}
+        names = [str(column[0]) for column in described]
+        _require_known(table, names, types.keys())
+        _require_ids(con, table, parameters)
+        for name in names:
+            if types[name] == "TIMESTAMP_NS":
+                _require_times(con, table, name, parameters)
+    except duckdb.Error as error:
+        raise BadInputError(f"{table}: not readable as Parquet: {str(error).splitlines()[0]}") from error
+    return int(count)
+
+
+def _require_known(table: str, names: Sequence[str], columns: Collection[str]) -> None:
+    foreign = sorted(set(names) - set(columns))
+    if foreign:
+        raise BadInputError(
+            f"{table}: the file has columns that the table lacks ({', '.join(foreign[:5])}): it was written by a newer release, or "
+            "is not an export of otel-agentic"
+        )
+
+
+def _require_ids(con: DuckDBPyConnection, table: str, parameters: Mapping[str, str]) -> None:
+    if table in _WITH_IDS and (invalid := con.execute(_WRONG_IDS, parameters).fetchall()):
+        raise BadInputError(
+            f"{table}: {invalid[0][0]!r} are not the ids of a trace and a span: 32 and 16 lower-case hexadecimal digits"
+        )
+
+
+def _require_times(con: DuckDBPyConnection, table: str, name: str, parameters: Mapping[str, str]) -> None:
+    if invalid := con.execute(_WRONG_TIME.format(name=f'"{name}"'), parameters).fetchall():
+        raise BadInputError(f"{table}: {name} is {invalid[0][0]}: times must not be before 1970 or infinite")
+
+
+#: Rows of spans or log records imported in one transaction.
+PORTION: Final = 20_000
+#: Errors of the store itself; any other error is a problem of the file.
+_OF_THE_STORE: Final = (duckdb.OperationalError, duckdb.InternalError, duckdb.FatalException)
+#: Columns that identify a row of these tables.
+_IDENTITY: Final = {
+    "cases": ("dataset", "case_id", "version"),
+    "case_turns": ("dataset", "case_id", "version", "turn_index"),
+    "expected_calls": ("dataset", "case_id", "version", "turn_index", "call_index"),
+    "labels": ("conversation_id", "case_id", "verdict", "source"),
+    "dataset_versions": ("dataset", "version", "imported_at"),
+    "dataset_members": ("dataset", "version", "case_id"),
+    "human_verdicts": ("environment", "conversation_id", "turn_index", "source", "imported_at"),
+    "evaluations": ("evaluation_id",),
+    "judge_calibrations": ("calibration_id",),
+    "calibration_verdicts": ("calibration_id", "environment", "conversation_id", "turn_index"),
+    "judge_calls": ("content_hash", "judged_at"),
+    "windows": ("agent", "agent_version", "environment", "service", "tag", "window", "end", "k", "estimator"),
+    "tool_definitions": ("definitions_hash", "name"),
+    "retention": (),
+}
+#: Tables of an import, in this order: a conversation is added after all its rows in other tables, so that an import that was
+#: killed continues where it was.
+ORDER: Final = (
+    "spans",
+    "log_records",
+    "trace_links",
+    *(table for table in FAMILY if table not in {"conversations", "trace_links"}),
+    "results",
+    "conversations",
+    *WHOLES,
+)
+
+_FILES: Final = "read_parquet($files, hive_partitioning = false, union_by_name = true)"
+_NUMBERED: Final = "read_parquet($files, hive_partitioning = false, file_row_number = true)"
+_SPANS: Final = f"""
+INSERT INTO spans BY NAME
+SELECT * EXCLUDE (file_row_number) REPLACE (make_timestamp_ns($now) AS received_at)
+FROM (
+    SELECT * FROM {_NUMBERED} WHERE file_row_number >= $first AND file_row_number < $last
+    QUALIFY row_number() OVER (PARTITION BY trace_id, span_id) = 1
+)
+ANTI JOIN spans USING (trace_id, span_id)
+"""  # noqa: S608 — names of our own schema
+_LOGS: Final = f"""
+INSERT INTO log_records BY NAME
+SELECT * EXCLUDE (file_row_number) REPLACE (make_timestamp_ns($now) AS received_at)
+FROM (
+    SELECT * FROM {_NUMBERED} WHERE file_row_number >= $first AND file_row_number < $last
+    QUALIFY row_number() OVER (PARTITION BY content_hash) = 1
+)
+ANTI JOIN log_records USING (content_hash)
+"""  # noqa: S608 — the same
+#: A trace counts as read if the store had nothing of it before, nor of its conversation; otherwise both are rebuilt.
+_LINKS: Final = f"""
+INSERT INTO trace_links BY NAME
+SELECT f.* REPLACE (make_timestamp_ns($now) AS received_until)
+FROM {_FILES} f
+ANTI JOIN conversations USING (environment, conversation_id)
+WHERE f.trace_id NOT IN (SELECT trace_id FROM trace_links)
+    AND f.trace_id NOT IN (SELECT trace_id FROM spans WHERE received_at < make_timestamp_ns($began))
+    AND f.trace_id NOT IN (SELECT trace_id FROM log_records WHERE received_at < make_timestamp_ns($began))
+"""  # noqa: S608 — the same
+_OF_NEW: Final = f"""
+INSERT INTO {{table}} BY NAME
+SELECT * FROM {_FILES} ANTI JOIN conversations USING (environment, conversation_id)
+"""  # noqa: S608 — the same
+#: Built now, so that it does not look as if something was read since it was built.
+_CONVERSATIONS: Final = f"""
+INSERT INTO conversations BY NAME
+SELECT * REPLACE (make_timestamp_ns($now) AS built_at)
+FROM {_FILES} ANTI JOIN conversations USING (environment, conversation_id)
+"""  # noqa: S608 — the same
+_SUBJECTS: Final = f"""
+INSERT INTO subjects
+SELECT (SELECT coalesce(max(subject), 0) FROM subjects) + row_number() OVER (), n.*
+FROM (SELECT DISTINCT agent, agent_version, environment, service FROM {_FILES}) n
+ANTI JOIN subjects s ON s.agent IS NOT DISTINCT FROM n.agent AND s.agent_version IS NOT DISTINCT FROM n.agent_version
+    AND s.environment = n.environment AND s.service IS NOT DISTINCT FROM n.service
+"""  # noqa: S608 — the same
+_CASES: Final = f"""
+INSERT INTO result_cases
+SELECT (SELECT coalesce(max(case_no), 0) FROM result_cases) + row_number() OVER (), n.*
+FROM (SELECT DISTINCT coalesce(dataset, '') AS dataset, case_id FROM {_FILES} WHERE case_id IS NOT NULL) n
+ANTI JOIN result_cases USING (dataset, case_id)
+"""  # noqa: S608 — the same
+_CHANGES: Final = f"""
+INSERT INTO window_changes
+SELECT DISTINCT (SELECT coalesce(max(serial), 0) FROM window_changes) + 1, window_time, false
+FROM {_FILES} ANTI JOIN results USING (environment, conversation_id) ANTI JOIN conversations USING (environment, conversation_id)
+"""  # noqa: S608 — the same
+_RESULTS: Final = f"""
+INSERT INTO results BY NAME
+SELECT f.* REPLACE (s.subject AS subject, k.case_no AS case_no)
+FROM {_FILES} f
+ANTI JOIN results r USING (environment, conversation_id)
+ANTI JOIN conversations c USING (environment, conversation_id)
+JOIN subjects s ON s.agent IS NOT DISTINCT FROM f.agent AND s.agent_version IS NOT DISTINCT FROM f.agent_version
+    AND s.environment = f.environment AND s.service IS NOT DISTINCT FROM f.service
+LEFT JOIN result_cases k ON k.dataset = coalesce(f.dataset, '') AND k.case_id = f.case_id
+"""  # noqa: S608 — the same
+#: Only one version of a case is current; the store's own has precedence.
+_CURRENT: Final = """
+REPLACE (
+    f.current AND NOT EXISTS (
+        SELECT 1 FROM cases c WHERE c.dataset = f.dataset AND c.case_id = f.case_id AND c.current
+    ) AS current
+)
+"""
+_MERGE_RETENTION: Final = f"""
+UPDATE retention SET
+    conversations_from = greatest(conversations_from, (SELECT max(conversations_from) FROM {_FILES})),
+    results_from = greatest(results_from, (SELECT max(results_from) FROM {_FILES}))
+"""  # noqa: S608 — the same
+_FIRST_RETENTION: Final = (
+    f"INSERT INTO retention SELECT * FROM {_FILES} WHERE NOT EXISTS (SELECT 1 FROM retention) LIMIT 1"  # noqa: S608 — the same
+)
+_THAW: Final = (
+    f"""
+DELETE FROM removed WHERE kind = 'conversation' AND identity IN (SELECT {CONVERSATION_ID} FROM conversations)
+""",  # noqa: S608 — the same
+    f"""
+DELETE FROM removed WHERE kind = 'trace' AND identity IN (SELECT {TRACE_ID} FROM trace_links WHERE events > 0)
+""",  # noqa: S608 — the same
+)
+_ORPHANS: Final = tuple(
+    f"DELETE FROM {table} t WHERE NOT EXISTS (SELECT 1 FROM conversations c "  # noqa: S608 — the same
+    "WHERE c.environment = t.environment AND c.conversation_id = t.conversation_id)"
+    for table in FAMILY
+    if table not in {"conversations", "trace_links"}
+)
+
+
+def stretches(rows: int) -> Iterator[tuple[int, int]]:
+    """Yield the row numbers, from and to, of each transaction."""
+    for first in range(0, rows, PORTION):
+        yield first, min(rows, first + PORTION)
+
+
+def import_stretch(con: DuckDBPyConnection, table: str, file: Path, stretch: tuple[int, int], now_ns: int) -> int:
+    """Import some rows of a file of spans or log records; return how many were new. New rows count as committed now.
+
+    Raises:
+        BadInputError: a row cannot be stored.
+    """
+    bound = {"files": [str(file)], "first": stretch[0], "last": stretch[1], "now": now_ns}
+    return _added(con, table, _SPANS if table == "spans" else _LOGS, bound)
+
+
+def import_files(con: DuckDBPyConnection, table: str, files: Sequence[Path], *, began_ns: int, now_ns: int) -> int:
+    """Import the rows of files of a table; return how many were new.
+
+    Args:
+        con: a connection in a transaction of the writer.
+        table: of `ORDER`, except spans and log records.
+        files: all files of the table.
+        began_ns: when the import began: rows from before belong to the store,
+        now_ns: the present.
+
+    Raises:
+        BadInputError: a row cannot be stored.
+    """
+    bound = {"files": [str(file) for file in files]}
+    if table == "trace_links":
+        return _added(con, table, _LINKS, {**bound, "began": began_ns, "now": now_ns})
+    if table == "results":
+        for sql in (_SUBJECTS, _CASES, _CHANGES):
+            _added(con, table, sql, bound)
+        return _added(con, table, _RESULTS, bound)
+    if table == "conversations":
+        added = _added(con, table, _CONVERSATIONS, {**bound, "now": now_ns})
+        drop_superseded_results(con)
+        return added
+    if table in FAMILY:
+        return _added(con, table, _OF_NEW.format(table=table), bound)
+    if table == "retention":
+        return _added(con, table, _MERGE_RETENTION, bound) * 0 + _added(con, table, _FIRST_RETENTION, bound)
+    same = " AND ".join(f't."{name}" IS NOT DISTINCT FROM f."{name}"' for name in _IDENTITY[table])
+    columns = f"f.* {_CURRENT}" if table == "cases" else "f.*"
+    sql = f'INSERT INTO "{table}" BY NAME SELECT {columns} FROM {_FILES} f WHERE NOT EXISTS (SELECT 1 FROM "{table}" t WHERE {same})'  # noqa: S608 — names of our own schema
+    return _added(con, table, sql, bound)
+
+
+def _added(con: DuckDBPyConnection, table: str, sql: str, bound: dict[str, Any]) -> int:
+    try:
+        return int(con.execute(sql, bound).fetchall()[0][0])
+    except _OF_THE_STORE:
+        raise
+    except duckdb.Error as error:
+        raise BadInputError(f"{table}: a row cannot be stored: {str(error).splitlines()[0]}") from error
+
+
+def drop_orphans(con: DuckDBPyConnection) -> int:
+    """Delete the rows without a conversation that a killed import left behind; return how many there were."""
+    return sum(int(con.execute(sql).fetchall()[0][0]) for sql in _ORPHANS)
+
+
+def thaw(con: DuckDBPyConnection) -> None:
+    """Remove the tombstones of conversations that were imported again."""
+    for sql in _THAW:
+        con.execute(sql)

@@ -1,0 +1,499 @@
+"""Retention: deletes old data in portions that leave the writer free, and records from when on the store is complete."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from otel_agentic.store.conversations import drop_unused
+from otel_agentic.store.maintenance.export import FAMILY, HOUR_NS, LOOKED_UNTIL, MARKS, hour_sql
+from otel_agentic.store.table import LAST_NS, key_columns, registered, rows_with
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from duckdb import DuckDBPyConnection
+
+    from otel_agentic.store.table import Key
+
+#: A conversation, or a trace, as 64 bits, the same in every release.
+CONVERSATION_ID: Final = "md5_number_lower(concat(environment, chr(10), conversation_id))"
+TRACE_ID: Final = "md5_number_lower(trace_id)"
+_RETENTION_STATE: Final = (
+    "SELECT epoch_ns(conversations_from), epoch_ns(results_from), conversations, spans, log_records FROM retention"
+)
+_REMOVED_KEYS: Final = f"""
+SELECT environment, conversation_id FROM requested w
+WHERE EXISTS (SELECT 1 FROM removed r WHERE r.kind = 'conversation' AND r.identity = {CONVERSATION_ID})
+"""  # noqa: S608 — a constant of our own
+_REMOVED_TRACES: Final = f"""
+SELECT trace_id FROM requested w
+WHERE EXISTS (SELECT 1 FROM removed r WHERE r.kind = 'trace' AND r.identity = {TRACE_ID})
+"""  # noqa: S608 — the same
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionState:
+    """From when on the store is complete, ns since the epoch, 0 if nothing was removed; and how much was removed so far.
+
+    Attributes:
+        conversations_from_ns: conversations that ended before this were removed, once they were closed.
+        results_from_ns: results before this were removed; never later than `conversations_from_ns`.
+        conversations: conversations removed,
+        spans: spans removed,
+        log_records: log records removed, so far.
+    """
+
+    conversations_from_ns: int = 0
+    results_from_ns: int = 0
+    conversations: int = 0
+    spans: int = 0
+    log_records: int = 0
+
+
+def retention_state(con: DuckDBPyConnection) -> RetentionState:
+    """Return from when on the store is complete."""
+    for row in con.execute(_RETENTION_STATE).fetchall():
+        return RetentionState(
+            conversations_from_ns=row[0],
+            results_from_ns=row[1],
+            conversations=row[2],
+            spans=row[3],
+            log_records=row[4],
+        )
+    return RetentionState()
+
+
+def removed_keys(con: DuckDBPyConnection, keys: Iterable[Key]) -> set[Key]:
+    """Return those conversations that were removed."""
+    return {(environment, name) for environment, name in rows_with(con, key_columns(keys), _REMOVED_KEYS)}
+
+
+def removed_traces(con: DuckDBPyConnection, trace_ids: Iterable[str]) -> set[str]:
+    """Return those traces that were removed."""
+    return {trace_id for (trace_id,) in rows_with(con, {"trace_id": sorted(set(trace_ids))}, _REMOVED_TRACES)}
+
+
+#: Rows deleted in one transaction.
+_MOST: Final = 20_000
+#: Traces that stay with a conversation: with a closed one, which is kept complete, or with an open one while the trace is young;
+#: and traces that were read and wait to be linked.
+_HELD: Final = """
+    SELECT l.trace_id FROM trace_links l
+    JOIN conversations c ON c.environment = l.environment AND c.conversation_id = l.conversation_id AND NOT c.superseded
+    WHERE c.closed_by IS NOT NULL OR l.ended_at >= make_timestamp_ns($cut)
+    UNION ALL
+    SELECT trace_id FROM trace_links
+    WHERE conversation_id IS NULL AND events > 0 AND ended_at >= make_timestamp_ns($cut)
+"""
+#: The age of a span counts from its end; if the sender's clock was ahead, from its arrival. Written so that DuckDB can skip parts
+#: of the table.
+_OLD: Final = {
+    "spans": (
+        "start_time < make_timestamp_ns($cut) AND end_time < make_timestamp_ns($cut)",
+        "received_at < make_timestamp_ns($cut)",
+    ),
+    "log_records": ('"time" < make_timestamp_ns($cut)', "received_at < make_timestamp_ns($cut)"),
+}
+_CLEAN_HOUR: Final = f"""
+    AND (NOT $exported OR (
+        {{hour}} IN (SELECT hour FROM exports WHERE NOT dirty AND table_name = '{{unit}}') AND received_at <= {LOOKED_UNTIL}
+    ))
+"""  # noqa: S608 — names of our own schema
+_LOOSE: Final = {
+    unit: f"""
+SELECT rowid, trace_id FROM {unit}
+WHERE (({own}) OR {arrived}) {_CLEAN_HOUR.format(hour=hour_sql(time), unit=unit)}
+    AND trace_id NOT IN ({_HELD})
+"""  # noqa: S608 — names of our own schema
+    for unit, time, (own, arrived) in (
+        ("spans", "start_time", _OLD["spans"]),
+        ("log_records", '"time"', _OLD["log_records"]),
+    )
+}
+_SOME_LOOSE: Final = {unit: f"{sql} LIMIT {_MOST}" for unit, sql in _LOOSE.items()}
+_COUNT_LOOSE: Final = {unit: f"SELECT count(*) FROM ({sql})" for unit, sql in _LOOSE.items()}  # noqa: S608 — the same
+#: Traces of open conversations that are deleted with their spans: the rest of such a trace must not become a conversation.
+_LEFT: Final = """
+SELECT DISTINCT trace_id FROM trace_links l
+SEMI JOIN requested USING (trace_id)
+WHERE conversation_id IS NOT NULL
+"""
+_TRACE_TOMBSTONES: Final = f"INSERT INTO removed SELECT 'trace', {TRACE_ID}, make_timestamp_ns($now) FROM requested"  # noqa: S608 — a constant of our own
+_UNLINK: Final = "DELETE FROM trace_links WHERE trace_id IN (SELECT trace_id FROM requested)"
+_DELETE_LOOSE: Final = {
+    unit: f"DELETE FROM {unit} WHERE rowid IN (SELECT place FROM doomed) AND trace_id IN (SELECT trace_id FROM doomed)"  # noqa: S608 — the same
+    for unit in _OLD
+}
+_SILENT: Final = """
+DELETE FROM trace_links WHERE conversation_id IS NULL AND received_until < make_timestamp_ns($cut)
+"""
+#: The newest results of each group and tag before a time: count windows that end there contain them, however old they are.
+_RESULTS: Final = """
+WITH old AS (SELECT rowid AS place, * FROM results WHERE window_time < make_timestamp_ns($cut)), tagged AS (
+    SELECT rowid AS place, subject, window_time, environment, conversation_id, CAST(NULL AS VARCHAR) AS tag FROM results
+    WHERE window_time < make_timestamp_ns($frozen)
+    UNION ALL
+    SELECT rowid, subject, window_time, environment, conversation_id, unnest(list_distinct(tags)) FROM results
+    WHERE window_time < make_timestamp_ns($frozen)
+), counted AS (
+    SELECT place FROM tagged
+    QUALIFY row_number() OVER (
+        PARTITION BY subject, tag ORDER BY window_time DESC, environment DESC, conversation_id DESC
+    ) <= $newest
+)
+SELECT place, environment, conversation_id FROM old
+WHERE ($watched_since IS NULL OR window_time < make_timestamp_ns($watched_since) OR subject NOT IN (SELECT unnest($watched)))
+    AND ($newest = 0 OR place NOT IN (SELECT place FROM counted))
+LIMIT $most
+"""
+_DELETE_RESULTS: Final = """
+DELETE FROM results WHERE rowid IN (SELECT place FROM doomed)
+    AND (environment, conversation_id) IN (SELECT (environment, conversation_id) FROM doomed)
+    AND window_time < make_timestamp_ns($cut)
+"""
+#: Their counts are kept for claims: one row per subject, case and tags.
+_COUNTED: Final = """
+CREATE OR REPLACE TEMP TABLE counted_attempts AS
+SELECT subject, case_no, tags, sum(n) AS n, sum(c) AS c, min(first_time) AS first_time, max(last_time) AS last_time
+FROM (
+    FROM removed_attempts
+    UNION ALL
+    SELECT subject, case_no, tags, 1, (outcome = 'pass')::BIGINT, window_time, window_time FROM results
+    WHERE outcome IN ('pass', 'fail') AND rowid IN (SELECT place FROM doomed)
+        AND (environment, conversation_id) IN (SELECT (environment, conversation_id) FROM doomed)
+        AND window_time < make_timestamp_ns($cut)
+)
+GROUP BY subject, case_no, tags
+"""
+_KEEP_COUNTED: Final = (
+    "DELETE FROM removed_attempts",
+    "INSERT INTO removed_attempts FROM counted_attempts",
+    "DROP TABLE counted_attempts",
+)
+_VERDICTS: Final = "DELETE FROM judge_calls WHERE coalesce(used_at, judged_at) < make_timestamp_ns($cut)"
+_TOMBS: Final = "DELETE FROM removed WHERE removed_at < make_timestamp_ns($before)"
+_NOT_REBUILT: Final = "DELETE FROM not_rebuilt WHERE last_at < make_timestamp_ns($cut)"
+_FORGET: Final = "DELETE FROM retention"
+_SAVE_STATE: Final = """
+INSERT INTO retention VALUES (
+    make_timestamp_ns($conversations_from), make_timestamp_ns($results_from), $conversations, $spans, $log_records,
+    make_timestamp_ns($now)
+)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loose:
+    """Rows of spans or log records that are deleted by their own age: row ids, and the trace of each."""
+
+    unit: str
+    row_ids: Sequence[int]
+    traces: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OldResults:
+    """Results outside all windows: row ids, and their conversations."""
+
+    row_ids: Sequence[int]
+    environments: Sequence[str]
+    names: Sequence[str]
+    before_ns: int
+
+
+def loose_rows(con: DuckDBPyConnection, unit: str, cut_ns: int, *, exported: bool) -> Loose:
+    """Return some rows of spans or log records that are older than a time and belong to no conversation in the store.
+
+    Args:
+        con: a connection.
+        unit: spans or log_records.
+        cut_ns: the time.
+        exported: only rows of hours that were exported.
+    """
+    rows = con.execute(_SOME_LOOSE[unit], {"cut": cut_ns, "exported": exported}).fetchall()
+    return Loose(unit=unit, row_ids=[row[0] for row in rows], traces=[row[1] for row in rows])
+
+
+def count_loose(con: DuckDBPyConnection, unit: str, cut_ns: int, *, exported: bool) -> int:
+    """Return how many rows of spans or log records `loose_rows` would return, portion after portion."""
+    return int(con.execute(_COUNT_LOOSE[unit], {"cut": cut_ns, "exported": exported}).fetchall()[0][0])
+
+
+def remove_loose(con: DuckDBPyConnection, loose: Loose, now_ns: int) -> int:
+    """Delete such rows, in a transaction of the writer; return how many still existed."""
+    requested = {"trace_id": sorted(set(loose.traces))}
+    left = {"trace_id": [trace_id for (trace_id,) in rows_with(con, requested, _LEFT)]}
+    rows_with(con, left, _TRACE_TOMBSTONES, {"now": now_ns}, fetch=False)
+    rows_with(con, left, _UNLINK, fetch=False)
+    doomed = {"place": np.array(loose.row_ids, dtype="int64"), "trace_id": np.array(loose.traces, dtype=object)}
+    with registered(con, "doomed", doomed):
+        return int(con.execute(_DELETE_LOOSE[loose.unit]).fetchall()[0][0])
+
+
+def old_results(
+    con: DuckDBPyConnection,
+    *,
+    cut_ns: int,
+    frozen_ns: int,
+    newest: int,
+    watched: Sequence[int],
+    watched_since_ns: int,
+) -> OldResults:
+    """Return some results that are no longer counted anywhere.
+
+    Args:
+        con: a connection.
+        cut_ns: only results before this time,
+        frozen_ns: except the newest ones before this time,
+        newest: this many of each group and tag; 0 if no window counts them.
+        watched: groups with an objective: their results from `watched_since_ns` on stay, because the evidence is computed from
+            them.
+        watched_since_ns: see `watched`.
+    """
+    bound = {
+        "cut": cut_ns,
+        "frozen": frozen_ns,
+        "newest": newest,
+        "watched": list(watched),
+        "watched_since": watched_since_ns if watched else None,
+        "most": _MOST,
+    }
+    rows = con.execute(_RESULTS, bound).fetchall()
+    return OldResults(
+        row_ids=[row[0] for row in rows],
+        environments=[row[1] for row in rows],
+        names=[row[2] for row in rows],
+        before_ns=cut_ns,
+    )
+
+
+def remove_results(con: DuckDBPyConnection, old: OldResults) -> int:
+    """Delete such results, and keep the counts of the evaluated ones; return how many still existed."""
+    doomed = {
+        "place": np.array(old.row_ids, dtype="int64"),
+        "environment": np.array(old.environments, dtype=object),
+        "conversation_id": np.array(old.names, dtype=object),
+    }
+    with registered(con, "doomed", doomed):
+        con.execute(_COUNTED, {"cut": old.before_ns})
+        for statement in _KEEP_COUNTED:
+            con.execute(statement)
+        return int(con.execute(_DELETE_RESULTS, {"cut": old.before_ns}).fetchall()[0][0])
+
+
+def remove_small(con: DuckDBPyConnection, *, cut_ns: int, verdicts_before_ns: int, tombs_before_ns: int) -> None:
+    """Delete unused data: verdicts not used for long, links of deleted traces, tombstones, and unused tool definitions.
+
+    Old rows of `not_rebuilt` are deleted, too.
+    """
+    con.execute(_VERDICTS, {"cut": verdicts_before_ns})
+    con.execute(_SILENT, {"cut": cut_ns})
+    con.execute(_NOT_REBUILT, {"cut": cut_ns})
+    con.execute(_TOMBS, {"before": tombs_before_ns})
+    drop_unused(con)
+
+
+def save_retention_state(con: DuckDBPyConnection, now: RetentionState, now_ns: int) -> None:
+    """Store from when on the store is complete, and how much was removed so far."""
+    con.execute(_FORGET)
+    con.execute(
+        _SAVE_STATE,
+        {
+            "conversations_from": now.conversations_from_ns,
+            "results_from": now.results_from_ns,
+            "conversations": now.conversations,
+            "spans": now.spans,
+            "log_records": now.log_records,
+            "now": now_ns,
+        },
+    )
+
+
+#: Spans and conversations deleted in one transaction, so that the writer is busy for some tens of milliseconds only.
+MOST_SPANS: Final = 20_000
+MOST_KEYS: Final = 250
+#: Other spans of a conversation's traces may begin before it, or end after it, by this much; those further away are deleted by
+#: their own age.
+_AROUND_NS: Final = HOUR_NS
+
+#: A time later than the moment at which it was written comes from a wrong clock of the sender: that moment counts then.
+_CLEAN: Final = "SELECT hour FROM exports WHERE NOT dirty AND table_name = '{unit}'"
+_ENDED: Final = """
+SELECT environment, conversation_id FROM conversations
+GROUP BY environment, conversation_id
+HAVING bool_and(superseded OR closed_by IS NOT NULL) AND max(least(ended_at, built_at)) < make_timestamp_ns($cut)
+ORDER BY max(least(ended_at, built_at)), environment, conversation_id
+"""
+#: Conversations with an hour that waits to be exported.
+_WAITING: Final = f"""
+SELECT DISTINCT environment, conversation_id FROM conversations SEMI JOIN requested USING (environment, conversation_id)
+WHERE {hour_sql("ended_at")} NOT IN ({_CLEAN.format(unit="conversations")})
+"""  # noqa: S608 — names of our own schema
+#: Traces that belong to no other conversation.
+_TRACES: Final = """
+WITH own AS (SELECT * FROM trace_links SEMI JOIN requested USING (environment, conversation_id))
+SELECT trace_id, epoch_ns(min(started_at)), epoch_ns(max(ended_at)) FROM own
+WHERE trace_id NOT IN (
+    SELECT trace_id FROM trace_links ANTI JOIN requested USING (environment, conversation_id)
+    WHERE conversation_id IS NOT NULL AND trace_id IN (SELECT trace_id FROM own)
+)
+GROUP BY trace_id
+"""
+_UNIT_ROWS: Final = {
+    unit: f"""
+SELECT rowid, trace_id, {time_hour} NOT IN ({_CLEAN.format(unit=unit)}) OR received_at > {LOOKED_UNTIL.format(unit=unit)}
+FROM {unit}
+WHERE {time} >= make_timestamp_ns($first) AND {time} <= make_timestamp_ns($last)
+    AND trace_id IN (SELECT trace_id FROM requested)
+"""  # noqa: S608 — the same
+    for unit, time, time_hour in (
+        ("spans", "start_time", hour_sql("start_time")),
+        ("log_records", '"time"', hour_sql('"time"')),
+    )
+}
+_FAMILY_ROWS: Final = {
+    table: f"SELECT rowid FROM {table} SEMI JOIN requested USING (environment, conversation_id)"  # noqa: S608 — the same
+    for table in FAMILY
+}
+_DELETE: Final = {
+    table: f"DELETE FROM {table} WHERE rowid IN (SELECT place FROM doomed) AND {guard}"  # noqa: S608 — the same
+    for table, guard in (
+        *(
+            (table, "(environment, conversation_id) IN (SELECT (environment, conversation_id) FROM guarding)")
+            for table in FAMILY
+        ),
+        *((table, "trace_id IN (SELECT trace_id FROM guarding)") for table in ("spans", "log_records")),
+    )
+}
+#: The contribution of a portion of conversations to the digests of hours.
+_MARKS: Final = f"""
+WITH marks AS ({MARKS})
+SELECT epoch_ns(hour), bit_xor(mark) FROM marks SEMI JOIN requested USING (environment, conversation_id) GROUP BY hour
+"""  # noqa: S608 — the same
+_UNMARK: Final = """
+UPDATE exports x SET digest = xor(x.digest, w.mark) FROM requested w
+WHERE x.table_name = 'conversations' AND x.hour = make_timestamp_ns(w.hour) AND x.digest IS NOT NULL
+"""
+_TOMBSTONES: Final = {
+    kind: f"INSERT INTO removed SELECT '{kind}', {identity}, make_timestamp_ns($now) FROM requested"  # noqa: S608 — the same
+    for kind, identity in (("conversation", CONVERSATION_ID), ("trace", TRACE_ID))
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Portion:
+    """The rows deleted in one transaction: row ids by table, with their conversations and traces.
+
+    `marks` are the contributions of the conversations to the digests of hours. A conversation with too many spans for one
+    transaction is in the portion with the last of its spans.
+    """
+
+    row_ids: Mapping[str, Sequence[int]]
+    traces: frozenset[str]
+    keys: tuple[Key, ...] = ()
+    marks: Mapping[int, int] = field(default_factory=dict)
+
+    def count(self, table: str) -> int:
+        """Return how many rows of a table are deleted."""
+        return len(self.row_ids.get(table, ()))
+
+
+def ended_before(con: DuckDBPyConnection, cut_ns: int) -> list[Key]:
+    """Return the conversations that are closed in all revisions and ended before a time, oldest first."""
+    return [(environment, name) for environment, name in con.execute(_ENDED, {"cut": cut_ns}).fetchall()]
+
+
+def portions(con: DuckDBPyConnection, keys: Sequence[Key], *, exported: bool) -> Iterator[Portion]:
+    """Yield the rows of some conversations that must be deleted, complete conversations, in portions.
+
+    Args:
+        con: a connection in a transaction.
+        keys: closed conversations, `MOST_KEYS` at most.
+        exported: omit those with an hour that was not exported yet.
+    """
+    waiting = {(row[0], row[1]) for row in rows_with(con, key_columns(keys), _WAITING)} if exported else set()
+    yield from _portions(con, [key for key in keys if key not in waiting], exported=exported)
+
+
+def _portions(con: DuckDBPyConnection, keys: Sequence[Key], *, exported: bool) -> Iterator[Portion]:
+    if not keys:
+        return
+    requested = key_columns(keys)
+    traces = rows_with(con, requested, _TRACES)
+    unit_rows = {unit: _unit_rows(con, unit, traces) for unit in _UNIT_ROWS}
+    total = sum(map(len, unit_rows.values()))
+    if len(keys) > 1 and (total > MOST_SPANS or (exported and _waits(unit_rows))):
+        middle = len(keys) // 2
+        yield from _portions(con, keys[:middle], exported=exported)
+        yield from _portions(con, keys[middle:], exported=exported)
+        return
+    if exported and _waits(unit_rows):
+        return
+    names = frozenset(trace_id for trace_id, _, _ in traces)
+    row_ids = {unit: [row_id for row_id, _, _ in rows] for unit, rows in unit_rows.items()}
+    for unit in _UNIT_ROWS:  # of a conversation that is too long for one transaction, the spans are deleted first
+        while len(row_ids[unit]) > MOST_SPANS:
+            yield Portion(row_ids={unit: row_ids[unit][:MOST_SPANS]}, traces=names)
+            row_ids[unit] = row_ids[unit][MOST_SPANS:]
+    family = {table: [row_id for (row_id,) in rows_with(con, requested, sql)] for table, sql in _FAMILY_ROWS.items()}
+    marks = {int(hour): int(mark) for hour, mark in rows_with(con, requested, _MARKS)} if exported else {}
+    yield Portion(row_ids={**row_ids, **family}, traces=names, keys=tuple(keys), marks=marks)
+
+
+def _unit_rows(
+    con: DuckDBPyConnection, unit: str, traces: Sequence[tuple[str, int, int]]
+) -> list[tuple[int, str, bool]]:
+    """Return (row id, trace id, whether its hour waits for the export) of the stored rows of some traces."""
+    timed = [(first, last) for _, first, last in traces if last]
+    if not timed:
+        return []
+    bound = {
+        "first": max(0, min(first for first, _ in timed) - _AROUND_NS),
+        "last": min(max(last for _, last in timed) + _AROUND_NS, LAST_NS),
+    }
+    requested = {"trace_id": sorted(trace_id for trace_id, _, _ in traces)}
+    return [(row[0], row[1], row[2]) for row in rows_with(con, requested, _UNIT_ROWS[unit], bound)]
+
+
+def _waits(unit_rows: Mapping[str, Sequence[tuple[int, str, bool]]]) -> bool:
+    return any(waits for rows in unit_rows.values() for _, _, waits in rows)
+
+
+def remove(con: DuckDBPyConnection, portion: Portion, now_ns: int) -> None:
+    """Delete a portion, and record its conversations and traces as removed.
+
+    Args:
+        con: a connection in a transaction of the writer's.
+        portion: read before. A checkpoint may have changed its row ids since: rows of other conversations are not touched.
+        now_ns: the present.
+    """
+    keys, traces = key_columns(portion.keys), {"trace_id": sorted(portion.traces)}
+    for table, row_ids in portion.row_ids.items():
+        if row_ids:
+            _delete(con, table, row_ids, keys if table in FAMILY else traces)
+    if not portion.keys:
+        return
+    _tombstones(con, "conversation", keys, now_ns)
+    _tombstones(con, "trace", traces, now_ns)
+    marks: dict[str, Any] = {
+        "hour": list(portion.marks),
+        "mark": np.array(list(portion.marks.values()), dtype="uint64"),
+    }
+    rows_with(con, marks, _UNMARK, fetch=False)
+
+
+def _tombstones(con: DuckDBPyConnection, kind: str, requested: Mapping[str, Sequence[str]], now_ns: int) -> None:
+    rows_with(con, requested, _TOMBSTONES[kind], {"now": now_ns}, fetch=False)
+
+
+def _delete(con: DuckDBPyConnection, table: str, row_ids: Sequence[int], guards: Mapping[str, Sequence[str]]) -> None:
+    guarding = {name: np.array(values, dtype=object) for name, values in guards.items()}
+    with registered(con, "doomed", {"place": np.array(row_ids, dtype="int64")}), registered(con, "guarding", guarding):
+        deleted = con.execute(_DELETE[table]).fetchall()[0][0]
+        if deleted == len(row_ids):
+            return
+        # A checkpoint renumbered rows since the portion was read: search the whole table for them.
+        con.execute(_DELETE[table].replace("rowid IN (SELECT place FROM doomed) AND ", ""))

@@ -1,0 +1,359 @@
+"""Queries for commands, charts and promotion: conversations with their scores, window points, and the health of tools."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from otel_agentic.store.selection import BOUNDS, IN_EVALUATION, Row, bounds, parsed, rows
+from otel_agentic.store.table import key_columns, rows_with
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from duckdb import DuckDBPyConnection
+
+    from otel_agentic.store.selection import Selection
+    from otel_agentic.store.table import Key
+
+_LIST: Final = f"""
+SELECT v.* FROM v_conversations v
+JOIN conversations c USING (environment, conversation_id)
+WHERE NOT c.superseded AND {BOUNDS} AND ($outcome IS NULL OR v.outcome = $outcome)
+ORDER BY c.window_time DESC, c.conversation_id
+LIMIT $limit
+"""  # noqa: S608 — a constant of our own
+_WRONG_CLOCKS: Final = """
+SELECT service, count(*) AS conversations, max(ended_at) AS latest
+FROM conversations WHERE NOT superseded AND window_time < ended_at
+GROUP BY service ORDER BY conversations DESC, service
+"""
+_KEYS: Final = """
+SELECT environment, conversation_id FROM conversations
+WHERE NOT superseded AND conversation_id = $id AND ($environment IS NULL OR environment = $environment)
+ORDER BY environment
+"""
+_ALL_KEYS: Final = f"""
+SELECT c.environment, c.conversation_id FROM conversations c
+WHERE NOT c.superseded AND {BOUNDS}
+ORDER BY c.started_at, c.environment, c.conversation_id
+"""  # noqa: S608 — a constant of our own
+_PARTS: Final = {
+    table: f"""
+SELECT t.* EXCLUDE (evaluation_id, environment, conversation_id, revision)
+FROM {table} t
+JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
+WHERE s.{IN_EVALUATION} AND NOT s.superseded AND t.environment = $environment AND t.conversation_id = $id
+ORDER BY t.turn_index
+"""  # noqa: S608 — our own table names
+    for table in ("turn_scores", "tool_scores", "tool_faults")
+}
+_CONVERSATION_SCORE: Final = f"""
+SELECT s.* EXCLUDE (environment, conversation_id), m.confidence AS match_confidence, m.candidates
+FROM conversation_scores s
+SEMI JOIN (SELECT * FROM conversations WHERE NOT superseded) USING (environment, conversation_id, revision)
+LEFT JOIN matches m USING (evaluation_id, environment, conversation_id, revision)
+WHERE s.{IN_EVALUATION} AND NOT s.superseded AND s.environment = $environment AND s.conversation_id = $id
+"""  # noqa: S608 — a constant of our own
+_DEFINITION: Final = f"""
+SELECT k.definition
+FROM conversation_scores s
+JOIN matches m USING (evaluation_id, environment, conversation_id, revision)
+JOIN cases k ON k.dataset = m.dataset AND k.case_id = m.case_id AND k.version = m.case_version
+WHERE s.{IN_EVALUATION} AND NOT s.superseded AND s.environment = $environment AND s.conversation_id = $id
+"""  # noqa: S608 — a constant of our own
+
+_METRICS: Final = f"""
+SELECT
+    s.name, s.evaluator, s.evaluator_version, s.target, s.turn_index, s.position, s.tool_name, s.parameter,
+    s.value, s.label, s.reason, s.explanation, s.details, s.score_id
+FROM scores s
+JOIN conversations c USING (environment, conversation_id, revision)
+WHERE s.evaluator <> 'core' AND s.{IN_EVALUATION} AND NOT s.superseded AND NOT c.superseded
+    AND s.environment = $environment AND s.conversation_id = $id
+ORDER BY s.turn_index NULLS FIRST, s.position NULLS FIRST, s.evaluator, s.name, s.parameter NULLS FIRST
+"""  # noqa: S608 — a constant of our own
+
+
+def list_conversations(con: DuckDBPyConnection, selection: Selection, *, outcome: str | None, limit: int) -> list[Row]:
+    """Return conversations in their newest revision, newest first."""
+    return rows(con, _LIST, {**bounds(selection), "outcome": outcome, "limit": limit})
+
+
+def find_conversation(con: DuckDBPyConnection, name: str, environment: str | None) -> list[tuple[str, str]]:
+    """Return the identities of the conversations of that id: one for each environment that has it."""
+    return [(row[0], row[1]) for row in con.execute(_KEYS, {"id": name, "environment": environment}).fetchall()]
+
+
+def all_conversations(con: DuckDBPyConnection, selection: Selection) -> list[tuple[str, str]]:
+    """Return the identities of all conversations of a selection, by start time."""
+    return [(row[0], row[1]) for row in con.execute(_ALL_KEYS, bounds(selection)).fetchall()]
+
+
+def score_of(con: DuckDBPyConnection, key: tuple[str, str]) -> Row | None:
+    """Return the newest score of a conversation with its turns, tools, faults and case; None when it has none."""
+    where = {"environment": key[0], "id": key[1]}
+    found = rows(con, _CONVERSATION_SCORE, where)
+    if not found:
+        return None
+    definition = con.execute(_DEFINITION, where).fetchall()
+    parts = {table: rows(con, sql, where) for table, sql in _PARTS.items()}
+    for fault in parts["tool_faults"]:
+        fault["expected"], fault["actual"] = (parsed(fault[name]) for name in ("expected", "actual"))
+    for tools in parts["tool_scores"]:
+        tools["evidence"] = parsed(tools["evidence"])
+    return {**found[0], **parts, "case": parsed(definition[0][0]) if definition else None}
+
+
+def metrics_of(con: DuckDBPyConnection, key: tuple[str, str]) -> list[Row]:
+    """Return what evaluators say of a conversation: of the whole first, then turn by turn; with what they abstained from."""
+    found = rows(con, _METRICS, {"environment": key[0], "id": key[1]})
+    for row in found:
+        row["details"] = parsed(row["details"])
+    return found
+
+
+def outcomes_of(con: DuckDBPyConnection) -> dict[tuple[str, str], tuple[str | None, str, str | None]]:
+    """Return (case id, outcome, reason) of the newest score of each conversation."""
+    rows = con.execute(
+        f"""
+        SELECT environment, conversation_id, case_id, outcome, reason
+        FROM conversation_scores
+        SEMI JOIN (SELECT * FROM conversations WHERE NOT superseded) USING (environment, conversation_id, revision)
+        WHERE {IN_EVALUATION} AND NOT superseded
+        """  # noqa: S608 — a constant of our own
+    ).fetchall()
+    return {(row[0], row[1]): (row[2], row[3], row[4]) for row in rows}
+
+
+def coverage(con: DuckDBPyConnection) -> list[Row]:
+    """Return what the instrumentation records, by service, dialect and instrumentation scope."""
+    return rows(con, "SELECT * FROM v_coverage ORDER BY service, dialect, scope", {})
+
+
+def received(con: DuckDBPyConnection) -> list[Row]:
+    """Return how many spans of each instrumentation scope are stored, and which dialect reads them; the most first."""
+    sql = """
+    SELECT service, scope, dialect, count(*) AS spans, max(received_at) AS last_received
+    FROM spans GROUP BY service, scope, dialect ORDER BY spans DESC, service, scope, dialect
+    """
+    return rows(con, sql, {})
+
+
+def counts(con: DuckDBPyConnection) -> Row:
+    """Return how many conversations, turns and calls there are in their newest revisions."""
+    sql = """
+    SELECT
+        count(*) AS conversations, coalesce(sum(turn_count), 0)::BIGINT AS turns,
+        coalesce(sum(call_count), 0)::BIGINT AS tool_calls, count(*) FILTER (closed_by IS NULL) AS open,
+        count(*) FILTER (ambiguous_link) AS ambiguous_links
+    FROM conversations WHERE NOT superseded
+    """
+    return rows(con, sql, {})[0]
+
+
+def wrong_clocks(con: DuckDBPyConnection) -> list[Row]:
+    """Return, by service, how many conversations a sender dated later than they were received; the most first."""
+    return rows(con, _WRONG_CLOCKS, {})
+
+
+Kind = Literal["failing", "unmatched", "ambiguous", "warning", "suggested", "text"]
+
+_CHOSEN: Final = f"""
+SELECT
+    c.environment, c.conversation_id, c.agent, epoch_ns(c.ended_at) AS ended_ns, c.closed_by IS NULL AS open,
+    s.outcome, s.reason, s.explanation, s.dataset, s.case_id, m.warning
+FROM conversations c
+LEFT JOIN conversation_scores s
+    ON s.environment = c.environment AND s.conversation_id = c.conversation_id AND s.revision = c.revision
+    AND s.{IN_EVALUATION} AND NOT s.superseded
+LEFT JOIN matches m ON m.evaluation_id = s.evaluation_id AND m.environment = c.environment
+    AND m.conversation_id = c.conversation_id AND m.revision = c.revision
+WHERE NOT c.superseded AND {BOUNDS} AND ($environment IS NULL OR c.environment = $environment)
+    AND ($id IS NULL OR c.conversation_id = $id)
+    AND ($kind IS NULL OR ($kind = 'failing' AND s.outcome = 'fail') OR m.reason = $kind
+        OR ($kind = 'warning' AND m.warning IS NOT NULL) OR ($kind = 'suggested' AND m.suggested_case_id IS NOT NULL)
+        OR ($kind = 'text' AND m.method = 'text'))
+ORDER BY c.window_time DESC, c.environment, c.conversation_id
+"""  # noqa: S608 — a constant of our own
+_QUERIES: Final = """
+SELECT t.environment, t.conversation_id, list(t.query ORDER BY t.turn_index)
+FROM turns t
+JOIN conversations c USING (environment, conversation_id, revision)
+SEMI JOIN requested USING (environment, conversation_id)
+WHERE NOT c.superseded
+GROUP BY t.environment, t.conversation_id
+"""
+_UNSCORED: Final = f"""
+SELECT count(*) FROM conversations c
+ANTI JOIN (SELECT * FROM conversation_scores WHERE {IN_EVALUATION} AND NOT superseded) USING (environment, conversation_id, revision)
+WHERE NOT c.superseded AND {BOUNDS} AND ($environment IS NULL OR c.environment = $environment)
+"""  # noqa: S608 — same
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A conversation in its newest revision, with its newest score; `queries` has one entry a turn, None without one."""
+
+    environment: str
+    conversation_id: str
+    agent: str | None
+    ended_ns: int
+    open: bool
+    outcome: str | None
+    reason: str | None
+    explanation: str | None
+    dataset: str | None
+    case_id: str | None
+    warning: str | None
+    queries: tuple[str | None, ...]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The identity: environment and conversation id."""
+        return (self.environment, self.conversation_id)
+
+
+def candidates(
+    con: DuckDBPyConnection,
+    selection: Selection,
+    *,
+    kind: Kind | None = None,
+    environment: str | None = None,
+    conversation_id: str | None = None,
+) -> list[Candidate]:
+    """Return the conversations of a selection, newest first; `kind` keeps those of one kind."""
+    where = {**bounds(selection), "kind": kind, "environment": environment, "id": conversation_id}
+    found = rows(con, _CHOSEN, where)
+    queries = _queries(con, [(row["environment"], row["conversation_id"]) for row in found])
+    for row in found:
+        row["queries"] = queries.get((row["environment"], row["conversation_id"]), ())
+    return [Candidate(**row) for row in found]
+
+
+def _queries(con: DuckDBPyConnection, keys: Iterable[Key]) -> dict[Key, tuple[str | None, ...]]:
+    return {(row[0], row[1]): tuple(row[2]) for row in rows_with(con, key_columns(keys), _QUERIES)}
+
+
+def unscored(con: DuckDBPyConnection, selection: Selection, environment: str | None) -> int:
+    """Return how many conversations of a selection have no score in their newest revision."""
+    found = con.execute(_UNSCORED, {**bounds(selection), "environment": environment}).fetchall()
+    return int(found[0][0])
+
+
+#: Of windows, a selection bounds the end: the windows that end after `since`, up to `until`.
+_BOUNDS: Final = """
+    ($since IS NULL OR "end" > make_timestamp_ns($since))
+    AND ($until IS NULL OR "end" <= make_timestamp_ns($until))
+    AND ($agent IS NULL OR agent GLOB $agent)
+"""
+_KINDS: Final = f"""
+SELECT "window", estimator, k, count(*) AS points
+FROM windows
+WHERE {_BOUNDS}
+GROUP BY ALL
+ORDER BY "window", estimator, k
+"""  # noqa: S608 — a constant of our own
+#: The series with the most conversations come first; of equals, by name.
+_POINTS: Final = f"""
+WITH chosen AS (
+    SELECT *, max(n) OVER (PARTITION BY agent, agent_version, environment, service, tag) AS most
+    FROM windows
+    WHERE {_BOUNDS} AND "window" = $window AND estimator = $estimator AND k = $k AND (tag IS NULL) != $tags
+), ranked AS (
+    SELECT *, dense_rank() OVER (ORDER BY most DESC, agent, agent_version, environment, service, tag) AS place
+    FROM chosen
+)
+SELECT
+    agent, agent_version, environment, service, tag,
+    epoch_ns("end") AS end_ns, n, c, coverage, level, pass_at_k, pass_at_k_lower, pass_at_k_upper,
+    pass_pow_k, pass_pow_k_lower, pass_pow_k_upper, tier, leaning, revision, epoch_ns(computed_at) AS computed_ns,
+    (SELECT max(place) FROM ranked) AS series
+FROM ranked
+WHERE place <= $panels
+ORDER BY agent, agent_version, environment, service, tag, "end"
+"""  # noqa: S608 — a constant of our own
+_TOOLS: Final = f"""
+WITH faults AS (
+    SELECT v.agent, v.tool, v.dimension, count(*) AS faults
+    FROM v_tool_faults v
+    JOIN conversations c USING (environment, conversation_id)
+    WHERE NOT c.superseded AND {BOUNDS}
+    GROUP BY ALL
+), health AS (
+    SELECT
+        c.agent, n.tool_name AS tool,
+        count(DISTINCT (c.environment, c.conversation_id)) AS conversations,
+        sum(n.paired) AS selection_sum, sum(n.expected + n.unexpected)::BIGINT AS selection_n,
+        sum(n.parameters) AS parameters_sum, sum(n.compared)::BIGINT AS parameters_n,
+        sum(n.in_order) AS sequence_sum, sum(n.ordered)::BIGINT AS sequence_n,
+        sum(n.used) AS utilization_sum, sum(n.known)::BIGINT AS utilization_n
+    FROM tool_counts n
+    JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
+    JOIN conversations c USING (environment, conversation_id, revision)
+    WHERE s.{IN_EVALUATION} AND NOT s.superseded AND NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
+    GROUP BY ALL
+)
+SELECT
+    h.agent, h.tool, h.conversations,
+    h.selection_sum / nullif(h.selection_n, 0) AS selection, h.selection_n,
+    h.parameters_sum / nullif(h.parameters_n, 0) AS parameters, h.parameters_n,
+    h.sequence_sum / nullif(h.sequence_n, 0) AS sequence, h.sequence_n,
+    h.utilization_sum / nullif(h.utilization_n, 0) AS utilization, h.utilization_n,
+    coalesce(sum(f.faults) FILTER (f.dimension = 'selection'), 0)::BIGINT AS selection_faults,
+    coalesce(sum(f.faults) FILTER (f.dimension = 'parameters'), 0)::BIGINT AS parameters_faults,
+    coalesce(sum(f.faults) FILTER (f.dimension = 'sequence'), 0)::BIGINT AS sequence_faults,
+    coalesce(sum(f.faults) FILTER (f.dimension = 'utilization'), 0)::BIGINT AS utilization_faults,
+    coalesce(sum(f.faults) FILTER (f.dimension IS NULL), 0)::BIGINT AS errored,
+    coalesce(sum(f.faults), 0)::BIGINT AS faults
+FROM health h
+LEFT JOIN faults f ON f.agent IS NOT DISTINCT FROM h.agent AND f.tool = h.tool
+GROUP BY ALL
+HAVING greatest(h.selection_n, h.parameters_n, h.sequence_n, h.utilization_n, faults) > 0
+ORDER BY faults DESC, h.conversations DESC, h.agent, h.tool
+"""  # noqa: S608 — a constant of our own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowKind:
+    """Which of the stored windows: their width, and what they estimate by what."""
+
+    window: str
+    estimator: str
+    k: int
+
+
+def window_kinds(con: DuckDBPyConnection, selection: Selection) -> dict[WindowKind, int]:
+    """Return how many stored windows of each kind a selection of ends and agents has."""
+    return {WindowKind(window=row[0], estimator=row[1], k=row[2]): int(row[3]) for row in _all(con, _KINDS, selection)}
+
+
+def window_points(
+    con: DuckDBPyConnection, selection: Selection, kind: WindowKind, *, panels: int, tags: bool = False
+) -> list[Row]:
+    """Return the stored windows of one kind, by group and end.
+
+    Each row says under `series` how many groups there are; rows come of the `panels` groups with the most conversations.
+
+    Args:
+        con: a connection.
+        selection: which agents, and which window ends: after `since_ns`, up to `until_ns`.
+        kind: which windows.
+        panels: of how many groups at most.
+        tags: the windows of case tags instead of those of all cases.
+    """
+    where = {**bounds(selection), **asdict(kind), "panels": panels, "tags": tags}
+    return rows(con, _POINTS, where)
+
+
+def tool_health(con: DuckDBPyConnection, selection: Selection) -> list[Row]:
+    """Return each tool of each agent with its mean score in each dimension and what that is the mean of.
+
+    A dimension is None where it never applied; a tool to which none did, and without a fault, is left out. The tools
+    with the most faults come first.
+    """
+    return rows(con, _TOOLS, bounds(selection))
+
+
+def _all(con: DuckDBPyConnection, sql: str, selection: Selection) -> list[tuple[Any, ...]]:
+    return con.execute(sql, bounds(selection)).fetchall()

@@ -1,0 +1,380 @@
+"""Queries about failures: which tool fails and how, and what failed in each conversation."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from otel_agentic.evaluators.base import MetricScore
+from otel_agentic.evaluators.core import TOOL, extra_turn, missing_output, missing_turn, without_fault, wrong_answer
+from otel_agentic.evaluators.failures import Place
+from otel_agentic.store.selection import BOUNDS, IN_EVALUATION, Row, bounds, parsed, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from duckdb import DuckDBPyConnection
+
+    from otel_agentic.evaluators.failures import FailureRules
+    from otel_agentic.store.selection import Selection
+
+#: Columns that hold JSON.
+_JSON: Final = ("expected", "actual", "versions", "wrong_values", "expected_call", "actual_call")
+#: The numbers that a version begins with, so that 1.9 comes before 1.10; null where there is none.
+NUMBERS: Final = "try_cast(nullif(regexp_extract_all(regexp_extract(agent_version, '^v?([0-9]+([.][0-9]+)*)', 1), '[0-9]+'), []) AS HUGEINT[])"
+#: Of a selection what `v_failing_tools` says of all. `introduced_in`, `is_new` and `clean_before` are about all that is
+#: stored: whether a fault is new cannot be seen in a selection. In which order versions follow each other, too.
+_FAILING: Final = f"""
+WITH faults AS (
+    SELECT
+        v.* REPLACE (CASE WHEN $by_version THEN v.agent_version END AS agent_version),
+        v.agent_version AS of_version, c.window_time
+    FROM v_tool_faults v
+    JOIN conversations c USING (environment, conversation_id)
+    WHERE NOT c.superseded AND {BOUNDS}
+), health AS (
+    SELECT
+        c.agent, CASE WHEN $by_version THEN c.agent_version END AS agent_version,
+        c.environment, n.tool_name AS tool,
+        count(DISTINCT c.conversation_id) FILTER (n.expected > 0) AS expected_conversations,
+        sum(n.expected)::BIGINT AS expected, sum(n.actual)::BIGINT AS actual, sum(n.errored)::BIGINT AS errored,
+        sum(n.paired)::BIGINT AS paired
+    FROM tool_counts n
+    JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
+    JOIN conversations c USING (environment, conversation_id, revision)
+    WHERE s.{IN_EVALUATION} AND NOT s.superseded AND NOT c.superseded AND {BOUNDS}
+    GROUP BY ALL
+), problems AS (
+    SELECT
+        agent, agent_version, environment, tool, dimension, fault, parameter, count(*) AS faults,
+        count(DISTINCT conversation_id) AS conversations,
+        count(DISTINCT conversation_id) FILTER (failed) AS failed, count(*) FILTER (tried > 0) AS tried,
+        min(ended_at) AS first_seen, max(ended_at) AS last_seen
+    FROM faults
+    GROUP BY ALL
+), newest AS (
+    SELECT *
+    FROM faults
+    QUALIFY row_number() OVER (
+        PARTITION BY agent, agent_version, environment, tool, dimension, fault, parameter
+        ORDER BY window_time DESC, conversation_id DESC, turn_index DESC, step DESC, explanation
+    ) = 1
+), counted AS (
+    SELECT agent, environment, tool, fault, parameter, of_version, count(*) AS n, min(ended_at) AS since
+    FROM faults
+    GROUP BY ALL
+), versions AS (
+    SELECT
+        n.agent, n.environment, n.tool, n.fault, n.parameter, min(n.since) AS since,
+        to_json(list(
+            {{'agent_version': n.of_version, 'faults': n.n}}
+            ORDER BY list_position(json_extract_string(y.versions, '$[*].agent_version'), n.of_version)
+        )) AS versions
+    FROM counted n
+    JOIN v_fault_history y ON y.agent IS NOT DISTINCT FROM n.agent AND y.environment = n.environment
+        AND y.tool = n.tool AND y.fault = n.fault AND y.parameter IS NOT DISTINCT FROM n.parameter
+    GROUP BY ALL
+), pairs AS (
+    SELECT agent, agent_version, environment, tool, fault, parameter, expected, actual, count(*) AS n
+    FROM faults
+    WHERE parameter IS NOT NULL
+    GROUP BY ALL
+), frequent AS (
+    SELECT
+        agent, agent_version, environment, tool, fault, parameter,
+        to_json(list({{'actual': actual, 'expected': expected, 'count': n}} ORDER BY n DESC, actual, expected)[:5])
+            AS wrong_values
+    FROM pairs
+    GROUP BY ALL
+), found AS (
+    SELECT
+        p.agent, p.agent_version, p.environment, p.tool, p.dimension, p.fault, p.parameter, p.faults, p.conversations,
+        p.failed, CASE p.fault WHEN 'missing' THEN p.tried END AS tried,
+        p.faults / sum(p.faults) OVER (PARTITION BY p.agent, p.agent_version, p.environment) AS share,
+        CASE p.fault
+            WHEN 'missing' THEN h.expected
+            WHEN 'errored' THEN h.actual + h.errored
+            WHEN 'spurious' THEN h.actual
+            WHEN 'forbidden' THEN h.actual
+            ELSE h.paired
+        END AS calls,
+        p.faults / nullif(calls, 0) AS rate,
+        h.expected_conversations, p.first_seen, p.last_seen, w.since, y.introduced_in,
+        y.is_new AND (NOT $by_version OR y.introduced_in IS NOT DISTINCT FROM p.agent_version) AS is_new,
+        y.clean_before, w.versions, q.wrong_values, e.conversation_id AS example_conversation,
+        e.explanation AS example, e.expected, e.actual, e.expected_call, e.actual_call, e.error, e.trace_id, e.span_id,
+        e.evaluation_id
+    FROM problems p
+    JOIN newest e ON e.agent IS NOT DISTINCT FROM p.agent AND e.agent_version IS NOT DISTINCT FROM p.agent_version
+        AND e.environment = p.environment AND e.tool = p.tool AND e.fault = p.fault
+        AND e.parameter IS NOT DISTINCT FROM p.parameter
+    JOIN v_fault_history y ON y.agent IS NOT DISTINCT FROM p.agent AND y.environment = p.environment
+        AND y.tool = p.tool AND y.fault = p.fault AND y.parameter IS NOT DISTINCT FROM p.parameter
+    JOIN versions w ON w.agent IS NOT DISTINCT FROM p.agent AND w.environment = p.environment AND w.tool = p.tool
+        AND w.fault = p.fault AND w.parameter IS NOT DISTINCT FROM p.parameter
+    LEFT JOIN health h ON h.agent IS NOT DISTINCT FROM p.agent AND h.agent_version IS NOT DISTINCT FROM p.agent_version
+        AND h.environment = p.environment AND h.tool = p.tool
+    LEFT JOIN frequent q ON q.agent IS NOT DISTINCT FROM p.agent AND q.agent_version IS NOT DISTINCT FROM p.agent_version
+        AND q.environment = p.environment AND q.tool = p.tool AND q.fault = p.fault
+        AND q.parameter IS NOT DISTINCT FROM p.parameter
+)
+SELECT * EXCLUDE (evaluation_id)
+FROM found
+WHERE ($tool IS NULL OR tool GLOB $tool) AND ($dimension IS NULL OR dimension = $dimension)
+    AND ($fault IS NULL OR fault = $fault) AND ($parameter IS NULL OR parameter = $parameter)
+ORDER BY failed DESC, faults DESC, agent, {NUMBERS}, agent_version, environment, tool, fault, parameter
+"""  # noqa: S608 — a constant of our own
+_EXAMPLE: Final = f"""
+SELECT v.* EXCLUDE (evaluation_id, made, made_call)
+FROM v_tool_faults v
+JOIN conversations c USING (environment, conversation_id)
+WHERE NOT c.superseded AND {BOUNDS} AND v.agent IS NOT DISTINCT FROM $of_agent AND v.environment = $environment
+    AND (NOT $by_version OR v.agent_version IS NOT DISTINCT FROM $version) AND v.tool = $tool AND v.fault = $fault
+    AND v.parameter IS NOT DISTINCT FROM $parameter
+ORDER BY c.window_time DESC, v.conversation_id DESC, v.turn_index DESC, v.step DESC, v.explanation
+LIMIT 1
+"""  # noqa: S608 — a constant of our own
+_TOOL_COUNTS: Final = f"""
+SELECT
+    count(*) AS conversations, count(s.outcome) AS scored,
+    count(*) FILTER (EXISTS (
+        SELECT 1 FROM tool_scores t
+        WHERE t.evaluation_id = s.evaluation_id AND t.environment = s.environment
+            AND t.conversation_id = s.conversation_id AND t.revision = s.revision
+    )) AS with_tools,
+    count(*) FILTER (EXISTS (
+        SELECT 1 FROM tool_scores t
+        WHERE t.evaluation_id = s.evaluation_id AND t.environment = s.environment
+            AND t.conversation_id = s.conversation_id AND t.revision = s.revision AND t.outcome = 'not_evaluated'
+    )) AS unknown_tools,
+    count(*) FILTER (EXISTS (
+        SELECT 1 FROM tool_scores t
+        WHERE t.evaluation_id = s.evaluation_id AND t.environment = s.environment
+            AND t.conversation_id = s.conversation_id AND t.revision = s.revision AND t.outcome = 'fail'
+    )) AS failed_tools,
+    coalesce(sum((
+        SELECT count(*) FROM tool_faults f
+        WHERE f.evaluation_id = s.evaluation_id AND f.environment = s.environment
+            AND f.conversation_id = s.conversation_id AND f.revision = s.revision
+    )), 0)::BIGINT AS faults
+FROM conversations c
+LEFT JOIN conversation_scores s
+    ON s.environment = c.environment AND s.conversation_id = c.conversation_id AND s.revision = c.revision
+    AND s.{IN_EVALUATION} AND NOT s.superseded
+WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
+"""  # noqa: S608 — a constant of our own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultFilter:
+    """Which faults a question is about; None means any. `tool` is a name or glob."""
+
+    tool: str | None = None
+    dimension: str | None = None
+    fault: str | None = None
+    parameter: str | None = None
+
+
+def failing_tools(
+    con: DuckDBPyConnection,
+    selection: Selection,
+    only: FaultFilter | None = None,
+    *,
+    by_version: bool = True,
+) -> list[Row]:
+    """Return what is wrong with which tool, with one example each: first what most conversations failed by.
+
+    Args:
+        con: a connection.
+        selection: the conversations to look at.
+        only: which faults are returned; the shares stay those of all.
+        by_version: a row for each agent version; else one for all of them, whose `agent_version` is None.
+    """
+    where = {**bounds(selection), **asdict(only or FaultFilter()), "by_version": by_version}
+    return [_read(row) for row in rows(con, _FAILING, where)]
+
+
+def example_of(con: DuckDBPyConnection, selection: Selection, row: Mapping[str, Any], *, by_version: bool) -> Row:
+    """Return the newest fault that a row of `failing_tools` counts, with both calls."""
+    where = {name: row[name] for name in ("environment", "tool", "fault", "parameter")}
+    given = {**bounds(selection), **where, "of_agent": row["agent"]}
+    given |= {"version": row["agent_version"], "by_version": by_version}
+    (found,) = rows(con, _EXAMPLE, given)
+    return _read(found)
+
+
+def scored_with_tools(con: DuckDBPyConnection, selection: Selection) -> Row:
+    """Return how many closed conversations there are, are scored, have expected tools, and how many faults these have.
+
+    `unknown_tools` counts those of which some tools could not be evaluated, `failed_tools` those whose tools failed: other
+    systems' arithmetic names no faults.
+    """
+    return rows(con, _TOOL_COUNTS, bounds(selection))[0]
+
+
+def _read(row: Row) -> Row:
+    return {name: parsed(value) if name in _JSON else value for name, value in row.items()}
+
+
+Found = tuple[Place, MetricScore]
+
+_PLACE: Final = """
+    c.environment, c.conversation_id, c.revision, c.agent, c.agent_version, epoch_ns(c.ended_at) AS ended_ns
+"""
+#: Conversations that failed, or are known to fail while the judge is unsure about another part. Nothing fails by a draft; without an end mark, turns that are missing may still exist.
+_FAILED: Final = f"""
+WITH failed AS (
+    SELECT
+        {_PLACE}, s.evaluation_id, s.dataset, s.case_id, s.case_version, s.missing_outputs, s.explanation, s.outcome_source,
+        s.computed_reason IS DISTINCT FROM 'unreviewed' AS held,
+        held AND s.case_id IS NOT NULL AS lacking,
+        c.closed_by IS DISTINCT FROM 'end_mark' AND coalesce(s.partial, false) AS awaiting
+    FROM conversation_scores s
+    JOIN conversations c USING (environment, conversation_id, revision)
+    WHERE s.{IN_EVALUATION} AND NOT s.superseded AND NOT c.superseded AND {BOUNDS}
+        AND (s.outcome = 'fail' OR (s.outcome = 'not_evaluated' AND s.known_failure IS NOT NULL))
+)
+"""  # noqa: S608 — a constant of our own
+_WHOSE: Final = "d.* EXCLUDE (missing_outputs, explanation, outcome_source)"
+_CONVERSATIONS: Final = f"""
+{_FAILED}
+SELECT * FROM failed
+ORDER BY ended_ns, environment, conversation_id
+"""  # noqa: S608 — a constant of our own
+#: Faults that were made good are none; of those written before that was kept, all count.
+_FAULTS: Final = f"""
+{_FAILED}
+SELECT
+    {_WHOSE}, f.fault AS label, f.turn_index, f.actual_position AS position, f.tool_name, f.parameter,
+    f.explanation AS told
+FROM tool_faults f
+JOIN failed d USING (evaluation_id, environment, conversation_id, revision)
+WHERE d.held AND coalesce(f.failed, true)
+ORDER BY f.turn_index, f.expected_index, f.actual_position, f.fault, f.parameter, f.explanation
+"""  # noqa: S608 — a constant of our own
+_TURNS: Final = f"""
+{_FAILED}
+SELECT
+    {_WHOSE}, t.turn_index, coalesce(t.answer_reason, t.reason) AS label, t.reason, t.answer_score AS value,
+    t.explanation AS told, o.explanation AS told_of_tools
+FROM turn_scores t
+JOIN failed d USING (evaluation_id, environment, conversation_id, revision)
+LEFT JOIN tool_scores o USING (evaluation_id, environment, conversation_id, revision, turn_index)
+WHERE d.held AND (label IN ('wrong_answer', 'forbidden_answer') OR t.reason = 'extra_turn')
+ORDER BY t.turn_index
+"""  # noqa: S608 — a constant of our own
+_MISSING_TURNS: Final = f"""
+{_FAILED}
+SELECT {_WHOSE}, k.turn_index AS case_turn_index, k.query
+FROM failed d
+JOIN case_turns k ON k.dataset = d.dataset AND k.case_id = d.case_id AND k.version = d.case_version
+ANTI JOIN turn_scores t ON t.evaluation_id = d.evaluation_id AND t.environment = d.environment
+    AND t.conversation_id = d.conversation_id AND t.revision = d.revision AND t.case_turn_index = k.turn_index
+WHERE d.lacking
+ORDER BY k.turn_index
+"""  # noqa: S608 — a constant of our own
+#: Scores of metrics whose label is a failing one, or whose value is out of bounds. NaN is no number to compare with.
+_SCORES: Final = f"""
+SELECT
+    {_PLACE}, s.name, s.value, s.label, s.explanation, s.turn_index, s.position, s.tool_name, s.parameter
+FROM scores s
+JOIN conversations c USING (environment, conversation_id, revision)
+JOIN (SELECT unnest($names) AS name, unnest($failing) AS failing, unnest($least) AS least, unnest($most) AS most) r
+    USING (name)
+WHERE s.{IN_EVALUATION} AND NOT s.superseded AND NOT c.superseded AND s.evaluator <> 'core' AND {BOUNDS}
+    AND (list_contains(r.failing, s.label) OR s.value < r.least OR s.value > r.most)
+ORDER BY c.ended_at, c.environment, c.conversation_id, s.name, s.turn_index, s.position, s.label
+"""  # noqa: S608 — a constant of our own
+_COUNTS: Final = f"""
+SELECT
+    count(*) AS conversations, count(s.outcome) AS scored, count(*) FILTER (s.outcome = 'fail') AS failed,
+    count(*) FILTER (s.outcome = 'not_evaluated') AS not_evaluated,
+    count(*) FILTER (s.outcome = 'not_evaluated' AND s.known_failure IS NOT NULL) AS known_failures,
+    coalesce(sum((
+        SELECT count(*) FROM scores m
+        WHERE m.environment = c.environment AND m.conversation_id = c.conversation_id AND m.revision = c.revision
+            AND m.{IN_EVALUATION} AND NOT m.superseded AND m.evaluator <> 'core' AND m.reason = 'judge_error'
+    )), 0)::BIGINT AS judge_errors
+FROM conversations c
+LEFT JOIN conversation_scores s
+    ON s.environment = c.environment AND s.conversation_id = c.conversation_id AND s.revision = c.revision
+    AND s.{IN_EVALUATION} AND NOT s.superseded
+WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
+"""  # noqa: S608 — a constant of our own
+
+
+def core_found(con: DuckDBPyConnection, selection: Selection) -> list[Found]:
+    """Return what is wrong with the conversations that failed, one thing each at least, oldest first.
+
+    The same as `evaluators.core.core_scores` says of each of them.
+    """
+    where = bounds(selection)
+    found: dict[Place, list[MetricScore]] = {}
+    conversations = rows(con, _CONVERSATIONS, where)
+    for row in conversations:
+        found[_place(row)] = []
+    for place, score in (*_faults(con, where), *_answers(con, where)):
+        found[place].append(score)
+    awaited: set[Place] = set()
+    for row in rows(con, _MISSING_TURNS, where):
+        if row["awaiting"]:
+            awaited.add(_place(row))
+        else:
+            found[_place(row)].append(missing_turn(row["case_turn_index"], row["query"]))
+    for row in conversations:
+        of_one = found[_place(row)]
+        if row["lacking"] and _place(row) not in awaited:
+            of_one += map(missing_output, row["missing_outputs"])
+        if not of_one:
+            of_one.append(without_fault(row["outcome_source"], row["explanation"]))
+    return [(place, score) for place, scores in found.items() for score in scores]
+
+
+def bad_scores(con: DuckDBPyConnection, selection: Selection, rules: FailureRules) -> list[Found]:
+    """Return the scores of metrics that the rules may call failures, oldest first."""
+    names = list(rules.metrics)
+    bounds_of = [rules.thresholds.get(name) for name in names]
+    told = {
+        "names": names,
+        "failing": [sorted(rules.metrics[name].failing) for name in names],
+        "least": [None if one is None else one.min for one in bounds_of],
+        "most": [None if one is None else one.max for one in bounds_of],
+    }
+    fields = ("name", "value", "label", "explanation", "turn_index", "position", "tool_name", "parameter")
+    return [
+        (_place(row), MetricScore(**{name: row[name] for name in fields}))
+        for row in rows(con, _SCORES, {**bounds(selection), **told})
+    ]
+
+
+def failure_counts(con: DuckDBPyConnection, selection: Selection) -> Row:
+    """Return how many closed conversations there are, are scored, failed, could not be evaluated; scores without a judge."""
+    return rows(con, _COUNTS, bounds(selection))[0]
+
+
+def _faults(con: DuckDBPyConnection, where: dict[str, Any]) -> Iterator[Found]:
+    fields = ("label", "turn_index", "position", "tool_name", "parameter")
+    for row in rows(con, _FAULTS, where):
+        told = {name: row[name] for name in fields}
+        yield _place(row), MetricScore(name=TOOL, explanation=row["told"], **told)
+
+
+def _answers(con: DuckDBPyConnection, where: dict[str, Any]) -> Iterator[Found]:
+    for row in rows(con, _TURNS, where):
+        index = row["turn_index"]
+        if row["reason"] == "extra_turn":
+            yield _place(row), extra_turn(index)
+        else:
+            told = row["told"], row["told_of_tools"] or ""
+            yield _place(row), wrong_answer(index, row["label"], row["value"], *told)
+
+
+def _place(row: Row) -> Place:
+    return Place(
+        environment=row["environment"],
+        conversation_id=row["conversation_id"],
+        revision=row["revision"],
+        agent=row["agent"],
+        agent_version=row["agent_version"],
+        ended_ns=row["ended_ns"],
+    )

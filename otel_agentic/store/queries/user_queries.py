@@ -1,0 +1,291 @@
+"""SQL of people: each statement runs in a process of its own (`query_child`), which can be killed at any moment.
+
+DuckDB neither counts the memory of a value that it is computing nor looks for interrupts inside a call, so nothing less
+than a process holds `replace(replace(repeat(…` to its limits.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from functools import cached_property
+from itertools import count
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
+
+import orjson
+
+from otel_agentic.errors import QueryError
+from otel_agentic.store.queries.sql import OUT_OF_MEMORY, REFUSED, QueryLimits, Request
+from otel_agentic.store.selection import DEFAULT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from otel_agentic.config import StoreSettings
+
+#: How often a running query is looked at, seconds.
+_LOOK_S: Final = 0.05
+#: How long Python and DuckDB may take to start and to open the file, seconds: a busy machine is no fault of the query.
+_START_S: Final = 30.0
+_MB: Final = 1_000_000
+_PIECE_BYTES: Final = 256 * 1024
+#: Without `site`, the environment and the working directory: the process gets the modules of this one, and no secrets.
+_PYTHON: Final = (sys.executable, "-I", "-S", "-c")
+_CODE: Final = f"import sys; sys.path[:] = sys.argv[1:]; from {Request.__module__} import main; main()"
+#: What the dynamic loader may need to find DuckDB's own libraries.
+_ENVIRONMENT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
+#: Exit code of Python where standard output could not be flushed.
+_UNWRITTEN: Final = 120
+_numbers = count(1)
+
+
+class Answer(Mapping[str, Any]):
+    """The answer to a query: JSON in a file without a name, parsed when a key is asked for.
+
+    Keys: `columns`, `types`, `rows`, `truncated`, `cut_by` (the setting that cut the rows, or None), and `as_of`.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        weakref.finalize(self, file.close)
+
+    @cached_property
+    def _parsed(self) -> dict[str, Any]:
+        self._file.seek(0)
+        found: dict[str, Any] = orjson.loads(self._file.read())
+        return found
+
+    def json_pieces(self) -> Iterator[bytes]:
+        """Yield the JSON text in pieces, so that nobody needs memory for all of it."""
+        self._file.seek(0)
+        while piece := self._file.read(_PIECE_BYTES):
+            yield piece
+
+    def __getitem__(self, key: str) -> Any:
+        return self._parsed[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parsed)
+
+    def __len__(self) -> int:
+        return len(self._parsed)
+
+
+class UserQueries:
+    """The user queries of one store: runs them, and ends them. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[_Process] = set()
+
+    def __len__(self) -> int:
+        """Return how many run now."""
+        with self._lock:
+            return len(self._running)
+
+    def run(
+        self,
+        file: Path,
+        sql: str,
+        limits: QueryLimits,
+        *,
+        as_of_ns: int,
+        evaluation: str = DEFAULT,
+        gone: Callable[[], bool] = lambda: False,
+        folder: Path | None = None,
+    ) -> Answer:
+        """Return the answer to one SELECT or EXPLAIN statement.
+
+        Args:
+            file: a DuckDB file that no process writes to.
+            sql: the statement.
+            limits: beyond which the rows are cut, or the process is killed.
+            as_of_ns: what the file holds was committed by then, ns since the epoch.
+            evaluation: name of the evaluation whose scores the views show.
+            gone: whether nobody waits for the answer any more.
+            folder: the folder whose Parquet files may be read.
+
+        Raises:
+            QueryError: it is not one read-only statement, fails, or takes too much.
+        """
+        spill = file.with_name(f"{file.name}.query-{os.getpid()}-{next(_numbers)}.tmp")
+        request = Request(
+            file=str(file),
+            sql=sql.encode(errors="replace").decode(),  # half a character is no character of SQL
+            evaluation=evaluation,
+            spill=str(spill),
+            folder=None if folder is None else str(folder),
+            as_of_ns=as_of_ns,
+            limits=limits,
+        )
+        has_room = shutil.disk_usage(file.parent).free > 2 * limits.max_bytes
+        answers = file.parent if has_room else None  # None: the system's folder for temporary files
+        answer = tempfile.TemporaryFile(dir=answers)  # noqa: SIM115 — the answer closes it
+        try:
+            with (
+                tempfile.TemporaryFile(dir=answers) as errors,
+                _Process(request, answer, errors) as process,
+                self._counted(process),
+            ):
+                process.answer(gone)
+        except BaseException:
+            answer.close()
+            raise
+        finally:
+            shutil.rmtree(spill, ignore_errors=True)
+        return Answer(answer)
+
+    def end_all(self, why: str) -> int:
+        """Kill every query that runs now and return how many.
+
+        Args:
+            why: the message for those who asked.
+        """
+        with self._lock:
+            for process in self._running:
+                process.end(why)
+            return len(self._running)
+
+    @contextmanager
+    def _counted(self, process: _Process) -> Iterator[None]:
+        with self._lock:
+            self._running.add(process)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running.discard(process)
+
+
+def limits_of(settings: StoreSettings) -> QueryLimits:
+    """Return the limits that the settings set for one query."""
+    return QueryLimits(
+        timeout_s=settings.query_timeout_s,
+        max_rows=settings.query_max_rows,
+        max_bytes=settings.query_max_bytes,
+        memory_mb=settings.query_memory_mb,
+        memory_limit_mb=settings.memory_limit_mb,
+        temp_limit_mb=settings.temp_limit_mb,
+    )
+
+
+class _Process:
+    """The process of one query. A context manager that leaves no process behind."""
+
+    def __init__(self, request: Request, answer: BinaryIO, errors: BinaryIO) -> None:
+        self._limits = request.limits
+        self._answer = answer
+        self._errors = errors
+        self._ended_for: str | None = None
+        self._child = subprocess.Popen(  # noqa: S603 — our own interpreter and code; the statement goes through the pipe
+            [*_PYTHON, _CODE, *sys.path],
+            stdin=subprocess.PIPE,
+            stdout=answer,
+            stderr=errors,
+            env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+        )
+        assert self._child.stdin is not None  # noqa: S101 — it is a pipe
+        self._pipe = self._child.stdin  # kept open: its end tells the process that we are gone
+        with suppress(BrokenPipeError):  # it ended already; `answer` says why
+            self._pipe.write(orjson.dumps(asdict(request)) + b"\n")
+            self._pipe.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._child.kill()
+        self._child.wait()
+        with suppress(BrokenPipeError):
+            self._pipe.close()
+
+    def end(self, why: str) -> None:
+        """Kill the process; `why` is the message for whoever asked."""
+        self._ended_for = self._ended_for or why
+        self._child.kill()
+
+    def answer(self, gone: Callable[[], bool]) -> None:
+        """Return once the answer is in its file.
+
+        Raises:
+            QueryError: it is not, because the statement was refused or failed, or the process was killed.
+        """
+        code = self._wait(gone)
+        if code != 0:
+            raise QueryError(self._failure(code))
+
+    def _wait(self, gone: Callable[[], bool]) -> int:
+        """Return the exit code; kill the process where it takes too long or too much memory, or nobody waits for it."""
+        deadline_s, has_started = time.monotonic() + _START_S, False
+        memory = _Memory(self._child.pid, self._limits.memory_mb * _MB)
+        while True:
+            with suppress(subprocess.TimeoutExpired):
+                return self._child.wait(_LOOK_S)
+            if not has_started and os.fstat(self._answer.fileno()).st_size:
+                deadline_s, has_started = time.monotonic() + self._limits.timeout_s, True
+            if gone():
+                self.end("the query was ended: who asked went away")
+            elif time.monotonic() > deadline_s:
+                self.end(
+                    self._too_long() if has_started else f"the query did not start within {_START_S:g} s; try again"
+                )
+            elif memory.is_exceeded():
+                self.end(OUT_OF_MEMORY)
+
+    def _failure(self, code: int) -> str:
+        """Return why the process did not answer."""
+        if self._ended_for is not None:
+            return self._ended_for
+        self._errors.seek(0)
+        said = self._errors.read().decode(errors="replace").strip()
+        if code == REFUSED:
+            return said
+        if code < 0:
+            ended_by = signal.Signals(-code).name
+            if ended_by == "SIGXCPU":
+                return self._too_long()
+            # DuckDB and the C library abort where an allocation fails in a place that cannot report it.
+            return f"the process of the query ended with {ended_by}; {OUT_OF_MEMORY}"
+        if code == _UNWRITTEN:
+            return "the answer could not be written: the disk is full; free some space"
+        return f"the process of the query ended with exit code {code}: {said[-500:]}"
+
+    def _too_long(self) -> str:
+        return f"the query took longer than {self._limits.timeout_s:g} s; narrow it (store.query_timeout_s)"
+
+
+class _Memory:
+    """Watches the memory of a process, for systems that do not keep RLIMIT_AS; on the others, a second net."""
+
+    def __init__(self, pid: int, most_bytes: int) -> None:
+        self._pid = pid
+        self._most_bytes = most_bytes
+        self._next_s = 0.0
+
+    def is_exceeded(self) -> bool:
+        """Return whether the process has more than it may have, as far as the system says."""
+        if sys.platform == "linux":
+            return self._linux_bytes() > self._most_bytes
+        if os.name != "posix" or time.monotonic() < self._next_s:
+            return False
+        self._next_s = time.monotonic() + 0.5  # `ps` is a process of its own
+        found = subprocess.run(["ps", "-o", "rss=", "-p", str(self._pid)], capture_output=True, text=True, check=False)  # noqa: S603, S607
+        return int(found.stdout.strip() or 0) * 1024 > self._most_bytes
+
+    def _linux_bytes(self) -> int:
+        try:
+            with open(f"/proc/{self._pid}/statm", encoding="ascii") as file:  # noqa: PTH123 — a path of the system's
+                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        except (OSError, IndexError):  # it ended just now
+            return 0

@@ -1,0 +1,296 @@
+"""Groups of scored conversations and their summaries."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import isnan
+from typing import TYPE_CHECKING, Literal, get_args
+
+from otel_agentic.errors import UsageError
+from otel_agentic.scoring.model import DIMENSIONS
+from otel_agentic.stats.cluster import pooled_samples
+from otel_agentic.stats.estimators import headline_among, validate_k
+from otel_agentic.stats.grouped import GroupedAttempts, estimate_groups
+from otel_agentic.stats.hierarchical import TrafficEstimator, targets_of
+from otel_agentic.stats.model import Attempts
+from otel_agentic.stats.tiers import claim_tiers
+from otel_agentic.windows.model import (
+    ClaimBasis,
+    DimensionMean,
+    GroupKey,
+    GroupSummary,
+    ScoredConversation,
+    claim_basis,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from otel_agentic.config import StatsSettings
+    from otel_agentic.conversations.model import Conversation
+    from otel_agentic.scoring.model import ConversationScore, Dimension, ToolScore
+    from otel_agentic.stats.model import Estimates, Estimator
+    from otel_agentic.stats.tiers import TierClaim
+    from otel_agentic.truth.model import Case
+
+
+def scored_conversation(conversation: Conversation, case: Case | None, score: ConversationScore) -> ScoredConversation:
+    """Return the row of a conversation that was scored, as the store would give it.
+
+    Args:
+        conversation: the conversation.
+        case: its case, None where it has none.
+        score: its score.
+    """
+    named = {*_expected_tools(case), *(fault.tool_name for tools in score.tools for fault in tools.faults)}
+    return ScoredConversation(
+        environment=conversation.environment,
+        conversation_id=str(conversation.conversation_id),
+        revision=conversation.revision,
+        agent=conversation.agent_name,
+        agent_version=conversation.agent_version,
+        service=conversation.service,
+        ended_ns=conversation.ended_ns,
+        dataset=score.dataset,
+        case_id=score.case_id,
+        tags=() if case is None else case.tags,
+        outcome=score.outcome,
+        reason=score.reason,
+        dimensions=mean_dimensions(score.tools),
+        tools=tuple(sorted(named)),
+        known_failure=score.known_failure,
+        pass_probability=score.pass_probability,
+    )
+
+
+def _expected_tools(case: Case | None) -> Iterator[str]:
+    if case is not None:
+        for tools in (case.tools, *(turn.tools for turn in case.turns)):
+            yield from () if tools is None else (call.tool_name for call in tools.calls)
+
+
+def mean_dimensions(scores: Sequence[ToolScore]) -> dict[Dimension, float]:
+    """Return the mean of each dimension over the expectations where it applies."""
+    found: dict[Dimension, float] = {}
+    for name in DIMENSIONS:
+        values = [value for score in scores if (value := score.dimensions.get(name)) is not None]
+        if values:
+            found[name] = sum(values) / len(values)
+    return found
+
+
+GroupBy = Literal["agent", "version", "environment", "service", "tag", "case", "tool"]
+GROUP_BYS: tuple[GroupBy, ...] = get_args(GroupBy)
+
+
+def group_by(
+    scored: Iterable[ScoredConversation], by: Sequence[GroupBy] = ("agent",)
+) -> dict[GroupKey, list[ScoredConversation]]:
+    """Return the conversations of each group, groups sorted by key, conversations in the order given.
+
+    The key holds what is grouped by and None elsewhere; the default is one group an agent. A conversation counts once
+    in each of its tags (or tools), and in no group where it has none. A conversation that lacks an agent, version or
+    case is in the group where that is None, so that what could not be matched stays in sight.
+
+    Raises:
+        UsageError: something else is to be grouped by; names what is allowed.
+    """
+    for each in by:
+        if each not in GROUP_BYS:
+            raise UsageError(f"cannot group by {each!r}; allowed: {', '.join(GROUP_BYS)}")
+    groups: dict[GroupKey, list[ScoredConversation]] = {}
+    for conversation in scored:
+        for key in _keys(conversation, by):
+            groups.setdefault(key, []).append(conversation)
+    return {key: groups[key] for key in sorted(groups, key=GroupKey.sort_key)}
+
+
+def group_by_subject(scored: Iterable[ScoredConversation]) -> dict[GroupKey, list[ScoredConversation]]:
+    """Return the conversations by full subject key (agent, version, environment, service): the groups of windows."""
+    groups: dict[GroupKey, list[ScoredConversation]] = {}
+    for conversation in scored:
+        groups.setdefault(subject_key(conversation), []).append(conversation)
+    return {key: groups[key] for key in sorted(groups, key=GroupKey.sort_key)}
+
+
+def subject_key(conversation: ScoredConversation) -> GroupKey:
+    """Return the key under which a conversation is counted in windows and metrics."""
+    return GroupKey(
+        agent=conversation.agent,
+        agent_version=conversation.agent_version,
+        environment=conversation.environment,
+        service=conversation.service,
+    )
+
+
+def _keys(conversation: ScoredConversation, by: Sequence[GroupBy]) -> Iterator[GroupKey]:
+    tags = _distinct(conversation.tags) if "tag" in by else (None,)
+    tools = _distinct(conversation.tools) if "tool" in by else (None,)
+    for tag in tags:
+        for tool in tools:
+            yield GroupKey(
+                agent=conversation.agent if "agent" in by else None,
+                agent_version=conversation.agent_version if "version" in by else None,
+                environment=conversation.environment if "environment" in by else None,
+                service=conversation.service if "service" in by else None,
+                dataset=conversation.dataset if "case" in by else None,
+                case=conversation.case_id if "case" in by else None,
+                tag=tag,
+                tool=tool,
+            )
+
+
+def _distinct(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))
+
+
+def summarise(
+    key: GroupKey,
+    scored: Sequence[ScoredConversation],
+    *,
+    estimators: Sequence[Estimator],
+    settings: StatsSettings,
+    k: Sequence[int],
+) -> GroupSummary:
+    """Return the summary of one group.
+
+    Conversations that were not evaluated leave n and lower the coverage; they never count as fails. The tier looks
+    at the headline estimator: the configured one, where that is not among `estimators` the mode's pooled one, else the first.
+
+    Args:
+        key: what the group is about; copied into the summary.
+        scored: its conversations, each once.
+        estimators: what to estimate with, each name once.
+        settings: mode, prior, level, tier rule and default estimator.
+        k: the k of pass@k and pass^k, each 1 or more.
+
+    Raises:
+        UsageError: a k is not allowed; names it.
+    """
+    return summarise_all({key: scored}, estimators=estimators, settings=settings, k=k)[0]
+
+
+def summarise_all(
+    groups: Mapping[GroupKey, Sequence[ScoredConversation]],
+    *,
+    estimators: Sequence[Estimator],
+    settings: StatsSettings,
+    k: Sequence[int],
+    basis: Mapping[GroupKey, ClaimBasis] | None = None,
+) -> list[GroupSummary]:
+    """Return the summary of each group, in their order; all are estimated at once. See `summarise`.
+
+    Args:
+        groups: the conversations of each.
+        estimators: see `summarise`.
+        settings: see `summarise`.
+        k: see `summarise`.
+        basis: what the tier of each group rests on, where its conversations are not all since the agent version's first;
+            None: on its conversations.
+
+    Raises:
+        UsageError: a k is not allowed; names it.
+    """
+    chosen_k = validate_k(k)
+    if not groups:
+        return []
+    attempts = [attempts_of(scored) for scored in groups.values()]
+    grouped = GroupedAttempts.of(attempts)
+    found = {estimator.name: estimate_groups(estimator, grouped, chosen_k) for estimator in estimators}
+    headline, shown = headline_among(estimators, settings)
+    bases = [basis[key] if basis else claim_basis(key, scored) for key, scored in groups.items()]
+    claims = claim_tiers(
+        GroupedAttempts.of([each.attempts for each in bases]) if settings.tier_rule == "interval" else grouped,
+        settings,
+        needed=True,
+        estimator=shown,
+        withheld=[each.withheld for each in bases],
+    )
+    worth = pooled_samples(grouped).n
+    traffic = TrafficEstimator(level=settings.level).estimate_groups(grouped, chosen_k)
+    return [
+        _summary(
+            (key, scored, attempts[place], traffic.of(place)),
+            {name: estimates.of(place) for name, estimates in found.items()},
+            (claims[place], bases[place]),
+            headline,
+            None if isnan(worth[place]) else float(worth[place]),
+        )
+        for place, (key, scored) in enumerate(groups.items())
+    ]
+
+
+def _summary(
+    group: tuple[GroupKey, Sequence[ScoredConversation], Attempts, Estimates],
+    estimates: Mapping[str, Estimates],
+    claimed: tuple[TierClaim, ClaimBasis],
+    default: str,
+    effective_n: float | None,
+) -> GroupSummary:
+    key, scored, attempts, this_traffic = group
+    claim, basis = claimed
+    repeatable = len(attempts.cases) > 1 and any(one.case_id is not None for one in scored)
+    n, c = attempts.n, attempts.c
+    known = sum(each.outcome == "not_evaluated" and each.known_failure is not None for each in scored)
+    return GroupSummary(
+        key=key,
+        n=n,
+        c=c,
+        not_evaluated=_not_evaluated(scored),
+        coverage=n / len(scored) if scored else None,
+        bounds=pass_rate_bounds(n, c, len(scored) - n, known),
+        estimates=estimates,
+        default_estimator=default,
+        effective_n=effective_n,
+        targets=targets_of(attempts, this_traffic, estimates) if repeatable else None,
+        tool_dimensions=_dimension_means(scored),
+        tier=claim.tier,
+        leaning=claim.leaning,
+        needed=claim.needed,
+        tier_evidence=claim.evidence,
+        known_failures=known,
+        tier_basis=basis,
+    )
+
+
+def attempts_of(scored: Iterable[ScoredConversation]) -> Attempts:
+    """Return the evaluated conversations as attempts of their cases, see `ScoredConversation.case_key`.
+
+    Weights that are all equal say nothing, and are left out.
+    """
+    evaluated = [conversation for conversation in scored if conversation.outcome != "not_evaluated"]
+    unequal = len({conversation.weight for conversation in evaluated}) > 1
+    return Attempts.of(
+        (conversation.case_key, conversation.outcome == "pass", conversation.weight if unequal else 1.0)
+        for conversation in evaluated
+    )
+
+
+def pass_rate_bounds(n: int, c: int, not_evaluated: int, known_failures: int = 0) -> tuple[float, float] | None:
+    """Return the pass rate if all that were not evaluated had failed, and had passed; None when there is nothing.
+
+    Of the not evaluated, `known_failures` fail however the judge would have decided: they cannot have passed.
+
+    >>> pass_rate_bounds(8, 6, 2), pass_rate_bounds(8, 6, 2, known_failures=1)
+    ((0.6, 0.8), (0.6, 0.7))
+    """
+    total = n + not_evaluated
+    return (c / total, (c + not_evaluated - known_failures) / total) if total else None
+
+
+def _not_evaluated(scored: Iterable[ScoredConversation]) -> dict[str, int]:
+    reasons = Counter(
+        conversation.reason or "no_data" for conversation in scored if conversation.outcome == "not_evaluated"
+    )
+    return dict(sorted(reasons.items()))
+
+
+def _dimension_means(scored: Sequence[ScoredConversation]) -> dict[Dimension, DimensionMean]:
+    means: dict[Dimension, DimensionMean] = {}
+    for dimension in DIMENSIONS:
+        applies = [conversation for conversation in scored if dimension in conversation.dimensions]
+        if applies:
+            total = sum(each.weight * each.dimensions[dimension] for each in applies)
+            mean = total / sum(each.weight for each in applies)
+            means[dimension] = DimensionMean(mean=min(1.0, max(0.0, mean)), n=len(applies))
+    return means
