@@ -29,9 +29,9 @@ from otel_agentic.backfill.plan import Asked
 from otel_agentic.backfill.run import Surroundings, backfill
 from otel_agentic.commands.ingest import ingest_files
 from otel_agentic.config import Settings, StoreSettings
+from otel_agentic.engine.engine import Engine
 from otel_agentic.engine.parallel import open_workers, rebuilding_over, scoring_over
 from otel_agentic.evaluation.truth import TruthFile
-from otel_agentic.pipeline import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

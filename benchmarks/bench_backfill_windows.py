@@ -15,7 +15,7 @@ from benchmarks.cpu_time import own_s
 from otel_agentic.backfill.plan import Asked
 from otel_agentic.backfill.run import Surroundings, backfill
 from otel_agentic.config import Settings, StoreSettings
-from otel_agentic.pipeline import Engine
+from otel_agentic.engine.engine import Engine
 
 if TYPE_CHECKING:
     from otel_agentic.store.connection import Connection

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.cpu_time import timed
 from otel_agentic.commands import Commands
+from otel_agentic.commands.ingest import ingest_files
 from otel_agentic.config import Settings
+from otel_agentic.engine.engine import Engine
 from otel_agentic.evaluation.metrics import subject_of
 from otel_agentic.evaluators.run import evaluate
-from otel_agentic.pipeline import Engine, ingest_files
 from otel_agentic.scoring import score_conversations
 from otel_agentic.truth import parse_cases
 from tests.shared import SHARED

@@ -21,7 +21,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from benchmarks.cpu_time import timed
 from otel_agentic.config import Settings
-from otel_agentic.pipeline import LiveCollector
+from otel_agentic.live.collector import LiveCollector
 
 if TYPE_CHECKING:
     from collections.abc import Callable

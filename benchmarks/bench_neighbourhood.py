@@ -11,7 +11,7 @@ from typing import Final
 
 from benchmarks.cpu_time import best_s
 from otel_agentic.config import Settings, StoreSettings
-from otel_agentic.pipeline import Engine
+from otel_agentic.engine.engine import Engine
 from otel_agentic.store.links import neighbourhood
 from otel_agentic.testing import NOON_NS, SECOND_NS
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.cpu_time import cpu_of
 from benchmarks.workload import SPANS_A_CONVERSATION, request, show
 from otel_agentic.config import ReceiveSettings, Settings, StoreSettings
-from otel_agentic.pipeline import Engine
+from otel_agentic.engine.engine import Engine
 from otel_agentic.spans import Limits, decode_traces
 
 CONVERSATIONS = 2000

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from benchmarks.cpu_time import Taken
-    from otel_agentic.pipeline import Engine
+    from otel_agentic.engine.engine import Engine
 
 PER_CONVERSATION: Final = 25
 HOURS: Final = 10

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks.cpu_time import median_s
 from otel_agentic.config import EmitSettings, Settings, StatsSettings
-from otel_agentic.engine.engine import stored_estimators
-from otel_agentic.pipeline import Engine
+from otel_agentic.engine.engine import Engine, stored_estimators
 from otel_agentic.store.queries.windows import tick
 from otel_agentic.telemetry import Telemetry
 from otel_agentic.windows import parse_windows, window_table

@@ -17,7 +17,7 @@ from pathlib import Path
 from sample_spans import CASES, requests
 
 from otel_agentic import Commands, Engine, load_settings
-from otel_agentic.pipeline import ingest_files
+from otel_agentic.commands.ingest import ingest_files
 
 
 def main(folder: Path) -> None:

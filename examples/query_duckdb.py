@@ -17,7 +17,7 @@ import duckdb
 from sample_spans import CASES, requests
 
 from otel_agentic import Commands, Engine, load_settings
-from otel_agentic.pipeline import ingest_files
+from otel_agentic.commands.ingest import ingest_files
 
 QUESTIONS = {
     "How reliable is each agent?": "SELECT agent, agent_version, correct, evaluated, coverage FROM v_reliability",

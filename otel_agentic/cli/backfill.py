@@ -75,11 +75,12 @@ def _ingested(
     paths: tuple[str, ...], settings: Settings, progress: Progress, workers: int | None
 ) -> Iterator[tuple[Client, dict[str, Any]]]:
     from otel_agentic.commands import LocalClient  # noqa: PLC0415 — not needed for --help
+    from otel_agentic.commands.ingest import ingest_files  # noqa: PLC0415 — not needed for --help
+    from otel_agentic.engine.engine import Engine
     from otel_agentic.engine.parallel import (
         open_workers,
         rebuilding_over,
     )
-    from otel_agentic.pipeline import Engine, ingest_files  # noqa: PLC0415 — not needed for --help
 
     with Engine(settings, create=True) as engine, open_workers(settings, workers) as pool:
         rebuilding_over(engine, pool)
@@ -342,9 +343,6 @@ def _print_some(to: Console, what: str, lines: list[str]) -> None:
     if len(lines) > _TOLD:
         say(to, f"… and {len(lines) - _TOLD:,} more")
 
-
-if TYPE_CHECKING:
-    Progress = Callable[[str, int, int | None], None]
 
 #: What a shell gives a process that Ctrl-C ended.
 _INTERRUPTED: Final = 130

@@ -214,8 +214,8 @@ def keep_rows(settings: Settings, files: Sequence[Path], *, quiet: bool) -> None
     """
     from otel_agentic.api.rows import read_rows_files  # noqa: PLC0415 — same
     from otel_agentic.api.rows import store_rows as keep  # noqa: PLC0415 — same
+    from otel_agentic.engine.engine import Engine  # noqa: PLC0415 — not needed for --help
     from otel_agentic.net.server_file import find_live_server  # noqa: PLC0415 — same
-    from otel_agentic.pipeline import Engine  # noqa: PLC0415 — not needed for --help
 
     live = find_live_server(settings.store.db)
     if live is not None:

@@ -24,7 +24,7 @@ from otel_agentic.errors import DecodeError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from otel_agentic.pipeline import IngestResult
+    from otel_agentic.commands.ingest import IngestResult
 
 
 @click.command(short_help="Read files of spans into the store.")
@@ -49,7 +49,8 @@ def ingest(
     require_paths(paths)
     refuse_live(settings, ", stop it first")
     with progress_bar(quiet=quiet) as progress:
-        from otel_agentic.pipeline import Engine, ingest_files  # noqa: PLC0415 — not needed for --help
+        from otel_agentic.commands.ingest import ingest_files  # noqa: PLC0415 — not needed for --help
+        from otel_agentic.engine.engine import Engine
 
         with Engine(settings, create=True, upgrade=True) as engine:
             done = ingest_files(engine, paths, progress)

@@ -162,7 +162,7 @@ def make_store(settings: Settings) -> None:
     """
     if settings.store.db.exists():
         return
-    from otel_agentic.pipeline import Engine  # noqa: PLC0415 — only commands on a store pay for it
+    from otel_agentic.engine.engine import Engine  # noqa: PLC0415 — only commands on a store pay for it
 
     Engine(settings, create=True).close()
 

@@ -365,7 +365,7 @@ def upgrade(db: Path | None, config_file: Path | None, output: str, quiet: bool)
     `serve` and `ingest` do the same when they open a store. Commands that read say that an upgrade is needed, and change
     nothing. Where an upgrade fails, nothing is changed; to go back to an earlier release, `store restore` the copy.
     """
-    from otel_agentic.pipeline import Engine  # noqa: PLC0415 — not needed for --help
+    from otel_agentic.engine.engine import Engine  # noqa: PLC0415 — not needed for --help
 
     settings = settings_of(config_file, db)
     with Engine(settings, upgrade=True) as engine:

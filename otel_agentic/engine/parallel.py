@@ -261,9 +261,6 @@ def _expected(index: int, rules: ToolRules, number: int) -> CompiledCall:
     return _expectation(index, rules).calls[number]
 
 
-if TYPE_CHECKING:
-    Part = Sequence[MatchedConversation]
-
 #: Conversations matched, scored and stored in one batch; the next batch is scored meanwhile.
 _PORTION: Final = 500
 #: Parts of a batch per worker, so that a slow part does not keep the other workers waiting.

@@ -101,9 +101,6 @@ class BetaPosterior:
         return Interval(lower, upper)
 
 
-if TYPE_CHECKING:
-    FloatArray = npt.NDArray[np.float64]
-
 #: A density is cut off where its logarithm is this far below the top: what is left out is below 1e-17.
 _DROP: Final = 45.0
 #: Halvings of the bracket that holds an end.

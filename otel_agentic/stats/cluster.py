@@ -385,9 +385,6 @@ def _evidence(mean: FloatArray, square: FloatArray, squares: FloatArray) -> Floa
         return np.asarray(cases / (cases + _CASES_ASSUMED * np.maximum(0.0, 1.0 - 2.0 * spread)))
 
 
-if TYPE_CHECKING:
-    FloatArray = npt.NDArray[np.float64]
-
 #: How bounds from here are named in `Estimates.interval_method`.
 INTERVAL_METHOD: Final = "cluster_bootstrap"
 #: Resamples where none are asked for: the 2.5 % quantile then rests on 50 of them.

@@ -221,9 +221,6 @@ def _rates(samples: EffectiveSamples, level: float) -> FloatArray:
     return wilson_bounds(samples.p, samples.n, critical_values(level, samples.degrees))
 
 
-if TYPE_CHECKING:
-    FloatArray = npt.NDArray[np.float64]
-
 BAYESIAN_INTERVAL_METHODS: Final[dict[Design, str]] = {
     "independent": "beta_equal_tailed",
     "one_case": "beta_equal_tailed_one_case",

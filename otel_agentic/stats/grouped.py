@@ -195,10 +195,6 @@ def _by_k(k: Sequence[int], numbers: FloatArray) -> dict[int, Estimate]:
     }
 
 
-if TYPE_CHECKING:
-    BoolArray = npt.NDArray[np.bool_]
-    FloatArray = npt.NDArray[np.float64]
-
 #: Weights whose relative variance is no larger are equal: they are apart by the rounding of their sums only.
 _EQUAL: Final = 1e-10
 

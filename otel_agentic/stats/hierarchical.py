@@ -175,10 +175,6 @@ def _digamma_rise(x: FloatArray, k: FloatArray) -> FloatArray:
     return np.asarray(digamma(x + k) - digamma(x))
 
 
-if TYPE_CHECKING:
-    FloatArray = npt.NDArray[np.float64]
-    BoolArray = npt.NDArray[np.bool_]
-
 INTERVAL_METHOD: Final = "profile_likelihood"
 
 #: log kappa: where the prior is cut, its median and its standard deviation.
@@ -385,9 +381,6 @@ def _part(grouped: GroupedAttempts, rows: slice, group: npt.NDArray[np.int64]) -
         size=int(group.max()) + 1, group=group, n=grouped.n[rows], c=grouped.c[rows], cases=grouped.cases[rows]
     )
 
-
-if TYPE_CHECKING:
-    FloatArray = npt.NDArray[np.float64]
 
 TARGET_INTERVAL_METHOD: Final = "clopper_pearson_within_cases"
 

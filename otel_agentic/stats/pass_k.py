@@ -70,10 +70,6 @@ def _stirling_tail(x: FloatArray) -> FloatArray:
     return np.asarray((1.0 / 12.0 - (1.0 / 360.0 - (1.0 / 1260.0 - 1.0 / (1680.0 * square)) / square) / square) / x)
 
 
-if TYPE_CHECKING:
-    FloatArray = npt.NDArray[np.float64]
-
-
 def any_of(p: npt.ArrayLike, k: npt.ArrayLike) -> FloatArray:
     """Return pass@k of a success rate p: 1 - (1 - p)^k, rising in p and in k.
 

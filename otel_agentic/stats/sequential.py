@@ -145,10 +145,6 @@ def _require_counts(n: FloatArray, c: FloatArray, p0: FloatArray, prior: tuple[f
         raise UsageError(f"prior Beta{prior}: both parameters must be above 0")
 
 
-if TYPE_CHECKING:
-    FloatArray = npt.NDArray[np.float64]
-    IntArray = npt.NDArray[np.int64]
-
 #: When a sum that is kept up to date by differences is added up anew: after so many of them, or once it is so small a part
 #: of what it was, or so large.
 _ADD_UP_AFTER: Final = 1_000
@@ -296,10 +292,6 @@ def _padded(counts: IntArray, size: int) -> IntArray:
     return np.concatenate((counts, np.zeros(size - counts.size, np.int64)))
 
 
-if TYPE_CHECKING:
-    FloatArray = npt.NDArray[np.float64]
-    IntArray = npt.NDArray[np.int64]
-
 _NODES: Final = 16
 #: Conversations taken at once, at most, and the largest exponent of their likelihood ratios' product: no overflow.
 _PORTION, _EXPONENT = 256, 300.0
@@ -439,10 +431,6 @@ class ChangeDetector:
         earlier = np.exp(-np.concatenate((np.zeros((1, self.rates.size)), log_product[:-1])))
         return np.asarray(np.exp(log_product) * (values + np.cumsum(earlier, axis=0)))
 
-
-if TYPE_CHECKING:
-    FloatArray = npt.NDArray[np.float64]
-    IntArray = npt.NDArray[np.int64]
 
 #: Rates that are bet on, of each of two priors: that of the bets on conversations, and one for the large stakes that pay where
 #: blocks are large and their means vary little.

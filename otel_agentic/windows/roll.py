@@ -221,7 +221,6 @@ def _at(attempts: GroupedAttempts, places: IntArray) -> GroupedAttempts:
 
 
 if TYPE_CHECKING:
-    IntArray = npt.NDArray[np.int64]
     #: The tier that is claimed of a group at an end, ns.
     Claims = Mapping[tuple[GroupKey, int], Tier]
 

@@ -95,11 +95,6 @@ def _packed(columns: Sequence[IntArray]) -> IntArray | None:
     return packed
 
 
-if TYPE_CHECKING:
-    FloatArray = npt.NDArray[np.float64]
-    IntArray = npt.NDArray[np.int64]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ordered:
     """Results sorted by group and event order.
@@ -169,11 +164,6 @@ def _repeated(group: IntArray, case: IntArray, *, evaluated: npt.NDArray[np.bool
     return codes
 
 
-if TYPE_CHECKING:
-    FloatArray = npt.NDArray[np.float64]
-    IntArray = npt.NDArray[np.int64]
-
-
 class Runs(NamedTuple):
     """Values that hold at the ends `first <= end < beyond`, by place of the end.
 
@@ -238,8 +228,6 @@ def runs_of(keys: Sequence[IntArray], first: IntArray, beyond: IntArray, values:
 
 if TYPE_CHECKING:
     BoolArray = npt.NDArray[np.bool_]
-    FloatArray = npt.NDArray[np.float64]
-    IntArray = npt.NDArray[np.int64]
 
 #: The tool dimensions: see `DIMENSIONS`.
 _DIMENSIONS: Final = 4

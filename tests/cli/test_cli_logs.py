@@ -52,9 +52,9 @@ def fail(error: Exception) -> None:
 
 def test_a_json_line_tells_time_level_logger_and_message() -> None:
     stream = written("json")
-    logging.getLogger("otel_agentic.pipeline").info("took %d", 3)
+    logging.getLogger("otel_agentic.live").info("took %d", 3)
     told = json.loads(stream.getvalue())
-    assert {"level": "info", "logger": "otel_agentic.pipeline", "message": "took 3"} == {
+    assert {"level": "info", "logger": "otel_agentic.live", "message": "took 3"} == {
         key: told[key] for key in ("level", "logger", "message")
     }
     assert told["time"].endswith("+00:00")

@@ -14,7 +14,7 @@ from otel_agentic.cli.html import page as made
 from otel_agentic.cli.render.text import interval, percent
 from otel_agentic.commands import Commands
 from otel_agentic.config import load_settings
-from otel_agentic.pipeline import Engine
+from otel_agentic.engine.engine import Engine
 from tests.cli.hotel import build_hotel
 from tests.cli.pictured import Page, store_windows, window
 from tests.cli.running import Terminal, done, run

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from otel_agentic.pipeline import LiveCollector
+    from otel_agentic.live.collector import LiveCollector
 
 _HERE = Path(__file__).parent
 _INSTALL = ("npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error")

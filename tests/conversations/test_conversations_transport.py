@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from collectors.files import FileReader
 from otel_agentic.config import ReceiveSettings, Settings
-from otel_agentic.pipeline import Engine
+from otel_agentic.engine.engine import Engine
 from otel_agentic.spans import (
     Limits,
     SpanBatch,

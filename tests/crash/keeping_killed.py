@@ -26,7 +26,7 @@ from tests.pipeline.parts import rows
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_agentic.pipeline import Engine
+    from otel_agentic.engine.engine import Engine
 
 _HOURS: Final = 4
 _CONVERSATIONS: Final = 200

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.commands import Commands
 from otel_agentic.commands.ingest import rebuild_pending
+from otel_agentic.engine.engine import Engine
 from otel_agentic.engine.rebuild import AffectedItems
-from otel_agentic.pipeline import Engine
 from otel_agentic.spans import merge_batches
 from otel_agentic.store.links import open_conversations
 from tests.pipeline.conftest import settings_for

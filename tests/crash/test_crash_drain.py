@@ -15,7 +15,7 @@ import httpx
 import pytest
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
-from otel_agentic.pipeline import LiveCollector
+from otel_agentic.live.collector import LiveCollector
 from otel_agentic.testing import NOON_NS, SECOND_NS
 from tests.crash.outcome import lost_or_doubled
 from tests.crash.sending import acknowledged, conversation, sending

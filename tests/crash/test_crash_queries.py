@@ -122,7 +122,7 @@ def test_a_report_that_does_not_hear_an_interrupt_holds_up_no_stop_and_aborts_no
         import sys
         import threading
         from otel_agentic.cli import main
-        from otel_agentic.pipeline import live
+        from otel_agentic.live import collector as live
 
         class Reporting(live.LiveCollector):
             def start(self):

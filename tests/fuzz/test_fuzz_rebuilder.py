@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from otel_agentic.commands.ingest import rebuild_pending
 from otel_agentic.config import Settings
-from otel_agentic.pipeline import Engine
+from otel_agentic.engine.engine import Engine
 from otel_agentic.spans.limits import Limits
 from otel_agentic.spans.model import SpanBatch
 from otel_agentic.spans.sanitize import clean_value

@@ -9,7 +9,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 
 from otel_agentic.commands.ingest import rebuild_pending
 from otel_agentic.config import ReceiveSettings
-from otel_agentic.pipeline import Engine
+from otel_agentic.engine.engine import Engine
 from otel_agentic.spans import Limits, decode_logs, decode_logs_json, decode_traces
 from otel_agentic.testing import NOON_NS
 from tests.hostile.traces import Trace, nested, set_value, span_id

@@ -14,9 +14,10 @@ import httpx
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
+from otel_agentic.commands.ingest import ingest_files
 from otel_agentic.config import ReceiveSettings
+from otel_agentic.engine.engine import Engine
 from otel_agentic.errors import DecodeError, TooLargeError
-from otel_agentic.pipeline import Engine, ingest_files
 from otel_agentic.spans import Limits, decode_traces, decode_traces_json
 from tests.cli.running import done
 from tests.hostile.arrivals import ARRIVALS, LARGEST_REQUEST_BYTES, REJECTED, Arrival, Found

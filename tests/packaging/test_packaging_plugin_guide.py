@@ -26,7 +26,7 @@ _SEND_TO_COLLECTOR: Final = """
 import pathlib, socket, sys
 from otel_agentic import plugins
 from otel_agentic.config import Settings, StoreSettings
-from otel_agentic.pipeline import Engine
+from otel_agentic.engine.engine import Engine
 
 with Engine(Settings(store=StoreSettings(db=pathlib.Path("lines.duckdb"))), create=True) as engine:
     collector = plugins.get("collectors", "lines").load().from_settings(engine.settings)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from otel_agentic.backfill.plan import Asked
 from otel_agentic.backfill.run import Surroundings, backfill
-from otel_agentic.pipeline import Engine
+from otel_agentic.engine.engine import Engine
 from otel_agentic.testing import SECOND_NS
 from tests.pipeline.conftest import settings_for
 

@@ -12,7 +12,7 @@ from tests.pipeline.parts import CASE, ask_hotel, feed, rows
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from otel_agentic.pipeline import Engine
+    from otel_agentic.engine.engine import Engine
     from otel_agentic.spans.model import SpanBatch
 
 HOUR_NS = 3_600 * SECOND_NS

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from otel_agentic.commands import Commands
+from otel_agentic.commands.ingest import ingest_files
 from otel_agentic.config import Settings
-from otel_agentic.pipeline import Engine, ingest_files
+from otel_agentic.engine.engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from otel_agentic.testing import NOON_NS
 
 if TYPE_CHECKING:
-    from otel_agentic.pipeline import Engine
+    from otel_agentic.engine.engine import Engine
 
 HOUR_NS: Final = 3_600_000_000_000
 #: One conversation of one trace after the other, evenly over the hour.

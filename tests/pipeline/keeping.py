@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.engine.engine import NoListener
-from otel_agentic.pipeline import Engine
+from otel_agentic.engine.engine import Engine, NoListener
 from otel_agentic.testing import NOON_NS, speak_genai
 from tests.pipeline.conftest import settings_for
 from tests.pipeline.parts import ask_hotel, feed, rows

@@ -10,8 +10,8 @@ from otel_agentic.testing import AgentRunScript, batch, made
 
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import Conversation
+    from otel_agentic.engine.engine import Engine
     from otel_agentic.engine.rebuild import RebuildResult
-    from otel_agentic.pipeline import Engine
     from otel_agentic.spans.model import LogRecord, Span, SpanBatch
 
 CASE = (

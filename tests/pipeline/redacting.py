@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from otel_agentic.live.collector import LiveCollector
     from otel_agentic.net.server_file import LiveServer
-    from otel_agentic.pipeline import LiveCollector
     from otel_agentic.spans import Span
 
 TEXTS: Final = [*SHAPED.values(), *(text for text, _ in PLACED.values()), *FIELDS, *PERSONAL.values()]

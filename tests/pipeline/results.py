@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
-    from otel_agentic.pipeline import Engine
+    from otel_agentic.engine.engine import Engine
 
 _SUBJECT = "INSERT INTO subjects SELECT $number, $agent, $version, 'production', 'shop' WHERE NOT EXISTS (FROM subjects WHERE subject = $number)"
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from otel_agentic.commands import open_client
-from otel_agentic.pipeline import LiveCollector
+from otel_agentic.live.collector import LiveCollector
 from tests.pipeline.conftest import settings_for
 
 if TYPE_CHECKING:

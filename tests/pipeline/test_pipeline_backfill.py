@@ -32,7 +32,7 @@ from tests.snapshots import raises
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from otel_agentic.pipeline import Engine
+    from otel_agentic.engine.engine import Engine
     from tests.pipeline.conftest import OpenEngine
 
 ASKED = Asked(windows=("6h", "24h"), step_ns=HOUR_NS, k=(1, 3)).checked()

@@ -14,7 +14,7 @@ from tests.pipeline.test_pipeline_backfill_killed import values
 from tests.telemetry.receiver.over_http import http_receiver
 
 if TYPE_CHECKING:
-    from otel_agentic.pipeline import Engine
+    from otel_agentic.engine.engine import Engine
     from tests.pipeline.conftest import OpenEngine
 
 ENDS = 'SELECT DISTINCT epoch_ns("end") FROM windows ORDER BY ALL'

@@ -9,7 +9,7 @@ from tests.pipeline.parts import feed, rows
 from tests.telemetry.receiver.over_http import HttpReceiver, _Handler, http_receiver
 
 if TYPE_CHECKING:
-    from otel_agentic.pipeline import Engine
+    from otel_agentic.engine.engine import Engine
     from tests.pipeline.conftest import OpenEngine
 
 

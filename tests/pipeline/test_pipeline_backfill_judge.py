@@ -13,8 +13,8 @@ from tests.pipeline.backfilling import CASES, fill, run, told
 from tests.pipeline.parts import feed, rows
 
 if TYPE_CHECKING:
+    from otel_agentic.engine.engine import Engine
     from otel_agentic.judges import Question
-    from otel_agentic.pipeline import Engine
     from tests.pipeline.conftest import OpenEngine
 
 

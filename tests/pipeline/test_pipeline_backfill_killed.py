@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from otel_agentic.pipeline import Engine
+from otel_agentic.engine.engine import Engine
 from tests.cli.running import environment
 from tests.pipeline.backfilling import HOUR_NS, fill, run, said
 from tests.pipeline.conftest import settings_for

@@ -11,13 +11,14 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.commands import open_client
+from otel_agentic.commands.ingest import ingest_files
 from otel_agentic.config import ReceiveSettings
+from otel_agentic.engine.engine import Engine
 from otel_agentic.errors import UsageError
 from otel_agentic.evaluation.truth import TruthFile
 from otel_agentic.live.assembler import Assembler
 from otel_agentic.live.scoring_loop import ScoringLoop
 from otel_agentic.live.window_loop import WindowLoop
-from otel_agentic.pipeline import Engine, ingest_files
 from otel_agentic.spans import Limits, SpanBatch, decode_document, merge_batches
 from otel_agentic.telemetry import Telemetry
 from otel_agentic.testing import NOON_NS, SECOND_NS, speak_genai

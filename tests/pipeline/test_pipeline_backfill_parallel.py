@@ -11,6 +11,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.commands.ingest import rebuild_pending
+from otel_agentic.engine.engine import Engine
 from otel_agentic.engine.parallel import (
     PooledJudgeRun,
     WorkerPool,
@@ -23,7 +24,6 @@ from otel_agentic.engine.parallel import (
     unpacked,
 )
 from otel_agentic.evaluation.truth import TruthFile
-from otel_agentic.pipeline import Engine
 from otel_agentic.scoring.dimensions import tool_counts
 from otel_agentic.store.selection import Selection
 from otel_agentic.testing import NOON_NS, SECOND_NS, batch, speak_genai

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from otel_agentic.pipeline import Engine
+    from otel_agentic.engine.engine import Engine
     from otel_agentic.scoring.outcome import TurnRule
     from tests.judges.parts import Answer
     from tests.pipeline.conftest import CopyOf

@@ -19,7 +19,7 @@ from tests.pipeline.parts import feed
 from tests.snapshots import raises
 
 if TYPE_CHECKING:
-    from otel_agentic.pipeline import Engine
+    from otel_agentic.engine.engine import Engine
 
 
 def scored(name: str, *, right: bool = True, case: str | None = None, **changes: Any) -> ScoredConversation:

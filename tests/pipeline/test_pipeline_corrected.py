@@ -9,8 +9,8 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.commands import Commands
+from otel_agentic.engine.engine import Engine
 from otel_agentic.judges import Question, Verdict
-from otel_agentic.pipeline import Engine
 from otel_agentic.stats.agreement import VerdictPair
 from otel_agentic.stats.judge_error import corrected
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai

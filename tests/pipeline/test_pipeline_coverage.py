@@ -16,7 +16,7 @@ from tests.snapshots import opening
 
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import ToolCall, Turn
-    from otel_agentic.pipeline import Engine
+    from otel_agentic.engine.engine import Engine
 
 _FROM_ADK = {"dialect": "adk", "scope": "gcp.vertex.agent"}
 

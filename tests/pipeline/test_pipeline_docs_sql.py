@@ -16,12 +16,13 @@ from inline_snapshot import snapshot
 
 from otel_agentic.cli.errors import told
 from otel_agentic.commands import Commands
+from otel_agentic.commands.ingest import ingest_files
 from otel_agentic.config import JudgeSettings
+from otel_agentic.engine.engine import Engine
 from otel_agentic.errors import QueryError
 from otel_agentic.evaluators.registry import all_evaluators, metrics_by_name
 from otel_agentic.judges.llm import LangChainJudge
 from otel_agentic.live.monitors import MonitorLoop
-from otel_agentic.pipeline import Engine, ingest_files
 from otel_agentic.telemetry import Telemetry
 from tests.cli.small import SECOND_NS, conversation, write_spans
 from tests.judges.models import Bare

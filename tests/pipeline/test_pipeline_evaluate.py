@@ -8,15 +8,15 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.commands import Commands
+from otel_agentic.commands.ingest import ingest_files
 from otel_agentic.errors import CaseError
-from otel_agentic.pipeline import ingest_files
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
 from tests.pipeline.parts import CASE, ask_hotel, contents, feed, rows
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from otel_agentic.pipeline import Engine
+    from otel_agentic.engine.engine import Engine
     from tests.pipeline.conftest import CopyOf
 
 CASES = [("cases.jsonl", CASE)]

@@ -14,7 +14,7 @@ from tests.pipeline.parts import CASE, ask_hotel, feed, rows
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_agentic.pipeline import Engine
+    from otel_agentic.engine.engine import Engine
 
 CASES = [("cases.jsonl", CASE.replace('"case_id"', '"tags": ["stays"], "case_id"', 1))]
 #: The same case with another answer and another parameter.

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from otel_agentic.engine.engine import Engine
     from otel_agentic.engine.retention import ExportCounts
-    from otel_agentic.pipeline import Engine
 
 EXPORT: Final = {"export": True}
 

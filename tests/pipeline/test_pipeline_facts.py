@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from otel_agentic.conversations.model import Conversation
-    from otel_agentic.pipeline import Engine
+    from otel_agentic.engine.engine import Engine
     from otel_agentic.spans.model import Span
 
 SEARCH = {"name": "search", "parameters": {"type": "object", "properties": {"q": {"type": "string"}}}}

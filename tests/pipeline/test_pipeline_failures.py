@@ -13,10 +13,10 @@ from inline_snapshot import snapshot
 from otel_agentic.commands import Commands
 from otel_agentic.commands.registry import registered
 from otel_agentic.config import JudgeSettings
+from otel_agentic.engine.engine import Engine
 from otel_agentic.errors import UsageError
 from otel_agentic.evaluators.failures import failures_of
 from otel_agentic.judges.llm import LangChainJudge
-from otel_agentic.pipeline import Engine
 from otel_agentic.reports.failures import found_failures
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.store.selection import Selection

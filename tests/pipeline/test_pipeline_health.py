@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from otel_agentic.live.collector import LiveCollector
     from otel_agentic.net.server_file import LiveServer
-    from otel_agentic.pipeline import LiveCollector
 
 QUIET: dict[str, Any] = {"windows": {"widths": ["1h"], "step_s": 3600}, "conversations": OPEN["conversations"]}
 

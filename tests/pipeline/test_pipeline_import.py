@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from otel_agentic.pipeline import Engine
+    from otel_agentic.engine.engine import Engine
 
 LABELS: Final = "conversation_id,verdict\nc-1,pass\n"
 #: When something was written, and numbers that a store gives.

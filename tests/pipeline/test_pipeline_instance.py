@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_agentic.config import Settings
-from otel_agentic.pipeline import Engine
+from otel_agentic.engine.engine import Engine
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,9 +11,9 @@ from inline_snapshot import snapshot
 
 from otel_agentic.commands import Commands
 from otel_agentic.conversations.model import ConversationId
+from otel_agentic.engine.engine import Engine
 from otel_agentic.evaluation.sampling import position_of
 from otel_agentic.judges import JudgeFailure, Question, Verdict
-from otel_agentic.pipeline import Engine
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, made, speak_genai
 from tests.evaluators.own import Asker
 from tests.judges.parts import PlainJudge, Streaming

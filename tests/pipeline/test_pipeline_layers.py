@@ -13,7 +13,7 @@ from tests.pipeline.parts import feed, rows
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from otel_agentic.pipeline import Engine
+    from otel_agentic.engine.engine import Engine
     from tests.pipeline.conftest import CopyOf
 
 #: Of the runs that failed by their labels, by what they changed.

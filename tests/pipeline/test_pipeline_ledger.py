@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from otel_agentic.config import Settings
+    from otel_agentic.live.collector import LiveCollector
     from otel_agentic.net.server_file import LiveServer
-    from otel_agentic.pipeline import LiveCollector
 
 NOON = 1_700_000_000_000_000_000
 Kind = Literal["span", "bad trace id", "bad span id", "own"]

@@ -13,9 +13,10 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.commands import LocalClient, RemoteClient, open_client
+from otel_agentic.engine.engine import Engine
 from otel_agentic.errors import BadInputError, QueryError, StoreBusyError, UsageError
+from otel_agentic.live.collector import LiveCollector
 from otel_agentic.net.server_file import LiveServer, find_live_server, server_file, write_server_file
-from otel_agentic.pipeline import Engine, LiveCollector
 from otel_agentic.store.links import NotRebuilt, save_not_rebuilt
 from otel_agentic.testing import NOON_NS, SECOND_NS, batch, span, speak_genai
 from tests.pipeline.exporting import export, just_now

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
+from otel_agentic.engine.engine import Engine
 from otel_agentic.errors import PluginError, UsageError
 from otel_agentic.evaluation.truth import TruthFile
 from otel_agentic.judges import JudgeFailure, Question, Verdict
+from otel_agentic.live.collector import LiveCollector
 from otel_agentic.live.scoring_loop import ScoringLoop
-from otel_agentic.pipeline import Engine, LiveCollector
 from otel_agentic.testing import span, speak_genai
 from tests.judges.parts import Streaming
 from tests.pipeline.conftest import settings_for

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from otel_agentic.engine.engine import Engine
 from otel_agentic.errors import UsageError
 from otel_agentic.evaluation.truth import TruthFile
+from otel_agentic.live.collector import LiveCollector
 from otel_agentic.live.scoring_loop import ScoringLoop
-from otel_agentic.pipeline import Engine, LiveCollector
 from otel_agentic.testing import span, speak_genai
 from tests.evaluators.own import Plain
 from tests.pipeline.conftest import settings_for

@@ -17,7 +17,7 @@ from tests.pipeline.running import ask, live_settings, running
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from otel_agentic.pipeline import Engine
+    from otel_agentic.engine.engine import Engine
     from tests.pipeline.conftest import CopyOf, OpenEngine
 
 CASES = [("cases.jsonl", CASE)]

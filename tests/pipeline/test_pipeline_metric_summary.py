@@ -19,8 +19,8 @@ from tests.pipeline.parts import feed
 from tests.pipeline.test_pipeline_metrics import CASES, with_own
 
 if TYPE_CHECKING:
+    from otel_agentic.engine.engine import Engine
     from otel_agentic.evaluators.base import Subject
-    from otel_agentic.pipeline import Engine
     from otel_agentic.spans.model import Span
     from tests.pipeline.conftest import OpenEngine
 

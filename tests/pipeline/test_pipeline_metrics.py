@@ -11,11 +11,10 @@ from inline_snapshot import snapshot
 
 from otel_agentic.commands import Commands
 from otel_agentic.config import JudgeSettings
-from otel_agentic.engine.engine import NoListener
+from otel_agentic.engine.engine import Engine, NoListener
 from otel_agentic.errors import UsageError
 from otel_agentic.evaluators.base import MetricScore
 from otel_agentic.judges import JudgeFailure, LangChainJudge, Verdict
-from otel_agentic.pipeline import Engine
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
 from tests.evaluators.own import Asker, OfGroup, Plain, metric
 from tests.judges.models import Bare, fields_of

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
-from otel_agentic.engine.engine import NoListener
+from otel_agentic.engine.engine import Engine, NoListener
 from otel_agentic.engine.retention import HourlyExport, RetentionPass
-from otel_agentic.pipeline import Engine
 from tests.evaluators.own import Asker, Plain
 from tests.pipeline.conftest import settings_for
 from tests.pipeline.keeping import HOUR_NS, Clock, keeping, told

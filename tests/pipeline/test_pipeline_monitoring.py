@@ -28,7 +28,7 @@ from tests.snapshots import opening, passage
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from otel_agentic.pipeline import Engine
+    from otel_agentic.engine.engine import Engine
     from tests.pipeline.conftest import OpenEngine
 
     Start = Callable[..., tuple[Engine, MonitorLoop]]

@@ -8,8 +8,8 @@ import orjson
 import pytest
 
 from otel_agentic.commands import Commands
+from otel_agentic.engine.engine import Engine
 from otel_agentic.errors import PluginError, UsageError
-from otel_agentic.pipeline import Engine
 from otel_agentic.reports.charts import choose_kind
 from otel_agentic.store.queries.conversations import WindowKind
 from tests.cli.hotel import build_hotel

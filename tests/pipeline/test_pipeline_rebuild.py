@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from otel_agentic.conversations import Conversation, Linked
     from otel_agentic.conversations.model import ClosedBy
     from otel_agentic.dialects.detect import Reading
-    from otel_agentic.pipeline import Engine
+    from otel_agentic.engine.engine import Engine
     from otel_agentic.spans.model import LogRecord, Span
     from tests.pipeline.conftest import CopyOf, OpenEngine
 

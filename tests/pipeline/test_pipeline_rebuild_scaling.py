@@ -11,7 +11,7 @@ from otel_agentic.testing import NOON_NS, batch, span
 from tests.steps import LINEAR, steps_of
 
 if TYPE_CHECKING:
-    from otel_agentic.pipeline import Engine
+    from otel_agentic.engine.engine import Engine
     from otel_agentic.spans.model import Span
 
 

@@ -11,9 +11,9 @@ from inline_snapshot import snapshot
 from otel_agentic.api.evaluate import evaluate
 from otel_agentic.backfill.dry_run import truth_with
 from otel_agentic.commands import Commands
+from otel_agentic.commands.ingest import ingest_files
 from otel_agentic.config import Settings
 from otel_agentic.evaluation.truth import TruthFile
-from otel_agentic.pipeline import ingest_files
 from otel_agentic.reports.doctor import read_traces
 from otel_agentic.testing import AgentRunScript, made, speak_genai
 from tests.pipeline.parts import conversations, feed, rows
@@ -24,7 +24,7 @@ from tests.spans.secrets_made_up import ALL, SHAPED
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from otel_agentic.pipeline import Engine
+    from otel_agentic.engine.engine import Engine
     from tests.pipeline.conftest import OpenEngine
 
 KEY, OTHER = SHAPED["openai_key"], SHAPED["anthropic_key"]

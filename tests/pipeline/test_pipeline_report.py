@@ -8,8 +8,8 @@ import orjson
 import pytest
 
 from otel_agentic.commands import Commands
+from otel_agentic.commands.ingest import ingest_files
 from otel_agentic.errors import PluginError, UsageError
-from otel_agentic.pipeline import ingest_files
 from otel_agentic.testing import AgentRunScript, speak_genai
 from otel_agentic.truth import parse_labels
 from tests.pipeline.parts import CASE, ask_hotel, conversations, feed, rows
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from otel_agentic.pipeline import Engine
+    from otel_agentic.engine.engine import Engine
     from tests.pipeline.conftest import CopyOf, OpenEngine
 
 K = [1, 2, 3, 4]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from otel_agentic.commands import Commands
+from otel_agentic.engine.engine import Engine
 from otel_agentic.errors import UsageError
-from otel_agentic.pipeline import Engine
 from tests.pipeline.conftest import settings_for
 
 if TYPE_CHECKING:

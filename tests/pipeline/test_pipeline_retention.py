@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from otel_agentic.engine.engine import Engine
     from otel_agentic.engine.retention import RemovalCounts
-    from otel_agentic.pipeline import Engine
 
 KEEP_NS = 2 * HOUR_NS
 

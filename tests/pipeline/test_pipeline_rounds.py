@@ -17,7 +17,7 @@ from tests.store.test_store_reopening import fill, kill
 if TYPE_CHECKING:
     from pathlib import Path
 
-log = logging.getLogger("otel_agentic.pipeline.of_a_test")
+log = logging.getLogger("otel_agentic.live.of_a_test")
 FULL, HELD = StoreUnusableError("the disk is full"), StoreBusyError("process 7 holds it")
 OBJECTIVE = {"objectives": [{"target": 0.5}]}
 THREADS = ("windowing", "livescoring", "monitoring")

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from otel_agentic.commands import Commands
 from otel_agentic.config import SamplingSettings
+from otel_agentic.engine.engine import Engine
 from otel_agentic.evaluation.sampling import position_of, ratio_of
 from otel_agentic.judges import Question, Verdict
-from otel_agentic.pipeline import Engine
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
 from tests.judges.parts import PlainJudge
 from tests.pipeline.conftest import settings_for

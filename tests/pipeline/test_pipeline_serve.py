@@ -16,9 +16,9 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.commands import LocalClient, open_client
+from otel_agentic.engine.engine import Engine
 from otel_agentic.errors import StoreBusyError
 from otel_agentic.net.server_file import find_live_server, server_file
-from otel_agentic.pipeline import Engine
 from otel_agentic.testing import NOON_NS, SECOND_NS, speak_genai
 from tests.pipeline.exporting import export
 from tests.pipeline.parts import ask_hotel, rows

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from otel_agentic.engine.engine import Engine
 from otel_agentic.errors import StoreBusyError
 from otel_agentic.net.server_file import (
     LiveServer,
@@ -19,7 +20,6 @@ from otel_agentic.net.server_file import (
     server_file,
     write_server_file,
 )
-from otel_agentic.pipeline import Engine
 from tests.pipeline.conftest import settings_for
 from tests.pipeline.parts import rows
 from tests.store.asking import run_python

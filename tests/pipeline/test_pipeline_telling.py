@@ -10,11 +10,10 @@ from inline_snapshot import snapshot
 
 from otel_agentic.commands import Commands
 from otel_agentic.config import EmitSettings
-from otel_agentic.engine.engine import NoListener
+from otel_agentic.engine.engine import Engine, NoListener
 from otel_agentic.engine.rebuild import RebuildResult
 from otel_agentic.judges import JudgeFailure, Question, Verdict
 from otel_agentic.live.event_reporter import EventReporter
-from otel_agentic.pipeline import Engine
 from otel_agentic.telemetry import Telemetry
 from otel_agentic.testing import SECOND_NS, speak_genai
 from tests.judges.parts import PlainJudge

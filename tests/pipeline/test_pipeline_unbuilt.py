@@ -15,7 +15,7 @@ from tests.pipeline.parts import revisions
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from otel_agentic.pipeline import Engine
+    from otel_agentic.engine.engine import Engine
 
 
 def killed_before_it_built(engine: Engine, hours: float) -> None:

@@ -17,7 +17,7 @@ from tests.pipeline.parts import feed, rows
 from tests.snapshots import passage
 
 if TYPE_CHECKING:
-    from otel_agentic.pipeline import Engine
+    from otel_agentic.engine.engine import Engine
 
 CASE = {"case_id": "trip", "turns": [{"query": query, "answer": "x"} for query in ("Which hotel?", "Which train?")]}
 CASES = [("cases.jsonl", json.dumps(CASE))]

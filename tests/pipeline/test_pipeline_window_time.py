@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from otel_agentic.commands import Commands
-from otel_agentic.pipeline import Engine
+from otel_agentic.engine.engine import Engine
 from otel_agentic.testing import NOON_NS, speak_genai
 from tests.pipeline.conftest import settings_for
 from tests.pipeline.keeping import DAY_NS, HOUR_NS, Clock

@@ -11,10 +11,9 @@ from inline_snapshot import snapshot
 
 from otel_agentic.config import StatsSettings
 from otel_agentic.conversations.model import ConversationId
-from otel_agentic.engine.engine import stored_estimators
+from otel_agentic.engine.engine import Engine, stored_estimators
 from otel_agentic.errors import ConfigError
 from otel_agentic.live.window_loop import MOST_ENDS, DueEnds, WindowLoop
-from otel_agentic.pipeline import Engine
 from otel_agentic.store.conversations import supersede
 from otel_agentic.store.results import results_for
 from otel_agentic.store.windows import Changes, save_windows

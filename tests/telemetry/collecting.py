@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from otel_agentic.judges import Question
+    from otel_agentic.live.collector import LiveCollector
     from otel_agentic.net.server_file import LiveServer
-    from otel_agentic.pipeline import LiveCollector
     from otel_agentic.spans.model import Span
     from otel_agentic.testing import AgentRunScript
 

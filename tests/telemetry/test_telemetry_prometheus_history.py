@@ -8,7 +8,7 @@ import pytest
 
 from otel_agentic.cli import main
 from otel_agentic.config import EmitSettings
-from otel_agentic.pipeline import Engine
+from otel_agentic.engine.engine import Engine
 from otel_agentic.telemetry import OpenMetricsHistory
 from otel_agentic.testing import NOON_NS, SECOND_NS, speak_genai
 from otel_agentic.windows.model import GroupKey

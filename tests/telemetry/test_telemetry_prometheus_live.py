@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from otel_agentic.pipeline import LiveCollector
+    from otel_agentic.live.collector import LiveCollector
     from tests.telemetry.conftest import MakeTelemetry
     from tests.telemetry.prometheus import Prometheus
 

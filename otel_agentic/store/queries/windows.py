@@ -195,7 +195,6 @@ def _part(found: _Found, group: IntArray, case_group: IntArray, reasons: Mapping
 
 
 if TYPE_CHECKING:
-    IntArray = npt.NDArray[np.int64]
     _Kind = tuple[int, int]
 
 #: The tier that was claimed of a group at an end, ns.
