@@ -76,8 +76,8 @@ def _ingested(
 ) -> Iterator[tuple[Client, dict[str, Any]]]:
     from otel_agentic.commands import LocalClient  # noqa: PLC0415 — not needed for --help
     from otel_agentic.commands.ingest import ingest_files  # noqa: PLC0415 — not needed for --help
-    from otel_agentic.engine.engine import Engine
-    from otel_agentic.engine.parallel import (
+    from otel_agentic.engine.engine import Engine  # noqa: PLC0415
+    from otel_agentic.engine.parallel import (  # noqa: PLC0415
         open_workers,
         rebuilding_over,
     )

@@ -385,7 +385,7 @@ def doctor(
 
 def _show_files(settings: Settings, paths: tuple[str, ...], wanted: str | None, limit: int | None, output: str) -> None:
     from otel_agentic.reports.conversations import by_framework, of_conversations  # noqa: PLC0415 — not needed for --help
-    from otel_agentic.reports.doctor import (
+    from otel_agentic.reports.doctor import (  # noqa: PLC0415
         read_traces,
         trace_json,
     )

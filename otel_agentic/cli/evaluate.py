@@ -174,7 +174,7 @@ def evaluate_row_files(context: click.Context) -> int:
         UsageError: an option is given that means nothing for rows without a store.
         CaseError: rows cannot be read; lists the problems of all files.
     """
-    from otel_agentic.api.rows import (
+    from otel_agentic.api.rows import (  # noqa: PLC0415
         evaluate_rows,
         rows_json,
     )
@@ -259,13 +259,13 @@ def _reasons(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
                 known = found.setdefault((score["name"], score["reason"]), [place, score["explanation"]])
                 del known[2:]
     by_text: dict[tuple[str, str, str], list[str]] = {}
-    for (name, reason), (place, text) in found.items():
-        by_text.setdefault((reason, place, text), []).append(name)
-    for number, ((reason, place, text), names) in enumerate(by_text.items()):
+    for (name, reason), (place, words) in found.items():
+        by_text.setdefault((reason, place, words), []).append(name)
+    for number, ((reason, place, words), names) in enumerate(by_text.items()):
         if number == _REASONS:
             yield f"… and {len(by_text) - _REASONS} more; --format json tells all"
             return
-        yield f"{reason} ({', '.join(_brief(name) for name in names)}), as in {place}: {short(text, _CHARACTERS)}"
+        yield f"{reason} ({', '.join(_brief(name) for name in names)}), as in {place}: {short(words, _CHARACTERS)}"
 
 
 def _brief(name: str) -> str:

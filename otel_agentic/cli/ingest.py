@@ -50,7 +50,7 @@ def ingest(
     refuse_live(settings, ", stop it first")
     with progress_bar(quiet=quiet) as progress:
         from otel_agentic.commands.ingest import ingest_files  # noqa: PLC0415 — not needed for --help
-        from otel_agentic.engine.engine import Engine
+        from otel_agentic.engine.engine import Engine  # noqa: PLC0415
 
         with Engine(settings, create=True, upgrade=True) as engine:
             done = ingest_files(engine, paths, progress)

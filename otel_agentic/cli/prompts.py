@@ -52,7 +52,7 @@ def show(metric: str | None, files: tuple[str, ...], full: bool, config_file: Pa
 
 def _prompts(settings: Settings, name: str | None, files: tuple[str, ...]) -> list[Prompted]:
     """Return the prompts that are wanted; evaluators are loaded only where theirs may be among them."""
-    from otel_agentic.evaluators.prompts import built_in_prompts, merge_prompt, prompts_named, prompts_of
+    from otel_agentic.evaluators.prompts import built_in_prompts, merge_prompt, prompts_named, prompts_of  # noqa: PLC0415
     from otel_agentic.evaluators.registry import all_evaluators, of_files  # noqa: PLC0415 — the same
     from otel_agentic.judges.prompts import KINDS, prompt_texts  # noqa: PLC0415 — the same
 

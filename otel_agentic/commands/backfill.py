@@ -106,7 +106,7 @@ def _run(
 ) -> Iterator[Any]:
     from otel_agentic.backfill.dry_run import done_json  # noqa: PLC0415 — same
     from otel_agentic.backfill.run import backfill  # noqa: PLC0415 — same
-    from otel_agentic.engine.parallel import (
+    from otel_agentic.engine.parallel import (  # noqa: PLC0415
         open_workers,
         scoring_over,
     )

@@ -11,7 +11,6 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from otel_agentic.scoring.reasons import fault_sentence, score_sentence
-from otel_agentic.truth.match import MatchMethod
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from otel_agentic.judges.base import Judge
     from otel_agentic.scoring.align import RawCalls, SortedCalls
     from otel_agentic.scoring.utilization import Use
+    from otel_agentic.truth.match import MatchMethod
     from otel_agentic.truth.model import Case, Effect, ModeName
 
 #: Raised with every change that may change a score; old scores are then kept, and superseded.

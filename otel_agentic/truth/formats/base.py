@@ -364,9 +364,9 @@ def case_schema() -> dict[str, Any]:
     records = {"Case": case, **case.pop("$defs")}
     for name, record in records.items():
         record.pop("title", None)
-        for field, value in record["properties"].items():
+        for field_name, value in record["properties"].items():
             value.pop("title", None)
-            value["description"] = FIELDS[name][field]
+            value["description"] = FIELDS[name][field_name]
     _refine(records)
     listed = {"type": "array", "items": {"$ref": "#/$defs/Case"}}
     held = {
