@@ -1,4 +1,4 @@
-"""Every setting and limit, with unit and default, and where its value comes from."""
+"""Every setting and limit, with unit, default and source."""
 
 from otel_agentic.config.load import (
     CONFIG_FILE_VARIABLE,

@@ -1,4 +1,4 @@
-"""Where this process may listen, and who may come in: the same rules for every way in and the admin address."""
+"""Listening, authentication, TLS and connection limits, the same for all receivers and the admin address."""
 
 from otel_agentic.net.address import (
     Address,

@@ -172,27 +172,27 @@ def read_tokens(file: Path, name: str) -> list[str]:
         text = read_regular(file, _MAX_TOKEN_FILE_BYTES + 1)
         lines = text.decode("utf-8").splitlines()
     except OSError as error:
-        raise ConfigError(f"{name}: {file}: {error.strerror}; give a readable file with a token a line") from error
+        raise ConfigError(f"{name}: {file}: {error.strerror}; give a readable file with one token per line") from error
     except UnicodeDecodeError:
-        raise ConfigError(f"{name}: {file} is not text; give a file with a token a line") from None
+        raise ConfigError(f"{name}: {file} is not text; give a file with one token per line") from None
     if len(text) > _MAX_TOKEN_FILE_BYTES:
         raise ConfigError(
-            f"{name}: {file} is larger than {_MAX_TOKEN_FILE_BYTES} bytes; give a file with a token a line"
+            f"{name}: {file} is larger than {_MAX_TOKEN_FILE_BYTES} bytes; give a file with one token per line"
         )
     numbered = [(number, line.strip()) for number, line in enumerate(lines, start=1)]
     tokens = [_checked(line, f"{name}: {file}, line {number}") for number, line in numbered if line]
     if not tokens:
-        raise ConfigError(f"{name}: {file} holds no token; give a file with a token a line")
+        raise ConfigError(f"{name}: {file} contains no token; give a file with one token per line")
     return tokens
 
 
 def _checked(token: str, where: str) -> str:
     """Return a token that is allowed in a header. Errors do not contain the token."""
     if not token:
-        raise ConfigError(f"{where}: the token is empty; give one, or leave the setting out")
+        raise ConfigError(f"{where}: the token is empty; set one, or remove the setting")
     if not all("!" <= character <= "~" for character in token) or len(token) > _MAX_HEADER_BYTES // 2:
         raise ConfigError(
-            f"{where}: a token is made of ASCII letters, digits and signs without spaces, {_MAX_HEADER_BYTES // 2} at most"
+            f"{where}: a token consists of at most {_MAX_HEADER_BYTES // 2} ASCII letters, digits and punctuation, without spaces"
         )
     return token
 
@@ -218,4 +218,4 @@ def _is_among(digest: bytes, known: Iterable[bytes]) -> bool:
 def _warn_if_open(file: Path, name: str) -> None:
     # Not an error: containers mount secrets this way.
     if os.name == "posix" and file.stat().st_mode & stat.S_IROTH:
-        _log.warning("%s: every user of this machine can read %s; chmod 600 keeps it to one", name, file)
+        _log.warning("%s: every user of this machine can read %s; run chmod 600", name, file)

@@ -341,7 +341,9 @@ class Guarded:
         self._framing += received - payload
         self._payload += payload
         if self._framing > _FREE_FRAMING_BYTES + self._payload // _LEAST_PAYLOAD_RATIO:
-            self._refuse(400, "the body comes in chunks of a few bytes each: send larger ones, or a length")
+            self._refuse(
+                400, "the body consists of chunks of a few bytes each: send larger chunks, or a Content-Length"
+            )
 
     @property
     def _is_remainder(self) -> bool:
@@ -397,7 +399,7 @@ class Guarded:
             if age_s > bounds.body_timeout_s:
                 self._refuse(408, f"the body did not arrive within {bounds.body_timeout_s:g} s")
             elif age_s > _RATE_AFTER_S and received < bounds.min_body_rate * age_s:
-                self._refuse(408, f"the body came slower than {bounds.min_body_rate} bytes a second")
+                self._refuse(408, f"the body arrived at less than {bounds.min_body_rate} bytes per second")
         elif state[1] == "head":
             self._check_head(age_s, now_s)
 

@@ -44,7 +44,7 @@ _RETRY_AFTER_S: Final = "5"
 _SCRAPES: Final = 4
 _END: Final[Any] = object()
 _JSON_LINES: Final = "application/x-ndjson"
-_MAY: Final = {"ingest": "send spans", "query": "read, not change", "admin": "do everything"}
+_MAY: Final = {"ingest": "send spans", "query": "read", "admin": "do everything"}
 
 
 class Backend(Protocol):
@@ -229,7 +229,9 @@ def _refusal(request: Request, credentials: Credentials, needed: Role, hosts: Ho
         if role is None:
             return _rejection(401, "Unauthorized", "send the admin token as one header `Authorization: Bearer …`")
         if role not in {needed, "admin"}:
-            return _rejection(403, "Forbidden", f"this token lets its holder {_MAY[role]}: send the one of admin.token")
+            return _rejection(
+                403, "Forbidden", f"this token only allows its holder to {_MAY[role]}; send the token of admin.token"
+            )
     if request.method == "POST" and request.headers.get("content-type", "").split(";")[0].strip() != _JSON:
         return _rejection(415, "UnsupportedMediaType", f"send arguments as {_JSON}")
     return None

@@ -130,7 +130,7 @@ def test_a_head_that_comes_byte_by_byte_is_cut_off_in_the_second_request_too(ser
 def test_a_body_slower_than_the_least_pace_is_cut_off_long_before_its_deadline(
     serve_http: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("otel_agentic.net.guards._PACE_AFTER_S", 0.5)
+    monkeypatch.setattr("otel_agentic.net.guards._RATE_AFTER_S", 0.5)
     collector = serve_http(body_timeout_s=60, min_body_rate=1000)
     with connect(collector.endpoint, timeout_s=0.1) as connection:
         connection.sendall(post(b"\n", length=100_000))
@@ -149,7 +149,7 @@ def test_a_body_slower_than_the_least_pace_is_cut_off_long_before_its_deadline(
 def test_a_body_that_is_merely_not_fast_arrives(
     serve_http: Serve, sink: RecordingSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("otel_agentic.net.guards._PACE_AFTER_S", 0.3)
+    monkeypatch.setattr("otel_agentic.net.guards._RATE_AFTER_S", 0.3)
     collector = serve_http(min_body_rate=1000)
     body = spans("chat" * 2500)
     with connect(collector.endpoint) as connection:

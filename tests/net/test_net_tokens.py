@@ -91,9 +91,9 @@ def test_a_file_holds_a_token_a_line_and_each_is_let_in(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"", "holds no token"),
-        (b"\n \n", "holds no token"),
-        (b"good\nbad one s3cret\n", "line 2: a token is made of"),
+        (b"", "contains no token"),
+        (b"\n \n", "contains no token"),
+        (b"good\nbad one s3cret\n", "line 2: a token consists of"),
         (b"\xff\xfe", "is not text"),
         (b"a" * 70_000, "larger than"),
         (None, "No such file"),
@@ -135,7 +135,7 @@ def test_a_changed_file_is_read_again_and_a_broken_one_changes_nothing(
     private(file, "")
     now_s = 3.0
     assert ["renewed"] == watched.get()
-    assert "holds no token" in caplog.text
+    assert "contains no token" in caplog.text
     file.unlink()
     now_s = 4.5
     assert ["renewed"] == watched.get()

@@ -290,7 +290,7 @@ def test_a_conversation_that_cannot_be_put_together_leaves_the_others_alone(
 
     talks = [speak_genai(ask_hotel(name), start_ns=NOON_NS + SECOND_NS) for name in ("bad", "good")]
     with monkeypatch.context() as patch:
-        patch.setattr(Rebuilder, "_assembled", assembled)
+        patch.setattr(Rebuilder, "_assemble", assembled)
         rebuilt = feed(engine, *talks)
 
     assert (["good"], 1) == ([name for _, name in conversations(engine)], len(rebuilt.left_out))

@@ -100,7 +100,7 @@ def test_a_holder_of_the_query_token_may_read_and_no_more(tmp_path: Path, made: 
     with running(secured(db, made)):
         reader = secured(db, made, token_file=None)
         assert [] == ask(reader, "conversations_list")
-        with raises(UsageError, snapshot("read, not change: send the one of admin.token")):
+        with raises(UsageError, snapshot("this token only allows its holder to read; send the token of admin.token")):
             ask(reader, "evaluate")
 
 

@@ -65,7 +65,7 @@ def test_files_that_cannot_be_read_or_written_are_told(tmp_path: Path) -> None:
         tmp_path=tmp_path,
     ):
         read_file(tmp_path / "absent.jsonl")
-    with raises(UsageError, snapshot("No such file or directory; give --output FILE")):
+    with raises(UsageError, snapshot("No such file or directory; pass --output FILE in a writable folder")):
         write_cases(CASES, "native", tmp_path / "absent" / "x.jsonl")
     with raises(UsageError, snapshot("Parquet cannot be written to a terminal; pass --output FILE")):
         write_cases(CASES, "parquet", None)

@@ -82,7 +82,7 @@ def test_a_token_for_queries_alone_shuts_the_commands_that_change_things() -> No
             for what, token in (("report", None), ("report", GIVEN["query"]), ("evaluate", GIVEN["query"]))
         ]
         refused = ask(url, "evaluate", GIVEN["query"]).json()
-    assert refused["message"] == snapshot("this token lets its holder read, not change: send the one of admin.token")
+    assert refused["message"] == snapshot("this token only allows its holder to read; send the token of admin.token")
 
 
 def test_two_authorization_headers_are_none() -> None:
@@ -101,7 +101,7 @@ def test_health_needs_no_token_and_reveals_nothing(path: str) -> None:
 
 def test_the_client_says_which_setting_is_missing() -> None:
     with serving("query", "admin") as url:
-        for token, told in ((None, r"set admin\.token"), (GIVEN["query"], r"send the one of admin\.token")):
+        for token, told in ((None, r"set admin\.token"), (GIVEN["query"], r"send the token of admin\.token")):
             client = RemoteClient(url, token)
             with pytest.raises(UsageError, match=told):
                 client.call("evaluate")
@@ -197,7 +197,7 @@ def test_a_bad_certificate_is_told_with_its_setting(made: Certificates) -> None:
     with raises(
         ConfigError,
         snapshot(
-            "admin.tls_cert_file: <certificates>/server.pem with admin.tls_key_file: <certificates>/stranger.key: the key is not the one of the certificate; give a PEM certificate, with what it was signed by below it, and its PEM key without a password"
+            "admin.tls_cert_file: <certificates>/server.pem with admin.tls_key_file: <certificates>/stranger.key: the key is not the one of the certificate; give a PEM certificate, followed by its chain, and its PEM key without a password"
         ),
         certificates=made.ca.parent,
     ):
